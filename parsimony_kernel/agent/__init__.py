@@ -1,0 +1,1 @@
+"""One run: the loop, its state, its events, and how it fails."""

@@ -1,0 +1,36 @@
+"""Limits of a run, as values."""
+
+from typing import Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class AgentGuardrails(BaseModel):
+    """The limits that the detectors check. Times are in seconds.
+
+    ``stall_threshold_s`` counts a model's silence only: never back-off, a provider's error or a
+    running tool.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_iterations: int = Field(50, ge=1)
+    max_execution_time_s: float = Field(300, gt=0)
+    llm_timeout_s: float = Field(60, gt=0)
+    tool_timeout_s: float = Field(600, gt=0)
+    stall_threshold_s: float = Field(30, gt=0)
+    stream_heartbeat_s: float = Field(20, gt=0)
+    loop_soft_threshold: int = Field(2, ge=1)
+    loop_hard_threshold: int = Field(6, ge=2)
+
+
+class FileStore(Protocol):
+    """Where a host keeps files for a run; relative paths with forward slashes."""
+
+    async def read(self, path: str) -> bytes:
+        """The whole file. ``FileNotFoundError`` when it is absent."""
+        ...
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Replace the file as one step."""
+        ...

@@ -1,0 +1,183 @@
+"""What running code gave back, as values.
+
+The single typed boundary between live Python objects and everything that reads them: the model,
+the journal, the record. JSON in and out, bounded in size; ``for_model`` is the compact form that
+a prompt carries.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Output(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ColumnSummary(_Output):
+    """One column: its name as the frame has it, its dtype in words, a few sample values as text."""
+
+    name: str
+    dtype: str
+    samples: tuple[str, ...] = ()
+
+
+class DataFrameObject(_Output):
+    """A table. ``rows`` is ``None`` for a lazy frame, which is never collected.
+
+    ``columns`` holds the first 40 in full; the rest are in ``more_columns`` by name alone.
+    ``preview`` are the first rows as text, in the order of ``preview_columns``.
+    """
+
+    type: Literal["dataframe"] = "dataframe"
+    name: str | None = None
+    library: str = "pandas"
+    rows: int | None
+    columns: tuple[ColumnSummary, ...] = ()
+    more_columns: tuple[str, ...] = ()
+    preview_columns: tuple[str, ...] = ()
+    preview: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def column_count(self) -> int:
+        return len(self.columns) + len(self.more_columns)
+
+    def for_model(self) -> dict[str, Any]:
+        """Shape, columns with dtype and samples. ``preview`` is left to people."""
+        summary: dict[str, Any] = {
+            "type": self.type,
+            "rows": self.rows,
+            "columns": [
+                {"name": c.name, "dtype": c.dtype, "samples": list(c.samples)}
+                for c in self.columns
+            ],
+        }
+        if self.name is not None:
+            summary["name"] = self.name
+        if self.more_columns:
+            summary["more_columns"] = list(self.more_columns)
+        return summary
+
+
+class FigureObject(_Output):
+    """A picture: a Vega-Lite specification, or PNG or SVG text, with words for who cannot see it."""
+
+    type: Literal["figure"] = "figure"
+    name: str | None = None
+    library: str = "altair"
+    title: str = ""
+    description: str = ""
+    spec: dict[str, Any] | None = None
+    png_base64: str | None = None
+    svg: str | None = None
+
+    def for_model(self) -> dict[str, Any]:
+        """Title and description; never the data or the pixels."""
+        summary: dict[str, Any] = {
+            "type": self.type,
+            "title": self.title,
+            "description": self.description,
+        }
+        if self.name is not None:
+            summary["name"] = self.name
+        return summary
+
+
+class PrimitiveObject(_Output):
+    """Anything else, by its capped ``repr``."""
+
+    type: Literal["primitive"] = "primitive"
+    name: str | None = None
+    python_type: str = ""
+    text: str = ""
+    truncated: bool = False
+
+    def for_model(self) -> dict[str, Any]:
+        """Type and text."""
+        summary: dict[str, Any] = {
+            "type": self.type,
+            "python_type": self.python_type,
+            "text": self.text,
+        }
+        if self.name is not None:
+            summary["name"] = self.name
+        if self.truncated:
+            summary["truncated"] = True
+        return summary
+
+
+class ExceptionObject(_Output):
+    """An exception that left the cell. ``line`` is the line of the cell, counted from 1."""
+
+    type: Literal["exception"] = "exception"
+    name: str
+    message: str = ""
+    line: int | None = None
+    source_line: str = ""
+    traceback: str = ""
+    status_code: int | None = None
+
+    def for_model(self) -> dict[str, Any]:
+        """One sentence and where; a traceback is for people."""
+        summary: dict[str, Any] = {"type": self.type, "name": self.name, "message": self.message}
+        if self.line is not None:
+            summary["line"] = self.line
+            summary["source_line"] = self.source_line
+        return summary
+
+
+KernelOutputType = Annotated[
+    DataFrameObject | FigureObject | PrimitiveObject | ExceptionObject,
+    Field(discriminator="type"),
+]
+
+
+class FetchLogEntry(_Output):
+    """One source that the cell read: a path or an address, and how much came."""
+
+    source: str
+    kind: Literal["file", "url"] = "file"
+    size_bytes: int | None = None
+
+
+class KernelOutput(_Output):
+    """All that one execution gave back.
+
+    ``outputs`` keeps the order of display; an exception, if any, is its last member.
+    ``changed`` and ``deleted`` are names of the namespace; ``variables`` summarises the changed.
+    """
+
+    stdout: str = ""
+    stderr: str = ""
+    outputs: tuple[KernelOutputType, ...] = ()
+    changed: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    variables: tuple[KernelOutputType, ...] = ()
+    fetched: tuple[FetchLogEntry, ...] = ()
+    duration_s: float = 0.0
+    truncated: bool = False
+
+    @property
+    def error(self) -> ExceptionObject | None:
+        """The exception that ended the cell, if one did."""
+        for output in reversed(self.outputs):
+            if isinstance(output, ExceptionObject):
+                return output
+        return None
+
+    def for_model(self) -> dict[str, Any]:
+        """The compact form: streams, outputs, and what became of the variables."""
+        summary: dict[str, Any] = {}
+        if self.stdout:
+            summary["stdout"] = self.stdout
+        if self.stderr:
+            summary["stderr"] = self.stderr
+        if self.outputs:
+            summary["outputs"] = [o.for_model() for o in self.outputs]
+        if self.variables:
+            summary["variables"] = [v.for_model() for v in self.variables]
+        if self.deleted:
+            summary["deleted"] = list(self.deleted)
+        if self.truncated:
+            summary["truncated"] = True
+        return summary

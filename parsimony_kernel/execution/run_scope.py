@@ -1,0 +1,36 @@
+"""Who is running code right now, for stamps and file names."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class RunScope:
+    """The run, the notebook, and the cell on whose behalf code runs."""
+
+    run_id: str
+    notebook_path: str
+    cell_id: str
+    turn: int = 0
+    actor: Literal["user", "agent"] = "agent"
+
+
+_current: ContextVar[RunScope | None] = ContextVar("parsimony_run_scope", default=None)
+
+
+def current_scope() -> RunScope | None:
+    """The innermost scope that is open, or ``None``."""
+    return _current.get()
+
+
+@contextmanager
+def run_scope(scope: RunScope) -> Iterator[RunScope]:
+    """Open ``scope`` for the body."""
+    token = _current.set(scope)
+    try:
+        yield scope
+    finally:
+        _current.reset(token)

@@ -1,0 +1,1 @@
+"""The one function through which every action of a run passes, and what it answers."""

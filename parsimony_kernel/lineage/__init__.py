@@ -1,0 +1,1 @@
+"""Where every variable comes from: what a cell reads and writes, and the ledger of origins."""

@@ -1,0 +1,94 @@
+"""The origin of every variable, by name.
+
+One ledger per namespace. It stores values, never the objects themselves, and its cost per stamp
+does not depend on the size of the data.
+"""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class InputRef(BaseModel):
+    """A variable that was read, at the version it had then."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    version: int
+
+
+class VariableOrigin(BaseModel):
+    """Which code made a variable, from what.
+
+    ``sources`` are the files and addresses that the code read, relative to the working folder
+    where they lie below it. ``version`` counts the bindings of the name from 1.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    version: int
+    actor: Literal["user", "agent"]
+    notebook_path: str
+    cell_id: str
+    run_id: str
+    code: str
+    code_sha: str
+    inputs: tuple[InputRef, ...] = ()
+    sources: tuple[str, ...] = ()
+    at: str = ""
+
+
+class OriginLedger:
+    """The newest origin per name, and the earlier ones for walking back."""
+
+    def __init__(self) -> None:
+        self._origins: dict[str, list[VariableOrigin]] = {}
+
+    def get(self, name: str) -> VariableOrigin | None:
+        """The newest origin of ``name``, or ``None`` when nothing is known."""
+        history = self._origins.get(name)
+        return history[-1] if history else None
+
+    def at_version(self, ref: InputRef) -> VariableOrigin | None:
+        """The origin that ``ref`` names."""
+        for origin in self._origins.get(ref.name, ()):
+            if origin.version == ref.version:
+                return origin
+        return None
+
+    def version(self, name: str) -> int:
+        """How often ``name`` was bound; 0 when never seen."""
+        newest = self.get(name)
+        return newest.version if newest else 0
+
+    def stamp(self, origin: VariableOrigin) -> None:
+        """Record a new binding. Its version must be the next one."""
+        expected = self.version(origin.name) + 1
+        if origin.version != expected:
+            raise ValueError(
+                f"{origin.name!r} has {expected - 1} versions, so the next is {expected}, "
+                f"not {origin.version}"
+            )
+        self._origins.setdefault(origin.name, []).append(origin)
+
+    def ancestry(self, name: str) -> Iterator[VariableOrigin]:
+        """``name``'s newest origin and those of all that went into it, each once, newest first."""
+        newest = self.get(name)
+        pending = [newest] if newest else []
+        seen: set[tuple[str, int]] = set()
+        while pending:
+            origin = pending.pop(0)
+            if (origin.name, origin.version) in seen:
+                continue
+            seen.add((origin.name, origin.version))
+            yield origin
+            pending.extend(
+                found for ref in origin.inputs if (found := self.at_version(ref)) is not None
+            )
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._origins.clear()

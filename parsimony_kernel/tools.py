@@ -1,0 +1,221 @@
+"""Tools as values: a function, its schema, and what it answers.
+
+A tool's function is an async callable that takes keyword arguments and returns a ``ToolResult``
+or any JSON-able data. Running it, with arguments checked and a deadline, is the gate's.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, overload
+
+from parsimony_kernel.agent.failure.kinds import Failure
+
+ToolFunction = Callable[..., Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a tool answers: data, or a failure, or the sentence of an exception."""
+
+    data: Any = None
+    failure: Failure | None = None
+    exception_message: str | None = None
+    partial_data: Any = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the tool did what was asked."""
+        return self.failure is None and self.exception_message is None
+
+    @classmethod
+    def from_data(cls, data: Any) -> "ToolResult":
+        """Success."""
+        return cls(data=data)
+
+    @classmethod
+    def from_exception(cls, exc: BaseException, *, partial_data: Any = None) -> "ToolResult":
+        """The tool raised ``exc``."""
+        text = str(exc).strip()
+        message = f"{type(exc).__name__}: {text}" if text else type(exc).__name__
+        return cls(exception_message=message, partial_data=partial_data)
+
+    @classmethod
+    def from_failure(cls, failure: Failure, *, partial_data: Any = None) -> "ToolResult":
+        """The tool knows how it failed."""
+        return cls(
+            failure=failure,
+            partial_data=failure.partial_data if partial_data is None else partial_data,
+        )
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One action that a model may request.
+
+    Args:
+        function: awaited with the arguments as keywords.
+        parameters_schema: JSON Schema of the arguments, an object.
+        tool_type: ``code``, ``publish``, ``termination`` or ``function``; the record's icon.
+        timeout_s: the deadline; ``None`` takes the run's ``tool_timeout_s``.
+        idempotent: running it twice with the same arguments is the same as once.
+        retryable_on_error: a failure of it may be retried.
+        parallelizable: it may run beside others of the same turn.
+        terminal: it ends the run, or suspends it.
+    """
+
+    function: ToolFunction
+    name: str
+    description: str
+    parameters_schema: Mapping[str, Any]
+    tool_type: str = "function"
+    idempotent: bool = False
+    retryable_on_error: bool = True
+    parallelizable: bool = False
+    timeout_s: float | None = None
+    terminal: bool = False
+
+    def to_llm(self) -> dict[str, Any]:
+        """The schema that a provider takes."""
+        return {
+            "type": "function",
+            "function": {
+                "name": self.name,
+                "description": self.description,
+                "parameters": dict(self.parameters_schema),
+            },
+        }
+
+
+class Tools(Mapping[str, Tool]):
+    """Tools by name, in order. Immutable; ``+`` joins, the right side winning a name."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._by_name = {tool.name: tool for tool in tools}
+
+    def __getitem__(self, name: str) -> Tool:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __add__(self, other: "Tools | Iterable[Tool]") -> "Tools":
+        added = other.values() if isinstance(other, Tools) else other
+        return Tools([*self.values(), *added])
+
+    def copy(self) -> "Tools":
+        """Another with the same tools."""
+        return Tools(self.values())
+
+    def to_llm(self) -> list[dict[str, Any]]:
+        """The schemas, in order."""
+        return [tool.to_llm() for tool in self.values()]
+
+
+_MARK = "__parsimony_tool__"
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class _Spec:
+    name: str | None = None
+    description: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _schema_of(function: Callable[..., Any], *, skip_self: bool) -> dict[str, Any]:
+    from pydantic import ConfigDict, create_model  # deferred: building a schema is rare
+
+    fields: dict[str, Any] = {}
+    hints = inspect.get_annotations(function, eval_str=True)
+    parameters = list(inspect.signature(function).parameters.values())
+    for parameter in parameters[1:] if skip_self else parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise TypeError(
+                f"{function.__qualname__}: a tool's parameters must be named, "
+                f"{str(parameter)!r} is not"
+            )
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (hints.get(parameter.name, Any), default)
+    model = create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
+    schema: dict[str, Any] = model.model_json_schema()
+    schema.pop("title", None)
+    for each in schema.get("properties", {}).values():
+        each.pop("title", None)
+    return schema
+
+
+def _async(function: Callable[..., Any]) -> ToolFunction:
+    if inspect.iscoroutinefunction(function):
+        return function
+
+    async def run(**arguments: Any) -> Any:
+        import asyncio  # deferred: only sync tools need a thread
+
+        return await asyncio.to_thread(function, **arguments)
+
+    return run
+
+
+def _build(function: Callable[..., Any], spec: _Spec, *, bound_to: object | None = None) -> Tool:
+    method = function if bound_to is None else function.__get__(bound_to)
+    return Tool(
+        function=_async(method),
+        name=spec.name or function.__name__,
+        description=spec.description or inspect.cleandoc(function.__doc__ or ""),
+        parameters_schema=_schema_of(function, skip_self=bound_to is not None),
+        **spec.options,
+    )
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    *, name: str | None = None, description: str | None = None, **options: Any
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    **options: Any,
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Turn a typed function into a ``Tool``: schema from its signature, description from its doc.
+
+    A plain function runs in a worker thread. ``options`` are ``Tool``'s other fields.
+    """
+    spec = _Spec(name, description, options)
+    if function is not None:
+        return _build(function, spec)
+    return lambda f: _build(f, spec)
+
+
+def toolmethod(
+    *, name: str | None = None, description: str | None = None, **options: Any
+) -> Callable[[F], F]:
+    """Mark a method as a tool; ``tools_of(instance)`` collects the marked ones, bound."""
+
+    def mark(function: F) -> F:
+        setattr(function, _MARK, _Spec(name, description, options))
+        return function
+
+    return mark
+
+
+def tools_of(instance: object) -> Tools:
+    """The marked methods of ``instance`` as tools, in the order of their definition."""
+    found: dict[str, Tool] = {}
+    for cls in reversed(type(instance).__mro__):
+        for attribute in vars(cls).values():
+            spec = getattr(attribute, _MARK, None)
+            if isinstance(spec, _Spec):
+                built = _build(attribute, spec, bound_to=instance)
+                found[built.name] = built
+    return Tools(found.values())
+
+

@@ -1,0 +1,1 @@
+"""Why a failure happened, and which hint helps."""
