@@ -4,12 +4,17 @@ A tool's function is an async callable that takes keyword arguments and returns 
 or any JSON-able data. Running it, with arguments checked and a deadline, is the gate's.
 """
 
+import asyncio
+import functools
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from parsimony_kernel.agent.failure.kinds import Failure
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 ToolFunction = Callable[..., Awaitable[Any]]
 
@@ -126,22 +131,32 @@ class _Spec:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _schema_of(function: Callable[..., Any], *, skip_self: bool) -> dict[str, Any]:
-    from pydantic import ConfigDict, create_model  # deferred: building a schema is rare
+def arguments_model(function: Callable[..., Any]) -> "type[BaseModel]":
+    """A pydantic model of the whole signature of ``function``, extra fields forbidden.
+
+    ``TypeError`` for a positional-only or ``*args`` parameter; ``**kwargs`` admits any name.
+    """
+    from pydantic import ConfigDict, create_model  # deferred: most imports of tools build none
 
     fields: dict[str, Any] = {}
-    hints = inspect.get_annotations(function, eval_str=True)
-    parameters = list(inspect.signature(function).parameters.values())
-    for parameter in parameters[1:] if skip_self else parameters:
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+    extra: Literal["allow", "forbid"] = "forbid"
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            extra = "allow"
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
             raise TypeError(
-                f"{function.__qualname__}: a tool's parameters must be named, "
-                f"{str(parameter)!r} is not"
+                f"{function!r}: a tool's parameters must be named, {str(parameter)!r} is not"
             )
+        annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
         default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (hints.get(parameter.name, Any), default)
-    model = create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
-    schema: dict[str, Any] = model.model_json_schema()
+        fields[parameter.name] = (annotation, default)
+    name = getattr(function, "__name__", "arguments")
+    return create_model(name, __config__=ConfigDict(extra=extra), **fields)
+
+
+def _schema_of(function: Callable[..., Any]) -> dict[str, Any]:
+    schema: dict[str, Any] = arguments_model(function).model_json_schema()
     schema.pop("title", None)
     for each in schema.get("properties", {}).values():
         each.pop("title", None)
@@ -152,9 +167,8 @@ def _async(function: Callable[..., Any]) -> ToolFunction:
     if inspect.iscoroutinefunction(function):
         return function
 
+    @functools.wraps(function)
     async def run(**arguments: Any) -> Any:
-        import asyncio  # deferred: only sync tools need a thread
-
         return await asyncio.to_thread(function, **arguments)
 
     return run
@@ -166,7 +180,7 @@ def _build(function: Callable[..., Any], spec: _Spec, *, bound_to: object | None
         function=_async(method),
         name=spec.name or function.__name__,
         description=spec.description or inspect.cleandoc(function.__doc__ or ""),
-        parameters_schema=_schema_of(function, skip_self=bound_to is not None),
+        parameters_schema=_schema_of(method),
         **spec.options,
     )
 

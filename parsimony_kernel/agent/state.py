@@ -31,7 +31,8 @@ class SuspensionRecord(BaseModel):
     """A run that waits for an answer: JSON, sealed, and enough to go on in another process.
 
     ``suspension_token`` is ``"{nonce}.{hex}"`` over the ids and proves itself; ``seal`` is a MAC
-    over the canonical bytes of everything else. Times are ISO 8601 in UTC.
+    over the canonical bytes of everything else. Times are ISO 8601 in UTC. ``variables`` are the
+    names that existed at the suspension with the version that the ledger knew.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -60,6 +61,7 @@ class SuspensionRecord(BaseModel):
     cumulative_completion_tokens: int = 0
     lessons_learned: list[Failure] = Field(default_factory=list)
     failure_attempts: dict[FailureKind, int] = Field(default_factory=dict)
+    variables: dict[str, int] = Field(default_factory=dict)
     workspace: str = ""
     key_id: str = ""
     schema_version: int = SCHEMA_VERSION

@@ -1,0 +1,210 @@
+"""What is wrong, if anything.
+
+Detectors look and never touch: each gives a ``Failure`` or ``None``. Within a phase, hard stops
+come before quality, quality before warnings, and the first match wins. The two functions that
+keep counts for them (``record_tool_call``, ``accumulate_usage``) are the only ones here that
+write to the state.
+"""
+
+import hashlib
+import json
+import logging
+import math
+import sys
+import time
+from typing import Any
+
+from parsimony_kernel.agent.config import AgentGuardrails
+from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.gate.refusal import RefusalError
+from parsimony_kernel.triage.taxonomy import FailureType
+
+_log = logging.getLogger(__name__)
+
+# Never part of what a call is: the words that a person sees while it runs.
+_NOT_IDENTITY = "_ui_message"
+
+
+def loop_signature(name: str, args: dict[str, Any]) -> str:
+    """``name:8 hex digits`` of the arguments, the same for the same call however it is phrased."""
+    identity = {key: value for key, value in args.items() if key != _NOT_IDENTITY}
+    text = json.dumps(identity, sort_keys=True, default=str)
+    return f"{name}:{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def record_tool_call(state: RunState, name: str, args: dict[str, Any]) -> str:
+    """Enter a call into the history and its count; gives the signature."""
+    signature = loop_signature(name, args)
+    state.tool_call_history.append(signature)
+    state.last_repeat_counts[signature] = state.last_repeat_counts.get(signature, 0) + 1
+    return signature
+
+
+def arguments_of(call: Any) -> dict[str, Any]:
+    """The arguments of a litellm-shaped call; text that is no JSON object as ``_raw_args``."""
+    raw = call.function.arguments
+    if isinstance(raw, dict):
+        return raw
+    try:
+        parsed = json.loads(raw) if raw else {}
+    except (TypeError, ValueError):
+        return {"_raw_args": raw}
+    return parsed if isinstance(parsed, dict) else {"_raw_args": raw}
+
+
+def accumulate_usage(
+    state: RunState, response: Any, *, model: str | None = None
+) -> tuple[int, int, float]:
+    """Add what ``response`` cost to the state.
+
+    Gives (prompt tokens, completion tokens, US dollars). What a provider leaves out, or reports
+    as no number, counts as zero; an unknown price too.
+    """
+    usage = getattr(response, "usage", None)
+    prompt = int(_number(getattr(usage, "prompt_tokens", 0)))
+    completion = int(_number(getattr(usage, "completion_tokens", 0)))
+    cost = _number(_cost_of(response, model))
+    state.cumulative_prompt_tokens += prompt
+    state.cumulative_completion_tokens += completion
+    state.cumulative_cost_usd += cost
+    return prompt, completion, cost
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        return 0.0
+    return float(value)
+
+
+def _cost_of(response: Any, model: str | None) -> Any:
+    if hasattr(response, "cost_usd"):
+        return response.cost_usd
+    litellm = sys.modules.get("litellm")
+    if litellm is None:
+        return None
+    try:
+        return litellm.completion_cost(completion_response=response, model=model)
+    except Exception:  # a foreign boundary: an unpriced model must not end a run
+        return None
+
+
+def pre_step(
+    state: RunState, guardrails: AgentGuardrails, *, now: float | None = None
+) -> Failure | None:
+    """Before a model call: steps, then time, then silence. ``now`` is monotonic."""
+    current = time.monotonic() if now is None else now
+    if state.iteration >= guardrails.max_iterations:
+        return Failure(
+            FailureKind.iteration_limit,
+            f"{state.iteration} of {guardrails.max_iterations} steps are used",
+            metadata={"iteration": state.iteration, "max_iterations": guardrails.max_iterations},
+        )
+    elapsed = state.elapsed_seconds(current)
+    if elapsed >= guardrails.max_execution_time_s:
+        return Failure(
+            FailureKind.time_limit,
+            f"{elapsed:.0f} of {guardrails.max_execution_time_s:.0f} seconds are used",
+            metadata={
+                "elapsed_s": elapsed,
+                "max_execution_time_s": guardrails.max_execution_time_s,
+            },
+        )
+    if state.last_event_time_s is not None:
+        silence = current - state.last_event_time_s
+        if silence > guardrails.stall_threshold_s:
+            return Failure(
+                FailureKind.no_progress,
+                f"nothing came for {silence:.0f} seconds",
+                metadata={"silence_s": silence},
+            )
+    return None
+
+
+def post_llm(*, response: Any, state: RunState, guardrails: AgentGuardrails) -> Failure | None:
+    """After an answer: cut off, refused, or about to repeat itself."""
+    choice = response.choices[0]
+    reason = choice.finish_reason
+    if reason == "length":
+        return Failure(
+            FailureKind.output_truncated,
+            "the model's answer was cut off at the length limit",
+            metadata={"finish_reason": reason, "type": FailureType.SCHEMA_MISMATCH},
+        )
+    if reason in ("content_filter", "refusal") or getattr(choice.message, "refusal", None):
+        return Failure(
+            FailureKind.output_refused,
+            "the model refused to answer",
+            blockers=(str(getattr(choice.message, "refusal", None) or "content filter"),),
+            metadata={"finish_reason": reason, "type": FailureType.CONSTRAINT_IGNORED},
+        )
+    return _repeating(choice.message, state, guardrails)
+
+
+def _repeating(message: Any, state: RunState, guardrails: AgentGuardrails) -> Failure | None:
+    ahead: dict[str, int] = {}
+    for call in getattr(message, "tool_calls", None) or ():
+        signature = loop_signature(call.function.name, arguments_of(call))
+        ahead[signature] = ahead.get(signature, 0) + 1
+        count = state.last_repeat_counts.get(signature, 0) + ahead[signature]
+        if count >= guardrails.loop_hard_threshold:
+            return Failure(
+                FailureKind.loop_detected,
+                f"{call.function.name} was about to run for the {count}th time with the same "
+                "arguments",
+                metadata={
+                    "signature": signature,
+                    "repeat_count": count,
+                    "tool_name": call.function.name,
+                    "type": FailureType.LOOP_DETECTED,
+                },
+            )
+        if count > guardrails.loop_soft_threshold:
+            _log.info("%s repeats: %s calls with the same arguments", signature, count)
+    return None
+
+
+def post_tool(result: Any, call: Any, state: RunState) -> Failure | None:
+    """After a tool: its own failure, or the exception that left it."""
+    name = tool_name_of(call)
+    failure = getattr(result, "failure", None)
+    if failure is not None:
+        if "tool_name" in failure.metadata:
+            return failure  # type: ignore[no-any-return]
+        return Failure(
+            failure.kind,
+            failure.explanation,
+            failure.blockers,
+            failure.suggested_action,
+            failure.partial_data,
+            {**failure.metadata, "tool_name": name},
+        )
+    message = getattr(result, "exception_message", None)
+    if message is None:
+        return None
+    return Failure(
+        FailureKind.tool_error,
+        f"{name} failed: {message}",
+        partial_data=getattr(result, "partial_data", None),
+        metadata={"tool_name": name, "refusal": RefusalError.action_error},
+    )
+
+
+def tool_name_of(call: Any) -> str:
+    """The name of the tool that ``call`` requests, whatever shape the call has."""
+    if isinstance(call, str):
+        return call
+    if isinstance(call, dict):
+        return str(call.get("function", {}).get("name", call.get("name", "tool")))
+    function = getattr(call, "function", None)
+    return str(getattr(function, "name", None) or getattr(call, "name", "tool"))
+
+
+def text_only(state: RunState) -> Failure:
+    """The failure of an answer that called no tool."""
+    return Failure(
+        FailureKind.no_progress,
+        "the model answered in words and called no tool",
+        metadata={"iteration": state.iteration},
+    )
+

@@ -1,0 +1,165 @@
+"""The funnel: the one place where a failure becomes an action.
+
+``decide`` sees the counts as they were; then the failure is counted and remembered; then the
+action is carried out. Nothing else in the package retries, narrows, suspends or hands off.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any, assert_never
+
+from parsimony_kernel.agent.cancellation import Cancelled
+from parsimony_kernel.agent.events import (
+    AgentError,
+    AgentEvent,
+    Handoff,
+    PartialRunSummary,
+    UserInputRequested,
+)
+from parsimony_kernel.agent.failure.corrections import narrowing, retry_note
+from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
+from parsimony_kernel.agent.failure.policy import RecoveryPolicy
+from parsimony_kernel.agent.failure.suspension import build_record
+from parsimony_kernel.agent.state import RunState, remember
+from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+
+_QUESTIONS = {
+    FailureKind.iteration_limit: "The run has used all its steps. Go on with as many again?",
+    FailureKind.time_limit: "The run has used all its time. Go on for as long again?",
+    FailureKind.loop_detected: "The agent is repeating itself. How should it go on?",
+}
+LIMITS = frozenset({FailureKind.iteration_limit, FailureKind.time_limit})
+_GO_ON = ("Go on", "Stop here")
+
+
+def declines(reply: str) -> bool:
+    """Whether the answer to a question about a limit is not to go on."""
+    return reply.strip().casefold() in {"stop here", "stop", "no"}
+
+
+async def handle_failure(
+    failure: Failure, *, agent: Any, state: RunState
+) -> AsyncIterator[AgentEvent]:
+    """Answer ``failure`` with exactly one action and yield what happened.
+
+    Args:
+        failure: what was found.
+        agent: needs ``policy`` and ``suspension_secret``; ``clock`` and ``key_id`` if it has them.
+        state: its counts, lessons, ``pending_instruction`` and ``done`` are updated.
+
+    Yields ``AgentError(recoverable=True)`` for retry and narrow_scope, else one terminal event.
+    """
+    policy: RecoveryPolicy = agent.policy
+    clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
+    action = policy.decide(failure, state)
+    prior = state.failure_attempts.get(failure.kind, 0)
+    state.record_failure_attempt(failure.kind)
+    state.lessons_learned = remember(state.lessons_learned, failure)
+
+    match action:
+        case Action.retry:
+            delay = _delay(failure, policy, prior)
+            state.pending_instruction = retry_note(failure)
+            yield AgentError(
+                message=failure.explanation,
+                failure=failure,
+                recoverable=True,
+                action=action.value,
+                attempt=prior + 1,
+                budget=policy.retry_budget(failure.kind),
+                delay_s=delay,
+            )
+            await _pause(delay, clock, state)
+        case Action.narrow_scope:
+            state.pending_instruction = narrowing(failure)
+            yield AgentError(
+                message=failure.explanation,
+                failure=failure,
+                recoverable=True,
+                action=action.value,
+                attempt=prior + 1,
+                budget=1,
+            )
+        case Action.ask_user:
+            state.done = True
+            yield suspend(
+                agent,
+                state,
+                question=failure.metadata.get("question")
+                or _QUESTIONS.get(failure.kind)
+                or failure.explanation,
+                context=failure.explanation,
+                choices=failure.metadata.get("choices") or (_GO_ON if failure.kind in LIMITS else ()),
+                kind=failure.kind,
+            )
+        case Action.handoff:
+            state.done = True
+            yield Handoff(
+                rationale=failure.explanation,
+                blockers=failure.blockers or (failure.explanation,),
+                suggested_next_steps=tuple(failure.metadata.get("remedies", ())),
+                failure=failure,
+            )
+        case Action.stop:
+            state.done = True
+            yield PartialRunSummary(
+                missing=failure.explanation,
+                learned_facts=tuple(
+                    f"{lesson.kind}: {lesson.explanation}" for lesson in state.lessons_learned
+                ),
+            )
+        case _:
+            assert_never(action)
+
+
+def suspend(
+    agent: Any,
+    state: RunState,
+    *,
+    question: str,
+    context: str | None = None,
+    choices: Any = (),
+    kind: FailureKind | None = None,
+) -> UserInputRequested:
+    """Seal the state and give the event that carries the question."""
+    clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
+    offered = tuple(str(choice) for choice in choices)
+    record = build_record(
+        state,
+        secret=agent.suspension_secret,
+        now=clock.now(),
+        elapsed_s=state.elapsed_seconds(clock.monotonic()),
+        question=question,
+        context=context,
+        choices=offered,
+        kind=kind,
+        key_id=getattr(agent, "key_id", ""),
+    )
+    return UserInputRequested(
+        question=question,
+        context=context,
+        choices=offered,
+        suspension_record=record,
+        originating_failure_kind=kind,
+    )
+
+
+def _delay(failure: Failure, policy: RecoveryPolicy, attempt: int) -> float:
+    delay = policy.backoff(failure.kind, attempt)
+    asked_for = failure.metadata.get("retry_after_s")
+    if isinstance(asked_for, int | float) and delay > 0:
+        return max(delay, min(float(asked_for), 60.0))
+    return delay
+
+
+async def _pause(delay: float, clock: Clock, state: RunState) -> None:
+    if delay <= 0:
+        return
+    if state.cancellation is None:
+        await clock.sleep(delay)
+    else:
+        try:
+            await state.cancellation.race(clock.sleep(delay))
+        except Cancelled:
+            return  # the loop sees the request at its next phase and says so
+    # Waiting is not the model's silence.
+    state.last_event_time_s = clock.monotonic()

@@ -1,0 +1,199 @@
+"""Sealing a run that waits, and checking the seals.
+
+Two seals. The token proves that the ids of a record were issued by a holder of the secret and
+verifies by itself; the seal covers every other byte. Neither the secret nor the session id ever
+stands in a record.
+"""
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from parsimony_kernel.agent.failure.kinds import FailureKind
+from parsimony_kernel.agent.state import RunState, SuspensionRecord
+
+Secret = str | bytes
+
+# A record from a machine whose clock is a little ahead is honest; one from tomorrow is not.
+CLOCK_SKEW = timedelta(minutes=5)
+
+
+class SuspensionTokenMismatch(ValueError):  # noqa: N818 - a promised name
+    """The token or the seal does not belong to this record and this secret."""
+
+
+class SuspensionExpired(ValueError):  # noqa: N818 - a promised name
+    """The record is older than the resumer accepts, or dated in the future."""
+
+
+class SuspensionConsumed(ValueError):  # noqa: N818 - stands beside the two above
+    """The record was resumed before; a record is good for one answer."""
+
+
+@dataclass(frozen=True)
+class SuspensionRequest:
+    """The model asks the person. Returned by the ``ask_user`` tool."""
+
+    question: str
+    context: str | None = None
+    choices: tuple[str, ...] = ()
+
+
+def _bytes(secret: Secret) -> bytes:
+    raw = secret.encode() if isinstance(secret, str) else secret
+    if not raw:
+        raise ValueError("the suspension secret is empty; give a key of at least one byte")
+    return raw
+
+
+def compute_suspension_token(
+    *, run_id: str, session_id: str, secret: Secret, nonce: str | None = None
+) -> str:
+    """``"{nonce}.{hex}"``: HMAC-SHA256 over ``run_id:session_id:nonce``.
+
+    Raises ``ValueError`` on an empty secret.
+    """
+    fresh = secrets.token_hex(16) if nonce is None else nonce
+    message = f"{run_id}:{session_id}:{fresh}".encode()
+    return f"{fresh}.{hmac.new(_bytes(secret), message, hashlib.sha256).hexdigest()}"
+
+
+def verify_suspension_token(*, record: SuspensionRecord, secret: Secret) -> bool:
+    """Whether the record's token was issued for its ids under ``secret``; constant time."""
+    expected = compute_suspension_token(
+        run_id=record.run_id, session_id=record.session_id, secret=secret, nonce=record.nonce
+    )
+    return hmac.compare_digest(expected.encode(), record.suspension_token.encode())
+
+
+def compute_seal(record: SuspensionRecord, secret: Secret) -> str:
+    """The MAC over the canonical bytes of everything but the seal itself."""
+    body = record.model_dump(mode="json", exclude={"seal"})
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hmac.new(_bytes(secret), canonical.encode(), hashlib.sha256).hexdigest()
+
+
+def verify_seal(record: SuspensionRecord, secret: Secret) -> bool:
+    """Whether no byte of the record was changed since it was sealed."""
+    return hmac.compare_digest(compute_seal(record, secret).encode(), record.seal.encode())
+
+
+def build_record(
+    state: RunState,
+    *,
+    secret: Secret,
+    now: datetime,
+    elapsed_s: float,
+    question: str,
+    context: str | None = None,
+    choices: Iterable[str] = (),
+    kind: FailureKind | None = None,
+    key_id: str = "",
+) -> SuspensionRecord:
+    """The sealed record of a run that stops to ask."""
+    record = SuspensionRecord(
+        run_id=state.run_id,
+        session_id=state.session_id,
+        suspension_token=compute_suspension_token(
+            run_id=state.run_id, session_id=state.session_id, secret=secret
+        ),
+        suspended_at=now.isoformat(),
+        model_id=state.model_id,
+        messages=[_as_dict(message) for message in state.messages],
+        iteration_count=state.iteration,
+        tool_call_history=list(state.tool_call_history),
+        minted_refs=list(state.turn.minted_refs),
+        minted_live_names=list(state.turn.minted_live_names),
+        started_at=state.started_at,
+        elapsed_seconds=elapsed_s,
+        pending_question=question,
+        pending_question_context=context,
+        choices=list(choices),
+        originating_failure_kind=kind,
+        accumulated_reasoning=state.accumulated_reasoning,
+        accumulated_reasoning_duration_s=state.accumulated_reasoning_duration_s,
+        last_repeat_counts=dict(state.last_repeat_counts),
+        cumulative_cost_usd=state.cumulative_cost_usd,
+        cumulative_prompt_tokens=state.cumulative_prompt_tokens,
+        cumulative_completion_tokens=state.cumulative_completion_tokens,
+        lessons_learned=list(state.lessons_learned),
+        failure_attempts=dict(state.failure_attempts),
+        variables=_namespace(state.code_executor),
+        workspace=state.workspace,
+        key_id=key_id,
+    )
+    return record.model_copy(update={"seal": compute_seal(record, secret)})
+
+
+def check_record(
+    record: SuspensionRecord,
+    reply: str,
+    *,
+    secret: Secret,
+    now: datetime,
+    max_age_s: float,
+) -> None:
+    """Refuse what must not be resumed: empty reply, token, age, seal, in this order.
+
+    Raises ``ValueError``, ``SuspensionTokenMismatch`` or ``SuspensionExpired``. Single use is the
+    last check and needs a claim, which is not here.
+    """
+    if not reply.strip():
+        raise ValueError("resume needs a non-empty user_reply")
+    if not verify_suspension_token(record=record, secret=secret):
+        raise SuspensionTokenMismatch(
+            "the token of this suspension was not issued under this key; nothing was run"
+        )
+    _check_age(record, now, max_age_s)
+    if (record.messages or record.seal) and not verify_seal(record, secret):
+        raise SuspensionTokenMismatch(
+            "the suspension record was changed after it was sealed; nothing was run"
+        )
+
+
+def _check_age(record: SuspensionRecord, now: datetime, max_age_s: float) -> None:
+    try:
+        suspended_at = datetime.fromisoformat(record.suspended_at)
+        age = now - suspended_at
+    except (ValueError, TypeError) as exc:
+        raise SuspensionExpired(
+            f"the suspension has no usable date ({record.suspended_at!r}); ask again"
+        ) from exc
+    if age > timedelta(seconds=max_age_s):
+        raise SuspensionExpired(
+            f"the question was asked {_in_words(age)} ago and answers are taken for "
+            f"{_in_words(timedelta(seconds=max_age_s))}; run the cell again"
+        )
+    if age < -CLOCK_SKEW:
+        raise SuspensionExpired(
+            f"the suspension is dated in the future ({record.suspended_at}); check the clocks"
+        )
+
+
+def _in_words(span: timedelta) -> str:
+    seconds = span.total_seconds()
+    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = round(seconds / size)
+            return f"{count} {unit}{'' if count == 1 else 's'}"
+    return f"{round(seconds)} seconds"
+
+
+def _as_dict(message: Any) -> dict[str, Any]:
+    if isinstance(message, dict):
+        return dict(message)
+    rendered: dict[str, Any] = message.to_llm("default")
+    return dict(rendered)
+
+
+def _namespace(executor: Any) -> dict[str, int]:
+    variables = getattr(executor, "variables", None)
+    if variables is None:
+        return {}
+    ledger = executor.origin_ledger
+    return {name: ledger.version(name) for name in sorted(variables())}

@@ -1,0 +1,56 @@
+"""What a host may add to a run, with the defaults that a bare agent gets.
+
+The loop reads six attributes of an agent (``guardrails``, ``policy``, ``suspension_secret``,
+``model_config``, ``instructions``, ``tools``); everything optional comes through this class.
+Subclass it and set it as the agent's ``hooks``.
+"""
+
+from typing import Any
+
+from parsimony_kernel.agent.events import AgentEvent
+from parsimony_kernel.agent.state import RunState, SuspensionRecord
+from parsimony_kernel.gate.gate import Gate
+from parsimony_kernel.llm.base import ChatModel
+from parsimony_kernel.llm.resolve import resolve_model
+from parsimony_kernel.tools import Tools
+
+# Nonces that this process has resumed. Without a journal, single use is kept per process.
+_consumed: set[str] = set()
+
+
+class RunHooks:
+    """The seam between the loop and its host."""
+
+    def model(self, agent: Any) -> ChatModel:
+        """The model that answers this run."""
+        return resolve_model(agent.model_config)
+
+    def gate(self, agent: Any, state: RunState) -> Gate:
+        """The gate through which this run's actions pass."""
+        tools = agent.tools if isinstance(agent.tools, Tools) else Tools(agent.tools or ())
+        return Gate(tools, timeout_s=agent.guardrails.tool_timeout_s)
+
+    def drain(self) -> list[AgentEvent]:
+        """Events that tools emitted since the last call, in order."""
+        return []
+
+    def variables(self, state: RunState) -> tuple[str, ...]:
+        """The names that this run has bound so far."""
+        return ()
+
+    def changes_since(self, record: SuspensionRecord) -> str | None:
+        """What the resumed run is told about the namespace; ``None`` when nothing changed."""
+        return None
+
+    def claim(self, record: SuspensionRecord) -> bool:
+        """Take the record's single use. ``False`` when it was taken before."""
+        if record.nonce in _consumed:
+            return False
+        _consumed.add(record.nonce)
+        return True
+
+
+def hooks_of(agent: Any) -> RunHooks:
+    """The agent's hooks, or the defaults."""
+    hooks = getattr(agent, "hooks", None)
+    return hooks if isinstance(hooks, RunHooks) else RunHooks()

@@ -1,0 +1,420 @@
+"""One run, from its state to its terminal event.
+
+One chokepoint to the model, one funnel for failures, one renderer, one gate for actions. Every
+exit is one of the terminal events; the loop knows nothing of notebooks.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.agent.events import (
+    AgentEvent,
+    Handoff,
+    LLMCallCompleted,
+    PartialRunSummary,
+    ReasoningDelta,
+    RunCancelled,
+    RunCompleted,
+    StateSnapshot,
+    TextDelta,
+    ToolEvent,
+    ToolResultObserved,
+    is_terminal,
+)
+from parsimony_kernel.agent.failure.detectors import (
+    accumulate_usage,
+    arguments_of,
+    post_llm,
+    post_tool,
+    pre_step,
+    record_tool_call,
+    text_only,
+)
+from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
+from parsimony_kernel.agent.failure.recovery import LIMITS, declines, handle_failure, suspend
+from parsimony_kernel.agent.failure.suspension import (
+    SuspensionConsumed,
+    SuspensionRequest,
+    check_record,
+)
+from parsimony_kernel.agent.failure.termination import TerminationRequest
+from parsimony_kernel.agent.hooks import RunHooks, hooks_of
+from parsimony_kernel.agent.renderer import render_for_llm
+from parsimony_kernel.agent.state import RunState, SuspensionRecord, TurnSubstate, remember
+from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.execution.outputs import KernelOutput
+from parsimony_kernel.gate.envelope import to_text
+from parsimony_kernel.gate.gate import Gate, StepOutcome
+from parsimony_kernel.llm.base import ChatModel, Completion, Delta, ModelRequest, ToolCall
+from parsimony_kernel.llm.chokepoint import call_llm
+from parsimony_kernel.tools import Tools
+
+MAX_SUSPENSION_AGE_S = 86_400
+
+
+async def run_loop(
+    agent: Any, state: RunState, *, cancellation: CancellationRequest | None = None
+) -> AsyncIterator[AgentEvent]:
+    """Iterate until a terminal event, which is the last thing yielded.
+
+    ``agent`` needs ``guardrails``, ``policy``, ``suspension_secret``, ``model_config``,
+    ``instructions`` and ``tools``; ``hooks``, ``clock`` and ``key_id`` are taken if it has them.
+    """
+    run = _Run(agent, state, cancellation or state.cancellation or CancellationRequest())
+    try:
+        while not state.done:
+            async for event in run.iterate():
+                yield event
+    except Cancelled:
+        state.done = True
+        yield RunCancelled(reason=run.cancellation.reason)
+
+
+async def resume_run(
+    agent: Any,
+    suspension: SuspensionRecord,
+    user_reply: str,
+    *,
+    files: Any = None,
+    code_executor: Any = None,
+    cancellation: CancellationRequest | None = None,
+    max_suspension_age_s: float = MAX_SUSPENSION_AGE_S,
+) -> AsyncIterator[AgentEvent]:
+    """Go on from ``suspension`` with the person's answer; see ``admit`` for the errors."""
+    state = admit(
+        agent,
+        suspension,
+        user_reply,
+        files=files,
+        code_executor=code_executor,
+        cancellation=cancellation,
+        max_suspension_age_s=max_suspension_age_s,
+    )
+    async for event in go_on(agent, state, suspension, user_reply):
+        yield event
+
+
+def admit(
+    agent: Any,
+    suspension: SuspensionRecord,
+    user_reply: str,
+    *,
+    files: Any = None,
+    code_executor: Any = None,
+    cancellation: CancellationRequest | None = None,
+    max_suspension_age_s: float = MAX_SUSPENSION_AGE_S,
+) -> RunState:
+    """Check a record and take its single use; the state to go on from.
+
+    Checked in this order: empty reply, token, age, seal, single use. Raises ``ValueError``,
+    ``SuspensionTokenMismatch``, ``SuspensionExpired`` or ``SuspensionConsumed``; nothing ran then.
+    """
+    clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
+    hooks = hooks_of(agent)
+    check_record(
+        suspension,
+        user_reply,
+        secret=agent.suspension_secret,
+        now=clock.now(),
+        max_age_s=max_suspension_age_s,
+    )
+    if not hooks.claim(suspension):
+        raise SuspensionConsumed("this question was answered before; nothing was run again")
+    state = RunState.from_suspension(
+        suspension,
+        files=files,
+        code_executor=code_executor,
+        cancellation=cancellation,
+        now=clock.monotonic(),
+    )
+    changes = hooks.changes_since(suspension)
+    if changes is not None:
+        state.messages.append({"role": "user", "content": changes})
+    state.messages.append({"role": "user", "content": user_reply})
+    return state
+
+
+async def go_on(
+    agent: Any, state: RunState, suspension: SuspensionRecord, user_reply: str
+) -> AsyncIterator[AgentEvent]:
+    """Run an admitted state, unless the answer to a limit was to stop."""
+    if suspension.originating_failure_kind in LIMITS and declines(user_reply):
+        state.done = True
+        yield PartialRunSummary(
+            missing=suspension.pending_question_context or suspension.pending_question,
+            learned_facts=tuple(f"{f.kind}: {f.explanation}" for f in state.lessons_learned),
+        )
+        return
+    async for event in run_loop(agent, state):
+        yield event
+
+
+@dataclass
+class _Run:
+    """The machinery around one state."""
+
+    agent: Any
+    state: RunState
+    cancellation: CancellationRequest
+    clock: Clock = field(init=False)
+    hooks: RunHooks = field(init=False)
+    gate: Gate = field(init=False)
+    _model: ChatModel | None = None
+
+    def __post_init__(self) -> None:
+        self.clock = getattr(self.agent, "clock", None) or SYSTEM_CLOCK
+        self.hooks = hooks_of(self.agent)
+        self.gate = self.hooks.gate(self.agent, self.state)
+        self.state.cancellation = self.cancellation
+        if not self.state.started_at:
+            self.state.started_at = self.clock.now().isoformat()
+
+    async def iterate(self) -> AsyncIterator[AgentEvent]:
+        """One pass: check, ask the model, act."""
+        state = self.state
+        if self.cancellation.is_set:
+            raise Cancelled(self.cancellation.reason)
+        now = self.clock.monotonic()
+        failure = pre_step(state, self.agent.guardrails, now=now)
+        state.last_event_time_s = now
+        if failure is not None:
+            async for event in self._fail(failure):
+                yield event
+            return
+        state.iteration += 1
+        state.turn = TurnSubstate(
+            minted_refs=state.turn.minted_refs,
+            minted_live_names=state.turn.minted_live_names,
+        )
+        reply: Completion | Failure | None = None
+        started = now
+        async for item in self._ask():
+            state.last_event_time_s = self.clock.monotonic()
+            if isinstance(item, Delta):
+                for event in _deltas(item):
+                    yield event
+            else:
+                reply = item
+        if not isinstance(reply, Completion):
+            async for event in self._fail(reply or _nothing_came()):
+                yield event
+            return
+        yield self._account(reply, started)
+        async for event in self._act(reply):
+            yield event
+
+    def _ask(self) -> AsyncIterator[Delta | Completion | Failure]:
+        if self._model is None:
+            self._model = self.hooks.model(self.agent)
+        tools = self.agent.tools
+        schemas = tools.to_llm() if isinstance(tools, Tools) else Tools(tools or ()).to_llm()
+        messages = render_for_llm(self.state, instructions=self.agent.instructions)
+        self.state.pending_instruction = None
+        return call_llm(
+            self._model,
+            ModelRequest(messages, schemas, timeout_s=self.agent.guardrails.llm_timeout_s),
+            cancellation=self.cancellation,
+            clock=self.clock,
+        )
+
+    def _account(self, reply: Completion, started: float) -> LLMCallCompleted:
+        prompt, completion, _ = accumulate_usage(self.state, reply, model=reply.model)
+        return LLMCallCompleted(
+            model=reply.model,
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            cost_usd=reply.cost_usd,
+            duration_s=self.clock.monotonic() - started,
+            finish_reason=reply.choices[0].finish_reason,
+        )
+
+    async def _act(self, reply: Completion) -> AsyncIterator[AgentEvent]:
+        state = self.state
+        failure = post_llm(response=reply, state=state, guardrails=self.agent.guardrails)
+        calls = () if _is_cut_off(failure) else reply.message.tool_calls
+        state.messages.append(_assistant(reply, calls))
+        if failure is None and not calls:
+            state.turn.text_only_response = True
+            failure = text_only(state)
+        if failure is not None:
+            async for event in self._fail(failure, unanswered=calls):
+                yield event
+            return
+        clean = True
+        for index, call in enumerate(calls):
+            async for event in self._call(call, rest=calls[index + 1 :]):
+                clean = clean and not (isinstance(event, ToolEvent) and event.ok is False)
+                yield event
+            if state.done:
+                return
+            if not clean:
+                # What follows in the batch was written in the belief that this call succeeds.
+                self._skip(calls[index + 1 :], "not run: the call before it failed")
+                break
+        if clean:
+            state.failure_attempts.clear()
+        yield StateSnapshot(
+            iteration=state.iteration,
+            variables=self.hooks.variables(state),
+            elapsed_s=state.elapsed_seconds(self.clock.monotonic()),
+        )
+
+    async def _call(
+        self, call: ToolCall, *, rest: Sequence[ToolCall]
+    ) -> AsyncIterator[AgentEvent]:
+        state, name = self.state, call.function.name
+        arguments = arguments_of(call)
+        tools = self.agent.tools
+        tool_type = tools[name].tool_type if name in tools else "function"
+        base = {"tool_name": name, "tool_call_id": call.id, "tool_type": tool_type}
+        yield ToolEvent(**base, arguments=arguments)
+        record_tool_call(state, name, arguments)
+        state.turn.tool_calls_this_turn += 1
+        started = self.clock.monotonic()
+        try:
+            outcome = await self.gate.step(name, arguments, cancellation=self.cancellation)
+        except Cancelled:
+            self._answer(call, '{"error": "cancelled", "message": "the run was stopped"}')
+            for event in self.hooks.drain():
+                yield event
+            yield ToolEvent(
+                **base, arguments=arguments, completed=True, ok=False, result={"stopped": True}
+            )
+            raise
+        # A running tool is not the model's silence.
+        state.last_event_time_s = self.clock.monotonic()
+        content = to_text(outcome.envelope)
+        self._answer(call, content)
+        for event in self.hooks.drain():
+            yield event
+        yield ToolEvent(
+            **base,
+            arguments=arguments,
+            completed=True,
+            ok=outcome.ok,
+            result=_for_people(outcome),
+            duration_s=self.clock.monotonic() - started,
+        )
+        yield ToolResultObserved(
+            tool_name=name, tool_call_id=call.id, content=content, ok=outcome.ok
+        )
+        if outcome.request is not None:
+            # A record is sealed the moment the question is put: no call may stay unanswered.
+            self._skip(rest, "not run: the run ended with the call before")
+        async for event in self._conclude(call, outcome):
+            yield event
+
+    async def _conclude(self, call: ToolCall, outcome: StepOutcome) -> AsyncIterator[AgentEvent]:
+        state = self.state
+        if self.cancellation.is_set:
+            raise Cancelled(self.cancellation.reason)
+        match outcome.request:
+            case SuspensionRequest() as request:
+                state.done = True
+                yield suspend(
+                    self.agent,
+                    state,
+                    question=request.question,
+                    context=request.context,
+                    choices=request.choices,
+                )
+            case TerminationRequest() as request if request.is_done:
+                state.done = True
+                yield RunCompleted(
+                    summary=request.message, variables=self.hooks.variables(state)
+                )
+            case TerminationRequest() as request:
+                state.done = True
+                yield Handoff(
+                    rationale=request.message,
+                    blockers=request.blockers,
+                    suggested_next_steps=request.suggested_next_steps,
+                )
+            case None:
+                failure = post_tool(outcome.result, call, state)
+                if failure is not None:
+                    async for event in self._tool_failed(failure, outcome):
+                        yield event
+
+    async def _tool_failed(
+        self, failure: Failure, outcome: StepOutcome
+    ) -> AsyncIterator[AgentEvent]:
+        # The first guidance refusal is the tool's answer: the model reads it and goes on. It is
+        # counted, so that the second in a row enters the funnel.
+        if outcome.is_guidance and not self.state.failure_attempts.get(failure.kind):
+            self.state.record_failure_attempt(failure.kind)
+            self.state.lessons_learned = remember(self.state.lessons_learned, failure)
+            return
+        async for event in self._fail(failure):
+            yield event
+
+    async def _fail(
+        self, failure: Failure, *, unanswered: Sequence[ToolCall] = ()
+    ) -> AsyncIterator[AgentEvent]:
+        self._skip(unanswered, f"not run: {failure.explanation}")
+        async for event in handle_failure(failure, agent=self.agent, state=self.state):
+            yield event
+            if is_terminal(event):
+                return
+
+    def _skip(self, calls: Sequence[ToolCall], why: str) -> None:
+        for call in calls:
+            self._answer(call, to_text({"error": "not_run", "message": why}))
+
+    def _answer(self, call: ToolCall, content: str) -> None:
+        self.state.messages.append(
+            {
+                "role": "tool",
+                "tool_call_id": call.id,
+                "name": call.function.name,
+                "content": content,
+            }
+        )
+
+
+def _deltas(delta: Delta) -> list[AgentEvent]:
+    events: list[AgentEvent] = []
+    if delta.reasoning:
+        events.append(ReasoningDelta(content=delta.reasoning))
+    if delta.text:
+        events.append(TextDelta(content=delta.text))
+    return events
+
+
+def _assistant(reply: Completion, calls: Sequence[ToolCall]) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": reply.message.content}
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {
+                    "name": call.function.name,
+                    "arguments": call.function.arguments,
+                },
+            }
+            for call in calls
+        ]
+    return message
+
+
+def _is_cut_off(failure: Failure | None) -> bool:
+    return failure is not None and failure.kind is FailureKind.output_truncated
+
+
+def _for_people(outcome: StepOutcome) -> dict[str, Any]:
+    result = dict(outcome.envelope)
+    data = outcome.result.data if outcome.ok else outcome.result.partial_data
+    if isinstance(data, KernelOutput):
+        result["output"] = data.model_dump(mode="json")
+    return result
+
+
+def _nothing_came() -> Failure:
+    return Failure(
+        FailureKind.transient_provider,
+        "the model's stream ended without an answer",
+        suggested_action=Action.retry,
+    )

@@ -1,0 +1,80 @@
+"""The three tools that end a run, or suspend it.
+
+Each checks its words and gives a request as a value; the loop turns it into the terminal event.
+"""
+
+from collections.abc import Iterable
+
+from parsimony_kernel.agent.failure.suspension import SuspensionRequest
+from parsimony_kernel.agent.failure.termination import TerminationRequest
+from parsimony_kernel.tools import Tool, Tools, ToolResult, tool
+
+
+def _lines(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(text for value in values if (text := str(value).strip()))
+
+
+@tool(
+    name="return_done",
+    description=(
+        "End the run: the request is fulfilled. The summary says in a few sentences what was "
+        "found and made, naming variables and numbers that were observed in this run."
+    ),
+    tool_type="termination",
+    idempotent=True,
+    terminal=True,
+)
+async def return_done(summary: str) -> ToolResult:
+    if not summary.strip():
+        raise ValueError("return_done needs a non-empty summary")
+    return ToolResult.from_data(TerminationRequest(summary.strip()))
+
+
+@tool(
+    name="return_unable",
+    description=(
+        "End the run: the request cannot be fulfilled here. Say why, list the concrete blockers, "
+        "and what the person could do next."
+    ),
+    tool_type="termination",
+    idempotent=False,
+    terminal=True,
+)
+async def return_unable(
+    rationale: str, blockers: list[str], suggested_next_steps: list[str] | None = None
+) -> ToolResult:
+    if not rationale.strip():
+        raise ValueError("return_unable needs a non-empty rationale")
+    reasons = _lines(blockers)
+    if not reasons:
+        raise ValueError("return_unable needs non-empty blockers")
+    return ToolResult.from_data(
+        TerminationRequest(rationale.strip(), reasons, _lines(suggested_next_steps or ()))
+    )
+
+
+@tool(
+    name="ask_user",
+    description=(
+        "Ask the person one question and wait for the answer, however long it takes. Use it when "
+        "the request can be read in several ways that differ in result. Offer choices where "
+        "there are a few; the person can always answer in other words."
+    ),
+    tool_type="termination",
+    idempotent=True,
+    terminal=True,
+)
+async def ask_user(
+    question: str, context: str | None = None, choices: list[str] | None = None
+) -> ToolResult:
+    if not question.strip():
+        raise ValueError("ask_user needs a non-empty question")
+    return ToolResult.from_data(
+        SuspensionRequest(question.strip(), (context or "").strip() or None, _lines(choices or ()))
+    )
+
+
+def termination_tools() -> Tools:
+    """``return_done``, ``return_unable``, ``ask_user``."""
+    built: list[Tool] = [return_done, return_unable, ask_user]
+    return Tools(built)

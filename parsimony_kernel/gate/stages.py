@@ -1,0 +1,123 @@
+"""The checks that an action passes before it runs.
+
+Each stage is a plain function ``-> Failure | None``; the gate asks them in order and the first
+failure wins. A refusal tells what to send instead.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from rapidfuzz import process
+
+from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.gate.refusal import RefusalError
+from parsimony_kernel.tools import Tools, arguments_model
+from parsimony_kernel.triage.taxonomy import FailureType
+
+NEAR = 60.0
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One action as it was requested. ``over`` says that the run has ended already."""
+
+    action: str
+    inputs: Mapping[str, Any]
+    tools: Tools
+    over: bool = False
+
+
+Stage = Callable[[Attempt], Failure | None]
+
+
+def nearest(name: str, known: Any) -> str | None:
+    """The known name that ``name`` was probably meant to be."""
+    found = process.extractOne(name, list(known), score_cutoff=NEAR)
+    return None if found is None else str(found[0])
+
+
+def known(attempt: Attempt) -> Failure | None:
+    """The action exists."""
+    if attempt.action in attempt.tools:
+        return None
+    names = list(attempt.tools)
+    likely = nearest(attempt.action, names)
+    fields: dict[str, Any] = {"known_actions": names}
+    hint = ""
+    if likely is not None:
+        fields["did_you_mean"] = likely
+        hint = f" Did you mean {likely!r}?"
+    return Failure(
+        FailureKind.tool_error,
+        f"Tool {attempt.action!r} is not available.{hint} Available tools: {', '.join(names)}.",
+        metadata={
+            "refusal": RefusalError.unknown_action,
+            "type": FailureType.WRONG_TOOL_CALLED,
+            "envelope": fields,
+        },
+    )
+
+
+def reachable(attempt: Attempt) -> Failure | None:
+    """The action is possible now: nothing runs after the run has ended."""
+    if not attempt.over:
+        return None
+    return Failure(
+        FailureKind.tool_error,
+        f"{attempt.action!r} is not reachable: the run has ended. Nothing was run.",
+        metadata={
+            "refusal": RefusalError.invalid_transition,
+            "type": FailureType.WRONG_TOOL_CALLED,
+        },
+    )
+
+
+def arguments(attempt: Attempt) -> Failure | None:
+    """The inputs fit the tool's whole signature; every bad field is named."""
+    if "_raw_args" in attempt.inputs:
+        return _invalid(attempt, "the arguments are not a JSON object", {"field": "arguments"})
+    tool = attempt.tools[attempt.action]
+    try:
+        arguments_model(tool.function).model_validate(dict(attempt.inputs))
+    except ValidationError as exc:
+        return _from_validation(attempt, exc)
+    return None
+
+
+def _from_validation(attempt: Attempt, exc: ValidationError) -> Failure:
+    properties = list(attempt.tools[attempt.action].parameters_schema.get("properties", {}))
+    problems: list[str] = []
+    fields: list[dict[str, Any]] = []
+    for error in exc.errors(include_url=False, include_context=False):
+        path = ".".join(str(part) for part in error["loc"]) or "arguments"
+        detail: dict[str, Any] = {"field": path, "problem": error["msg"]}
+        if error["type"] == "missing":
+            problems.append(f"{path!r} is missing")
+        elif error["type"] == "extra_forbidden":
+            likely = nearest(path, properties)
+            problems.append(
+                f"{path!r} is not a field"
+                + (f" (did you mean {likely!r}?)" if likely else f" (fields: {properties})")
+            )
+        else:
+            detail["got"] = repr(error["input"])[:80]
+            problems.append(f"{path!r}: {error['msg']}, got {detail['got']}")
+        fields.append(detail)
+    return _invalid(attempt, "; ".join(problems), fields[0] if len(fields) == 1 else fields)
+
+
+def _invalid(attempt: Attempt, reason: str, details: Any) -> Failure:
+    return Failure(
+        FailureKind.tool_error,
+        f"{attempt.action}: {reason}. Nothing was run.",
+        metadata={
+            "refusal": RefusalError.validation_failed,
+            "type": FailureType.SCHEMA_MISMATCH,
+            "envelope": {"reason": reason, "details": details},
+        },
+    )
+
+
+STAGES: tuple[Stage, ...] = (known, reachable, arguments)

@@ -1,0 +1,647 @@
+"""The composition root of a notebook: its agent, its journal, its turns.
+
+One session per notebook and process. It decides what a turn is, keeps two from running at once,
+writes every event down before anybody sees it, and knows nothing of front ends.
+"""
+
+import os
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from parsimony_kernel.agent.agent import Agent
+from parsimony_kernel.agent.cancellation import CancellationRequest
+from parsimony_kernel.agent.config import AgentGuardrails
+from parsimony_kernel.agent.events import (
+    AgentEvent,
+    Handoff,
+    PartialRunSummary,
+    RunCancelled,
+    RunCompleted,
+    RunStarted,
+    TextDelta,
+    UserInputRequested,
+    is_terminal,
+)
+from parsimony_kernel.agent.failure.keyring import Keyring, KeyringError
+from parsimony_kernel.agent.failure.suspension import (
+    SuspensionConsumed,
+    SuspensionExpired,
+    SuspensionTokenMismatch,
+)
+from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.agent.loop import admit, go_on, run_loop
+from parsimony_kernel.agent.models import AgentContext, AgentMessage
+from parsimony_kernel.agent.prompts import notebook_changes, notebook_context, request_message
+from parsimony_kernel.agent.state import RunState, SuspensionRecord
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.durable import StorageError
+from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.execution.factory import summarise
+from parsimony_kernel.execution.interrupt import stop_on_sigint
+from parsimony_kernel.execution.run_scope import RunScope
+from parsimony_kernel.journal.store import Journal, JournalError, PendingRow, SqliteJournal
+from parsimony_kernel.journal.workspace import find_workspace, journal_path
+from parsimony_kernel.llm.base import ChatModel
+from parsimony_kernel.llm.resolve import check_model, resolve_model
+from parsimony_kernel.toolbox.code import code_tools
+from parsimony_kernel.toolbox.publish import publish_tools
+
+DEFAULT_MODEL = "offline"
+
+# A question may wait over a long weekend.
+MAX_QUESTION_AGE_S = 7 * 86_400
+_LEASE_S = 120.0
+_REMEMBERED_TURNS = 10
+
+_DATA_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".xlsx", ".xls", ".json", ".jsonl"})
+_MAX_FILES = 40
+_MAX_ENTRIES = 2_000
+
+
+class SessionError(Exception):
+    """Why a turn cannot be had, in one sentence with the remedy."""
+
+
+@dataclass(frozen=True)
+class TurnOptions:
+    """What one cell may set. Times are in seconds."""
+
+    model: str | None = None
+    max_iterations: int | None = None
+    max_time_s: float | None = None
+
+    def guardrails(self) -> AgentGuardrails:
+        """The limits of the turn."""
+        given = {
+            "max_iterations": self.max_iterations,
+            "max_execution_time_s": self.max_time_s,
+        }
+        return AgentGuardrails(**{k: v for k, v in given.items() if v is not None})
+
+
+@dataclass(frozen=True)
+class PendingQuestion:
+    """A turn that waits for an answer."""
+
+    turn_id: str
+    ordinal: int
+    request: str
+    question: str
+    context: str | None
+    choices: tuple[str, ...]
+    asked_at: str
+
+
+@dataclass(frozen=True)
+class TurnSummary:
+    """One turn, for lists.
+
+    ``status``: running, done, suspended, handed_off, stopped, cancelled or replaced.
+    """
+
+    turn_id: str
+    ordinal: int
+    request: str
+    status: str
+    model: str
+    started_at: str
+    summary: str
+
+
+@dataclass(frozen=True)
+class PublishedArtifact:
+    """The newest snapshot of one artifact. ``path`` is relative to the workspace."""
+
+    kind: str
+    logical_id: str
+    content_sha: str
+    path: str
+    title: str
+    published_at: str
+
+
+@dataclass
+class _Running:
+    run_id: str
+    ordinal: int
+    cell_key: str
+    cancellation: CancellationRequest = field(default_factory=CancellationRequest)
+
+
+class NotebookSession:
+    """A notebook's turns."""
+
+    def __init__(
+        self,
+        *,
+        workspace: Path,
+        notebook: str,
+        folder: Path,
+        executor: BaseCodeExecutor,
+        journal: Journal,
+        store: ArtifactStore,
+        keyring: Keyring,
+        model: str | ChatModel = DEFAULT_MODEL,
+        environ: Mapping[str, str] = os.environ,
+        clock: Clock = SYSTEM_CLOCK,
+        connection_file: str = "",
+    ) -> None:
+        self.workspace = workspace
+        self.notebook = notebook
+        self.executor = executor
+        self._folder = folder
+        self._journal = journal
+        self._store = store
+        self._keyring = keyring
+        self._model = model
+        self._environ = environ
+        self._clock = clock
+        self._connection_file = connection_file
+        self._running: _Running | None = None
+        self._session_id = uuid.uuid4().hex
+
+    @property
+    def model_name(self) -> str:
+        """The model of the next turn."""
+        return self._model if isinstance(self._model, str) else self._model.name
+
+    def set_model(self, name: str) -> None:
+        """Use ``name`` from the next turn on. ``SessionError`` when it cannot work."""
+        self._require(name)
+        self._model = name
+
+    async def turn(
+        self, request: str, *, cell_key: str, options: TurnOptions | None = None
+    ) -> AsyncIterator[AgentEvent]:
+        """Run ``request`` as the turn of cell ``cell_key``, replacing that cell's earlier turn.
+
+        Every event is in the journal before it is yielded; the last one is terminal. Raises
+        ``SessionError`` before anything ran.
+        """
+        chosen = options or TurnOptions()
+        if not request.strip():
+            raise SessionError(
+                "The request is empty. Say what you want below %%agent, for example: "
+                "load data/cars.csv and show the mean mileage by origin"
+            )
+        model = self._require(chosen.model or self._model)
+        self._must_be_free()
+        running = _Running(uuid.uuid4().hex, 0, cell_key)
+        self._running = running
+        try:
+            context, shared = self._context()
+            earlier = self._earlier(cell_key)
+            running.ordinal = self._begin(running, request, model.name)
+            guardrails = chosen.guardrails()
+            agent = self._agent(model, running, guardrails)
+            state = agent.start(
+                request,
+                ctx=AgentContext(earlier, context),
+                run_id=running.run_id,
+                cancellation=running.cancellation,
+            )
+            state.workspace = str(self.workspace)
+            started = RunStarted(
+                run_id=running.run_id,
+                request=request,
+                model=model.name,
+                shared=shared,
+                max_iterations=guardrails.max_iterations,
+                max_execution_time_s=guardrails.max_execution_time_s,
+            )
+            async for event in self._drive(running, started, run_loop(agent, state)):
+                yield event
+        except (JournalError, StorageError) as exc:
+            raise SessionError(str(exc)) from exc
+        finally:
+            self._running = None
+
+    async def resume(
+        self, reply: str, *, turn_id: str | None = None
+    ) -> AsyncIterator[AgentEvent]:
+        """Answer the question of ``turn_id``, or the newest one, and go on.
+
+        A number picks that choice. Raises ``SessionError`` before anything ran: no such question,
+        an empty answer, a record that is expired, altered, or answered before.
+        """
+        self._must_be_free()
+        row = self._question(turn_id)
+        record = row.record
+        answer = _resolve(reply, record.choices)
+        model = self._require(record.model_id or self._model)
+        running = _Running(record.run_id, row.turn.ordinal, row.turn.cell_key)
+        self._running = running
+        try:
+            guardrails = AgentGuardrails()
+            agent = self._agent(model, running, guardrails, key_id=record.key_id)
+            gone, _ = self._differences(record)
+            started = RunStarted(
+                run_id=running.run_id,
+                request=row.turn.request,
+                model=model.name,
+                reply=answer,
+                gone=gone,
+                max_iterations=guardrails.max_iterations,
+                max_execution_time_s=guardrails.max_execution_time_s,
+            )
+            state = admit(
+                agent,
+                record,
+                answer,
+                code_executor=self.executor,
+                cancellation=running.cancellation,
+                max_suspension_age_s=MAX_QUESTION_AGE_S,
+            )
+            self._journal.consume(record.nonce)
+            stream = go_on(agent, state, record, answer)
+            async for event in self._drive(running, started, stream):
+                yield event
+        except (SuspensionTokenMismatch, SuspensionExpired, SuspensionConsumed) as exc:
+            raise SessionError(_sentence(str(exc))) from exc
+        except (JournalError, StorageError, KeyringError) as exc:
+            raise SessionError(str(exc)) from exc
+        finally:
+            self._running = None
+
+    def pending(self) -> tuple[PendingQuestion, ...]:
+        """The questions that wait in this notebook, newest first."""
+        return tuple(
+            PendingQuestion(
+                turn_id=row.turn.run_id,
+                ordinal=row.turn.ordinal,
+                request=row.turn.request,
+                question=row.record.pending_question,
+                context=row.record.pending_question_context,
+                choices=tuple(row.record.choices),
+                asked_at=row.record.suspended_at,
+            )
+            for row in self._journal.pending(self.notebook)
+        )
+
+    def turns(self) -> tuple[TurnSummary, ...]:
+        """This notebook's turns, oldest first."""
+        return tuple(
+            TurnSummary(
+                turn_id=row.run_id,
+                ordinal=row.ordinal,
+                request=row.request,
+                status=row.status,
+                model=row.model,
+                started_at=row.started_at,
+                summary=row.summary,
+            )
+            for row in self._journal.turns(self.notebook)
+        )
+
+    def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
+        """What happened in a turn, from the journal."""
+        return self._journal.events(turn_id)
+
+    def artifacts(self) -> tuple[PublishedArtifact, ...]:
+        """What is published in the workspace, newest snapshot of each."""
+        return tuple(
+            PublishedArtifact(
+                kind=entry.kind,
+                logical_id=entry.logical_id,
+                content_sha=entry.content_sha,
+                path=entry.path,
+                title=entry.title,
+                published_at=entry.published_at,
+            )
+            for entry in self._store.list()
+            if entry.kind != "notebook"
+        )
+
+    def stop(self, reason: str = "stopped by the user") -> bool:
+        """Stop the running turn, from any thread. ``False`` when none runs."""
+        running = self._running
+        if running is None:
+            return False
+        running.cancellation.set(reason)
+        return True
+
+    def close(self) -> None:
+        """Release the journal."""
+        self._journal.close()
+
+    def _require(self, model: str | ChatModel) -> ChatModel:
+        if isinstance(model, str):
+            failure = check_model(model, self._environ)
+            if failure is not None:
+                raise SessionError(_sentence(" ".join([failure.explanation, *failure.blockers])))
+        return resolve_model(model, self._environ)
+
+    def _must_be_free(self) -> None:
+        if self._running is not None:
+            raise SessionError(
+                f"Turn {self._running.ordinal} is still running in this notebook. Wait for it, or "
+                "stop it with the Stop button or %agent stop."
+            )
+
+    def _begin(self, running: _Running, request: str, model: str) -> int:
+        return self._journal.begin_turn(
+            running.run_id,
+            notebook=self.notebook,
+            cell_key=running.cell_key,
+            request=request,
+            model=model,
+            connection_file=self._connection_file,
+            pid=os.getpid(),
+        )
+
+    def _agent(
+        self,
+        model: ChatModel,
+        running: _Running,
+        guardrails: AgentGuardrails,
+        *,
+        key_id: str = "",
+    ) -> Agent:
+        key = self._keyring.get(key_id) if key_id else self._keyring.current()
+        if key is None:
+            raise SessionError(
+                f"The key {key_id!r} that sealed this question is not on this machine, so the "
+                "question cannot be trusted. Run the cell again."
+            )
+        hooks = _NotebookHooks(self, running)
+        publisher = Publisher(self._store, notebook_path=self.notebook, clock=self._clock)
+        tools = (
+            code_tools(
+                self.executor,
+                timeout_s=min(guardrails.tool_timeout_s, guardrails.max_execution_time_s),
+                scope=lambda: RunScope(
+                    running.run_id, self.notebook, running.cell_key, running.ordinal
+                ),
+            )
+            + publish_tools(self.executor, publisher, hooks.emit, lambda: running.run_id)
+            + termination_tools()
+        )
+        return Agent(
+            model_config=model,
+            code_executor=self.executor,
+            guardrails=guardrails,
+            session_id=self._session_id,
+            suspension_secret=key.secret,
+            key_id=key.key_id,
+            tools=tools,
+            hooks=hooks,
+            clock=self._clock,
+        )
+
+    async def _drive(
+        self, running: _Running, started: RunStarted, stream: AsyncIterator[AgentEvent]
+    ) -> AsyncIterator[AgentEvent]:
+        """Yield ``started`` and ``stream``, each event journalled first; close the turn."""
+        scribe = _Scribe(self._journal, running.run_id)
+        ended = False
+        with stop_on_sigint(running.cancellation):
+            try:
+                scribe.write(started)
+                yield started
+                async for event in stream:
+                    if isinstance(event, UserInputRequested):
+                        self._journal.suspend(event.suspension_record)
+                    scribe.write(event)
+                    if is_terminal(event):
+                        ended = True
+                        self._journal.end_turn(running.run_id, *_ending(event))
+                    yield event
+            finally:
+                scribe.flush()
+                if not ended:
+                    # The consumer went away, or its task was cancelled: said in writing.
+                    running.cancellation.set("the cell was cancelled")
+                    scribe.write(RunCancelled(reason=running.cancellation.reason))
+                    self._journal.end_turn(running.run_id, "cancelled")
+
+    def _context(self) -> tuple[str, tuple[str, ...]]:
+        variables, more = summarise(self.executor.variables())
+        files = data_files(self._folder)
+        published = [
+            {"kind": artifact.kind, "title": artifact.title, "path": artifact.path}
+            for artifact in self.artifacts()[-20:]
+        ]
+        context = notebook_context(
+            working_folder=self._folder.name,
+            files=files,
+            variables=variables,
+            more_variables=more,
+            artifacts=published,
+        )
+        shared = []
+        if variables:
+            names = ", ".join(str(variable.get("name")) for variable in variables)
+            shared.append(f"variables with samples: {names}")
+        if files:
+            shared.append(f"names of {len(files)} data file{'' if len(files) == 1 else 's'}")
+        return context, tuple(shared)
+
+    def _earlier(self, cell_key: str) -> tuple[AgentMessage, ...]:
+        finished = [
+            row
+            for row in self._journal.turns(self.notebook)
+            if row.status == "done" and row.cell_key != cell_key
+        ][-_REMEMBERED_TURNS:]
+        messages: list[AgentMessage] = []
+        for row in finished:
+            messages.append(AgentMessage("user", str(request_message(row.request)["content"])))
+            messages.append(AgentMessage("assistant", row.summary))
+        return tuple(messages)
+
+    def _question(self, turn_id: str | None) -> PendingRow:
+        rows = self._journal.pending(self.notebook)
+        if not rows:
+            raise SessionError("No question is waiting in this notebook. See %agent history.")
+        if turn_id is None:
+            return rows[0]
+        for row in rows:
+            if row.turn.run_id == turn_id:
+                return row
+        raise SessionError(
+            f"No question is waiting in turn {turn_id!r}. See %agent history for those that are."
+        )
+
+    def _differences(
+        self, record: SuspensionRecord
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        present = self.executor.variables()
+        ledger = self.executor.origin_ledger
+        gone = tuple(name for name in record.variables if name not in present)
+        changed = tuple(
+            name
+            for name, version in record.variables.items()
+            if name in present and ledger.version(name) != version
+        )
+        return gone, changed
+
+
+class _NotebookHooks(RunHooks):
+    """What a notebook adds to a run: its journal's claim, its ledger, its tools' events."""
+
+    def __init__(self, session: NotebookSession, running: _Running) -> None:
+        self._session = session
+        self._running = running
+        self._emitted: list[AgentEvent] = []
+
+    def emit(self, event: AgentEvent) -> None:
+        self._emitted.append(event)
+
+    def drain(self) -> list[AgentEvent]:
+        emitted, self._emitted = self._emitted, []
+        return emitted
+
+    def variables(self, state: RunState) -> tuple[str, ...]:
+        ledger = self._session.executor.origin_ledger
+        return tuple(
+            name
+            for name in self._session.executor.variables()
+            if (origin := ledger.get(name)) is not None and origin.run_id == state.run_id
+        )
+
+    def changes_since(self, record: SuspensionRecord) -> str | None:
+        gone, changed = self._session._differences(record)
+        return notebook_changes(gone=gone, changed=changed)
+
+    def claim(self, record: SuspensionRecord) -> bool:
+        owner = f"{os.getpid()}:{self._session._session_id}"
+        return self._session._journal.claim(record.nonce, owner, _LEASE_S)
+
+
+class _Scribe:
+    """Writes events down, prose in whole pieces."""
+
+    def __init__(self, journal: Journal, run_id: str) -> None:
+        self._journal = journal
+        self._run_id = run_id
+        self._words: list[str] = []
+
+    def write(self, event: AgentEvent) -> None:
+        if isinstance(event, TextDelta):
+            self._words.append(event.content)
+            return
+        self.flush()
+        self._journal.append(self._run_id, event)
+
+    def flush(self) -> None:
+        if self._words:
+            words, self._words = "".join(self._words), []
+            self._journal.append(self._run_id, TextDelta(content=words))
+
+
+def _ending(event: AgentEvent) -> tuple[str, str]:
+    match event:
+        case RunCompleted():
+            return "done", event.summary
+        case UserInputRequested():
+            return "suspended", event.question
+        case Handoff():
+            return "handed_off", event.rationale
+        case PartialRunSummary():
+            return "stopped", event.missing
+        case _:
+            return "cancelled", getattr(event, "reason", "")
+
+
+def _resolve(reply: str, choices: list[str]) -> str:
+    text = reply.strip()
+    if not text:
+        raise SessionError(
+            "The answer is empty. Give the number of a choice or some words: %agent answer 2"
+        )
+    if text.isdecimal() and choices:
+        number = int(text)
+        if not 1 <= number <= len(choices):
+            raise SessionError(
+                f"There is no choice {text}; there are {len(choices)}, numbered from 1."
+            )
+        return choices[number - 1]
+    return text
+
+
+def _sentence(text: str) -> str:
+    clean = text.strip()
+    return clean[:1].upper() + clean[1:] + ("" if clean.endswith((".", "!", "?")) else ".")
+
+
+def data_files(folder: Path) -> tuple[str, ...]:
+    """Data files in ``folder`` and one level below, by relative path, at most forty."""
+    found: list[str] = []
+    seen = 0
+    for parent in (folder, *_subfolders(folder)):
+        try:
+            entries = sorted(os.scandir(parent), key=lambda entry: entry.name)
+        except OSError:
+            continue
+        for entry in entries:
+            seen += 1
+            if seen > _MAX_ENTRIES or len(found) >= _MAX_FILES:
+                return tuple(found)
+            if Path(entry.name).suffix.lower() in _DATA_SUFFIXES and not entry.name.startswith("."):
+                found.append(Path(entry.path).relative_to(folder).as_posix())
+    return tuple(found)
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    try:
+        return sorted(
+            Path(entry.path)
+            for entry in os.scandir(folder)
+            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith((".", "_"))
+        )
+    except OSError:
+        return []
+
+
+def open_session(
+    *,
+    executor: BaseCodeExecutor,
+    notebook: str,
+    folder: Path,
+    model: str | ChatModel | None = None,
+    environ: Mapping[str, str] = os.environ,
+    clock: Clock = SYSTEM_CLOCK,
+    connection_file: str = "",
+) -> NotebookSession:
+    """The session of ``notebook``, which lies in ``folder``.
+
+    The model is ``model``, else ``PARSIMONY_MODEL``, else the embedded offline model. Raises
+    ``SessionError`` when the workspace's journal or the key folder cannot be written.
+    """
+    workspace = find_workspace(folder, environ)
+    try:
+        journal = SqliteJournal(journal_path(workspace, environ), clock)
+        keyring = Keyring.open(None, environ)
+        journal.abandon_running(notebook, _is_alive)
+    except (JournalError, KeyringError, StorageError) as exc:
+        raise SessionError(str(exc)) from exc
+    return NotebookSession(
+        workspace=workspace,
+        notebook=notebook,
+        folder=folder,
+        executor=executor,
+        journal=journal,
+        store=ArtifactStore(workspace),
+        keyring=keyring,
+        model=model or environ.get("PARSIMONY_MODEL") or DEFAULT_MODEL,
+        environ=environ,
+        clock=clock,
+        connection_file=connection_file,
+    )
+
+
+def _is_alive(pid: int) -> bool:
+    if pid == os.getpid():
+        return False  # a turn of this very process that is still marked running was cut off
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+

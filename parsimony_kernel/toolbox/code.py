@@ -1,0 +1,68 @@
+"""The tool that runs code."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.execution.outputs import ExceptionObject, KernelOutput
+from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.gate.refusal import RefusalError
+from parsimony_kernel.tools import Tools, ToolResult, tool
+from parsimony_kernel.triage.taxonomy import FailureType
+
+# The gate's deadline lies behind the executor's, which knows how to stop code and say so.
+_MARGIN_S = 10.0
+
+
+def code_tools(
+    executor: BaseCodeExecutor,
+    *,
+    timeout_s: float,
+    scope: Callable[[], RunScope | None] = lambda: None,
+) -> Tools:
+    """``run_code`` on ``executor``, stamped with the scope that ``scope`` gives."""
+
+    @tool(
+        name="run_code",
+        description=(
+            "Run Python in the notebook's namespace. Import what you use. The value of the last "
+            "expression is shown to the person and summarised to you, as are print() and the "
+            "variables you bind. `purpose` is a short phrase that heads the step in the record."
+        ),
+        tool_type="code",
+        timeout_s=timeout_s + _MARGIN_S,
+    )
+    async def run_code(code: str, purpose: str | None = None) -> ToolResult:
+        if not code.strip():
+            raise ValueError("run_code needs non-empty code")
+        on_behalf_of = scope()
+        with nullcontext() if on_behalf_of is None else run_scope(on_behalf_of):
+            output = await executor.execute(
+                code,
+                timeout_seconds=timeout_s,
+                producer_notebook_path=on_behalf_of.notebook_path if on_behalf_of else None,
+            )
+        error = output.error
+        if error is None:
+            return ToolResult.from_data(output)
+        return ToolResult.from_failure(_failure(error, output))
+
+    return Tools([run_code])
+
+
+def _failure(error: ExceptionObject, output: KernelOutput) -> Failure:
+    timed_out = error.name == "TimeoutError" and "timeout" in error.message
+    where = f" at line {error.line}: {error.source_line}" if error.line is not None else ""
+    fields: dict[str, Any] = {"error_type": error.name, "error_message": error.message}
+    return Failure(
+        FailureKind.tool_error,
+        f"{error.name}: {error.message}{where}" if error.message else f"{error.name}{where}",
+        partial_data=output,
+        metadata={
+            "refusal": RefusalError.action_error,
+            "type": FailureType.TIMEOUT if timed_out else FailureType.UNKNOWN,
+            "envelope": fields,
+        },
+    )

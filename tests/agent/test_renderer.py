@@ -1,0 +1,181 @@
+"""The prompt as a pure function of the state."""
+
+import copy
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsimony_kernel.agent.failure import Failure, FailureKind
+from parsimony_kernel.agent.models import AgentMessage
+from parsimony_kernel.agent.renderer import (
+    infer_message_mode,
+    minimal_content,
+    recent_iterations_cutoff,
+    render_for_llm,
+    render_lessons_learned,
+    select_messages_to_render,
+)
+from parsimony_kernel.agent.state import RunState
+
+Message = dict[str, Any]
+
+
+def user(text: str) -> Message:
+    return {"role": "user", "content": text}
+
+
+def step(number: int, result: str = "x" * 400) -> list[Message]:
+    name = f"c{number}"
+    return [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": name, "type": "function", "function": {"name": "f", "arguments": "{}"}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": name, "name": "f", "content": result},
+    ]
+
+
+def run_of(steps: int) -> list[Message]:
+    return [user("go"), *(message for n in range(steps) for message in step(n))]
+
+
+def test_the_order_is_system_instruction_conversation_lessons() -> None:
+    state = RunState(
+        messages=[user("go")],
+        pending_instruction="do less",
+        lessons_learned=[Failure(FailureKind.tool_error, 'a "b" <c>', ("x", "y"))],
+    )
+    rendered = render_for_llm(
+        state, instructions="I", tools_block="T", capabilities_preamble="C"
+    )
+    assert [message["role"] for message in rendered] == ["system", "user", "user", "user"]
+    assert rendered[0]["content"] == "I\n\nC\n\nT"
+    assert rendered[1]["content"] == "do less"
+    assert rendered[2]["content"] == "go"
+    assert rendered[3]["content"] == (
+        "<context_addendum>\n<lessons_learned>\n"
+        "  <failure kind=\"tool_error\" explanation='a \"b\" &lt;c&gt;' blockers=\"x; y\" />\n"
+        "</lessons_learned>\n</context_addendum>"
+    )
+
+
+def test_no_lessons_give_no_addendum() -> None:
+    assert render_lessons_learned([]) == ""
+    assert len(render_for_llm(RunState(messages=[user("go")]))) == 1
+
+
+def test_only_tool_results_before_the_second_last_answer_are_shortened() -> None:
+    rendered = render_for_llm(RunState(messages=run_of(4)))
+    shortened = [
+        message["tool_call_id"]
+        for message in rendered
+        if message["role"] == "tool" and "shortened" in message["content"]
+    ]
+    assert shortened == ["c0", "c1"]
+
+
+def test_the_newest_tool_result_is_never_shortened() -> None:
+    messages = [*run_of(1), *({"role": "assistant", "content": "hm"} for _ in range(3))]
+    rendered = render_for_llm(RunState(messages=messages))
+    assert rendered[2]["content"] == "x" * 400
+
+
+def test_the_cut_is_at_the_second_last_answer() -> None:
+    messages = run_of(3)
+    assert recent_iterations_cutoff(messages) == 3
+    assert recent_iterations_cutoff(messages, n_iterations=9) == 0
+
+
+def test_a_mode_follows_role_place_and_recency() -> None:
+    def mode(role: str, index: int, *, last: bool = False) -> str:
+        return infer_message_mode(
+            index=index, is_last_tool_message=last, role=role, default_cutoff=5
+        )
+
+    assert mode("tool", 4) == "minimal"
+    assert mode("tool", 5) == "default"
+    assert mode("tool", 4, last=True) == "default"
+    assert mode("assistant", 0) == mode("user", 0) == mode("system", 0) == "default"
+
+
+def test_of_context_snapshots_only_the_newest_is_rendered() -> None:
+    old: Message = {**user("old"), "metadata": {"context_snapshot": True}}
+    new: Message = {**user("new"), "metadata": {"context_snapshot": True}}
+    other: Message = {**user("x"), "metadata": {}}
+    assert select_messages_to_render([old, other, new]) == [other, new]
+    assert render_for_llm(RunState(messages=[old, new])) == [user("new")]
+
+
+def test_message_objects_render_themselves() -> None:
+    assert render_for_llm(RunState(messages=[AgentMessage("user", "a\nb")])) == [user("a\nb")]
+
+
+def test_an_old_result_keeps_its_error_and_the_names_of_its_variables() -> None:
+    column = {"name": "temp", "dtype": "float64", "samples": ["1", "2"]}
+    envelope = {
+        "requested": "run_code",
+        "state": "running",
+        "result": {
+            "stdout": "long",
+            "outputs": [{"type": "primitive", "text": "9" * 999}],
+            "variables": [
+                {"type": "dataframe", "name": "df", "rows": 3, "columns": [column]}
+            ],
+        },
+        "valid_next_actions": ["run_code"],
+    }
+    kept = json.loads(minimal_content(json.dumps(envelope)))
+    assert kept["result"] == {
+        "variables": [
+            {
+                "name": "df",
+                "type": "dataframe",
+                "rows": 3,
+                "columns": [{"name": "temp", "dtype": "float64"}],
+            }
+        ]
+    }
+    refused = {"error": "unknown_action", "requested": "f", "message": "no", "known_actions": []}
+    assert json.loads(minimal_content(json.dumps(refused)))["message"] == "no"
+
+
+texts = st.text(max_size=30)
+messages = st.lists(
+    st.one_of(
+        texts.map(user),
+        st.builds(lambda n, t: step(n, t), st.integers(0, 9), st.text(max_size=600)),
+    ),
+    max_size=8,
+).map(lambda parts: [m for part in parts for m in (part if isinstance(part, list) else [part])])
+
+
+@given(messages)
+def test_rendering_is_byte_stable_and_changes_no_input(conversation: list[Message]) -> None:
+    state = RunState(messages=conversation)
+    before = copy.deepcopy(state.messages)
+    first = render_for_llm(state, instructions="I")
+    again = render_for_llm(state, instructions="I")
+    assert json.dumps(first) == json.dumps(again)
+    for message in first:
+        message["content"] = "changed"
+        for call in message.get("tool_calls") or ():
+            call["function"]["name"] = "changed"
+    assert state.messages == before
+
+
+@given(st.integers(0, 6))
+def test_a_request_repeats_the_one_before_up_to_what_is_shortened(steps: int) -> None:
+    def request(count: int) -> list[Message]:
+        return render_for_llm(RunState(messages=run_of(count)), instructions="I")
+
+    earlier, later = request(steps), request(steps + 1)
+    same = 0
+    while same < len(earlier) and earlier[same] == later[same]:
+        same += 1
+    # The cut moves by one iteration: that iteration's tool result is the first that differs.
+    assert same == (len(earlier) if steps < 2 else 2 * steps - 1)

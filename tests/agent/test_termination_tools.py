@@ -1,0 +1,45 @@
+"""The tools that end a run."""
+
+import pytest
+
+from parsimony_kernel.agent.failure.suspension import SuspensionRequest
+from parsimony_kernel.agent.failure.termination import TerminationRequest
+from parsimony_kernel.agent.termination_tools import termination_tools
+
+TOOLS = termination_tools()
+
+
+@pytest.mark.parametrize(
+    ("name", "idempotent"), [("return_done", True), ("return_unable", False), ("ask_user", True)]
+)
+def test_the_three_are_terminal_and_say_whether_they_repeat(name: str, idempotent: bool) -> None:
+    assert TOOLS[name].terminal
+    assert TOOLS[name].idempotent is idempotent
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "missing"),
+    [
+        ("return_done", {"summary": " "}, "non-empty summary"),
+        ("return_unable", {"rationale": "", "blockers": ["x"]}, "non-empty rationale"),
+        ("return_unable", {"rationale": "x", "blockers": [" "]}, "non-empty blockers"),
+        ("ask_user", {"question": "\n"}, "non-empty question"),
+    ],
+)
+async def test_empty_words_are_refused(
+    name: str, arguments: dict[str, object], missing: str
+) -> None:
+    with pytest.raises(ValueError, match=missing):
+        await TOOLS[name].function(**arguments)
+
+
+async def test_they_give_requests_as_values() -> None:
+    done = await TOOLS["return_done"].function(summary=" ok ")
+    assert done.data == TerminationRequest("ok")
+    assert done.data.is_done
+    unable = await TOOLS["return_unable"].function(
+        rationale="no", blockers=["a"], suggested_next_steps=["b", ""]
+    )
+    assert unable.data == TerminationRequest("no", ("a",), ("b",))
+    asked = await TOOLS["ask_user"].function(question="Which?", choices=["x", "y"])
+    assert asked.data == SuspensionRequest("Which?", None, ("x", "y"))

@@ -1,0 +1,92 @@
+"""A person in JupyterLab: chooses the kernel, asks, answers, and has the results."""
+
+import json
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from .lab import Lab
+
+pytestmark = pytest.mark.browser
+
+ASK = "%%agent\nload data/seattle-weather.csv and plot the monthly mean temperature"
+VEGA = "application/vnd.vegalite.v5+json"
+
+
+def outputs(saved: dict[str, Any], index: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = saved["cells"][index]["outputs"]
+    return found
+
+
+def texts(saved: dict[str, Any], index: int) -> str:
+    return "\n".join(
+        "".join(output["data"].get("text/plain", ""))
+        for output in outputs(saved, index)
+        if "data" in output
+    )
+
+
+def test_an_analysis_with_a_question_a_chart_and_a_restart(lab: Lab) -> None:
+    lab.new_notebook("Parsimony Agent")
+
+    # A question ends the cell, with one button for each choice.
+    cell = lab.run(ASK)
+    button = cell.get_by_role("button", name="temp_max")
+    expect(button).to_be_visible()
+    expect(cell.get_by_role("button", name="temp_min")).to_be_visible()
+    lab.wait_until_idle()
+    lab.picture("question")
+
+    # A click goes on where the cell stopped: the chart appears in the same cell.
+    button.click()
+    chart = cell.locator(".vega-embed, .jp-RenderedVegaCommon5, .jp-RenderedImage").first
+    expect(chart).to_be_visible()
+    expect(cell.get_by_text("temp_max", exact=False).first).to_be_visible()
+    expect(button).to_have_count(0)
+    lab.wait_until_idle()
+
+    # The variables are the notebook's.
+    names = lab.run(
+        "[(name, type(value).__name__) for name, value in sorted(globals().items())"
+        " if name.startswith('seattle') or 'Chart' in type(value).__name__]"
+    )
+    expect(names.locator(".jp-OutputArea-output")).to_contain_text("Chart")
+    expect(names.locator(".jp-OutputArea-output")).to_contain_text("('seattle_weather', 'DataFrame')")
+
+    # A chart is published and listed.
+    publish = lab.run("%%agent\npublish the chart as \"Monthly temperature\"")
+    expect(publish.get_by_text("Monthly temperature").first).to_be_visible()
+    lab.wait_until_idle()
+    listed = lab.run("%agent artifacts")
+    expect(listed.locator(".jp-OutputArea")).to_contain_text("Monthly temperature")
+    lab.picture("run")
+    published = list((lab.server.root / ".ockham" / "charts").rglob("*.vl.json"))
+    assert len(published) == 1
+    assert json.loads(published[0].read_text())["$schema"].startswith("https://vega.github.io/")
+
+    # The saved file reads complete without a kernel.
+    saved = lab.save()
+    record = texts(saved, 0)
+    for expected in ("monthly mean temperature", "temp_max", "temp_min", "pd.read_csv"):
+        assert expected in record
+    assert any(VEGA in output.get("data", {}) for output in outputs(saved, 0))
+    assert not any(output["output_type"] == "error" for c in saved["cells"] for output in c.get("outputs", ()))
+
+    # A question outlives its kernel; answered after a restart, the run is told what is gone.
+    second = lab.run("%%agent\nuse seattle_weather and plot the weekly mean temperature")
+    expect(second.get_by_role("button", name="temp_min")).to_be_visible()
+    lab.wait_until_idle()
+    lab.restart_kernel()
+    shown = lab.run("%agent show")
+    again = shown.get_by_role("button", name="temp_min")
+    expect(again).to_be_visible()
+    lab.wait_until_idle()
+    again.click()
+    expect(shown.locator(".vega-embed, .jp-RenderedVegaCommon5, .jp-RenderedImage").first).to_be_visible()
+    expect(again).to_have_count(0)
+    lab.wait_until_idle()
+    lab.picture("restart")
+    after = lab.run("sorted(n for n in globals() if n.startswith('seattle'))")
+    expect(after.locator(".jp-OutputArea-output")).to_contain_text("seattle_weather")
+    assert lab.complaints == []

@@ -1,0 +1,175 @@
+"""One function, one envelope."""
+
+import asyncio
+import json
+
+import pytest
+
+from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.agent.failure.kinds import Effect, FailureKind
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.gate.envelope import MAX_BYTES, to_text
+from parsimony_kernel.gate.gate import Gate
+from parsimony_kernel.tools import Tools, tool
+from parsimony_kernel.triage.taxonomy import FailureType
+
+ran: list[str] = []
+
+
+@tool
+async def query_db(id: str) -> dict[str, str]:
+    """Look an order up."""
+    ran.append(id)
+    return {"status": "delayed"}
+
+
+@tool
+async def edit_file(path: str) -> None:
+    """Edit a file."""
+    raise ValueError("must read the file before editing it")
+
+
+@tool(timeout_s=0.01)
+async def fetch_report() -> None:
+    """Never ends."""
+    await asyncio.Event().wait()
+
+
+TOOLS = Tools([query_db, edit_file, fetch_report]) + termination_tools()
+NAMES = list(TOOLS)
+
+
+@pytest.fixture
+def gate() -> Gate:
+    ran.clear()
+    return Gate(TOOLS, timeout_s=5)
+
+
+async def test_success_carries_result_state_and_what_is_possible_next(gate: Gate) -> None:
+    outcome = await gate.step("query_db", {"id": "A102"})
+    assert outcome.ok
+    assert outcome.envelope == {
+        "requested": "query_db",
+        "result": {"status": "delayed"},
+        "state": "running",
+        "valid_next_actions": NAMES,
+    }
+
+
+async def test_an_unknown_tool_never_runs_and_the_answer_lists_what_there_is(gate: Gate) -> None:
+    outcome = await gate.step("query_bd", {"id": "A102"})
+    assert outcome.envelope["error"] == "unknown_action"
+    assert outcome.envelope["known_actions"] == NAMES
+    assert outcome.envelope["did_you_mean"] == "query_db"
+    assert outcome.envelope["valid_next_actions"] == NAMES
+    assert outcome.is_guidance
+    assert outcome.failure is not None
+    assert outcome.failure.type is FailureType.WRONG_TOOL_CALLED
+    assert ran == []
+
+
+async def test_wrong_arguments_name_every_bad_field_and_the_nearest_good_one(gate: Gate) -> None:
+    outcome = await gate.step("query_db", {"order_id": "A102"})
+    assert outcome.envelope["error"] == "validation_failed"
+    assert outcome.envelope["reason"] == (
+        "'id' is missing; 'order_id' is not a field (did you mean 'id'?)"
+    )
+    assert [each["field"] for each in outcome.envelope["details"]] == ["id", "order_id"]
+    assert outcome.envelope["valid_next_actions"] == NAMES
+    assert ran == []
+
+
+async def test_a_wrong_type_says_what_it_got(gate: Gate) -> None:
+    outcome = await gate.step("query_db", {"id": ["A"]})
+    assert outcome.envelope["details"]["got"] == "['A']"
+
+
+async def test_arguments_that_are_no_json_object_are_refused(gate: Gate) -> None:
+    outcome = await gate.step("query_db", {"_raw_args": '{"id": '})
+    assert outcome.envelope["error"] == "validation_failed"
+    assert ran == []
+
+
+async def test_a_body_that_raises_reports_type_and_message(gate: Gate) -> None:
+    outcome = await gate.step("edit_file", {"path": "x"})
+    assert outcome.envelope["error"] == "action_error"
+    assert outcome.envelope["error_type"] == "ValueError"
+    assert outcome.envelope["error_message"] == "must read the file before editing it"
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.tool_error
+    assert not outcome.is_guidance
+
+
+async def test_a_deadline_is_a_refusal_with_an_uncertain_effect(gate: Gate) -> None:
+    outcome = await gate.step("fetch_report", {})
+    assert outcome.envelope["error"] == "action_timeout"
+    assert outcome.envelope["timeout_seconds"] == 0.01
+    assert outcome.failure is not None
+    assert outcome.failure.type is FailureType.TIMEOUT
+    assert outcome.failure.effect is Effect.uncertain
+
+
+async def test_nothing_runs_after_a_terminal_tool(gate: Gate) -> None:
+    done = await gate.step("return_done", {"summary": "ok"})
+    assert done.envelope["state"] == "done"
+    assert done.envelope["valid_next_actions"] == []
+    late = await gate.step("query_db", {"id": "A102"})
+    assert late.envelope["error"] == "invalid_transition"
+    assert ran == []
+
+
+async def test_a_refused_terminal_tool_leaves_the_run_open(gate: Gate) -> None:
+    refused = await gate.step("return_done", {"summary": " "})
+    assert "non-empty summary" in refused.envelope["error_message"]
+    assert (await gate.step("query_db", {"id": "A1"})).ok
+
+
+async def test_a_stop_ends_a_running_body_and_leaves_nothing_running(gate: Gate) -> None:
+    stop = CancellationRequest()
+    started = asyncio.Event()
+    ended: list[str] = []
+
+    @tool
+    async def wait() -> None:
+        """Wait."""
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("ended")
+
+    stepping = asyncio.ensure_future(
+        Gate(Tools([wait]), timeout_s=60).step("wait", {}, cancellation=stop)
+    )
+    await started.wait()
+    stop.set()
+    with pytest.raises(Cancelled):
+        await stepping
+    assert ended == ["ended"]
+
+
+async def test_an_envelope_is_bounded_whatever_a_tool_returns(gate: Gate) -> None:
+    @tool
+    async def flood() -> list[str]:
+        """A lot."""
+        return ["x" * 3_000] * 500
+
+    outcome = await Gate(Tools([flood]), timeout_s=5).step("flood", {})
+    assert outcome.ok
+    assert len(to_text(outcome.envelope)) < MAX_BYTES
+    assert outcome.envelope["result"]["truncated"] is True
+    assert json.loads(to_text(outcome.envelope))["requested"] == "flood"
+
+
+async def test_a_secret_in_an_error_is_not_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVICE_API_KEY", "hush-hush-1234567890")
+
+    @tool
+    async def leak() -> None:
+        """Leak."""
+        raise RuntimeError("denied for hush-hush-1234567890")
+
+    outcome = await Gate(Tools([leak]), timeout_s=5).step("leak", {})
+    assert "hush-hush" not in to_text(outcome.envelope)
+    assert outcome.failure is not None
+    assert "hush-hush" not in outcome.failure.explanation

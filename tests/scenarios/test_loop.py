@@ -1,0 +1,300 @@
+"""Whole runs of the loop with a scripted model, compared as streams of events."""
+
+import json
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.cancellation import CancellationRequest
+from parsimony_kernel.agent.config import AgentGuardrails
+from parsimony_kernel.agent.events import (
+    AgentError,
+    AgentEvent,
+    Handoff,
+    PartialRunSummary,
+    RunCompleted,
+    ToolResultObserved,
+    UserInputRequested,
+    is_terminal,
+    parse_event,
+)
+from parsimony_kernel.agent.failure import DefaultPolicy, FailureKind, SuspensionTokenMismatch
+from parsimony_kernel.agent.failure.suspension import SuspensionConsumed
+from parsimony_kernel.agent.loop import resume_run, run_loop
+from parsimony_kernel.agent.state import RunState, SuspensionRecord
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, say
+from parsimony_kernel.tools import Tools, tool
+
+
+def agent(model: ScriptedModel, *tools: Any, **limits: Any) -> SimpleNamespace:
+    return SimpleNamespace(
+        model_config=model,
+        policy=DefaultPolicy(),
+        guardrails=AgentGuardrails(**limits),
+        instructions="Be brief.",
+        suspension_secret="s",
+        tools=Tools(tools) + termination_tools(),
+        clock=ManualClock(),
+    )
+
+
+def request(text: str = "go") -> RunState:
+    return RunState(
+        run_id="r",
+        session_id="s",
+        messages=[{"role": "user", "content": text}],
+        started_monotonic_s=ManualClock().monotonic(),
+    )
+
+
+async def play(steps: Sequence[Step], *tools: Any, **limits: Any) -> list[AgentEvent]:
+    model = ScriptedModel(steps)
+    events = [event async for event in run_loop(agent(model, *tools, **limits), request())]
+    model.assert_exhausted()
+    assert [is_terminal(event) for event in events] == [False] * (len(events) - 1) + [True]
+    assert [parse_event(event.model_dump(mode="json")) for event in events] == events
+    return events
+
+
+def kinds(events: Sequence[AgentEvent]) -> list[str]:
+    return [str(getattr(event, "type", "")) for event in events]
+
+
+def errors(events: Sequence[AgentEvent]) -> list[tuple[str, str | None, int]]:
+    return [
+        (str(e.failure.kind) if e.failure else "", e.action, e.attempt)
+        for e in events
+        if isinstance(e, AgentError)
+    ]
+
+
+@tool
+async def look(at: str) -> dict[str, str]:
+    """Look."""
+    return {"seen": at}
+
+
+@tool
+async def break_down() -> None:
+    """Break."""
+    raise RuntimeError("broken")
+
+
+async def test_a_run_looks_and_is_done() -> None:
+    events = await play([call("look", at="x"), call("return_done", summary="seen x")], look)
+    assert kinds(events) == [
+        "llm_call_completed",
+        "tool_event",
+        "tool_event",
+        "tool_result_observed",
+        "state_snapshot",
+        "llm_call_completed",
+        "tool_event",
+        "tool_event",
+        "tool_result_observed",
+        "run_completed",
+    ]
+    observed = events[3]
+    assert isinstance(observed, ToolResultObserved)
+    assert json.loads(observed.content)["result"] == {"seen": "x"}
+    assert events[-1] == RunCompleted(summary="seen x")
+
+
+async def test_words_alone_are_a_stall_then_a_handoff() -> None:
+    events = await play([say("I think…"), say("Still thinking.")])
+    assert errors(events) == [("no_progress", "narrow_scope", 1)]
+    last = events[-1]
+    assert isinstance(last, Handoff)
+    assert last.failure is not None
+    assert last.failure.kind is FailureKind.no_progress
+
+
+async def test_the_correction_is_sent_once_after_the_system_prompt() -> None:
+    model = ScriptedModel([say("hm"), call("look", at="x"), call("return_done", summary="ok")])
+    async for _ in run_loop(agent(model, look), request()):
+        pass
+    second, third = model.requests[1].messages, model.requests[2].messages
+    assert "return_unable" in second[1]["content"]
+    assert third[1] == {"role": "user", "content": "go"}
+    assert "no_progress" in second[-1]["content"]
+
+
+async def test_a_stall_between_steps_that_succeed_never_adds_up() -> None:
+    steps: list[Step] = []
+    for number in range(3):
+        steps += [say("hm"), call("look", at=str(number))]
+    events = await play([*steps, call("return_done", summary="ok")], look)
+    assert errors(events) == [("no_progress", "narrow_scope", 1)] * 3
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_a_tool_that_fails_is_retried_twice_then_handed_off() -> None:
+    events = await play([call("break_down")] * 3, break_down)
+    assert errors(events) == [("tool_error", "retry", 1), ("tool_error", "retry", 2)]
+    assert isinstance(events[-1], Handoff)
+
+
+async def test_the_first_refusal_is_the_tools_answer_and_the_second_enters_the_funnel() -> None:
+    events = await play(
+        [call("lok"), call("look", wrong=1), call("look", at="x"), call("return_done", summary="k")],
+        look,
+    )
+    assert errors(events) == [("tool_error", "retry", 2)]
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_a_model_that_never_learns_reaches_a_person_after_three() -> None:
+    events = await play([call("lok"), call("lok"), call("lok")], look)
+    assert isinstance(events[-1], Handoff)
+
+
+async def test_what_follows_a_failed_call_in_the_same_answer_is_not_run() -> None:
+    seen: list[str] = []
+
+    @tool
+    async def note(text: str) -> None:
+        """Note."""
+        seen.append(text)
+
+    model = ScriptedModel(
+        [
+            calls(call("break_down"), call("note", text="after")),
+            call("return_done", summary="ok"),
+        ]
+    )
+    async for _ in run_loop(agent(model, break_down, note), request()):
+        pass
+    assert seen == []
+    results = [m for m in model.requests[1].messages if m["role"] == "tool"]
+    assert "not run" in results[1]["content"]
+
+
+async def test_a_provider_hiccup_is_waited_out() -> None:
+    events = await play([ConnectionError("reset"), call("return_done", summary="ok")])
+    assert errors(events) == [("transient_provider", "retry", 1)]
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_a_provider_that_stays_down_is_handed_off_after_its_budget() -> None:
+    events = await play([ConnectionError("reset")] * 4)
+    assert [attempt for _, _, attempt in errors(events)] == [1, 2, 3]
+    assert isinstance(events[-1], Handoff)
+
+
+async def test_the_same_call_for_ever_becomes_a_question() -> None:
+    events = await play([call("look", at="x")] * 6, look)
+    last = events[-1]
+    assert isinstance(last, UserInputRequested)
+    assert last.originating_failure_kind is FailureKind.loop_detected
+
+
+async def test_the_record_of_a_loop_has_an_answer_for_every_call() -> None:
+    events = await play([call("look", at="x")] * 6, look)
+    last = events[-1]
+    assert isinstance(last, UserInputRequested)
+    asked = [c["id"] for m in last.suspension_record.messages for c in m.get("tool_calls") or ()]
+    answered = [m["tool_call_id"] for m in last.suspension_record.messages if m["role"] == "tool"]
+    assert asked == answered
+
+
+async def test_steps_run_out_into_a_question_that_can_extend_them() -> None:
+    model = ScriptedModel([call("look", at="1"), call("return_done", summary="ok")])
+    who = agent(model, look, max_iterations=1)
+    events = [event async for event in run_loop(who, request())]
+    asked = events[-1]
+    assert isinstance(asked, UserInputRequested)
+    assert asked.originating_failure_kind is FailureKind.iteration_limit
+    resumed = [e async for e in resume_run(who, asked.suspension_record, "Go on")]
+    assert isinstance(resumed[-1], RunCompleted)
+
+
+async def test_a_limit_that_is_not_extended_ends_with_what_was_learned() -> None:
+    model = ScriptedModel([call("look", at="1")])
+    who = agent(model, look, max_iterations=1)
+    asked = [event async for event in run_loop(who, request())][-1]
+    assert isinstance(asked, UserInputRequested)
+    resumed = [e async for e in resume_run(who, asked.suspension_record, "Stop here")]
+    assert [type(event) for event in resumed] == [PartialRunSummary]
+
+
+async def test_a_question_suspends_and_the_answer_goes_on_in_another_process() -> None:
+    first = ScriptedModel(
+        [calls(call("ask_user", question="Which?", choices=["a", "b"]), call("look", at="late"))]
+    )
+    asked = [event async for event in run_loop(agent(first, look), request())][-1]
+    assert isinstance(asked, UserInputRequested)
+    carried = SuspensionRecord.model_validate_json(asked.suspension_record.model_dump_json())
+
+    second = ScriptedModel([call("return_done", summary="took a")])
+    resumed = [e async for e in resume_run(agent(second, look), carried, "a")]
+    assert resumed[-1] == RunCompleted(summary="took a")
+    sent = second.requests[0].messages
+    assert sent[-1] == {"role": "user", "content": "a"}
+    assert [m["role"] for m in sent] == ["system", "user", "assistant", "tool", "tool", "user"]
+
+
+async def test_a_record_is_good_for_one_answer() -> None:
+    asked = (await play([call("ask_user", question="Which?")]))[-1]
+    assert isinstance(asked, UserInputRequested)
+    who = agent(ScriptedModel([call("return_done", summary="ok")]))
+    assert [e async for e in resume_run(who, asked.suspension_record, "a")]
+    with pytest.raises(SuspensionConsumed):
+        await anext(resume_run(who, asked.suspension_record, "a"))
+
+
+async def test_a_record_of_another_key_runs_nothing() -> None:
+    asked = (await play([call("ask_user", question="Which?")]))[-1]
+    assert isinstance(asked, UserInputRequested)
+    model = ScriptedModel([])
+    stranger = agent(model)
+    stranger.suspension_secret = "other"
+    with pytest.raises(SuspensionTokenMismatch):
+        await anext(resume_run(stranger, asked.suspension_record, "a"))
+    assert model.requests == []
+
+
+async def test_a_stop_before_the_first_step_asks_no_model() -> None:
+    stop = CancellationRequest()
+    stop.set("enough")
+    model = ScriptedModel([])
+    events = [e async for e in run_loop(agent(model), request(), cancellation=stop)]
+    assert kinds(events) == ["run_cancelled"]
+    assert model.requests == []
+
+
+async def test_a_stop_during_a_tool_answers_the_call_and_ends_the_run() -> None:
+    stop = CancellationRequest()
+
+    @tool
+    async def stall() -> None:
+        """Stall."""
+        stop.set("enough")
+        await CancellationRequest().wait()
+
+    state = request()
+    who = agent(ScriptedModel([call("stall")]), stall)
+    events = [e async for e in run_loop(who, state, cancellation=stop)]
+    assert kinds(events)[-2:] == ["tool_event", "run_cancelled"]
+    assert state.messages[-1]["role"] == "tool"
+    assert state.done
+
+
+async def test_unable_is_a_handoff_with_its_blockers() -> None:
+    events = await play(
+        [call("return_unable", rationale="no data", blockers=["no file"])],
+    )
+    assert events[-1] == Handoff(rationale="no data", blockers=("no file",))
+
+
+async def test_a_cut_off_answer_runs_none_of_its_calls() -> None:
+    from dataclasses import replace
+
+    whole = call("look", at="x")
+    cut = replace(whole, choices=(replace(whole.choices[0], finish_reason="length"),))
+    events = await play([cut, call("return_done", summary="ok")], look)
+    assert errors(events) == [("output_truncated", "retry", 1)]
+    assert not any(getattr(event, "tool_name", "") == "look" for event in events)
