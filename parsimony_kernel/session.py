@@ -6,7 +6,8 @@ writes every event down before anybody sees it, and knows nothing of front ends.
 
 import os
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,7 +40,7 @@ from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.durable import StorageError
+from parsimony_kernel.durable import StorageError, sweep_temporary
 from parsimony_kernel.execution.executor import BaseCodeExecutor
 from parsimony_kernel.execution.factory import summarise
 from parsimony_kernel.execution.interrupt import stop_on_sigint
@@ -177,7 +178,7 @@ class NotebookSession:
 
     async def turn(
         self, request: str, *, cell_key: str, options: TurnOptions | None = None
-    ) -> AsyncIterator[AgentEvent]:
+    ) -> AsyncGenerator[AgentEvent, None]:
         """Run ``request`` as the turn of cell ``cell_key``, replacing that cell's earlier turn.
 
         Every event is in the journal before it is yielded; the last one is terminal. Raises
@@ -214,8 +215,10 @@ class NotebookSession:
                 max_iterations=guardrails.max_iterations,
                 max_execution_time_s=guardrails.max_execution_time_s,
             )
-            async for event in self._drive(running, started, run_loop(agent, state)):
-                yield event
+            stream = run_loop(agent, state)
+            async with aclosing(self._drive(running, started, stream)) as events:
+                async for event in events:
+                    yield event
         except (JournalError, StorageError) as exc:
             raise SessionError(str(exc)) from exc
         finally:
@@ -223,7 +226,7 @@ class NotebookSession:
 
     async def resume(
         self, reply: str, *, turn_id: str | None = None
-    ) -> AsyncIterator[AgentEvent]:
+    ) -> AsyncGenerator[AgentEvent, None]:
         """Answer the question of ``turn_id``, or the newest one, and go on.
 
         A number picks that choice. Raises ``SessionError`` before anything ran: no such question,
@@ -233,7 +236,9 @@ class NotebookSession:
         row = self._question(turn_id)
         record = row.record
         answer = _resolve(reply, record.choices)
-        model = self._require(record.model_id or self._model)
+        # The model that asked goes on, unless the session has it under the same name already.
+        asked_by = record.model_id or self.model_name
+        model = self._require(self._model if asked_by == self.model_name else asked_by)
         running = _Running(record.run_id, row.turn.ordinal, row.turn.cell_key)
         self._running = running
         try:
@@ -258,9 +263,13 @@ class NotebookSession:
                 max_suspension_age_s=MAX_QUESTION_AGE_S,
             )
             self._journal.consume(record.nonce)
+            self._journal.resume_turn(
+                running.run_id, connection_file=self._connection_file, pid=os.getpid()
+            )
             stream = go_on(agent, state, record, answer)
-            async for event in self._drive(running, started, stream):
-                yield event
+            async with aclosing(self._drive(running, started, stream)) as events:
+                async for event in events:
+                    yield event
         except (SuspensionTokenMismatch, SuspensionExpired, SuspensionConsumed) as exc:
             raise SessionError(_sentence(str(exc))) from exc
         except (JournalError, StorageError, KeyringError) as exc:
@@ -333,7 +342,7 @@ class NotebookSession:
         if isinstance(model, str):
             failure = check_model(model, self._environ)
             if failure is not None:
-                raise SessionError(_sentence(" ".join([failure.explanation, *failure.blockers])))
+                raise SessionError(_sentence(failure.explanation))
         return resolve_model(model, self._environ)
 
     def _must_be_free(self) -> None:
@@ -369,7 +378,9 @@ class NotebookSession:
                 "question cannot be trusted. Run the cell again."
             )
         hooks = _NotebookHooks(self, running)
-        publisher = Publisher(self._store, notebook_path=self.notebook, clock=self._clock)
+        publisher = Publisher(
+            self._store, notebook_path=self.notebook, clock=self._clock, folder=self._folder
+        )
         tools = (
             code_tools(
                 self.executor,
@@ -394,8 +405,8 @@ class NotebookSession:
         )
 
     async def _drive(
-        self, running: _Running, started: RunStarted, stream: AsyncIterator[AgentEvent]
-    ) -> AsyncIterator[AgentEvent]:
+        self, running: _Running, started: RunStarted, stream: AsyncGenerator[AgentEvent, None]
+    ) -> AsyncGenerator[AgentEvent, None]:
         """Yield ``started`` and ``stream``, each event journalled first; close the turn."""
         scribe = _Scribe(self._journal, running.run_id)
         ended = False
@@ -403,14 +414,15 @@ class NotebookSession:
             try:
                 scribe.write(started)
                 yield started
-                async for event in stream:
-                    if isinstance(event, UserInputRequested):
-                        self._journal.suspend(event.suspension_record)
-                    scribe.write(event)
-                    if is_terminal(event):
-                        ended = True
-                        self._journal.end_turn(running.run_id, *_ending(event))
-                    yield event
+                async with aclosing(stream):
+                    async for event in stream:
+                        if isinstance(event, UserInputRequested):
+                            self._journal.suspend(event.suspension_record)
+                        scribe.write(event)
+                        if is_terminal(event):
+                            ended = True
+                            self._journal.end_turn(running.run_id, *_ending(event))
+                        yield event
             finally:
                 scribe.flush()
                 if not ended:
@@ -466,9 +478,7 @@ class NotebookSession:
             f"No question is waiting in turn {turn_id!r}. See %agent history for those that are."
         )
 
-    def _differences(
-        self, record: SuspensionRecord
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _differences(self, record: SuspensionRecord) -> tuple[tuple[str, ...], tuple[str, ...]]:
         present = self.executor.variables()
         ledger = self.executor.origin_ledger
         gone = tuple(name for name in record.variables if name not in present)
@@ -607,31 +617,43 @@ def open_session(
     clock: Clock = SYSTEM_CLOCK,
     connection_file: str = "",
 ) -> NotebookSession:
-    """The session of ``notebook``, which lies in ``folder``.
+    """The session of the file ``notebook``, which lies in ``folder``.
 
     The model is ``model``, else ``PARSIMONY_MODEL``, else the embedded offline model. Raises
     ``SessionError`` when the workspace's journal or the key folder cannot be written.
     """
     workspace = find_workspace(folder, environ)
+    name = _name_in(workspace, folder / notebook)
     try:
-        journal = SqliteJournal(journal_path(workspace, environ), clock)
+        journal = SqliteJournal(journal_path(workspace), clock)
         keyring = Keyring.open(None, environ)
-        journal.abandon_running(notebook, _is_alive)
+        journal.abandon_running(name, _is_alive)
+        store = ArtifactStore(workspace)
+        sweep_temporary(store.folder, clock=clock)
     except (JournalError, KeyringError, StorageError) as exc:
         raise SessionError(str(exc)) from exc
     return NotebookSession(
         workspace=workspace,
-        notebook=notebook,
+        notebook=name,
         folder=folder,
         executor=executor,
         journal=journal,
-        store=ArtifactStore(workspace),
+        store=store,
         keyring=keyring,
         model=model or environ.get("PARSIMONY_MODEL") or DEFAULT_MODEL,
         environ=environ,
         clock=clock,
         connection_file=connection_file,
     )
+
+
+def _name_in(workspace: Path, notebook: Path) -> str:
+    """The notebook's name in the journal: its path in the workspace, so that two of one file
+    name in different folders stay apart."""
+    try:
+        return notebook.resolve().relative_to(workspace.resolve()).as_posix()
+    except ValueError:
+        return notebook.resolve().as_posix()
 
 
 def _is_alive(pid: int) -> bool:
@@ -644,4 +666,3 @@ def _is_alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-

@@ -231,5 +231,3 @@ def tools_of(instance: object) -> Tools:
                 built = _build(attribute, spec, bound_to=instance)
                 found[built.name] = built
     return Tools(found.values())
-
-

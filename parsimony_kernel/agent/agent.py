@@ -5,7 +5,8 @@ It brings together a model, an executor, tools, limits and a policy, and hands t
 
 import os
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from parsimony_kernel.agent.cancellation import CancellationRequest
@@ -136,11 +137,12 @@ class Agent:
         *,
         ctx: AgentContext | None = None,
         cancellation: CancellationRequest | None = None,
-    ) -> AsyncIterator[AgentEvent]:
+    ) -> AsyncGenerator[AgentEvent, None]:
         """Work on ``message``, yielding what happens; the last event is terminal."""
         state = self.start(message, ctx=ctx, cancellation=cancellation)
-        async for event in run_loop(self, state, cancellation=cancellation):
-            yield event
+        async with aclosing(run_loop(self, state, cancellation=cancellation)) as events:
+            async for event in events:
+                yield event
 
     async def ask(self, message: str, *, ctx: AgentContext | None = None) -> AgentResult:
         """``run``, collected."""
@@ -153,9 +155,9 @@ class Agent:
         *,
         cancellation: CancellationRequest | None = None,
         max_suspension_age_s: float = MAX_SUSPENSION_AGE_S,
-    ) -> AsyncIterator[AgentEvent]:
+    ) -> AsyncGenerator[AgentEvent, None]:
         """Go on from ``record`` with the person's answer; see ``resume_run`` for the errors."""
-        async for event in resume_run(
+        resumed = resume_run(
             self,
             record,
             reply,
@@ -163,8 +165,10 @@ class Agent:
             code_executor=self.code_executor,
             cancellation=cancellation,
             max_suspension_age_s=max_suspension_age_s,
-        ):
-            yield event
+        )
+        async with aclosing(resumed) as events:
+            async for event in events:
+                yield event
 
     def _default_tools(self) -> Tools:
         return (

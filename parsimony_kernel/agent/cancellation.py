@@ -12,7 +12,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Cancelled(Exception):  # noqa: N818 - a signal between the loop and its waits, not an error
+class Cancelled(Exception):
     """A raced wait was ended because the run is to stop."""
 
 

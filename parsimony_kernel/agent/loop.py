@@ -4,7 +4,8 @@ One chokepoint to the model, one funnel for failures, one renderer, one gate for
 exit is one of the terminal events; the loop knows nothing of notebooks.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,7 +57,7 @@ MAX_SUSPENSION_AGE_S = 86_400
 
 async def run_loop(
     agent: Any, state: RunState, *, cancellation: CancellationRequest | None = None
-) -> AsyncIterator[AgentEvent]:
+) -> AsyncGenerator[AgentEvent, None]:
     """Iterate until a terminal event, which is the last thing yielded.
 
     ``agent`` needs ``guardrails``, ``policy``, ``suspension_secret``, ``model_config``,
@@ -65,8 +66,9 @@ async def run_loop(
     run = _Run(agent, state, cancellation or state.cancellation or CancellationRequest())
     try:
         while not state.done:
-            async for event in run.iterate():
-                yield event
+            async with aclosing(run.iterate()) as events:
+                async for event in events:
+                    yield event
     except Cancelled:
         state.done = True
         yield RunCancelled(reason=run.cancellation.reason)
@@ -81,7 +83,7 @@ async def resume_run(
     code_executor: Any = None,
     cancellation: CancellationRequest | None = None,
     max_suspension_age_s: float = MAX_SUSPENSION_AGE_S,
-) -> AsyncIterator[AgentEvent]:
+) -> AsyncGenerator[AgentEvent, None]:
     """Go on from ``suspension`` with the person's answer; see ``admit`` for the errors."""
     state = admit(
         agent,
@@ -92,8 +94,9 @@ async def resume_run(
         cancellation=cancellation,
         max_suspension_age_s=max_suspension_age_s,
     )
-    async for event in go_on(agent, state, suspension, user_reply):
-        yield event
+    async with aclosing(go_on(agent, state, suspension, user_reply)) as events:
+        async for event in events:
+            yield event
 
 
 def admit(
@@ -138,7 +141,7 @@ def admit(
 
 async def go_on(
     agent: Any, state: RunState, suspension: SuspensionRecord, user_reply: str
-) -> AsyncIterator[AgentEvent]:
+) -> AsyncGenerator[AgentEvent, None]:
     """Run an admitted state, unless the answer to a limit was to stop."""
     if suspension.originating_failure_kind in LIMITS and declines(user_reply):
         state.done = True
@@ -147,8 +150,9 @@ async def go_on(
             learned_facts=tuple(f"{f.kind}: {f.explanation}" for f in state.lessons_learned),
         )
         return
-    async for event in run_loop(agent, state):
-        yield event
+    async with aclosing(run_loop(agent, state)) as events:
+        async for event in events:
+            yield event
 
 
 @dataclass
@@ -171,7 +175,7 @@ class _Run:
         if not self.state.started_at:
             self.state.started_at = self.clock.now().isoformat()
 
-    async def iterate(self) -> AsyncIterator[AgentEvent]:
+    async def iterate(self) -> AsyncGenerator[AgentEvent, None]:
         """One pass: check, ask the model, act."""
         state = self.state
         if self.cancellation.is_set:
@@ -190,13 +194,14 @@ class _Run:
         )
         reply: Completion | Failure | None = None
         started = now
-        async for item in self._ask():
-            state.last_event_time_s = self.clock.monotonic()
-            if isinstance(item, Delta):
-                for event in _deltas(item):
-                    yield event
-            else:
-                reply = item
+        async with aclosing(self._ask()) as items:
+            async for item in items:
+                state.last_event_time_s = self.clock.monotonic()
+                if isinstance(item, Delta):
+                    for event in _deltas(item):
+                        yield event
+                else:
+                    reply = item
         if not isinstance(reply, Completion):
             async for event in self._fail(reply or _nothing_came()):
                 yield event
@@ -205,7 +210,7 @@ class _Run:
         async for event in self._act(reply):
             yield event
 
-    def _ask(self) -> AsyncIterator[Delta | Completion | Failure]:
+    def _ask(self) -> AsyncGenerator[Delta | Completion | Failure, None]:
         if self._model is None:
             self._model = self.hooks.model(self.agent)
         tools = self.agent.tools
@@ -230,7 +235,7 @@ class _Run:
             finish_reason=reply.choices[0].finish_reason,
         )
 
-    async def _act(self, reply: Completion) -> AsyncIterator[AgentEvent]:
+    async def _act(self, reply: Completion) -> AsyncGenerator[AgentEvent, None]:
         state = self.state
         failure = post_llm(response=reply, state=state, guardrails=self.agent.guardrails)
         calls = () if _is_cut_off(failure) else reply.message.tool_calls
@@ -263,13 +268,15 @@ class _Run:
 
     async def _call(
         self, call: ToolCall, *, rest: Sequence[ToolCall]
-    ) -> AsyncIterator[AgentEvent]:
+    ) -> AsyncGenerator[AgentEvent, None]:
         state, name = self.state, call.function.name
         arguments = arguments_of(call)
         tools = self.agent.tools
         tool_type = tools[name].tool_type if name in tools else "function"
-        base = {"tool_name": name, "tool_call_id": call.id, "tool_type": tool_type}
-        yield ToolEvent(**base, arguments=arguments)
+        begun = ToolEvent(
+            tool_name=name, tool_call_id=call.id, tool_type=tool_type, arguments=arguments
+        )
+        yield begun
         record_tool_call(state, name, arguments)
         state.turn.tool_calls_this_turn += 1
         started = self.clock.monotonic()
@@ -279,8 +286,8 @@ class _Run:
             self._answer(call, '{"error": "cancelled", "message": "the run was stopped"}')
             for event in self.hooks.drain():
                 yield event
-            yield ToolEvent(
-                **base, arguments=arguments, completed=True, ok=False, result={"stopped": True}
+            yield begun.model_copy(
+                update={"completed": True, "ok": False, "result": {"stopped": True}}
             )
             raise
         # A running tool is not the model's silence.
@@ -289,13 +296,13 @@ class _Run:
         self._answer(call, content)
         for event in self.hooks.drain():
             yield event
-        yield ToolEvent(
-            **base,
-            arguments=arguments,
-            completed=True,
-            ok=outcome.ok,
-            result=_for_people(outcome),
-            duration_s=self.clock.monotonic() - started,
+        yield begun.model_copy(
+            update={
+                "completed": True,
+                "ok": outcome.ok,
+                "result": _for_people(outcome),
+                "duration_s": self.clock.monotonic() - started,
+            }
         )
         yield ToolResultObserved(
             tool_name=name, tool_call_id=call.id, content=content, ok=outcome.ok
@@ -306,7 +313,9 @@ class _Run:
         async for event in self._conclude(call, outcome):
             yield event
 
-    async def _conclude(self, call: ToolCall, outcome: StepOutcome) -> AsyncIterator[AgentEvent]:
+    async def _conclude(
+        self, call: ToolCall, outcome: StepOutcome
+    ) -> AsyncGenerator[AgentEvent, None]:
         state = self.state
         if self.cancellation.is_set:
             raise Cancelled(self.cancellation.reason)
@@ -322,9 +331,7 @@ class _Run:
                 )
             case TerminationRequest() as request if request.is_done:
                 state.done = True
-                yield RunCompleted(
-                    summary=request.message, variables=self.hooks.variables(state)
-                )
+                yield RunCompleted(summary=request.message, variables=self.hooks.variables(state))
             case TerminationRequest() as request:
                 state.done = True
                 yield Handoff(
@@ -340,7 +347,7 @@ class _Run:
 
     async def _tool_failed(
         self, failure: Failure, outcome: StepOutcome
-    ) -> AsyncIterator[AgentEvent]:
+    ) -> AsyncGenerator[AgentEvent, None]:
         # The first guidance refusal is the tool's answer: the model reads it and goes on. It is
         # counted, so that the second in a row enters the funnel.
         if outcome.is_guidance and not self.state.failure_attempts.get(failure.kind):
@@ -352,7 +359,7 @@ class _Run:
 
     async def _fail(
         self, failure: Failure, *, unanswered: Sequence[ToolCall] = ()
-    ) -> AsyncIterator[AgentEvent]:
+    ) -> AsyncGenerator[AgentEvent, None]:
         self._skip(unanswered, f"not run: {failure.explanation}")
         async for event in handle_failure(failure, agent=self.agent, state=self.state):
             yield event

@@ -81,9 +81,7 @@ def select_messages_to_render(messages: Sequence[Any]) -> list[Any]:
         default=-1,
     )
     return [
-        message
-        for i, message in enumerate(messages)
-        if i == newest or not _is_snapshot(message)
+        message for i, message in enumerate(messages) if i == newest or not _is_snapshot(message)
     ]
 
 
@@ -124,7 +122,7 @@ def _is_snapshot(message: Any) -> bool:
     metadata = (
         message.get("metadata") if isinstance(message, dict) else getattr(message, "metadata", None)
     )
-    return bool(metadata) and "context_snapshot" in metadata
+    return isinstance(metadata, dict) and "context_snapshot" in metadata
 
 
 def _render(message: Any, mode: Mode) -> dict[str, Any]:
@@ -179,7 +177,8 @@ def _skeleton(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bare(variable: dict[str, Any]) -> dict[str, Any]:
-    bare = {key: variable[key] for key in ("name", "type", "rows", "title") if key in variable}
+    kept = ("name", "type", "rows", "title")
+    bare: dict[str, Any] = {key: variable[key] for key in kept if key in variable}
     columns = variable.get("columns")
     if isinstance(columns, list):
         bare["columns"] = [

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from parsimony_kernel.agent.failure.suspension import SuspensionRequest
 from parsimony_kernel.agent.failure.termination import TerminationRequest
-from parsimony_kernel.tools import Tool, Tools, ToolResult, tool
+from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 
 
 def _lines(values: Iterable[str]) -> tuple[str, ...]:

@@ -1,1 +1,26 @@
 """Running Python: in the user's shell or in a private namespace, with typed outputs."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from parsimony_kernel.execution.executor import BaseCodeExecutor as BaseCodeExecutor
+    from parsimony_kernel.execution.factory import OutputFactory as OutputFactory
+    from parsimony_kernel.execution.notebook import NotebookExecutor as NotebookExecutor
+    from parsimony_kernel.execution.private import CodeExecutor as CodeExecutor
+
+_HOME = {
+    "BaseCodeExecutor": "executor",
+    "CodeExecutor": "private",
+    "NotebookExecutor": "notebook",
+    "OutputFactory": "factory",
+}
+
+__all__ = ["BaseCodeExecutor", "CodeExecutor", "NotebookExecutor", "OutputFactory"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)

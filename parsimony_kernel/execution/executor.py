@@ -1,10 +1,13 @@
-"""The contract of an executor, and the in-process default."""
+"""The contract of an executor. ``CodeExecutor``, the in-process default, is found here too."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parsimony_kernel.execution.outputs import KernelOutput
 from parsimony_kernel.lineage.ledger import OriginLedger
+
+if TYPE_CHECKING:
+    from parsimony_kernel.execution.private import CodeExecutor as CodeExecutor
 
 
 class BaseCodeExecutor(ABC):
@@ -60,3 +63,12 @@ class BaseCodeExecutor(ABC):
 
         A fresh dict of live objects.
         """
+
+
+def __getattr__(name: str) -> Any:
+    # The default implements the contract above, so it can only be looked up when asked for.
+    if name == "CodeExecutor":
+        from parsimony_kernel.execution.private import CodeExecutor
+
+        return CodeExecutor
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

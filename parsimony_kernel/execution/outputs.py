@@ -25,8 +25,9 @@ class ColumnSummary(_Output):
 class DataFrameObject(_Output):
     """A table. ``rows`` is ``None`` for a lazy frame, which is never collected.
 
-    ``columns`` holds the first 40 in full; the rest are in ``more_columns`` by name alone.
-    ``preview`` are the first rows as text, in the order of ``preview_columns``.
+    ``columns`` holds the first 40 in full; the rest are in ``more_columns`` by name alone, and of
+    very many the last are only counted, in ``columns_left_out``. ``preview`` are the first rows as
+    text, in the order of ``preview_columns``.
     """
 
     type: Literal["dataframe"] = "dataframe"
@@ -35,12 +36,13 @@ class DataFrameObject(_Output):
     rows: int | None
     columns: tuple[ColumnSummary, ...] = ()
     more_columns: tuple[str, ...] = ()
+    columns_left_out: int = 0
     preview_columns: tuple[str, ...] = ()
     preview: tuple[tuple[str, ...], ...] = ()
 
     @property
     def column_count(self) -> int:
-        return len(self.columns) + len(self.more_columns)
+        return len(self.columns) + len(self.more_columns) + self.columns_left_out
 
     def for_model(self) -> dict[str, Any]:
         """Shape, columns with dtype and samples. ``preview`` is left to people."""
@@ -48,19 +50,20 @@ class DataFrameObject(_Output):
             "type": self.type,
             "rows": self.rows,
             "columns": [
-                {"name": c.name, "dtype": c.dtype, "samples": list(c.samples)}
-                for c in self.columns
+                {"name": c.name, "dtype": c.dtype, "samples": list(c.samples)} for c in self.columns
             ],
         }
         if self.name is not None:
             summary["name"] = self.name
         if self.more_columns:
             summary["more_columns"] = list(self.more_columns)
+        if self.columns_left_out:
+            summary["columns_left_out"] = self.columns_left_out
         return summary
 
 
 class FigureObject(_Output):
-    """A picture: a Vega-Lite specification, or PNG or SVG text, with words for who cannot see it."""
+    """A picture: a Vega-Lite specification, PNG or SVG, and words for who cannot see it."""
 
     type: Literal["figure"] = "figure"
     name: str | None = None

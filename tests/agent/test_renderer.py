@@ -50,16 +50,14 @@ def test_the_order_is_system_instruction_conversation_lessons() -> None:
         pending_instruction="do less",
         lessons_learned=[Failure(FailureKind.tool_error, 'a "b" <c>', ("x", "y"))],
     )
-    rendered = render_for_llm(
-        state, instructions="I", tools_block="T", capabilities_preamble="C"
-    )
+    rendered = render_for_llm(state, instructions="I", tools_block="T", capabilities_preamble="C")
     assert [message["role"] for message in rendered] == ["system", "user", "user", "user"]
     assert rendered[0]["content"] == "I\n\nC\n\nT"
     assert rendered[1]["content"] == "do less"
     assert rendered[2]["content"] == "go"
     assert rendered[3]["content"] == (
         "<context_addendum>\n<lessons_learned>\n"
-        "  <failure kind=\"tool_error\" explanation='a \"b\" &lt;c&gt;' blockers=\"x; y\" />\n"
+        '  <failure kind="tool_error" explanation=\'a "b" &lt;c&gt;\' blockers="x; y" />\n'
         "</lessons_learned>\n</context_addendum>"
     )
 
@@ -123,9 +121,7 @@ def test_an_old_result_keeps_its_error_and_the_names_of_its_variables() -> None:
         "result": {
             "stdout": "long",
             "outputs": [{"type": "primitive", "text": "9" * 999}],
-            "variables": [
-                {"type": "dataframe", "name": "df", "rows": 3, "columns": [column]}
-            ],
+            "variables": [{"type": "dataframe", "name": "df", "rows": 3, "columns": [column]}],
         },
         "valid_next_actions": ["run_code"],
     }

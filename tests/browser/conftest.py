@@ -18,5 +18,5 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
         pytest.skip("no Chromium on this machine: install Debian's package `chromium`")
     with serve(tmp_path) as server:
         shutil.copytree(ROOT / "notebooks" / "data", server.root / "data")
-        with browse(server, ROOT / "tests" / "artifacts" / "screenshots") as page:
+        with browse(server, ROOT / "tests" / "browser" / "screenshots") as page:
             yield page

@@ -11,6 +11,7 @@ from .lab import Lab
 pytestmark = pytest.mark.browser
 
 ASK = "%%agent\nload data/seattle-weather.csv and plot the monthly mean temperature"
+CHART = ".vega-embed, .jp-RenderedVegaCommon5, .jp-RenderedImage"
 VEGA = "application/vnd.vegalite.v5+json"
 
 
@@ -40,7 +41,7 @@ def test_an_analysis_with_a_question_a_chart_and_a_restart(lab: Lab) -> None:
 
     # A click goes on where the cell stopped: the chart appears in the same cell.
     button.click()
-    chart = cell.locator(".vega-embed, .jp-RenderedVegaCommon5, .jp-RenderedImage").first
+    chart = cell.locator(CHART).first
     expect(chart).to_be_visible()
     expect(cell.get_by_text("temp_max", exact=False).first).to_be_visible()
     expect(button).to_have_count(0)
@@ -52,10 +53,12 @@ def test_an_analysis_with_a_question_a_chart_and_a_restart(lab: Lab) -> None:
         " if name.startswith('seattle') or 'Chart' in type(value).__name__]"
     )
     expect(names.locator(".jp-OutputArea-output")).to_contain_text("Chart")
-    expect(names.locator(".jp-OutputArea-output")).to_contain_text("('seattle_weather', 'DataFrame')")
+    expect(names.locator(".jp-OutputArea-output")).to_contain_text(
+        "('seattle_weather', 'DataFrame')"
+    )
 
     # A chart is published and listed.
-    publish = lab.run("%%agent\npublish the chart as \"Monthly temperature\"")
+    publish = lab.run('%%agent\npublish the chart as "Monthly temperature"')
     expect(publish.get_by_text("Monthly temperature").first).to_be_visible()
     lab.wait_until_idle()
     listed = lab.run("%agent artifacts")
@@ -71,7 +74,8 @@ def test_an_analysis_with_a_question_a_chart_and_a_restart(lab: Lab) -> None:
     for expected in ("monthly mean temperature", "temp_max", "temp_min", "pd.read_csv"):
         assert expected in record
     assert any(VEGA in output.get("data", {}) for output in outputs(saved, 0))
-    assert not any(output["output_type"] == "error" for c in saved["cells"] for output in c.get("outputs", ()))
+    kinds = {out["output_type"] for cell in saved["cells"] for out in cell.get("outputs", ())}
+    assert "error" not in kinds
 
     # A question outlives its kernel; answered after a restart, the run is told what is gone.
     second = lab.run("%%agent\nuse seattle_weather and plot the weekly mean temperature")
@@ -83,7 +87,7 @@ def test_an_analysis_with_a_question_a_chart_and_a_restart(lab: Lab) -> None:
     expect(again).to_be_visible()
     lab.wait_until_idle()
     again.click()
-    expect(shown.locator(".vega-embed, .jp-RenderedVegaCommon5, .jp-RenderedImage").first).to_be_visible()
+    expect(shown.locator(CHART).first).to_be_visible()
     expect(again).to_have_count(0)
     lab.wait_until_idle()
     lab.picture("restart")

@@ -140,7 +140,12 @@ async def test_a_tool_that_fails_is_retried_twice_then_handed_off() -> None:
 
 async def test_the_first_refusal_is_the_tools_answer_and_the_second_enters_the_funnel() -> None:
     events = await play(
-        [call("lok"), call("look", wrong=1), call("look", at="x"), call("return_done", summary="k")],
+        [
+            call("lok"),
+            call("look", wrong=1),
+            call("look", at="x"),
+            call("return_done", summary="ok"),
+        ],
         look,
     )
     assert errors(events) == [("tool_error", "retry", 2)]

@@ -207,4 +207,3 @@ def text_only(state: RunState) -> Failure:
         "the model answered in words and called no tool",
         metadata={"iteration": state.iteration},
     )
-

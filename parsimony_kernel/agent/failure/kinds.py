@@ -130,7 +130,7 @@ class Failure:
         return hash(self._identity())
 
 
-class FailureRaised(Exception):  # noqa: N818 - the name is a promise of document 000
+class FailureRaised(Exception):
     """Carries a ``Failure`` through code that can only raise."""
 
     def __init__(self, failure: Failure) -> None:

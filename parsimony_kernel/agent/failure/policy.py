@@ -10,6 +10,12 @@ from parsimony_kernel.agent.state import RunState
 
 MAX_BACKOFF_S = 30.0
 
+_RETRIES = {
+    FailureKind.transient_provider: 3,
+    FailureKind.tool_error: 2,
+    FailureKind.output_truncated: 1,
+}
+
 
 @runtime_checkable
 class RecoveryPolicy(Protocol):
@@ -35,14 +41,8 @@ class DefaultPolicy:
     repeat either could do the thing twice.
     """
 
-    _RETRIES = {
-        FailureKind.transient_provider: 3,
-        FailureKind.tool_error: 2,
-        FailureKind.output_truncated: 1,
-    }
-
     def retry_budget(self, kind: FailureKind) -> int:
-        return self._RETRIES.get(kind, 0)
+        return _RETRIES.get(kind, 0)
 
     def backoff(self, kind: FailureKind, attempt: int) -> float:
         if kind is not FailureKind.transient_provider:

@@ -4,7 +4,7 @@
 action is carried out. Nothing else in the package retries, narrows, suspends or hands off.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, assert_never
 
 from parsimony_kernel.agent.cancellation import Cancelled
@@ -38,7 +38,7 @@ def declines(reply: str) -> bool:
 
 async def handle_failure(
     failure: Failure, *, agent: Any, state: RunState
-) -> AsyncIterator[AgentEvent]:
+) -> AsyncGenerator[AgentEvent, None]:
     """Answer ``failure`` with exactly one action and yield what happened.
 
     Args:
@@ -88,7 +88,8 @@ async def handle_failure(
                 or _QUESTIONS.get(failure.kind)
                 or failure.explanation,
                 context=failure.explanation,
-                choices=failure.metadata.get("choices") or (_GO_ON if failure.kind in LIMITS else ()),
+                choices=failure.metadata.get("choices")
+                or (_GO_ON if failure.kind in LIMITS else ()),
                 kind=failure.kind,
             )
         case Action.handoff:
@@ -96,7 +97,7 @@ async def handle_failure(
             yield Handoff(
                 rationale=failure.explanation,
                 blockers=failure.blockers or (failure.explanation,),
-                suggested_next_steps=tuple(failure.metadata.get("remedies", ())),
+                suggested_next_steps=tuple(filter(None, (failure.metadata.get("remedy"),))),
                 failure=failure,
             )
         case Action.stop:

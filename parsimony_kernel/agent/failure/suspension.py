@@ -23,15 +23,15 @@ Secret = str | bytes
 CLOCK_SKEW = timedelta(minutes=5)
 
 
-class SuspensionTokenMismatch(ValueError):  # noqa: N818 - a promised name
+class SuspensionTokenMismatch(ValueError):
     """The token or the seal does not belong to this record and this secret."""
 
 
-class SuspensionExpired(ValueError):  # noqa: N818 - a promised name
+class SuspensionExpired(ValueError):
     """The record is older than the resumer accepts, or dated in the future."""
 
 
-class SuspensionConsumed(ValueError):  # noqa: N818 - stands beside the two above
+class SuspensionConsumed(ValueError):
     """The record was resumed before; a record is good for one answer."""
 
 

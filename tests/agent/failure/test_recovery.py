@@ -94,9 +94,7 @@ async def test_a_stop_ends_the_wait() -> None:
 
     stop = CancellationRequest()
     state = RunState(cancellation=stop)
-    events = await funnel(
-        Failure(FailureKind.transient_provider, "429"), state, agent(Forever())
-    )
+    events = await funnel(Failure(FailureKind.transient_provider, "429"), state, agent(Forever()))
     assert len(events) == 1
     assert not state.done
 

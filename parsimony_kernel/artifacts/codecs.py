@@ -1,0 +1,490 @@
+"""Live objects to the bytes of a snapshot: a table to Parquet, a chart to Vega-Lite.
+
+The rule of the place: beside the bytes stands a digest of the content itself, which neither the
+encoder's version nor its settings move. pandas, pyarrow, altair and vl-convert are imported here
+on first use, and a type is asked for without importing the package that defines it.
+"""
+
+import hashlib
+import io
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from parsimony_kernel.identity import canonical_json, content_sha
+
+PNG_SCALE = 1.5
+MAX_CHART_ROWS = 5_000
+
+Spec = dict[str, Any]
+
+
+class CodecError(ValueError):
+    """A value cannot be published as asked. ``str()`` is one sentence with the remedy."""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The bytes of a snapshot, and the digest of what they mean."""
+
+    data: bytes
+    canonical_sha: str
+
+
+def type_name(value: object) -> str:
+    """The type of ``value`` in words, by its package: ``pandas.DataFrame``, ``list``."""
+    cls = type(value)
+    package = cls.__module__.partition(".")[0]
+    return cls.__qualname__ if package == "builtins" else f"{package}.{cls.__qualname__}"
+
+
+def is_table(value: object) -> bool:
+    """Whether ``value`` is a frame or a column of a library that is imported."""
+    return _is_pandas(value) or _narwhals_view(value) is not None
+
+
+def is_chart(value: object) -> bool:
+    """Whether ``value`` is an Altair chart."""
+    altair = sys.modules.get("altair")
+    return altair is not None and isinstance(value, altair.TopLevelMixin)
+
+
+def _is_pandas(value: object) -> bool:
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, pandas.DataFrame | pandas.Series)
+
+
+def _narwhals_view(value: object) -> Any:
+    import narwhals as nw  # deferred: only frames of other libraries need it
+
+    view = nw.from_native(value, allow_series=True, pass_through=True)
+    return view if isinstance(view, nw.DataFrame | nw.LazyFrame | nw.Series) else None
+
+
+# -- tables
+
+
+def encode_dataset(value: object, variable: str) -> Encoded:
+    """``value`` as Parquet.
+
+    An index that says something becomes columns: a named one, several levels, labels that are
+    not numbers, and any index of a column that is not the plain count of rows. The row numbers
+    of a frame are left out.
+
+    Args:
+        value: a frame or column of pandas, polars, pyarrow or another library that narwhals
+            knows, and not lazy.
+        variable: its name, for a column without one and for errors.
+
+    Raises:
+        CodecError: it is no table, or a column cannot be stored.
+    """
+    import pyarrow.parquet  # deferred: a large library
+
+    table = _arrow_table(value, variable)
+    sink = io.BytesIO()
+    try:
+        pyarrow.parquet.write_table(table, sink)
+    except (pyarrow.ArrowException, NotImplementedError) as exc:
+        raise CodecError(
+            f"{variable!r} cannot be stored as Parquet ({_first_line(exc)}): convert the column "
+            "to numbers, text or dates first."
+        ) from exc
+    return Encoded(sink.getvalue(), table_digest(table))
+
+
+def _arrow_table(value: object, variable: str) -> Any:
+    import pyarrow  # deferred: a large library
+
+    if _is_pandas(value):
+        frame = _flat_frame(value, variable)
+        return _checked(_from_pandas(frame, variable), variable)
+    if isinstance(value, pyarrow.Table):
+        return _checked(value, variable)
+    view = _narwhals_view(value)
+    if view is None:
+        if is_chart(value):
+            raise CodecError(
+                f"{variable!r} is a chart ({type_name(value)}) and not a table: publish it with "
+                "return_chart, or name the DataFrame behind it."
+            )
+        raise CodecError(
+            f"{variable!r} is of type {type_name(value)!r} and a DataFrame is expected: make one "
+            f"of it, for example pd.DataFrame({variable})."
+        )
+    if hasattr(view, "collect"):
+        raise CodecError(
+            f"{variable!r} is lazy ({type_name(value)}): collect it first, for example "
+            f"{variable} = {variable}.collect()."
+        )
+    if not hasattr(view, "columns"):
+        view = view.alias(view.name or variable).to_frame()
+    return _checked(view.to_arrow(), variable)
+
+
+def _flat_frame(value: Any, variable: str) -> Any:
+    import pandas as pd  # deferred: it is imported already when this runs
+
+    index = value.index
+    plain = isinstance(index, pd.RangeIndex) and index.start == 0 and index.step == 1
+    numbered = index.nlevels == 1 and pd.api.types.is_integer_dtype(index.dtype)
+    if isinstance(value, pd.Series):
+        keep = index.name is not None or not plain
+        frame = value.to_frame(variable if value.name is None else value.name)
+    else:
+        keep = any(name is not None for name in index.names) or not numbered
+        frame = value.copy(deep=False)
+    frame.attrs = {}  # notes of a library, which need not be JSON
+    frame.columns = pd.Index([_column_name(c) for c in frame.columns], dtype=object)
+    if not keep:
+        return frame.reset_index(drop=True)
+    taken = set(frame.columns)
+    names = []
+    for level, name in enumerate(index.names):
+        column = f"level_{level}" if index.nlevels > 1 else "index"
+        column = column if name is None else _column_name(name)
+        while column in taken:
+            column = f"index_{column}"
+        taken.add(column)
+        names.append(column)
+    return frame.rename_axis(index=names).reset_index()
+
+
+def _column_name(name: object) -> str:
+    if isinstance(name, tuple):  # a header of several levels
+        return "_".join(str(part) for part in name if str(part))
+    return str(name)
+
+
+def _from_pandas(frame: Any, variable: str) -> Any:
+    import pyarrow  # deferred: a large library
+
+    _refuse_repeats(list(frame.columns), variable)
+    try:
+        return pyarrow.Table.from_pandas(frame, preserve_index=False)
+    except (pyarrow.ArrowException, NotImplementedError, OverflowError, TypeError) as exc:
+        column = _unstorable_column(frame)
+        raise CodecError(
+            f"Column {column!r} of {variable!r} holds values that Parquet cannot store together "
+            f"({_first_line(exc)}): convert it to one type, for example "
+            f"{variable}[{column!r}].astype(str)."
+        ) from exc
+
+
+def _unstorable_column(frame: Any) -> str:
+    import pyarrow  # deferred: a large library
+
+    for name in frame.columns:
+        try:
+            pyarrow.Array.from_pandas(frame[name])
+        except (pyarrow.ArrowException, NotImplementedError, OverflowError, TypeError):
+            return str(name)
+    return "?"
+
+
+def _checked(table: Any, variable: str) -> Any:
+    if not table.num_columns:
+        raise CodecError(
+            f"{variable!r} has no columns, so there is nothing to publish: give it at least one."
+        )
+    _refuse_repeats(table.column_names, variable)
+    return table
+
+
+def _refuse_repeats(names: Sequence[str], variable: str) -> None:
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise CodecError(
+            f"{variable!r} has more than one column named {repeated!r}: rename one of them."
+        )
+
+
+def table_digest(table: Any) -> str:
+    """The digest of a pyarrow table's content: names, kinds of values, values.
+
+    The same for every way to encode it: chunks, dictionaries, 32- or 64-bit offsets, and the
+    unit of a timestamp do not count.
+    """
+    digest = hashlib.sha256()
+    digest.update(canonical_json({"rows": table.num_rows, "columns": table.column_names}))
+    for name in table.column_names:
+        for piece in _column_content(table.column(name)):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _column_content(column: Any) -> Iterator[Any]:
+    import numpy as np  # deferred: comes with pandas and pyarrow
+    import pyarrow as pa  # deferred: a large library
+    import pyarrow.compute as pc
+
+    kinds = pa.types
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = pa.chunked_array([c.storage for c in column.chunks], column.type.storage_type)
+    if kinds.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    name, target = _kind_of_values(kind)
+    yield canonical_json({"kind": name})
+    if name == "null":
+        return
+    yield np.packbits(column.is_valid().to_numpy().astype(bool)).tobytes()
+    if target is None:
+        yield canonical_json([repr(value) for value in column.to_pylist()])
+        return
+    if name in {"text", "bytes"}:
+        filled = pc.fill_null(column.cast(target), b"")
+        lengths = pc.binary_length(filled).to_numpy().astype("<i8")
+        yield lengths.tobytes()
+        for chunk in filled.chunks:
+            yield from (value for value in chunk.to_pylist() if value)
+        return
+    filled = pc.fill_null(column.cast(target), 0)
+    values = filled.to_numpy()
+    if kinds.is_floating(kind):
+        values = values + values.dtype.type(0)  # one zero, and below one NaN
+        values[np.isnan(values)] = np.nan
+        yield values.astype(values.dtype.newbyteorder("<")).tobytes()
+    elif (per_second := _per_second(kind)) is not None:
+        whole, rest = np.divmod(values.astype("<i8"), per_second)
+        yield whole.tobytes()
+        yield (rest * (1_000_000_000 // per_second)).astype("<i8").tobytes()
+    else:
+        yield values.astype(values.dtype.newbyteorder("<")).tobytes()
+
+
+def _kind_of_values(kind: Any) -> tuple[str, Any]:
+    """What a column holds, in a word, and the arrow type whose values are digested, if any."""
+    import pyarrow as pa  # deferred: a large library
+
+    of = pa.types
+    if of.is_null(kind):
+        return "null", None
+    if of.is_boolean(kind):
+        return "bool", pa.uint8()
+    if of.is_integer(kind) or of.is_floating(kind):
+        return str(kind), kind
+    if of.is_string(kind) or of.is_large_string(kind) or of.is_string_view(kind):
+        return "text", pa.large_binary()
+    if of.is_binary(kind) or of.is_large_binary(kind) or of.is_fixed_size_binary(kind):
+        return "bytes", pa.large_binary()
+    if of.is_timestamp(kind):
+        return f"timestamp {kind.tz or 'local'}", pa.int64()
+    if of.is_duration(kind):
+        return "duration", pa.int64()
+    if of.is_date32(kind):
+        return "date", pa.int32()
+    if of.is_time32(kind):
+        return "time", pa.int32()
+    if of.is_time64(kind):
+        return "time", pa.int64()
+    return f"other {kind}", None
+
+
+def _per_second(kind: Any) -> int | None:
+    import pyarrow as pa  # deferred: a large library
+
+    of = pa.types
+    if not (of.is_timestamp(kind) or of.is_duration(kind) or of.is_time(kind)):
+        return None
+    return {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[kind.unit]
+
+
+# -- charts
+
+
+def encode_chart(value: object, variable: str) -> tuple[Encoded, Spec]:
+    """``value`` as canonical Vega-Lite JSON, and the specification itself.
+
+    The digest leaves out the address of the schema, which names the version of the library.
+
+    Raises:
+        CodecError: it is no Altair chart, is not a valid one, or has too many rows.
+    """
+    if not is_chart(value):
+        raise CodecError(_not_a_chart(value, variable))
+    import altair  # deferred: it is imported already when this runs
+
+    chart: Any = value
+    try:
+        spec: Spec = chart.to_dict()
+        data = canonical_json(spec)
+    except altair.MaxRowsError as exc:
+        raise CodecError(
+            f"The chart {variable!r} draws more than {MAX_CHART_ROWS:,} rows: aggregate first, "
+            "for example with groupby or resample, and chart the result."
+        ) from exc
+    except (altair.utils.schemapi.SchemaValidationError, ValueError, TypeError) as exc:
+        raise CodecError(
+            f"The chart {variable!r} is not valid ({_first_line(exc)}): correct it and publish "
+            "it again."
+        ) from exc
+    content = {key: part for key, part in spec.items() if key != "$schema"}
+    return Encoded(data, content_sha(canonical_json(content))), spec
+
+
+def _not_a_chart(value: object, variable: str) -> str:
+    kind = type_name(value)
+    if is_table(value):
+        return (
+            f"{variable!r} is a table ({kind}) and not a chart: publish it with return_dataset, "
+            "or name an Altair chart, for example "
+            f"alt.Chart({variable}).mark_bar().encode(…)."
+        )
+    return (
+        f"{variable!r} is of type {kind!r} and an Altair chart is expected: build one with "
+        "alt.Chart(…).mark_…().encode(…)."
+    )
+
+
+def render_png(spec: Spec) -> tuple[bytes | None, str]:
+    """``spec`` as PNG at 1.5 pixels a point, or ``None`` and the reason in a sentence.
+
+    Nothing is fetched: a chart whose data lies elsewhere has no picture.
+    """
+    try:
+        import vl_convert  # deferred: it starts a JavaScript engine
+
+        png: bytes = vl_convert.vegalite_to_png(spec, scale=PNG_SCALE, allowed_base_urls=[])
+    except (ImportError, ValueError) as exc:
+        lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
+        reason = lines[1] if len(lines) > 1 else "".join(lines[:1])
+        return None, f"No picture could be made of the chart: {reason.rstrip('.')}."
+    return png, ""
+
+
+_CHANNELS = {
+    "x": "on the x axis",
+    "y": "on the y axis",
+    "x2": "to the end on the x axis",
+    "y2": "to the end on the y axis",
+    "theta": "as the angle",
+    "color": "by colour",
+    "fill": "by fill",
+    "stroke": "by line colour",
+    "size": "by size",
+    "shape": "by shape",
+    "opacity": "by opacity",
+    "strokeDash": "by dashes",
+    "detail": "by group",
+    "text": "as text",
+    "row": "in rows",
+    "column": "in columns",
+    "facet": "in panels",
+    "latitude": "as latitude",
+    "longitude": "as longitude",
+}
+_MARKS = {
+    "arc": "Pie chart",
+    "area": "Area chart",
+    "bar": "Bar chart",
+    "boxplot": "Box plot",
+    "circle": "Scatter plot",
+    "errorband": "Error band",
+    "errorbar": "Error bars",
+    "geoshape": "Map",
+    "image": "Chart of pictures",
+    "line": "Line chart",
+    "point": "Scatter plot",
+    "rect": "Heat map",
+    "rule": "Rules",
+    "square": "Scatter plot",
+    "text": "Text",
+    "tick": "Tick plot",
+    "trail": "Line chart",
+}
+
+
+def describe_chart(spec: Mapping[str, Any]) -> str:
+    """The chart in words for who cannot see it: mark, title, encodings, number of points."""
+    sentences = [f"{_headline(spec)}{_shown(spec)}."]
+    points = _row_count(spec)
+    if points is not None:
+        sentences.append(f"{points:,} {'row' if points == 1 else 'rows'} of data.")
+    return " ".join(sentences)
+
+
+def _headline(spec: Mapping[str, Any]) -> str:
+    title = _text_of_title(spec.get("title"))
+    return f"{_name(spec)} “{title}”" if title else _name(spec)
+
+
+def _name(spec: Mapping[str, Any]) -> str:
+    for key, joined in (
+        ("layer", "Layers"),
+        ("hconcat", "Side by side"),
+        ("vconcat", "One above the other"),
+        ("concat", "Several charts"),
+    ):
+        if parts := spec.get(key):
+            return f"{joined}: {', '.join(_name(part).lower() for part in parts)}"
+    if isinstance(inner := spec.get("spec"), Mapping):
+        return f"{_name(inner)} in panels"
+    mark = spec.get("mark", "")
+    kind = mark.get("type", "") if isinstance(mark, Mapping) else mark
+    return "Histogram" if _is_histogram(kind, spec) else _MARKS.get(str(kind), "Chart")
+
+
+def _is_histogram(mark: object, spec: Mapping[str, Any]) -> bool:
+    channels = [c for c in spec.get("encoding", {}).values() if isinstance(c, Mapping)]
+    counted = any(c.get("aggregate") == "count" for c in channels)
+    return mark == "bar" and counted and any(c.get("bin") for c in channels)
+
+
+def _shown(spec: Mapping[str, Any]) -> str:
+    encoding = next((e for e in _encodings(spec) if e), None)
+    if encoding is None:
+        return ""
+    phrases = [
+        f"{_quantity(channel)} {words}"
+        for name, words in _CHANNELS.items()
+        if isinstance(channel := encoding.get(name), Mapping) and _quantity(channel)
+    ]
+    return f": {', '.join(phrases)}" if phrases else ""
+
+
+def _encodings(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield spec.get("encoding", {})
+    for key in ("layer", "hconcat", "vconcat", "concat"):
+        for part in spec.get(key, ()):
+            yield from _encodings(part)
+    if isinstance(inner := spec.get("spec"), Mapping):
+        yield from _encodings(inner)
+
+
+def _quantity(channel: Mapping[str, Any]) -> str:
+    field = channel.get("field")
+    name = str(field) if isinstance(field, str) else ""
+    name = name.replace("\\", "")  # Vega-Lite escapes dots and brackets
+    if channel.get("bin"):
+        name = f"{name} in bins"
+    if unit := channel.get("timeUnit"):
+        name = f"{name} by {unit}"
+    aggregate = channel.get("aggregate")
+    if aggregate == "count":
+        return "number of rows"
+    return f"{aggregate} of {name}" if isinstance(aggregate, str) else name
+
+
+def _text_of_title(title: object) -> str:
+    if isinstance(title, Mapping):
+        return _text_of_title(title.get("text"))
+    if isinstance(title, list):
+        return " ".join(str(line) for line in title)
+    return str(title) if title else ""
+
+
+def _row_count(spec: Mapping[str, Any]) -> int | None:
+    """Rows of the data that stands in the specification; ``None`` when it lies elsewhere."""
+    counts = [len(rows) for rows in spec.get("datasets", {}).values() if isinstance(rows, list)]
+    values = spec.get("data", {}).get("values") if isinstance(spec.get("data"), Mapping) else None
+    if isinstance(values, list):
+        counts.append(len(values))
+    return sum(counts) if counts else None
+
+
+def _first_line(exc: BaseException) -> str:
+    lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
+    text = lines[0] if lines else type(exc).__name__
+    return (text if len(text) <= 200 else f"{text[:199]}…").rstrip(".:")

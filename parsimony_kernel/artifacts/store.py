@@ -1,0 +1,297 @@
+"""Snapshots and their logs below ``.ockham``.
+
+The rule of the place: a snapshot is on the disk before the log names it, neither is ever changed
+afterwards, and a snapshot is handed out only when its bytes still have the digest in its name.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from parsimony_kernel import durable
+from parsimony_kernel.identity import (
+    ARTIFACT_FOLDER,
+    SNAPSHOT_KINDS,
+    ArtifactRef,
+    LiveNameCollisionError,
+    artifact_folder_path,
+    live_name_key,
+    snapshot_sha,
+)
+from parsimony_kernel.lineage.ledger import InputRef
+
+LOG_NAME = "log.jsonl"
+_GITIGNORE = b"journal.sqlite*\nkeys/\n.parsimony-*.tmp\n"
+
+
+class SnapshotError(Exception):
+    """A snapshot is missing or damaged. ``str()`` is one sentence with the remedy."""
+
+
+class SourceFile(BaseModel):
+    """A source that the code read. Size in bytes and digest where it was a readable file."""
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    size_bytes: int | None = None
+    sha256: str | None = None
+
+
+class LogEntry(BaseModel):
+    """One line of an artifact's log: which snapshot, made when, by which code, from what.
+
+    ``canonical_sha`` is the digest of the content apart from its encoding: what reuse compares.
+    ``notebook`` is the path of the notebook that published it and ``code_path`` that of the
+    snapshot of the producing code, both relative to the workspace.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: str
+    logical_id: str
+    content_sha: str
+    canonical_sha: str = ""
+    published_at: str = ""
+    run_id: str = ""
+    notebook: str = ""
+    variable: str = ""
+    title: str = ""
+    description: str = ""
+    live_name: str = ""
+    code_path: str = ""
+    inputs: tuple[InputRef, ...] = ()
+    sources: tuple[SourceFile, ...] = ()
+
+    @property
+    def ref(self) -> ArtifactRef:
+        """The snapshot that the line is about."""
+        return ArtifactRef(self.kind, self.logical_id, self.content_sha)
+
+    @property
+    def path(self) -> str:
+        """Where the snapshot lies, relative to the workspace, with forward slashes."""
+        return self.ref.workspace_file_path
+
+
+class _Claim(BaseModel):
+    kind: str
+    live_name: str
+    owner: str
+
+
+@dataclass(frozen=True)
+class History:
+    """An artifact's log, oldest first. ``problems`` are the lines left out, one sentence each."""
+
+    entries: tuple[LogEntry, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def latest(self) -> LogEntry | None:
+        """The newest line that could be read."""
+        return self.entries[-1] if self.entries else None
+
+
+def never(_owner: str) -> bool:
+    """Nobody gives a name up."""
+    return False
+
+
+class ArtifactStore:
+    """The artifacts of one workspace.
+
+    Args:
+        root: the workspace; everything lies below ``root/.ockham``. Nothing is created before
+            something is published.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = root / ARTIFACT_FOLDER
+
+    def prepare(self) -> None:
+        """Create the folder, with a ``.gitignore`` for what belongs to this machine alone."""
+        ignored = self.folder / ".gitignore"
+        if not ignored.exists():
+            durable.create(ignored, _GITIGNORE)
+
+    def put(self, kind: str, logical_id: str, data: bytes) -> ArtifactRef:
+        """Keep a snapshot without naming it in a log. A damaged one is mended by these bytes."""
+        ref = ArtifactRef(kind, logical_id, snapshot_sha(kind, data))
+        path = self.root / ref.workspace_file_path
+        self.prepare()
+        if not durable.create(path, data) and _sha_on_disk(kind, path) != ref.content_sha:
+            durable.replace(path, data)
+        return ref
+
+    def publish(
+        self,
+        entry: LogEntry,
+        data: bytes,
+        *,
+        gives_up: Callable[[str], bool] = never,
+    ) -> tuple[LogEntry, bool]:
+        """Write the snapshot ``data``, then append ``entry`` to its log.
+
+        Content, title and description as in the newest line append nothing: that line is
+        returned. Equal content under a new title appends a line about the snapshot that is
+        there.
+
+        Args:
+            entry: its ``content_sha`` must be that of ``data`` (else ``ValueError``); a
+                ``live_name``, if any, is claimed for ``entry.notebook``.
+            gives_up: whether an owner that is not ``entry.notebook`` gives the name up.
+
+        Returns:
+            The line that now is the newest, and whether an earlier snapshot was reused.
+
+        Raises:
+            LiveNameCollisionError: the live name belongs to another notebook.
+            StorageError: it could not be written; nothing was announced.
+        """
+        if entry.content_sha != snapshot_sha(entry.kind, data):
+            raise ValueError(f"content_sha {entry.content_sha!r} is not that of the data")
+        if entry.live_name:
+            self.claim(entry.kind, entry.live_name, entry.notebook, gives_up=gives_up)
+        newest = self.latest(entry.kind, entry.logical_id)
+        reused = newest is not None and self._can_stand_for(newest, entry)
+        if newest is not None and reused:
+            if (newest.title, newest.description) == (entry.title, entry.description):
+                return newest, True
+            entry = entry.model_copy(update={"content_sha": newest.content_sha})
+        else:
+            self.put(entry.kind, entry.logical_id, data)
+        durable.append_line(self._log(entry.kind, entry.logical_id), entry.model_dump_json())
+        return entry, reused
+
+    def _can_stand_for(self, newest: LogEntry, entry: LogEntry) -> bool:
+        same = newest.canonical_sha == entry.canonical_sha if entry.canonical_sha else False
+        if not same and newest.content_sha != entry.content_sha:
+            return False
+        path = self.root / newest.path
+        return _sha_on_disk(newest.kind, path) == newest.content_sha
+
+    def claim(
+        self,
+        kind: str,
+        live_name: str,
+        owner: str,
+        *,
+        gives_up: Callable[[str], bool] = never,
+    ) -> None:
+        """Take ``(kind, live_name)`` for ``owner``; of many callers at once exactly one wins.
+
+        Names that differ in case, width or composition only are one name. Each owner is a file
+        of its own, numbered from 1; the highest holds the name.
+
+        Raises:
+            LiveNameCollisionError: it belongs to an owner that does not give it up.
+        """
+        self.prepare()
+        key = live_name_key(kind, live_name)
+        claim = _Claim(kind=kind, live_name=live_name, owner=owner)
+        data = claim.model_dump_json().encode()
+        number = 1
+        while True:
+            path = self.folder / "names" / f"{key}.{number}.json"
+            if not path.exists():
+                if durable.create(path, data):
+                    return
+                continue
+            number += 1
+            if path.with_name(f"{key}.{number}.json").exists():
+                continue
+            holder = _holder(path)
+            if holder == owner:
+                return
+            if holder is not None and not gives_up(holder):
+                raise LiveNameCollisionError(kind, live_name, holder)
+
+    def read(self, ref: ArtifactRef) -> bytes:
+        """The bytes of ``ref``. ``SnapshotError`` when they are missing or not what they were."""
+        path = self.root / ref.workspace_file_path
+        if not path.is_file():
+            raise SnapshotError(
+                f"The {ref.kind} {ref.workspace_file_path!r} is missing: publish it again, or "
+                "restore it from a backup."
+            )
+        data = durable.read(path)
+        if snapshot_sha(ref.kind, data) != ref.content_sha:
+            raise SnapshotError(
+                f"The {ref.kind} {ref.workspace_file_path!r} is damaged (its bytes do not have "
+                "the digest in its name): publish it again, or restore it from a backup."
+            )
+        return data
+
+    def history(self, kind: str, logical_id: str) -> History:
+        """The log of an artifact; lines that cannot be read are left out and reported."""
+        log = self._log(kind, logical_id)
+        if not log.is_file():
+            return History()
+        entries: list[LogEntry] = []
+        problems: list[str] = []
+        for number, line in enumerate(durable.read(log).split(b"\n"), start=1):
+            if not line.strip():
+                continue
+            entry = _parsed(line)
+            if entry is not None and (entry.kind, entry.logical_id) == (kind, logical_id):
+                entries.append(entry)
+            else:
+                problems.append(
+                    f"Line {number} of {_relative(log, self.root)!r} cannot be read and is "
+                    "ignored: publish again what it was about."
+                )
+        return History(tuple(entries), tuple(problems))
+
+    def latest(self, kind: str, logical_id: str) -> LogEntry | None:
+        """The newest line of an artifact's log, or ``None`` when there is none."""
+        return self.history(kind, logical_id).latest
+
+    def list(self) -> tuple[LogEntry, ...]:
+        """The newest line of every artifact, in the order in which they were published."""
+        newest = [h.latest for h in self._histories() if h.latest is not None]
+        return tuple(sorted(newest, key=lambda e: (e.published_at, e.kind, e.logical_id)))
+
+    def problems(self) -> tuple[str, ...]:
+        """One sentence for each line of a log that cannot be read."""
+        return tuple(problem for h in self._histories() for problem in h.problems)
+
+    def _histories(self) -> tuple[History, ...]:
+        found = []
+        for kind in sorted(SNAPSHOT_KINDS):
+            for log in sorted((self.folder / f"{kind}s").glob(f"*/{LOG_NAME}")):
+                try:
+                    found.append(self.history(kind, log.parent.name))
+                except ValueError as exc:  # a folder that somebody else put there
+                    found.append(History(problems=(str(exc),)))
+        return tuple(found)
+
+    def _log(self, kind: str, logical_id: str) -> Path:
+        return self.root / artifact_folder_path(kind, logical_id) / LOG_NAME
+
+
+def _sha_on_disk(kind: str, path: Path) -> str | None:
+    return snapshot_sha(kind, durable.read(path)) if path.is_file() else None
+
+
+def _holder(path: Path) -> str | None:
+    # A claim that cannot be read holds nothing: the next number takes the name over.
+    try:
+        return _Claim.model_validate_json(durable.read(path)).owner
+    except ValidationError:
+        return None
+
+
+def _parsed(line: bytes) -> LogEntry | None:
+    try:
+        entry = LogEntry.model_validate_json(line)
+        return entry if entry.ref else None
+    except ValueError:  # pydantic's and the reference's alike
+        return None
+
+
+def _relative(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix()

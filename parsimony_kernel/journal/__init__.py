@@ -1,0 +1,1 @@
+"""What happened in every run, durably, and who may take a question up."""

@@ -1,0 +1,537 @@
+"""The journal of a workspace: turns, their events, and the questions that wait.
+
+One SQLite file. The rules of the place: events are only ever appended, each sealed to the one
+before it; a question that waits is taken up by exactly one of all who try; and what must outlive
+a crash (a suspension, a claim, the end of a turn) is synced before the call returns.
+"""
+
+import hashlib
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Protocol
+
+from pydantic_core import to_jsonable_python
+
+from parsimony_kernel import durable
+from parsimony_kernel.agent.events import AgentEvent, parse_event
+from parsimony_kernel.agent.state import SuspensionRecord
+from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.journal.workspace import ENVIRONMENT_VARIABLE
+
+STATUSES: Final = frozenset(
+    {"running", "done", "suspended", "handed_off", "stopped", "cancelled", "replaced"}
+)
+MEMORY = ":memory:"
+BUSY_TIMEOUT_S = 10.0
+
+_APPLICATION_ID = 0x5041524A  # "PARJ": tells our file from any other database
+_SCHEMA_VERSION = 1
+_GENESIS = "0" * 64
+
+_SCHEMA = f"""
+PRAGMA application_id = {_APPLICATION_ID};
+PRAGMA user_version = {_SCHEMA_VERSION};
+CREATE TABLE turns (
+    run_id TEXT PRIMARY KEY,
+    notebook TEXT NOT NULL,
+    cell_key TEXT NOT NULL,
+    ordinal INTEGER NOT NULL,
+    request TEXT NOT NULL,
+    model TEXT NOT NULL,
+    status TEXT NOT NULL,
+    started_at TEXT NOT NULL,
+    ended_at TEXT NOT NULL DEFAULT '',
+    summary TEXT NOT NULL DEFAULT '',
+    connection_file TEXT NOT NULL DEFAULT '',
+    pid INTEGER NOT NULL DEFAULT 0,
+    replaced_by TEXT NOT NULL DEFAULT '',
+    UNIQUE (notebook, ordinal)
+);
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_id TEXT NOT NULL,
+    at TEXT NOT NULL,
+    body TEXT NOT NULL,
+    prev TEXT NOT NULL,
+    hash TEXT NOT NULL
+);
+CREATE INDEX events_of_run ON events (run_id, seq);
+CREATE TABLE suspensions (
+    nonce TEXT PRIMARY KEY,
+    run_id TEXT NOT NULL,
+    record TEXT NOT NULL,
+    state TEXT NOT NULL DEFAULT 'pending',
+    owner TEXT NOT NULL DEFAULT '',
+    lease_expires REAL NOT NULL DEFAULT 0
+);
+"""
+
+
+class JournalError(Exception):
+    """The journal cannot be opened, read or written. ``str()`` is one sentence with the remedy."""
+
+
+@dataclass(frozen=True)
+class TurnRow:
+    """One turn. Times are ISO 8601 in UTC, empty while unknown; ``ordinal`` counts from 1."""
+
+    run_id: str
+    notebook: str
+    cell_key: str
+    ordinal: int
+    request: str
+    model: str
+    status: str
+    started_at: str
+    ended_at: str = ""
+    summary: str = ""
+    connection_file: str = ""
+    pid: int = 0
+    replaced_by: str = ""
+
+
+@dataclass(frozen=True)
+class PendingRow:
+    """A question that waits, and the turn that asked it."""
+
+    record: SuspensionRecord
+    turn: TurnRow
+
+
+_TURN_COLUMNS = ", ".join(f"turns.{name}" for name in TurnRow.__dataclass_fields__)
+
+
+class Journal(Protocol):
+    """What a run and its readers need of a journal. Every method may raise ``JournalError``."""
+
+    def begin_turn(
+        self,
+        run_id: str,
+        *,
+        notebook: str,
+        cell_key: str,
+        request: str,
+        model: str,
+        connection_file: str = "",
+        pid: int = 0,
+    ) -> int:
+        """Record a new turn as running; returns its ordinal in the notebook.
+
+        Earlier turns of the same notebook and cell become ``replaced``.
+        """
+        ...
+
+    def resume_turn(self, run_id: str, *, connection_file: str = "", pid: int = 0) -> None:
+        """Record that a turn runs again, in this process. One that is replaced stays so."""
+        ...
+
+    def end_turn(self, run_id: str, status: str, summary: str = "") -> None:
+        """Record how a turn ended. One that is replaced stays so."""
+        ...
+
+    def turn(self, run_id: str) -> TurnRow | None:
+        """The turn of this run, or ``None``."""
+        ...
+
+    def turns(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
+        """The turns, of one notebook or of all, oldest first."""
+        ...
+
+    def append(self, run_id: str, event: AgentEvent) -> None:
+        """Append an event to the chain."""
+        ...
+
+    def events(self, run_id: str) -> tuple[AgentEvent, ...]:
+        """The events of a run, in order."""
+        ...
+
+    def suspend(self, record: SuspensionRecord) -> None:
+        """Keep a question until it is answered; synced. A nonce that is known stays as it is."""
+        ...
+
+    def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
+        """The questions that wait, newest first, of turns that are not replaced."""
+        ...
+
+    def claim(self, nonce: str, owner: str, lease_s: float) -> bool:
+        """Take a waiting question for ``lease_s`` seconds; exactly one of all callers gets it."""
+        ...
+
+    def consume(self, nonce: str, owner: str | None = None) -> bool:
+        """End a claimed question for good; whether it was claimed (by ``owner``, if given)."""
+        ...
+
+    def release(self, nonce: str, owner: str | None = None) -> bool:
+        """Give a claimed question back; whether it was claimed (by ``owner``, if given)."""
+        ...
+
+    def abandon_running(self, notebook: str, alive: Callable[[int], bool]) -> tuple[str, ...]:
+        """Mark as cancelled what a dead process left running; returns the run ids.
+
+        ``alive`` is asked about process ids; a turn without one counts as dead.
+        """
+        ...
+
+    def verify(self) -> tuple[int, str] | None:
+        """Check the chain: ``None``, or the first bad entry and what is wrong with it."""
+        ...
+
+    def close(self) -> None:
+        """Close it; closing twice is fine."""
+        ...
+
+
+class SqliteJournal:
+    """The journal as one SQLite file, for many processes and threads at once.
+
+    Args:
+        path: the file, created with its folder when it is missing, or ``":memory:"``.
+        clock: the time of entries and leases.
+        busy_timeout_s: how long to wait for another writer.
+
+    Raises:
+        JournalError: the folder cannot be written, or the file is not a journal of ours.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        clock: Clock = SYSTEM_CLOCK,
+        *,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+    ) -> None:
+        self._path = str(path)
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._closed = False
+        if self._path != MEMORY:
+            _create_file(Path(path))
+        with self._explained("open"):
+            self._db = sqlite3.connect(
+                self._path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False
+            )
+        try:
+            with self._explained("open"):
+                if self._path == MEMORY:
+                    self._db.executescript(_SCHEMA)
+                self._check_format()
+                # Both fail here, in the open, where the file or its folder cannot be written.
+                self._db.execute("BEGIN IMMEDIATE")
+                self._db.execute("ROLLBACK")
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _check_format(self) -> None:
+        application = self._db.execute("PRAGMA application_id").fetchone()[0]
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if application != _APPLICATION_ID:
+            raise JournalError(
+                f"{self._path!r} is not a journal of Parsimony: move the file away and try again; "
+                "a new journal is made in its place."
+            )
+        if version != _SCHEMA_VERSION:
+            raise JournalError(
+                f"The journal {self._path!r} has format {version} and this program reads format "
+                f"{_SCHEMA_VERSION}: use the program that wrote it, or move the file away."
+            )
+
+    # -- turns
+
+    def begin_turn(
+        self,
+        run_id: str,
+        *,
+        notebook: str,
+        cell_key: str,
+        request: str,
+        model: str,
+        connection_file: str = "",
+        pid: int = 0,
+    ) -> int:
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE turns SET status = 'replaced', replaced_by = ? "
+                "WHERE notebook = ? AND cell_key = ? AND status != 'replaced'",
+                (run_id, _text(notebook), _text(cell_key)),
+            )
+            newest = db.execute(
+                "SELECT COALESCE(MAX(ordinal), 0) FROM turns WHERE notebook = ?", (_text(notebook),)
+            ).fetchone()[0]
+            ordinal = int(newest) + 1
+            db.execute(
+                "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
+                "started_at, connection_file, pid) VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?)",
+                (
+                    run_id,
+                    _text(notebook),
+                    _text(cell_key),
+                    ordinal,
+                    _text(request),
+                    _text(model),
+                    self._now(),
+                    _text(connection_file),
+                    pid,
+                ),
+            )
+        return ordinal
+
+    def resume_turn(self, run_id: str, *, connection_file: str = "", pid: int = 0) -> None:
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE turns SET status = 'running', ended_at = '', connection_file = ?, pid = ? "
+                "WHERE run_id = ? AND status != 'replaced'",
+                (_text(connection_file), pid, run_id),
+            )
+
+    def end_turn(self, run_id: str, status: str, summary: str = "") -> None:
+        if status not in STATUSES:
+            known = ", ".join(sorted(STATUSES))
+            raise ValueError(f"{status!r} is not a status of a turn: use one of {known}")
+        with self._transaction(synced=True) as db:
+            db.execute(
+                "UPDATE turns SET status = CASE status WHEN 'replaced' THEN status ELSE ? END, "
+                "summary = ?, ended_at = ? WHERE run_id = ?",
+                (status, _text(summary), self._now(), run_id),
+            )
+
+    def turn(self, run_id: str) -> TurnRow | None:
+        rows = self._select(f"SELECT {_TURN_COLUMNS} FROM turns WHERE run_id = ?", run_id)
+        return TurnRow(*rows[0]) if rows else None
+
+    def turns(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
+        rows = self._select(
+            f"SELECT {_TURN_COLUMNS} FROM turns WHERE ?1 IS NULL OR notebook = ?1 ORDER BY rowid",
+            None if notebook is None else _text(notebook),
+        )
+        return tuple(TurnRow(*row) for row in rows)
+
+    def abandon_running(self, notebook: str, alive: Callable[[int], bool]) -> tuple[str, ...]:
+        running = [turn for turn in self.turns(notebook) if turn.status == "running"]
+        dead = [turn for turn in running if turn.pid <= 0 or not alive(turn.pid)]
+        with self._transaction() as db:
+            for turn in dead:
+                db.execute(
+                    "UPDATE turns SET status = 'cancelled', ended_at = ? "
+                    "WHERE run_id = ? AND status = 'running' AND pid = ?",
+                    (self._now(), turn.run_id, turn.pid),
+                )
+        return tuple(turn.run_id for turn in dead)
+
+    # -- events
+
+    def append(self, run_id: str, event: AgentEvent) -> None:
+        # What a tool or a failure carries may be any object: what is no JSON is kept as text.
+        body = _canonical(to_jsonable_python(event, fallback=repr))
+        at = self._now()
+        with self._transaction() as db:
+            last = db.execute("SELECT hash FROM events ORDER BY seq DESC LIMIT 1").fetchone()
+            prev = last[0] if last else _GENESIS
+            db.execute(
+                "INSERT INTO events (run_id, at, body, prev, hash) VALUES (?, ?, ?, ?, ?)",
+                (run_id, at, body, prev, _link(prev, run_id, at, body)),
+            )
+
+    def events(self, run_id: str) -> tuple[AgentEvent, ...]:
+        rows = self._select("SELECT seq, body FROM events WHERE run_id = ? ORDER BY seq", run_id)
+        return tuple(self._event(seq, body) for seq, body in rows)
+
+    def _event(self, seq: int, body: Any) -> AgentEvent:
+        try:
+            return parse_event(json.loads(body))
+        except (ValueError, TypeError) as exc:  # no JSON, or no event
+            raise JournalError(
+                f"Entry {seq} of the journal {self._path!r} is damaged: check the whole with "
+                "'jupyter parsimony verify', and restore the file from a backup."
+            ) from exc
+
+    def verify(self) -> tuple[int, str] | None:
+        with self._lock, self._explained("check"):
+            prev, seq = _GENESIS, 0
+            for row in self._open_db().execute(
+                # As bytes: a damaged text need not be UTF-8.
+                "SELECT seq, CAST(run_id AS BLOB), CAST(at AS BLOB), CAST(body AS BLOB), "
+                "CAST(prev AS BLOB), CAST(hash AS BLOB) FROM events ORDER BY seq"
+            ):
+                expected, seq = seq + 1, row[0]
+                run_id, at, body, before, own = (
+                    part.decode("utf-8", "replace") for part in row[1:]
+                )
+                if seq != expected:
+                    return expected, "the entry is missing"
+                if before != prev:
+                    return seq, "the entry does not follow the one before it"
+                if _link(prev, run_id, at, body) != own:
+                    return seq, "the entry was changed after it was written"
+                prev = own
+            last = "SELECT seq FROM sqlite_sequence WHERE name = 'events'"
+            counted = self._open_db().execute(last).fetchone()
+            if counted is not None and counted[0] != seq:
+                return seq + 1, "the entry is missing"
+        return None
+
+    # -- suspensions
+
+    def suspend(self, record: SuspensionRecord) -> None:
+        with self._transaction(synced=True) as db:
+            db.execute(
+                "INSERT OR IGNORE INTO suspensions (nonce, run_id, record) VALUES (?, ?, ?)",
+                (record.nonce, record.run_id, _canonical(record.model_dump(mode="json"))),
+            )
+
+    def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
+        rows = self._select(
+            f"SELECT suspensions.nonce, suspensions.record, {_TURN_COLUMNS} FROM suspensions "
+            "JOIN turns ON turns.run_id = suspensions.run_id "
+            "WHERE turns.status != 'replaced' AND (?1 IS NULL OR turns.notebook = ?1) AND "
+            "(state = 'pending' OR (state = 'leased' AND lease_expires <= ?2)) "
+            "ORDER BY suspensions.rowid DESC",
+            None if notebook is None else _text(notebook),
+            self._clock.now().timestamp(),
+        )
+        return tuple(PendingRow(self._record(row[0], row[1]), TurnRow(*row[2:])) for row in rows)
+
+    def _record(self, nonce: str, text: Any) -> SuspensionRecord:
+        try:
+            return SuspensionRecord.model_validate(json.loads(text))
+        except (ValueError, TypeError) as exc:
+            raise JournalError(
+                f"The question {nonce!r} in the journal {self._path!r} is damaged and cannot be "
+                "resumed: run its cell again."
+            ) from exc
+
+    def claim(self, nonce: str, owner: str, lease_s: float) -> bool:
+        now = self._clock.now().timestamp()
+        with self._transaction(synced=True) as db:
+            changed = db.execute(
+                "UPDATE suspensions SET state = 'leased', owner = ?, lease_expires = ? "
+                "WHERE nonce = ? AND (state = 'pending' OR (state = 'leased' AND "
+                "lease_expires <= ?)) AND NOT EXISTS (SELECT 1 FROM turns WHERE "
+                "turns.run_id = suspensions.run_id AND turns.status = 'replaced')",
+                (_text(owner), now + lease_s, nonce, now),
+            ).rowcount
+        return changed == 1
+
+    def consume(self, nonce: str, owner: str | None = None) -> bool:
+        return self._settle(nonce, owner, "consumed")
+
+    def release(self, nonce: str, owner: str | None = None) -> bool:
+        return self._settle(nonce, owner, "pending")
+
+    def _settle(self, nonce: str, owner: str | None, state: str) -> bool:
+        with self._transaction(synced=True) as db:
+            changed = db.execute(
+                "UPDATE suspensions SET state = ?1, owner = '', lease_expires = 0 "
+                "WHERE nonce = ?2 AND state = 'leased' AND (?3 IS NULL OR owner = ?3)",
+                (state, nonce, None if owner is None else _text(owner)),
+            ).rowcount
+        return changed == 1
+
+    # -- the file
+
+    def close(self) -> None:
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._db.close()
+
+    def _now(self) -> str:
+        return self._clock.now().isoformat()
+
+    def _open_db(self) -> sqlite3.Connection:
+        if self._closed:
+            raise JournalError(f"The journal {self._path!r} is closed: open it again.")
+        return self._db
+
+    @contextmanager
+    def _transaction(self, *, synced: bool = False) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._explained("write"):
+            db = self._open_db()
+            # FULL syncs the log at this commit, and with it every earlier one.
+            db.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    def _select(self, statement: str, *arguments: Any) -> list[Any]:
+        with self._lock, self._explained("read"):
+            return self._open_db().execute(statement, arguments).fetchall()
+
+    @contextmanager
+    def _explained(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as exc:
+            raise JournalError(_sentence(exc, self._path, doing)) from exc
+
+
+def _create_file(path: Path) -> None:
+    """Make the journal in a place of its own and give it its name in one step.
+
+    So nobody ever opens a half-made one, and nobody needs to switch it to write-ahead logging,
+    which two processes cannot do at once.
+    """
+    try:
+        if path.exists():
+            return
+        durable.make_folder(path.parent)
+        with TemporaryDirectory() as folder:
+            draft = Path(folder) / "draft.sqlite"
+            db = sqlite3.connect(draft, isolation_level=None)
+            try:
+                db.execute("PRAGMA journal_mode = WAL")
+                db.executescript(_SCHEMA)
+            finally:
+                db.close()  # the last connection folds the log into the file
+            durable.create(path, durable.read(draft))
+    except OSError as exc:
+        reason = str(durable.storage_error(exc, path)).rstrip(".")
+        raise JournalError(
+            f"The journal cannot be kept in {str(path.parent)!r}. {reason}, or set "
+            f"{ENVIRONMENT_VARIABLE} to a folder that can be written."
+        ) from exc
+    except sqlite3.Error as exc:
+        raise JournalError(_sentence(exc, str(path), "create")) from exc
+
+
+def _sentence(exc: sqlite3.Error, path: str, doing: str) -> str:
+    text = str(exc)
+    match getattr(exc, "sqlite_errorname", "").split("_")[:2]:
+        case ["SQLITE", "NOTADB" | "CORRUPT"]:
+            remedy = (
+                "it is damaged or not a database; move it away and try again, and a new journal "
+                "is made in its place"
+            )
+        case ["SQLITE", "FULL"]:
+            remedy = "free some space and try again"
+        case ["SQLITE", "BUSY" | "LOCKED"]:
+            remedy = "another process holds it; try again when that one is done"
+        case ["SQLITE", "READONLY" | "CANTOPEN" | "PERM" | "AUTH"]:
+            remedy = f"make the folder writable, or set {ENVIRONMENT_VARIABLE} to a folder that is"
+        case _:
+            remedy = "check the disk and try again"
+    return f"Cannot {doing} the journal {path!r} ({text}): {remedy}."
+
+
+def _text(value: str) -> str:
+    # SQLite stores UTF-8, which has no lone surrogates.
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def _link(prev: str, run_id: str, at: str, body: str) -> str:
+    return hashlib.sha256(_canonical([prev, run_id, at, body]).encode("ascii")).hexdigest()

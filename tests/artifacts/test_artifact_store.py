@@ -1,0 +1,233 @@
+"""Snapshots and logs on a real disk."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SnapshotError
+from parsimony_kernel.durable import StorageError
+from parsimony_kernel.identity import ArtifactRef, LiveNameCollisionError, snapshot_sha
+
+
+def _entry(data: bytes, **fields: str) -> LogEntry:
+    base = {"kind": "dataset", "logical_id": "df", "title": "T", "canonical_sha": data.decode()}
+    return LogEntry(content_sha=snapshot_sha("dataset", data), **{**base, **fields})
+
+
+def _log_lines(store: ArtifactStore) -> int:
+    return len((store.folder / "datasets" / "df" / "log.jsonl").read_text().splitlines())
+
+
+def test_a_snapshot_lies_where_its_ids_say_and_reads_back(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    entry, reused = store.publish(_entry(b"one"), b"one")
+    assert reused is False
+    path = tmp_path / ".ockham" / "datasets" / "df" / f"{entry.content_sha}.parquet"
+    assert path.read_bytes() == b"one"
+    assert store.read(entry.ref) == b"one"
+    assert store.latest("dataset", "df") == entry
+
+
+def test_nothing_is_created_before_something_is_published(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    assert store.list() == ()
+    assert store.latest("dataset", "df") is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_content_again_appends_nothing(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    first, _ = store.publish(_entry(b"one", published_at="1"), b"one")
+    again, reused = store.publish(_entry(b"one", published_at="2"), b"one")
+    assert reused is True
+    assert again == first
+    assert _log_lines(store) == 1
+
+
+def test_content_that_is_only_encoded_differently_is_reused(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    first, _ = store.publish(_entry(b"one", canonical_sha="same"), b"one")
+    again, reused = store.publish(_entry(b"new writer", canonical_sha="same"), b"new writer")
+    assert reused is True
+    assert again == first
+    assert len(list((store.folder / "datasets" / "df").glob("*.parquet"))) == 1
+
+
+def test_a_new_title_for_the_same_content_is_a_line_about_the_same_snapshot(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    first, _ = store.publish(_entry(b"one"), b"one")
+    renamed, reused = store.publish(_entry(b"one", title="Better"), b"one")
+    assert reused is True
+    assert renamed.ref == first.ref
+    assert [entry.title for entry in store.list()] == ["Better"]
+
+
+def test_v1_then_v2_then_v1_makes_v1_the_latest(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    for data in (b"v1", b"v2", b"v1"):
+        store.publish(_entry(data), data)
+    latest = store.latest("dataset", "df")
+    assert latest is not None
+    assert store.read(latest.ref) == b"v1"
+    assert [e.canonical_sha for e in store.history("dataset", "df").entries] == ["v1", "v2", "v1"]
+    assert len(list((store.folder / "datasets" / "df").glob("*.parquet"))) == 2
+
+
+def test_a_flipped_byte_in_a_snapshot_is_refused_and_publishing_again_mends_it(
+    tmp_path: Path,
+) -> None:
+    store = ArtifactStore(tmp_path)
+    entry, _ = store.publish(_entry(b"one"), b"one")
+    (tmp_path / entry.path).write_bytes(b"onf")
+    with pytest.raises(SnapshotError, match="damaged"):
+        store.read(entry.ref)
+    store.publish(_entry(b"one"), b"one")
+    assert store.read(entry.ref) == b"one"
+
+
+def test_a_missing_snapshot_is_said_and_publishing_again_restores_it(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    entry, _ = store.publish(_entry(b"one"), b"one")
+    (tmp_path / entry.path).unlink()
+    with pytest.raises(SnapshotError, match="missing"):
+        store.read(entry.ref)
+    assert store.publish(_entry(b"one"), b"one")[1] is False
+    assert store.read(entry.ref) == b"one"
+
+
+def test_a_notebook_snapshot_may_differ_in_trailing_white_space(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    ref = store.put("notebook", "foo", b"x = 1\n")
+    assert store.put("notebook", "foo", b"x = 1  \n\n") == ref
+    assert store.read(ref) == b"x = 1\n"
+
+
+def test_a_torn_or_foreign_line_is_left_out_and_reported(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    first, _ = store.publish(_entry(b"one"), b"one")
+    log = store.folder / "datasets" / "df" / "log.jsonl"
+    foreign = first.model_copy(update={"logical_id": "other"}).model_dump_json()
+    with log.open("a") as stream:
+        stream.write(foreign + "\n" + first.model_dump_json()[:40])
+    history = store.history("dataset", "df")
+    assert history.entries == (first,)
+    assert [problem.split(" of ")[0] for problem in history.problems] == ["Line 2", "Line 3"]
+    assert store.problems() == history.problems
+    second, _ = store.publish(_entry(b"two"), b"two")
+    assert store.latest("dataset", "df") == second
+
+
+def test_a_line_that_names_a_path_outside_is_left_out(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    store.publish(_entry(b"one"), b"one")
+    log = store.folder / "datasets" / "df" / "log.jsonl"
+    evil = {**json.loads(log.read_text()), "content_sha": "../../../etc/passwd"}
+    log.write_text(json.dumps(evil) + "\n")
+    assert store.list() == ()
+    assert len(store.problems()) == 1
+
+
+def test_the_list_has_the_newest_of_each_in_the_order_of_publication(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    store.publish(_entry(b"b1", logical_id="b", published_at="2026-01-01"), b"b1")
+    store.publish(_entry(b"a1", logical_id="a", published_at="2026-01-02"), b"a1")
+    store.publish(_entry(b"b2", logical_id="b", published_at="2026-01-03"), b"b2")
+    assert [(e.logical_id, e.canonical_sha) for e in store.list()] == [("a", "a1"), ("b", "b2")]
+
+
+def test_git_is_told_to_leave_the_journal_and_the_keys_alone(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    store.publish(_entry(b"one"), b"one")
+    ignored = store.folder / ".gitignore"
+    assert {"journal.sqlite*", "keys/"} <= set(ignored.read_text().splitlines())
+    ignored.write_text("mine\n")
+    store.publish(_entry(b"two"), b"two")
+    assert ignored.read_text() == "mine\n"
+
+
+def test_a_digest_that_is_not_that_of_the_data_is_a_bug_of_the_caller(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not that of the data"):
+        ArtifactStore(tmp_path).publish(_entry(b"one"), b"two")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_workspace_that_is_a_file_gets_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageError, match="choose another folder"):
+        ArtifactStore(tmp_path / "file").publish(_entry(b"one"), b"one")
+
+
+def test_a_name_of_a_sibling_is_refused_in_any_spelling(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    store.claim("dataset", "Sales", "a.ipynb")
+    store.claim("dataset", "Sales", "a.ipynb")
+    store.claim("chart", "Sales", "b.ipynb")
+    with pytest.raises(LiveNameCollisionError, match=r"'SALES' belongs to 'a\.ipynb'"):
+        store.claim("dataset", "SALES", "b.ipynb")
+
+
+def test_a_name_that_is_given_up_passes_on_and_stays_there(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    store.claim("dataset", "Sales", "a.ipynb")
+    store.claim("dataset", "Sales", "b.ipynb", gives_up=lambda owner: owner == "a.ipynb")
+    store.claim("dataset", "Sales", "b.ipynb")
+    with pytest.raises(LiveNameCollisionError, match=r"b\.ipynb"):
+        store.claim("dataset", "Sales", "a.ipynb")
+
+
+def test_a_collision_writes_no_snapshot(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    store.publish(_entry(b"one", live_name="n", notebook="a.ipynb"), b"one")
+    with pytest.raises(LiveNameCollisionError):
+        store.publish(_entry(b"two", live_name="n", notebook="b.ipynb", logical_id="other"), b"two")
+    assert not (store.folder / "datasets" / "other").exists()
+
+
+def test_a_reference_to_nothing_published_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(SnapshotError, match="missing"):
+        ArtifactStore(tmp_path).read(ArtifactRef("chart", "a", "b"))
+
+
+_PUBLISHER = """
+import sys
+from pathlib import Path
+from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
+from parsimony_kernel.identity import LiveNameCollisionError, content_sha
+root, me = Path(sys.argv[1]), sys.argv[2]
+data = me.encode()
+entry = LogEntry(kind="dataset", logical_id=f"of_{me}", content_sha=content_sha(data),
+                 canonical_sha=me, live_name="Sales", notebook=f"{me}.ipynb", title=me)
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    ArtifactStore(root).publish(entry, data)
+    print("won")
+except LiveNameCollisionError:
+    print("lost")
+"""
+
+
+def test_of_eight_processes_that_publish_one_live_name_one_wins(tmp_path: Path) -> None:
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", _PUBLISHER, str(tmp_path), f"n{number}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(8)
+    ]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    said = [child.communicate()[0].strip() for child in children]
+    assert sorted(said) == ["lost"] * 7 + ["won"]
+    published = ArtifactStore(tmp_path).list()
+    assert [entry.title for entry in published] == [f"n{said.index('won')}"]

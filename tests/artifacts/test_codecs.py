@@ -1,0 +1,278 @@
+"""Tables to Parquet, charts to Vega-Lite, and what cannot be either."""
+
+import io
+from datetime import date
+from typing import Any
+
+import altair as alt
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from parsimony_kernel.artifacts.codecs import (
+    CodecError,
+    describe_chart,
+    encode_chart,
+    encode_dataset,
+    render_png,
+    table_digest,
+    type_name,
+)
+from parsimony_kernel.identity import content_sha
+
+
+def _back(value: object, variable: str = "df") -> pd.DataFrame:
+    return pd.read_parquet(io.BytesIO(encode_dataset(value, variable).data))
+
+
+def _columns(value: object, variable: str = "df") -> list[str]:
+    return list(_back(value, variable).columns)
+
+
+def test_a_frame_comes_back_as_it_was() -> None:
+    frame = pd.DataFrame(
+        {
+            "n": [1, 2, 3],
+            "x": [0.5, np.nan, 2.0],
+            "s": ["a", None, "ü"],
+            "t": pd.to_datetime(["2020-01-01", "2020-01-02", "NaT"]),
+            "c": pd.Categorical(["x", "y", "x"]),
+            "b": [True, False, True],
+        }
+    )
+    pd.testing.assert_frame_equal(_back(frame), frame)
+
+
+def test_row_numbers_are_left_out_and_a_meaningful_index_is_kept() -> None:
+    frame = pd.DataFrame({"x": [1, 2, 3], "g": ["a", "b", "b"]})
+    assert _columns(frame) == ["x", "g"]
+    assert _columns(frame[frame.x > 1]) == ["x", "g"]
+    assert _columns(frame.sort_values("x", ascending=False)) == ["x", "g"]
+    assert _columns(frame.groupby("g")["x"].mean(), "mean") == ["g", "x"]
+    assert _columns(frame.groupby(["g", "x"]).size(), "sizes") == ["g", "x", "sizes"]
+    assert _columns(frame.set_index(pd.Index(["p", "q", "r"]))) == ["index", "x", "g"]
+    assert _columns(pd.Series([1.0, 2.0], index=[2010, 2011]), "years") == ["index", "years"]
+    assert _columns(pd.Series([1.0, 2.0]), "plain") == ["plain"]
+    assert _columns(pd.DataFrame({"index": [1]}, index=["a"])) == ["index_index", "index"]
+
+
+def test_headers_of_several_levels_and_numbers_become_names() -> None:
+    frame = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "x"), ("b", "")]))
+    assert _columns(frame) == ["a_x", "b"]
+    assert _columns(pd.DataFrame([[1, 2]], columns=[2010, 2011])) == ["2010", "2011"]
+
+
+def test_the_value_itself_is_not_touched() -> None:
+    frame = pd.DataFrame({1: [1]}, index=pd.Index(["a"]))
+    frame.attrs["note"] = object()
+    before = frame.copy()
+    encode_dataset(frame, "frame")
+    pd.testing.assert_frame_equal(frame, before)
+    assert "note" in frame.attrs
+
+
+def test_an_arrow_table_is_a_dataset() -> None:
+    assert _columns(pa.table({"a": [1]})) == ["a"]
+
+
+def test_frames_of_other_libraries_pass_through_narwhals() -> None:
+    assert _columns(pa.chunked_array([[1, 2]]), "column") == ["column"]
+    eager = nw.from_native(pd.DataFrame({"a": [1]}))
+    assert _columns(eager) == ["a"]
+    with pytest.raises(CodecError, match=r"is lazy .*df = df\.collect\(\)"):
+        encode_dataset(eager.lazy(), "df")
+
+
+def test_the_digest_is_of_the_content_and_not_of_its_encoding() -> None:
+    one = pa.table({"s": ["a", None, "bc"], "t": pa.array([0, 1, None], pa.timestamp("us"))})
+    same = [
+        pa.concat_tables([one.slice(0, 1), one.slice(1)]),
+        one.set_column(0, "s", one["s"].dictionary_encode()),
+        one.set_column(0, "s", one["s"].cast(pa.large_string())),
+        one.set_column(1, "t", one["t"].cast(pa.timestamp("ns"))),
+        one.replace_schema_metadata({"writer": "another"}),
+    ]
+    assert {table_digest(table) for table in same} == {table_digest(one)}
+
+
+def test_parquet_options_change_the_bytes_and_not_the_digest() -> None:
+    table = pa.table({"a": list(range(1000)), "s": ["x", "y"] * 500})
+    written = []
+    for options in ({}, {"compression": "zstd", "version": "1.0", "use_dictionary": False}):
+        sink = io.BytesIO()
+        pq.write_table(table, sink, **options)
+        written.append(sink.getvalue())
+    digests = {table_digest(pq.read_table(io.BytesIO(data))) for data in written}
+    assert written[0] != written[1]
+    assert digests == {table_digest(table)}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"a": [1, 2], "s": ["x", "z"]},
+        {"a": [1, 3], "s": ["x", "y"]},
+        {"b": [1, 2], "s": ["x", "y"]},
+        {"s": ["x", "y"], "a": [1, 2]},
+        {"a": [1.0, 2.0], "s": ["x", "y"]},
+        {"a": [1, None], "s": ["x", "y"]},
+        {"a": [1, 2], "s": ["xy", ""]},
+        {"a": [1, 2], "s": ["x", None]},
+        {"a": [1], "s": ["x"]},
+    ],
+)
+def test_every_difference_in_content_changes_the_digest(other: dict[str, list[Any]]) -> None:
+    assert table_digest(pa.table(other)) != table_digest(pa.table({"a": [1, 2], "s": ["x", "y"]}))
+
+
+def test_values_of_every_kind_have_a_digest() -> None:
+    table = pa.table(
+        {
+            "null": pa.nulls(2),
+            "bool": [True, None],
+            "half": pa.array(np.array([1.0, np.nan], np.float16)),
+            "date": [date(2020, 1, 1), None],
+            "time": pa.array([1, None], pa.time64("us")),
+            "span": pa.array([1, -1], pa.duration("s")),
+            "list": [[1, 2], None],
+            "struct": [{"a": 1}, {"a": None}],
+            "bytes": [b"\xff", b""],
+            "zoned": pa.array([1, 2], pa.timestamp("ms", "Europe/Berlin")),
+            "decimal": pa.array([1, 2], pa.decimal128(5, 2)),
+        }
+    )
+    assert table_digest(table) == table_digest(table.slice(0))
+    for name in table.column_names[1:]:
+        turned = table.set_column(0, "null", table[name].take([1, 0]))
+        straight = table.set_column(0, "null", table[name])
+        assert table_digest(turned) != table_digest(straight), name
+
+
+def test_minus_zero_and_the_payload_of_nan_do_not_count() -> None:
+    odd = np.array([0x7FF8000000000001, 0x8000000000000000], np.uint64).view(np.float64)
+    plain = np.array([np.nan, 0.0])
+    assert table_digest(pa.table({"x": odd})) == table_digest(pa.table({"x": plain}))
+
+
+def test_a_period_column_is_stored() -> None:
+    frame = pd.DataFrame({"q": pd.period_range("2020Q1", periods=2, freq="Q"), "v": [1, 2]})
+    assert len(encode_dataset(frame, "frame").canonical_sha) == 64
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ([1, 2], r"'df' is of type 'list' and a DataFrame is expected: .*pd\.DataFrame\(df\)"),
+        (3.5, "'float'"),
+        (pd.DataFrame(), "has no columns"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "more than one column named 'a'"),
+        (pd.DataFrame([[1, 2]], columns=[1, "1"]), "more than one column named '1'"),
+        (pd.DataFrame({"ok": [1, 2], "m": [1, "x"]}), r"Column 'm' of 'df'.*astype\(str\)"),
+        (pd.DataFrame({"z": [1j]}), "Column 'z'"),
+        (alt.Chart(pd.DataFrame({"a": [1]})).mark_bar(), "publish it with return_chart"),
+    ],
+    ids=["list", "float", "empty", "twice", "twice-as-text", "mixed", "complex", "chart"],
+)
+def test_what_is_no_dataset_is_said_in_one_sentence(value: object, words: str) -> None:
+    with pytest.raises(CodecError, match=words) as caught:
+        encode_dataset(value, "df")
+    assert "\n" not in str(caught.value)
+
+
+# -- charts
+
+
+def _chart(rows: int = 3, **options: Any) -> alt.Chart:
+    frame = pd.DataFrame({"g": [f"g{i}" for i in range(rows)], "v": range(rows)})
+    return alt.Chart(frame, **options).mark_bar().encode(x="g:N", y=alt.Y("mean(v):Q"))
+
+
+def test_the_same_chart_made_twice_has_the_same_bytes() -> None:
+    one, _ = encode_chart(_chart(), "c")
+    two, _ = encode_chart(_chart(), "c")
+    assert one == two
+    assert encode_chart(_chart(4), "c")[0].canonical_sha != one.canonical_sha
+
+
+def test_the_version_of_vega_lite_is_not_part_of_the_digest() -> None:
+    encoded, spec = encode_chart(_chart(), "c")
+    assert "$schema" in spec
+    assert encoded.canonical_sha != content_sha(encoded.data)
+
+
+def test_too_many_rows_are_to_be_aggregated_first() -> None:
+    with pytest.raises(CodecError, match=r"more than 5,000 rows: aggregate first"):
+        encode_chart(_chart(6_000), "c")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (pd.DataFrame({"a": [1]}), r"'c' is a table \(pandas\.DataFrame\).*return_dataset"),
+        (pd.Series([1]), r"'c' is a table \(pandas\.Series\)"),
+        ("bar", "'c' is of type 'str' and an Altair chart is expected"),
+        (
+            alt.Chart(pd.DataFrame({"a": [1]})).mark_bar().encode(x="zz"),
+            r"'c' is not valid \(.*\"zz\"",
+        ),
+        (alt.Chart(pd.DataFrame({"a": [1]})), r"'c' is not valid \("),
+    ],
+    ids=["frame", "series", "text", "no-such-field", "no-mark"],
+)
+def test_what_is_no_chart_is_said_in_one_sentence(value: object, words: str) -> None:
+    with pytest.raises(CodecError, match=words) as caught:
+        encode_chart(value, "c")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_chart_has_a_picture_and_the_same_one_every_time() -> None:
+    _, spec = encode_chart(_chart(), "c")
+    png, reason = render_png(spec)
+    assert png is not None
+    assert png.startswith(b"\x89PNG")
+    assert reason == ""
+    assert render_png(spec)[0] == png
+
+
+def test_no_picture_is_a_reason_and_nothing_is_fetched() -> None:
+    chart = alt.Chart("https://example.invalid/x.csv").mark_line().encode(x="a:T", y="b:Q")
+    png, reason = render_png(encode_chart(chart, "c")[1])
+    assert png is None
+    assert "External data url not allowed" in reason
+    assert "\n" not in reason
+
+
+def _described(chart: Any) -> str:
+    return describe_chart(encode_chart(chart, "c")[1])
+
+
+def test_a_chart_is_told_in_words() -> None:
+    assert _described(_chart(title="Mean v by g")) == (
+        "Bar chart “Mean v by g”: g on the x axis, mean of v on the y axis. 3 rows of data."
+    )
+    base = alt.Chart(pd.DataFrame({"v": [1.0], "t": ["2020-01-01"]}))
+    histogram = base.mark_bar().encode(x=alt.X("v:Q", bin=True), y="count()")
+    assert _described(histogram) == (
+        "Histogram: v in bins on the x axis, number of rows on the y axis. 1 row of data."
+    )
+    line = base.mark_line().encode(x="yearmonth(t):T", y="v:Q", color="t:N")
+    assert _described(line) == (
+        "Line chart: t by yearmonth on the x axis, v on the y axis, t by colour. 1 row of data."
+    )
+    layers = alt.layer(line, base.mark_point().encode(x="t:T", y="v:Q"), title="Both")
+    assert _described(layers).startswith("Layers: line chart, scatter plot “Both”: t by yearmonth")
+    assert _described(line | histogram).startswith("Side by side: line chart, histogram")
+    assert "number of points" not in _described(alt.Chart("x.csv").mark_point())
+
+
+@pytest.mark.parametrize("spec", [{}, {"mark": None}, {"title": ["a", "b"], "mark": "new"}])
+def test_any_specification_can_be_told(spec: dict[str, Any]) -> None:
+    assert describe_chart(spec).startswith("Chart")
+
+
+def test_types_are_named_by_their_package() -> None:
+    assert type_name(pd.DataFrame()) == "pandas.DataFrame"
+    assert type_name([]) == "list"

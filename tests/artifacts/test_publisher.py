@@ -1,0 +1,259 @@
+"""Publishing a variable with its code and what it was made from."""
+
+import base64
+import io
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import altair as alt
+import pandas as pd
+import pytest
+
+from parsimony_kernel.artifacts.publish import Publisher, PublishError, producing_code
+from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.identity import ArtifactRef, LiveNameCollisionError, content_sha
+from parsimony_kernel.lineage.ledger import InputRef, OriginLedger, VariableOrigin
+
+
+class _Ticking:
+    """Every look at this clock is a second later."""
+
+    def __init__(self) -> None:
+        self._now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    def now(self) -> datetime:
+        self._now += timedelta(seconds=1)
+        return self._now
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError(seconds)
+
+
+def _origin(
+    name: str,
+    code: str,
+    *inputs: tuple[str, int],
+    version: int = 1,
+    actor: str = "agent",
+    at: str = "",
+    sources: tuple[str, ...] = (),
+) -> VariableOrigin:
+    return VariableOrigin.model_validate(
+        {
+            "name": name,
+            "version": version,
+            "actor": actor,
+            "notebook_path": "notebooks/work.ipynb",
+            "cell_id": f"cell {code}",
+            "run_id": "r1",
+            "code": code,
+            "code_sha": content_sha(code.encode()),
+            "inputs": tuple(InputRef(name=n, version=v) for n, v in inputs),
+            "sources": sources,
+            "at": at,
+        }
+    )
+
+
+FRAME = pd.DataFrame({"g": ["a", "b"], "v": [1, 2]})
+CHART = alt.Chart(FRAME).mark_bar().encode(x="g:N", y="v:Q")
+
+
+def _ledger() -> OriginLedger:
+    ledger = OriginLedger()
+    for origin in (
+        _origin("raw", "raw = read('data/cars.csv')", actor="user", sources=("data/cars.csv",)),
+        _origin("df", "df = raw.dropna()", ("raw", 1)),
+        _origin("chart", "chart = draw(df)", ("df", 1)),
+    ):
+        ledger.stamp(origin)
+    return ledger
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ArtifactStore:
+    data = tmp_path / "notebooks" / "data"
+    data.mkdir(parents=True)
+    (data / "cars.csv").write_bytes(b"g,v\na,1\nb,2\n")
+    (tmp_path / "notebooks" / "work.ipynb").write_text("{}")
+    return ArtifactStore(tmp_path)
+
+
+def _publisher(store: ArtifactStore, notebook: str = "notebooks/work.ipynb") -> Publisher:
+    return Publisher(store, notebook_path=notebook, clock=_Ticking())
+
+
+def test_a_dataset_is_published_with_its_code_and_its_sources(store: ArtifactStore) -> None:
+    published = _publisher(store).publish_dataset(
+        FRAME,
+        variable="df",
+        title="Cars",
+        description="one row a car",
+        lineage=_ledger().ancestry("df"),
+        run_id="r1",
+    )
+    assert published.reused is False
+    assert published.figure is None
+    frame = pd.read_parquet(io.BytesIO(store.read(published.ref)))
+    pd.testing.assert_frame_equal(frame, FRAME)
+    entry = store.latest("dataset", published.ref.logical_id)
+    assert entry is not None
+    assert (entry.title, entry.description, entry.variable) == ("Cars", "one row a car", "df")
+    assert (entry.run_id, entry.published_at) == ("r1", "2026-01-01T00:00:01+00:00")
+    assert entry.notebook == "notebooks/work.ipynb"
+    assert entry.inputs == (InputRef(name="df", version=1), InputRef(name="raw", version=1))
+    source = entry.sources[0]
+    assert (source.path, source.size_bytes) == ("data/cars.csv", 12)
+    assert source.sha256 == content_sha(b"g,v\na,1\nb,2\n")
+    code = (store.root / entry.code_path).read_text()
+    assert entry.code_path.startswith(".ockham/notebooks/work/")
+    assert code == ("# %% user\nraw = read('data/cars.csv')\n\n# %% agent\ndf = raw.dropna()\n")
+    sha = Path(entry.code_path).stem
+    assert store.read(ArtifactRef("notebook", "work", sha)).decode() == code
+
+
+def test_a_chart_is_published_with_a_picture_and_words(store: ArtifactStore) -> None:
+    published = _publisher(store).publish_chart(
+        CHART,
+        variable="chart",
+        title="v by g",
+        description="Two cars.",
+        lineage=_ledger().ancestry("chart"),
+        run_id="r1",
+    )
+    figure = published.figure
+    assert figure is not None
+    assert published.path.endswith(".vl.json")
+    assert published.note == ""
+    assert figure.spec == CHART.to_dict()
+    assert base64.b64decode(figure.png_base64 or "").startswith(b"\x89PNG")
+    assert figure.description == (
+        "Two cars. Bar chart: g on the x axis, v on the y axis. 2 rows of data."
+    )
+
+
+def test_a_chart_without_a_picture_is_published_and_says_so(store: ArtifactStore) -> None:
+    far = alt.Chart("https://example.invalid/x.csv").mark_line().encode(x="a:T", y="b:Q")
+    published = _publisher(store).publish_chart(
+        far, variable="chart", title="Far", lineage=_ledger().ancestry("chart"), run_id="r1"
+    )
+    assert published.figure is not None
+    assert published.figure.png_base64 is None
+    assert published.note.startswith("No picture could be made of the chart:")
+    assert store.read(published.ref)
+
+
+def test_publishing_the_same_again_is_the_same_snapshot(store: ArtifactStore) -> None:
+    publisher = _publisher(store)
+    first, again = (
+        publisher.publish_dataset(
+            FRAME, variable="df", title="Cars", lineage=_ledger().ancestry("df"), run_id=run
+        )
+        for run in ("r1", "r2")
+    )
+    assert again.reused is True
+    assert again.ref == first.ref
+    assert len(store.history("dataset", first.ref.logical_id).entries) == 1
+
+
+def test_new_data_is_a_new_snapshot_of_the_same_dataset(store: ArtifactStore) -> None:
+    publisher = _publisher(store)
+    first, second = (
+        publisher.publish_dataset(
+            frame, variable="df", title="Cars", lineage=_ledger().ancestry("df"), run_id="r"
+        )
+        for frame in (FRAME, FRAME.assign(v=[3, 4]))
+    )
+    assert first.ref.logical_id == second.ref.logical_id
+    assert first.ref.content_sha != second.ref.content_sha
+    assert [entry.ref for entry in store.list()] == [second.ref]
+
+
+@pytest.mark.parametrize("kind", ["dataset", "chart"])
+def test_without_lineage_nothing_is_published(store: ArtifactStore, kind: str) -> None:
+    publish = getattr(_publisher(store), f"publish_{kind}")
+    with pytest.raises(PublishError, match="Nothing is known about where 'df' came from"):
+        publish(FRAME, variable="df", title="Cars", lineage=(), run_id="r")
+    assert not store.folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("title", "words"), [("", "needs a title"), ("  ", "title"), ("x" * 201, "201 characters")]
+)
+def test_a_title_is_needed_and_short(store: ArtifactStore, title: str, words: str) -> None:
+    with pytest.raises(PublishError, match=words):
+        _publisher(store).publish_dataset(
+            FRAME, variable="df", title=title, lineage=_ledger().ancestry("df"), run_id="r"
+        )
+
+
+def test_a_chart_of_a_published_dataset_names_it(store: ArtifactStore) -> None:
+    publisher = _publisher(store)
+    ids = set()
+    for sources in ((".ockham/datasets/d1/x.parquet",), (".ockham/datasets/d1/y.parquet",), ()):
+        lineage = [_origin("chart", "c", sources=sources)]
+        published = publisher.publish_chart(
+            CHART, variable="chart", title="T", lineage=lineage, run_id="r"
+        )
+        ids.add(published.ref.logical_id)
+    assert len(ids) == 2
+
+
+def test_sources_that_cannot_be_measured_keep_their_name(store: ArtifactStore) -> None:
+    sources = ("gone.csv", "https://example.invalid/x.csv", "a\0b", "data")
+    published = _publisher(store).publish_dataset(
+        FRAME,
+        variable="df",
+        title="T",
+        lineage=[_origin("df", "c", sources=sources)],
+        run_id="r",
+    )
+    entry = store.latest("dataset", published.ref.logical_id)
+    assert entry is not None
+    assert sorted(s.path for s in entry.sources) == sorted(sources)
+    assert {(s.size_bytes, s.sha256) for s in entry.sources} == {(None, None)}
+
+
+def test_two_notebooks_of_one_name_do_not_share_a_variable(store: ArtifactStore) -> None:
+    lineage = list(_ledger().ancestry("df"))
+    _publisher(store).publish_dataset(FRAME, variable="df", title="T", lineage=lineage, run_id="r")
+    other = store.root / "elsewhere" / "work.ipynb"
+    other.parent.mkdir()
+    other.write_text("{}")
+    sibling = _publisher(store, "elsewhere/work.ipynb")
+    with pytest.raises(LiveNameCollisionError, match=r"belongs to 'notebooks/work\.ipynb'"):
+        sibling.publish_dataset(FRAME, variable="df", title="T", lineage=lineage, run_id="r")
+    (store.root / "notebooks" / "work.ipynb").unlink()
+    sibling.publish_dataset(FRAME, variable="df", title="T", lineage=lineage, run_id="r")
+
+
+def test_code_stands_in_the_order_in_which_it_is_needed() -> None:
+    ledger = OriginLedger()
+    for origin in (
+        _origin("raw", "raw"),
+        _origin("clean", "clean", ("raw", 1)),
+        _origin("both", "both", ("raw", 1), ("clean", 1)),
+    ):
+        ledger.stamp(origin)
+    code = producing_code(list(ledger.ancestry("both")))
+    assert code.replace("# %% agent\n", "").split() == ["raw", "clean", "both"]
+
+
+def test_a_cell_stands_once_for_each_time_it_ran() -> None:
+    one = _origin("x", "x, y = 1, 2", at="1")
+    two = _origin("y", "x, y = 1, 2", at="1")
+    bump = _origin("x", "x += 1", ("x", 1), version=2, at="2")
+    again = _origin("x", "x += 1", ("x", 2), version=3, at="3")
+    last = _origin("z", "z = x + y", ("x", 3), ("y", 1), at="4")
+    code = producing_code([last, again, two, bump, one])
+    lines = [line for line in code.splitlines() if line and not line.startswith("#")]
+    assert lines == ["x, y = 1, 2", "x += 1", "x += 1", "z = x + y"]
+
+
+def test_stamps_that_contradict_one_another_are_ordered_by_time() -> None:
+    one = _origin("a", "a", ("b", 1), at="2")
+    two = _origin("b", "b", ("a", 1), at="1")
+    assert producing_code([one, two]).replace("# %% agent\n", "").split() == ["b", "a"]

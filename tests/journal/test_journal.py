@@ -1,0 +1,472 @@
+"""The journal on a real disk, with real processes."""
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel.agent.events import (
+    AgentError,
+    RunStarted,
+    TextDelta,
+    ToolEvent,
+    UserInputRequested,
+)
+from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.agent.state import SuspensionRecord
+from parsimony_kernel.journal.store import Journal, JournalError, SqliteJournal
+
+
+class _Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self._now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def advance(self, seconds: float) -> None:
+        self._now += timedelta(seconds=seconds)
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    def now(self) -> datetime:
+        return self._now
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError(seconds)
+
+
+@pytest.fixture
+def clock() -> _Clock:
+    return _Clock()
+
+
+@pytest.fixture(params=["file", "memory"])
+def journal(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: _Clock
+) -> Iterator[SqliteJournal]:
+    path = tmp_path / ".ockham" / "journal.sqlite" if request.param == "file" else ":memory:"
+    opened = SqliteJournal(path, clock)
+    yield opened
+    opened.close()
+
+
+def _begin(journal: Journal, run_id: str, *, cell: str = "", notebook: str = "n.ipynb") -> int:
+    return journal.begin_turn(
+        run_id,
+        notebook=notebook,
+        cell_key=cell or run_id,
+        request=f"request of {run_id}",
+        model="offline",
+        connection_file="kernel-1.json",
+        pid=17,
+    )
+
+
+def _record(run_id: str, nonce: str) -> SuspensionRecord:
+    return SuspensionRecord(
+        run_id=run_id,
+        session_id="s",
+        suspension_token=f"{nonce}.00",
+        suspended_at="2026-01-01T00:00:00+00:00",
+        pending_question="Which?",
+        messages=[{"role": "user", "content": "ü\ud800"}],
+        failure_attempts={FailureKind.tool_error: 1},
+    )
+
+
+# -- turns
+
+
+def test_turns_are_counted_by_notebook_and_listed_oldest_first(journal: SqliteJournal) -> None:
+    assert [_begin(journal, "a"), _begin(journal, "b")] == [1, 2]
+    assert _begin(journal, "c", notebook="other.ipynb") == 1
+    assert [turn.run_id for turn in journal.turns("n.ipynb")] == ["a", "b"]
+    assert [turn.run_id for turn in journal.turns()] == ["a", "b", "c"]
+    turn = journal.turn("a")
+    assert turn is not None
+    assert (turn.status, turn.request, turn.model) == ("running", "request of a", "offline")
+    assert (turn.connection_file, turn.pid) == ("kernel-1.json", 17)
+    assert turn.started_at == "2026-01-01T00:00:00+00:00"
+    assert journal.turn("nobody") is None
+
+
+def test_a_turn_ends_with_its_status_and_summary(journal: SqliteJournal, clock: _Clock) -> None:
+    _begin(journal, "a")
+    clock.advance(5)
+    journal.end_turn("a", "done", "all is well")
+    turn = journal.turn("a")
+    assert turn is not None
+    assert (turn.status, turn.summary) == ("done", "all is well")
+    assert turn.ended_at == "2026-01-01T00:00:05+00:00"
+    with pytest.raises(ValueError, match="'finished' is not a status"):
+        journal.end_turn("a", "finished")
+
+
+def test_a_turn_that_is_resumed_runs_again(journal: SqliteJournal) -> None:
+    _begin(journal, "a")
+    journal.end_turn("a", "suspended")
+    journal.resume_turn("a", connection_file="kernel-2.json", pid=18)
+    turn = journal.turn("a")
+    assert turn is not None
+    assert (turn.status, turn.ended_at, turn.pid) == ("running", "", 18)
+
+
+def test_running_a_cell_again_replaces_its_turn_for_good(journal: SqliteJournal) -> None:
+    _begin(journal, "a", cell="cell")
+    _begin(journal, "x", cell="cell", notebook="other.ipynb")
+    assert _begin(journal, "b", cell="cell") == 2
+    journal.end_turn("a", "done", "late")
+    journal.resume_turn("a")
+    statuses = {turn.run_id: (turn.status, turn.replaced_by) for turn in journal.turns()}
+    assert statuses == {"a": ("replaced", "b"), "b": ("running", ""), "x": ("running", "")}
+
+
+def test_what_a_dead_process_left_running_is_cancelled(journal: SqliteJournal) -> None:
+    for run_id, pid in (("dead", 1), ("alive", 2), ("unknown", 0), ("done", 1)):
+        journal.begin_turn(run_id, notebook="n", cell_key=run_id, request="", model="", pid=pid)
+    journal.end_turn("done", "done")
+    assert journal.abandon_running("n", lambda pid: pid == 2) == ("dead", "unknown")
+    assert {turn.run_id: turn.status for turn in journal.turns("n")} == {
+        "dead": "cancelled",
+        "alive": "running",
+        "unknown": "cancelled",
+        "done": "done",
+    }
+    assert journal.abandon_running("elsewhere", lambda _: False) == ()
+
+
+# -- events
+
+
+def test_events_come_back_as_they_were_in_order(journal: SqliteJournal) -> None:
+    events = [
+        RunStarted(run_id="a", request="größe\0 \u202e", model="offline"),
+        TextDelta(content="x" * 100_000),
+        ToolEvent(tool_name="t", tool_call_id="1", arguments={"k": [1, {"n": None}]}),
+        AgentError(message="m", failure=Failure(FailureKind.tool_error, "e", ("b",))),
+        UserInputRequested(question="q", choices=("1", "2"), suspension_record=_record("a", "n")),
+    ]
+    for event in events:
+        journal.append("a", event)
+        journal.append("b", TextDelta(content="other"))
+    assert list(journal.events("a")) == events
+    assert journal.events("nobody") == ()
+    assert journal.verify() is None
+
+
+def test_an_event_that_carries_a_live_object_is_kept_as_text(journal: SqliteJournal) -> None:
+    failure = Failure(FailureKind.tool_error, "e", partial_data=threading.Lock())
+    journal.append("a", AgentError(message="m", failure=failure))
+    (event,) = journal.events("a")
+    assert isinstance(event, AgentError)
+    assert event.failure is not None
+    assert "lock" in event.failure.partial_data
+
+
+def test_many_threads_append_to_one_chain(journal: SqliteJournal) -> None:
+    def write(name: str) -> None:
+        for number in range(25):
+            journal.append(name, TextDelta(content=str(number)))
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expected = [str(number) for number in range(25)]
+    for name in "abcd":
+        assert [getattr(e, "content", "") for e in journal.events(name)] == expected
+    assert journal.verify() is None
+
+
+# -- questions
+
+
+def test_a_question_waits_with_its_turn_newest_first(journal: SqliteJournal) -> None:
+    for run_id in ("a", "b"):
+        _begin(journal, run_id)
+        journal.suspend(_record(run_id, f"nonce-{run_id}"))
+    pending = journal.pending("n.ipynb")
+    assert [row.turn.run_id for row in pending] == ["b", "a"]
+    assert pending[1].record == _record("a", "nonce-a")
+    assert journal.pending("other.ipynb") == ()
+    assert len(journal.pending()) == 2
+
+
+def test_a_question_of_a_replaced_turn_waits_no_longer(journal: SqliteJournal) -> None:
+    _begin(journal, "a", cell="cell")
+    journal.suspend(_record("a", "n"))
+    _begin(journal, "b", cell="cell")
+    assert journal.pending() == ()
+    assert journal.claim("n", "me", 60) is False
+
+
+def test_a_claimed_question_is_taken_once_and_consumed_for_good(journal: SqliteJournal) -> None:
+    _begin(journal, "a")
+    journal.suspend(_record("a", "n"))
+    assert journal.claim("n", "me", 60) is True
+    assert journal.claim("n", "you", 60) is False
+    assert journal.pending() == ()
+    assert journal.consume("n", "you") is False
+    assert journal.consume("n", "me") is True
+    assert journal.claim("n", "you", 60) is False
+    journal.suspend(_record("a", "n"))
+    assert journal.claim("n", "you", 60) is False
+    assert journal.release("n") is False
+    assert journal.claim("unknown", "me", 60) is False
+
+
+def test_a_question_that_is_released_waits_again(journal: SqliteJournal) -> None:
+    _begin(journal, "a")
+    journal.suspend(_record("a", "n"))
+    journal.claim("n", "me", 60)
+    assert journal.release("n", "me") is True
+    assert len(journal.pending()) == 1
+    assert journal.claim("n", "you", 60) is True
+
+
+def test_an_expired_lease_can_be_claimed_again(journal: SqliteJournal, clock: _Clock) -> None:
+    _begin(journal, "a")
+    journal.suspend(_record("a", "n"))
+    journal.claim("n", "me", 60)
+    clock.advance(59)
+    assert journal.claim("n", "you", 60) is False
+    clock.advance(1)
+    assert len(journal.pending()) == 1
+    assert journal.claim("n", "you", 60) is True
+    assert journal.consume("n", "me") is False
+
+
+_CLAIMANT = """
+import sys
+from parsimony_kernel.journal.store import SqliteJournal
+journal = SqliteJournal(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+won = journal.claim("n", sys.argv[2], 60)
+print("won" if won else "lost")
+journal.close()
+"""
+
+_OPENER = """
+import sys
+from parsimony_kernel.agent.events import TextDelta
+from parsimony_kernel.journal.store import SqliteJournal
+print("ready", flush=True)
+sys.stdin.readline()
+journal = SqliteJournal(sys.argv[1])
+for number in range(20):
+    journal.append(sys.argv[2], TextDelta(content=str(number)))
+journal.close()
+print("done")
+"""
+
+
+def _eight(script: str, path: Path) -> list[str]:
+    """What eight processes say that run ``script`` from the same moment on."""
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(path), f"owner-{number}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(8)
+    ]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    return [child.communicate()[0].strip() for child in children]
+
+
+def test_of_eight_processes_that_claim_one_question_one_wins(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    journal = SqliteJournal(path)
+    _begin(journal, "a")
+    journal.suspend(_record("a", "n"))
+    journal.close()
+    assert sorted(_eight(_CLAIMANT, path)) == ["lost"] * 7 + ["won"]
+
+
+def test_eight_processes_open_a_new_journal_and_write_one_chain(tmp_path: Path) -> None:
+    path = tmp_path / ".ockham" / "journal.sqlite"
+    assert _eight(_OPENER, path) == ["done"] * 8
+    journal = SqliteJournal(path)
+    assert journal.verify() is None
+    expected = [str(number) for number in range(20)]
+    for number in range(8):
+        events = journal.events(f"owner-{number}")
+        assert [getattr(event, "content", "") for event in events] == expected
+    journal.close()
+
+
+# -- damage
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """A journal of five entries, closed."""
+    path = tmp_path / "journal.sqlite"
+    journal = SqliteJournal(path)
+    for number in range(5):
+        journal.append("a", TextDelta(content=f"entry number {number}"))
+    journal.close()
+    return path
+
+
+def _bad(path: Path) -> tuple[int, str] | None:
+    journal = SqliteJournal(path)
+    try:
+        return journal.verify()
+    finally:
+        journal.close()
+
+
+@pytest.mark.parametrize("byte", [b"X", b"\xff"])
+def test_a_flipped_byte_is_found_and_its_entry_named(written: Path, byte: bytes) -> None:
+    data = written.read_bytes()
+    assert data.count(b"entry number 2") == 1
+    written.write_bytes(data.replace(b"entry number 2", b"entry numbe" + byte + b" 2"))
+    assert _bad(written) == (3, "the entry was changed after it was written")
+
+
+@pytest.mark.parametrize(
+    ("statement", "finding"),
+    [
+        ("DELETE FROM events WHERE seq = 2", (2, "the entry is missing")),
+        ("DELETE FROM events WHERE seq = 5", (5, "the entry is missing")),
+        ("DELETE FROM events WHERE seq = 1", (1, "the entry is missing")),
+        (
+            "UPDATE events SET run_id = 'b' WHERE seq = 4",
+            (4, "the entry was changed after it was written"),
+        ),
+        (
+            "UPDATE events SET prev = hash WHERE seq = 4",
+            (4, "the entry does not follow the one before it"),
+        ),
+    ],
+)
+def test_an_altered_chain_is_found(written: Path, statement: str, finding: tuple[int, str]) -> None:
+    db = sqlite3.connect(written)
+    db.execute(statement)
+    db.commit()
+    db.close()
+    assert _bad(written) == finding
+
+
+def test_a_damaged_entry_is_named_when_it_is_read(written: Path) -> None:
+    db = sqlite3.connect(written)
+    db.execute("UPDATE events SET body = '{' WHERE seq = 3")
+    db.commit()
+    db.close()
+    journal = SqliteJournal(written)
+    with pytest.raises(JournalError, match=r"Entry 3 of the journal .* is damaged: check"):
+        journal.events("a")
+    journal.close()
+
+
+def test_a_damaged_question_is_named_and_running_its_cell_again_clears_it(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    journal = SqliteJournal(path)
+    _begin(journal, "a", cell="cell")
+    journal.suspend(_record("a", "n"))
+    db = sqlite3.connect(path)
+    db.execute("UPDATE suspensions SET record = '{}'")
+    db.commit()
+    db.close()
+    with pytest.raises(JournalError, match=r"'n' .* run its cell again"):
+        journal.pending()
+    _begin(journal, "b", cell="cell")
+    assert journal.pending() == ()
+    journal.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"this is not a database, but it is long" * 30])
+def test_a_file_that_is_no_journal_is_refused_and_left_alone(
+    tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "journal.sqlite"
+    path.write_bytes(content)
+    with pytest.raises(JournalError, match=r"move (it|the file) away") as caught:
+        SqliteJournal(path)
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == content
+
+
+def test_a_newer_format_is_not_touched(written: Path) -> None:
+    db = sqlite3.connect(written)
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(JournalError, match="has format 99 and this program reads format 1"):
+        SqliteJournal(written)
+
+
+def test_a_place_that_cannot_be_written_is_said_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(JournalError) as caught:
+        SqliteJournal(tmp_path / "file" / ".ockham" / "journal.sqlite")
+    message = str(caught.value)
+    assert str(tmp_path / "file") in message
+    assert "a file stands in its place" in message
+    assert "set PARSIMONY_WORKSPACE to a folder that can be written" in message
+    assert "\n" not in message
+
+
+def test_a_folder_in_place_of_the_journal_is_said(tmp_path: Path) -> None:
+    (tmp_path / "journal.sqlite").mkdir()
+    with pytest.raises(JournalError, match="Cannot open the journal"):
+        SqliteJournal(tmp_path / "journal.sqlite")
+
+
+def test_a_writer_that_does_not_let_go_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    SqliteJournal(path).close()
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(JournalError, match="another process holds it; try again"):
+        SqliteJournal(path, busy_timeout_s=0.01)
+    holder.close()
+
+
+def test_a_closed_journal_says_so(journal: SqliteJournal) -> None:
+    journal.close()
+    journal.close()
+    with pytest.raises(JournalError, match="is closed"):
+        journal.turns()
+
+
+def test_the_journal_leaves_no_temporary_files(tmp_path: Path) -> None:
+    SqliteJournal(tmp_path / "journal.sqlite").close()
+    assert [path.name for path in tmp_path.iterdir()] == ["journal.sqlite"]
+
+
+def test_the_file_is_in_write_ahead_mode_and_a_boundary_is_synced(tmp_path: Path) -> None:
+    statements: list[str] = []
+    path = tmp_path / "journal.sqlite"
+    journal = SqliteJournal(path)
+    _begin(journal, "a")
+    journal._db.set_trace_callback(statements.append)
+
+    def last_level() -> str:
+        return [s for s in statements if "synchronous" in s][-1]
+
+    journal.append("a", TextDelta(content="x"))
+    assert last_level().endswith("NORMAL")
+    journal.suspend(_record("a", "n"))
+    assert last_level().endswith("FULL")
+    journal.append("a", TextDelta(content="x"))
+    assert last_level().endswith("NORMAL")
+    journal.claim("n", "me", 1)
+    assert last_level().endswith("FULL")
+    assert journal._db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    journal.close()

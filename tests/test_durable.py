@@ -1,0 +1,150 @@
+"""Writing files so that what is announced is there."""
+
+import errno
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel import durable
+from parsimony_kernel.durable import StorageError
+
+
+class _Noon:
+    def monotonic(self) -> float:
+        return 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError(seconds)
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_written_once_and_the_same_bytes_again_are_fine(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "file"
+    assert durable.write_once(path, b"bytes") is True
+    assert durable.write_once(path, b"bytes") is False
+    assert path.read_bytes() == b"bytes"
+    assert _names(path.parent) == ["file"]
+
+
+def test_other_bytes_never_replace_what_was_written_once(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    durable.write_once(path, b"one")
+    with pytest.raises(StorageError, match="exists with other content"):
+        durable.write_once(path, b"two")
+    assert path.read_bytes() == b"one"
+    assert _names(tmp_path) == ["file"]
+
+
+def test_create_leaves_an_existing_file_alone(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    assert durable.create(path, b"one", mode=0o600) is True
+    assert durable.create(path, b"two") is False
+    assert path.read_bytes() == b"one"
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_replace_puts_new_bytes_in_one_step(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    durable.replace(path, b"one")
+    durable.replace(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert _names(tmp_path) == ["file"]
+
+
+def test_lines_are_appended_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "sub" / "log"
+    durable.append_line(path, "one")
+    durable.append_line(path, "zwei — 二")
+    assert path.read_text(encoding="utf-8") == "one\nzwei — 二\n"
+
+
+def test_a_torn_line_spoils_only_itself(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b'whole\n{"torn')
+    durable.append_line(path, "next")
+    assert path.read_bytes() == b'whole\n{"torn\nnext\n'
+
+
+def test_a_line_break_in_a_line_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="line break"):
+        durable.append_line(tmp_path / "log", "a\nb")
+    assert _names(tmp_path) == []
+
+
+@pytest.mark.parametrize("write", [durable.create, durable.write_once, durable.replace])
+def test_a_file_in_place_of_a_folder_is_said_in_one_sentence(tmp_path: Path, write: object) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageError) as caught:
+        write(tmp_path / "file" / "x", b"data")  # type: ignore[operator]
+    message = str(caught.value)
+    assert message.startswith("Cannot create the folder")
+    assert message.endswith("move that file away or choose another folder.")
+    assert "\n" not in message
+
+
+def test_a_folder_in_place_of_a_file_is_said(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    with pytest.raises(StorageError, match="a folder stands in its place"):
+        durable.replace(tmp_path / "x", b"data")
+    assert _names(tmp_path) == ["x"]
+
+
+def test_a_nul_in_a_path_is_said(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="choose another name"):
+        durable.replace(tmp_path / "a\0b", b"data")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
+def test_a_full_disk_is_said_in_one_sentence() -> None:
+    with pytest.raises(StorageError) as caught:
+        durable.append_line(Path("/dev/full"), "line")
+    assert str(caught.value) == (
+        "Cannot append to '/dev/full': the disk is full; free some space and try again."
+    )
+    assert caught.value.errno == errno.ENOSPC
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (errno.EROFS, "read-only"),
+        (errno.EACCES, "permission is denied"),
+        (errno.EIO, "check the disk"),
+        (errno.EXDEV, os.strerror(errno.EXDEV)),
+    ],
+)
+def test_every_error_names_the_path_and_a_remedy(code: int, words: str) -> None:
+    error = durable.storage_error(OSError(code, os.strerror(code)), Path("/a/b"))
+    assert words in str(error)
+    assert "'/a/b'" in str(error)
+    assert "; " in str(error)
+    assert isinstance(error, OSError)
+    assert error.errno == code
+
+
+def test_reading_what_is_not_there_is_a_storage_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="does not exist"):
+        durable.read(tmp_path / "nothing")
+
+
+def test_old_strays_are_swept_and_young_ones_and_strangers_stay(tmp_path: Path) -> None:
+    noon = _Noon().now().timestamp()
+    folder = tmp_path / "deep" / "er"
+    folder.mkdir(parents=True)
+    for name, age in [(".parsimony-1-a.tmp", 7200), (".parsimony-2-b.tmp", 60), ("mine.tmp", 7200)]:
+        (folder / name).write_bytes(b"")
+        os.utime(folder / name, (noon - age, noon - age))
+    assert durable.sweep_temporary(tmp_path, clock=_Noon()) == 1
+    assert _names(folder) == [".parsimony-2-b.tmp", "mine.tmp"]
+
+
+def test_sweeping_a_folder_that_is_not_there_does_nothing(tmp_path: Path) -> None:
+    assert durable.sweep_temporary(tmp_path / "nothing", clock=_Noon()) == 0

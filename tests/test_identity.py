@@ -1,0 +1,240 @@
+"""Ids, names and places of artifacts."""
+
+import dataclasses
+import hashlib
+import subprocess
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsimony_kernel.identity import (
+    SNAPSHOT_KINDS,
+    ArtifactRef,
+    LiveNameCollisionError,
+    canonical_json,
+    chart_logical_id,
+    checked_name,
+    content_sha,
+    data_object_logical_id,
+    dataset_logical_id,
+    live_name_key,
+    notebook_content_sha,
+    notebook_logical_id,
+    object_pool_path,
+    report_logical_id,
+    slug_from_title,
+    workspace_file_path,
+)
+
+
+def test_the_five_kinds_are_closed() -> None:
+    assert {"notebook", "data_object", "dataset", "chart", "report"} == SNAPSHOT_KINDS
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("notebook", ".ockham/notebooks/foo/ab12.py"),
+        ("dataset", ".ockham/datasets/foo/ab12.parquet"),
+        ("chart", ".ockham/charts/foo/ab12.vl.json"),
+        ("report", ".ockham/reports/foo/ab12.qmd"),
+        ("data_object", ".ockham/objects/ab/12.parquet"),
+    ],
+)
+def test_each_kind_has_its_place(kind: str, path: str) -> None:
+    ref = ArtifactRef(kind=kind, logical_id="foo", content_sha="ab12")
+    assert ref.workspace_file_path == workspace_file_path(ref) == path
+
+
+def test_a_reference_is_frozen_and_equal_by_value() -> None:
+    ref = ArtifactRef("dataset", "us_gdp", "ab12")
+    assert ref == ArtifactRef("dataset", "us_gdp", "ab12")
+    assert len({ref, ArtifactRef("dataset", "us_gdp", "ab12")}) == 1
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        ref.kind = "chart"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("kind", "logical_id", "sha"),
+    [("picture", "a", "b"), ("", "a", "b"), ("dataset", "", "b"), ("dataset", "a", "")],
+)
+def test_an_unknown_kind_and_an_empty_id_are_refused(kind: str, logical_id: str, sha: str) -> None:
+    with pytest.raises(ValueError, match=r"use one of|is empty"):
+        ArtifactRef(kind, logical_id, sha)
+
+
+BAD_NAMES = [
+    "..",
+    ".",
+    "../../etc/passwd",
+    "a/b",
+    "a\\b",
+    "/etc",
+    "C:evil",
+    "a\0b",
+    "a\nb",
+    "a\u202eb",
+    "a\u200bb",
+    "\ud800",
+    "con",
+    "NUL.txt",
+    "Lpt1",
+    "trailing.",
+    "trailing ",
+    "   ",
+    "x" * 300,
+    unicodedata.normalize("NFD", "é"),
+]
+
+
+@pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
+def test_a_name_that_leaves_its_folder_or_deceives_the_eye_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r": (choose another|give it a name)\."):
+        checked_name(name)
+    with pytest.raises(ValueError, match="logical_id"):
+        ArtifactRef("dataset", name, "ab12")
+
+
+@pytest.mark.parametrize("name", ["us_gdp", "Ünïcode", "日本", "a.b", ".hidden", "con_text", "a b"])
+def test_an_honest_name_stays_as_it_is(name: str) -> None:
+    assert checked_name(name) == name
+
+
+@given(st.text())
+def test_no_accepted_name_escapes_its_folder(name: str) -> None:
+    try:
+        path = ArtifactRef("dataset", name, "ab12").workspace_file_path
+    except ValueError:
+        return
+    assert path.count("/") == 3
+    assert "\0" not in path
+    assert "/../" not in path
+
+
+def test_the_content_sha_is_sha256() -> None:
+    assert content_sha(b"abc") == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_a_notebook_is_the_same_without_its_trailing_white_space() -> None:
+    sha = notebook_content_sha("x = 1\nif x:\n    y = 2")
+    assert notebook_content_sha("x = 1  \nif x:\n    y = 2\t\n\n") == sha
+    assert notebook_content_sha("x = 1\r\nif x:\r\n    y = 2") == sha
+    assert notebook_content_sha("x = 1\nif x:\n  y = 2") != sha
+
+
+@pytest.mark.parametrize(
+    ("path", "logical_id"),
+    [
+        ("notebooks/foo.py", "foo"),
+        ("foo.ipynb", "foo"),
+        ("C:\\work\\foo.ipynb", "foo"),
+        ("/abs/v1.2.ipynb", "v1.2"),
+        (unicodedata.normalize("NFD", "é.ipynb"), "é"),
+    ],
+)
+def test_a_notebook_is_known_by_its_base_name(path: str, logical_id: str) -> None:
+    assert notebook_logical_id(path) == logical_id
+
+
+def test_the_order_of_inputs_does_not_change_an_id() -> None:
+    one = dataset_logical_id(notebook_ids=["b", "a"], variable_name="df", sources=["y", "x"])
+    two = dataset_logical_id(notebook_ids=("a", "b"), variable_name="df", sources=("x", "y"))
+    assert one == two
+    one = chart_logical_id(
+        notebook="a", variable_name="c", source_datasets=["2", "1"], sources=["y", "x"]
+    )
+    two = chart_logical_id(
+        notebook="a", variable_name="c", source_datasets=["1", "2"], sources=["x", "y"]
+    )
+    assert one == two
+    assert report_logical_id(title="t", embedded=["b", "a"]) == report_logical_id(
+        title="t", embedded=["a", "b"]
+    )
+
+
+def test_every_identity_input_changes_the_id() -> None:
+    ids = {
+        dataset_logical_id(notebook_ids=["a"], variable_name="df", sources=["x"]),
+        dataset_logical_id(notebook_ids=["b"], variable_name="df", sources=["x"]),
+        dataset_logical_id(notebook_ids=["a"], variable_name="other", sources=["x"]),
+        dataset_logical_id(notebook_ids=["a"], variable_name="df", sources=["x", "y"]),
+        chart_logical_id(notebook="a", variable_name="df", source_datasets=[], sources=["x"]),
+        chart_logical_id(notebook="a", variable_name="df", source_datasets=["x"], sources=[]),
+        report_logical_id(title="t", embedded=[]),
+        report_logical_id(title="u", embedded=[]),
+    }
+    assert len(ids) == 8
+
+
+def test_when_an_object_was_fetched_is_not_part_of_what_it_is() -> None:
+    fetched = {"url": "https://x", "fetched_at": "2020", "properties": {"rows": 1}}
+    again = {"url": "https://x", "fetched_at": "2021", "properties": {"rows": 2}}
+    assert data_object_logical_id(provenance=fetched) == data_object_logical_id(provenance=again)
+    assert data_object_logical_id(provenance=fetched) != data_object_logical_id(
+        provenance={"url": "https://y"}
+    )
+
+
+def test_one_text_in_place_of_several_values_is_an_error() -> None:
+    with pytest.raises(TypeError, match="put it in a list"):
+        dataset_logical_id(notebook_ids="foo", variable_name="df", sources=[])
+
+
+def test_canonical_json_has_no_nan() -> None:
+    assert canonical_json({"b": 1, "a": "é"}) == '{"a":"é","b":1}'.encode()
+    with pytest.raises(ValueError, match="JSON"):
+        canonical_json(float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("title", "slug"),
+    [
+        ("US GDP, growth (%)", "us_gdp_growth"),
+        ("  Économie -- 2012  ", "economie_2012"),
+        ("日本の人口", "日本の人口"),
+        ("../..", "untitled"),
+        ("", "untitled"),
+        ("CON", "con_"),
+    ],
+)
+def test_a_title_becomes_a_plain_name(title: str, slug: str) -> None:
+    assert slug_from_title(title) == slug
+
+
+@given(st.text())
+def test_every_slug_is_a_name(title: str) -> None:
+    slug = slug_from_title(title)
+    assert checked_name(slug) == slug
+    assert len(slug) <= 61
+
+
+def test_a_pool_path_needs_a_digest() -> None:
+    assert object_pool_path("abcd") == ".ockham/objects/ab/cd.parquet"
+    with pytest.raises(ValueError, match="too short"):
+        object_pool_path("ab")
+
+
+@pytest.mark.parametrize(("one", "two"), [("Foo", "fOO"), ("ﬁle", "file"), ("é", "e\u0301")])
+def test_look_alikes_are_one_live_name(one: str, two: str) -> None:
+    assert live_name_key("dataset", one) == live_name_key("dataset", two)
+    assert live_name_key("dataset", one) != live_name_key("chart", two)
+
+
+def test_a_collision_says_how_to_go_on() -> None:
+    message = str(LiveNameCollisionError("dataset", "gdp", "other.ipynb"))
+    assert "'gdp' belongs to 'other.ipynb'" in message
+    assert "read that dataset first and then publish again" in message
+
+
+def test_identity_needs_the_standard_library_alone() -> None:
+    code = (
+        "import sys; before = set(sys.modules)\n"
+        "import parsimony_kernel.identity\n"
+        "new = {m.partition('.')[0] for m in set(sys.modules) - before}\n"
+        "print(*sorted(new - set(sys.stdlib_module_names)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["parsimony_kernel"]
