@@ -1,0 +1,83 @@
+"""Which environment variable holds which provider's key.
+
+Names only: a key is looked up to know that it is there and to keep it out of texts, and is never
+stored. A provider that is not listed is not judged; litellm will say what it lacks.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+# The first name is the one to recommend.
+VARIABLES: dict[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "mistral": ("MISTRAL_API_KEY",),
+    "groq": ("GROQ_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY", "OR_API_KEY"),
+    "azure": ("AZURE_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_AD_TOKEN", "AZURE_CLIENT_ID"),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "xai": ("XAI_API_KEY",),
+    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
+}
+
+_FAMILIES: tuple[tuple[str, str], ...] = (
+    ("gpt-", "openai"),
+    ("chatgpt-", "openai"),
+    ("ft:gpt-", "openai"),
+    ("o1", "openai"),
+    ("o3", "openai"),
+    ("o4", "openai"),
+    ("claude-", "anthropic"),
+    ("command-", "cohere"),
+)
+
+
+def provider_of(model: str) -> str | None:
+    """The provider that ``model`` names by prefix or by a well-known family; else ``None``."""
+    prefix, slash, _ = model.partition("/")
+    if slash:
+        return prefix.lower()
+    return next((name for start, name in _FAMILIES if model.startswith(start)), None)
+
+
+def base_of(config: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
+    """The address that requests go to, where it is set: configuration, then environment."""
+    configured = config.get("api_base") or config.get("base_url")
+    if configured:
+        return str(configured)
+    if provider_of(str(config.get("model", ""))) == "openai":
+        return environ.get("OPENAI_BASE_URL") or environ.get("OPENAI_API_BASE") or None
+    return None
+
+
+def key_of(config: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
+    """The key that requests will carry, as far as can be known without asking litellm."""
+    if config.get("api_key"):
+        return str(config["api_key"])
+    for name in VARIABLES.get(provider_of(str(config.get("model", ""))) or "", ()):
+        if environ.get(name):
+            return environ[name]
+    return None
+
+
+def missing_variable(config: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
+    """The environment variable that should hold the key and does not; ``None`` when all is well.
+
+    An endpoint on this machine needs no key.
+    """
+    names = VARIABLES.get(provider_of(str(config.get("model", ""))) or "")
+    if names is None or key_of(config, environ) or is_loopback(base_of(config, environ)):
+        return None
+    return names[0]
+
+
+def is_loopback(url: str | None) -> bool:
+    """Whether ``url`` is an address of this machine."""
+    try:
+        host = urlsplit(url or "").hostname or ""
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

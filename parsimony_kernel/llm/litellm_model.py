@@ -1,0 +1,314 @@
+"""Any provider, through litellm.
+
+litellm costs seconds to import, so it is imported for the first request and in a worker thread;
+whatever can be known without it (no key, a release that does not work) is said before. Its
+functions are looked up on the module when they are called.
+"""
+
+import asyncio
+import importlib
+import importlib.metadata
+import math
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, TypeGuard
+
+from parsimony_kernel.agent.failure.kinds import Failure, FailureKind, FailureRaised
+from parsimony_kernel.llm import chokepoint, credentials
+from parsimony_kernel.llm.base import (
+    Choice,
+    Completion,
+    Delta,
+    FunctionCall,
+    Message,
+    ModelRequest,
+    ToolCall,
+    Usage,
+)
+
+# The releases that were tried with tools; pyproject.toml says the same.
+TRIED_FROM = (1, 100)
+TRIED_UP_TO = (1, 105, 3)
+_COMPROMISED = {(1, 82, 7), (1, 82, 8)}
+
+# litellm gives up on its own only after the chokepoint did, which says so better.
+_PATIENCE = 2.0
+# No window is near this; a larger count is a fault of the provider.
+_PLAUSIBLE_TOKENS = 10_000_000
+_CHARACTERS_PER_TOKEN = 4
+
+
+class StreamBroken(Exception):
+    """The provider ended a stream without saying that the answer is complete."""
+
+
+class LiteLLMModel:
+    """A model behind litellm.
+
+    Args:
+        config: keyword arguments of ``litellm.acompletion``: ``model`` (required, written
+            ``provider/model``), and as needed ``api_key``, ``api_base``, ``temperature`` ….
+        environ: where keys and addresses are looked up.
+
+    Raises ``ValueError`` when ``config`` names no model.
+    """
+
+    def __init__(self, config: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> None:
+        model = config.get("model")
+        if not isinstance(model, str) or not model.strip():
+            raise ValueError(
+                f"the configuration names no model: config['model'] is {model!r}; "
+                "write for instance {'model': 'openai/gpt-5'}"
+            )
+        self._config = dict(config)
+        self._environ = environ
+        self._base = credentials.base_of(self._config, environ)
+
+    def __repr__(self) -> str:
+        return f"LiteLLMModel({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        return str(self._config["model"])
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values that no text may show."""
+        key = credentials.key_of(self._config, self._environ)
+        return (key,) if key else ()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+        """Answer ``request`` with one attempt, streaming where the provider does."""
+        self._refuse_live_call()
+        missing = credentials.missing_variable(self._config, self._environ)
+        # A litellm that somebody imported already may hold a key of its own: then it is asked.
+        if missing and "litellm" not in sys.modules:
+            raise FailureRaised(no_key(self.name, missing))
+        litellm = await _load()
+        try:
+            response = await litellm.acompletion(**self._arguments(request))
+        except AssertionError as exc:
+            # A broken assertion of litellm's is its trouble, not a test's stand-in speaking.
+            raise RuntimeError(f"litellm: {exc}") from exc
+        except Exception as exc:
+            if missing and (getattr(exc, "status_code", None) == 401 or missing in str(exc)):
+                raise FailureRaised(no_key(self.name, missing)) from exc
+            raise
+        if not isinstance(getattr(response, "choices", None), list | tuple):
+            chunks: list[Any] = []
+            try:
+                async for chunk in response:
+                    chunks.append(chunk)
+                    yield _delta(chunk)
+            except Exception:
+                # Once the answer is whole, what breaks is what follows it, such as a usage that
+                # is no number, and an answer that was paid for is not thrown away.
+                if not _said_end(response):
+                    raise
+            finally:
+                closing = getattr(response, "aclose", None)
+                if closing is not None:
+                    await closing()
+            if _said_end(response) is False:
+                raise StreamBroken("the stream ended without a finish_reason")
+            response = litellm.stream_chunk_builder(chunks, messages=list(request.messages))
+        yield self._completion(litellm, response, request)
+
+    def _refuse_live_call(self) -> None:
+        if credentials.is_loopback(self._base) or chokepoint.live_calls_allowed(self._environ):
+            return
+        sentence = f"{self.name!r} would leave this machine, and live calls are switched off."
+        raise FailureRaised(
+            Failure(
+                FailureKind.capability_gap,
+                f"{sentence} Unset PARSIMONY_LIVE_CALLS, or hand in a scripted model.",
+                blockers=(sentence,),
+                metadata={"remedy": "Unset PARSIMONY_LIVE_CALLS, or hand in a scripted model."},
+            )
+        )
+
+    def _arguments(self, request: ModelRequest) -> dict[str, Any]:
+        arguments: dict[str, Any] = {
+            "timeout": request.timeout_s * _PATIENCE,
+            "stream_options": {"include_usage": True},
+            **self._config,
+            "messages": list(request.messages),
+            "stream": True,
+            # One attempt: the funnel is the only place that tries again.
+            "num_retries": 0,
+            "max_retries": 0,
+        }
+        if request.tools:
+            arguments["tools"] = list(request.tools)
+        if self._base:
+            arguments.pop("base_url", None)
+            arguments["api_base"] = self._base
+            if not credentials.key_of(self._config, self._environ) and credentials.is_loopback(
+                self._base
+            ):
+                # A server on this machine asks for no key; the client insists on one.
+                arguments["api_key"] = "none"
+        return arguments
+
+    def _completion(self, litellm: Any, response: Any, request: ModelRequest) -> Completion:
+        choices = tuple(_choice(choice) for choice in getattr(response, "choices", None) or ())
+        counted = _counted(getattr(response, "usage", None))
+        return Completion(
+            choices=choices,
+            usage=counted or _estimated(request, choices),
+            model=self.name,
+            cost_usd=None if counted is None else self._cost(litellm, response),
+        )
+
+    def _cost(self, litellm: Any, response: Any) -> float | None:
+        try:
+            cost = litellm.completion_cost(completion_response=response, model=self.name)
+        except Exception:  # litellm raises many types for a price that it does not know
+            return None
+        return float(cost) if _is_number(cost) and cost >= 0 else None
+
+
+async def _load() -> Any:
+    litellm: Any = sys.modules.get("litellm")
+    # The name is in sys.modules from the first line of the import on; acompletion is not.
+    if litellm is None or not hasattr(litellm, "acompletion"):
+        litellm = await asyncio.to_thread(import_litellm)
+    litellm.suppress_debug_info = True  # otherwise it prints advice into the cell on an error
+    return litellm
+
+
+def import_litellm() -> Any:
+    """The module, set up to keep to itself. Takes seconds the first time.
+
+    Raises ``FailureRaised`` when the installed release does not work.
+    """
+    problem = self_check()
+    if problem:
+        raise FailureRaised(unusable(problem))
+    # Read while litellm is imported: prices come from the file that it ships instead of from the
+    # network, and the folder's .env stays out of the notebook's environment.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
+    litellm: Any = importlib.import_module("litellm")
+    litellm.telemetry = False
+    litellm.set_verbose = False
+    return litellm
+
+
+def self_check() -> str | None:
+    """What keeps the installed litellm from working, in one sentence; ``None`` if nothing does.
+
+    Reads the package's metadata and imports nothing.
+    """
+    wanted = f"pip install 'litellm>={_dotted(TRIED_FROM)},<={_dotted(TRIED_UP_TO)}'"
+    try:
+        version = importlib.metadata.version("litellm")
+    except importlib.metadata.PackageNotFoundError:
+        return f"litellm is not installed, so no provider can be reached; run: {wanted}"
+    numbers = tuple(int(part) for part in version.split(".") if part.isdecimal())
+    if numbers in _COMPROMISED:
+        return (
+            f"litellm {version} is a compromised release: remove it, change every key that it "
+            f"could read, and run: {wanted}"
+        )
+    if not TRIED_FROM <= numbers <= TRIED_UP_TO:
+        return (
+            f"litellm {version} is installed, and only {_dotted(TRIED_FROM)} to "
+            f"{_dotted(TRIED_UP_TO)} are known to work with tools; run: {wanted}"
+        )
+    return None
+
+
+def no_key(model: str, variable: str) -> Failure:
+    """There is no key for ``model``; ``variable`` is where it belongs."""
+    sentence = f"There is no API key for the model {model!r}."
+    remedy = f"Set the environment variable {variable}, or choose the model 'offline'."
+    return Failure(
+        FailureKind.capability_gap,
+        f"{sentence} {remedy}",
+        blockers=(sentence,),
+        metadata={"remedy": remedy, "variable": variable},
+    )
+
+
+def unusable(problem: str) -> Failure:
+    """litellm cannot work, for the reason that ``self_check`` gave."""
+    return Failure(FailureKind.capability_gap, f"{problem}.", blockers=(problem,))
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _delta(chunk: Any) -> Delta:
+    choices = getattr(chunk, "choices", None) or ()
+    delta = getattr(choices[0], "delta", None) if choices else None
+    return Delta(
+        text=_words(getattr(delta, "content", None)),
+        reasoning=_words(getattr(delta, "reasoning_content", None)),
+    )
+
+
+def _words(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _said_end(stream: Any) -> bool | None:
+    """Whether the provider itself ended the answer; ``None`` where litellm does not tell.
+
+    litellm makes up a "stop" for a connection that closed midway, for an empty body and for a page
+    of HTML alike; what the provider said stands in these attributes.
+    """
+    said = [
+        getattr(stream, name)
+        for name in ("received_finish_reason", "intermittent_finish_reason")
+        if hasattr(stream, name)
+    ]
+    return any(said) if said else None
+
+
+def _choice(choice: Any) -> Choice:
+    message = getattr(choice, "message", None)
+    content = getattr(message, "content", None)
+    reasoning = getattr(message, "reasoning_content", None)
+    return Choice(
+        Message(
+            content=content if isinstance(content, str) else None,
+            tool_calls=tuple(
+                ToolCall(
+                    id=_words(getattr(call, "id", None)),
+                    function=FunctionCall(
+                        name=_words(call.function.name), arguments=_words(call.function.arguments)
+                    ),
+                )
+                for call in getattr(message, "tool_calls", None) or ()
+            ),
+            reasoning_content=reasoning if isinstance(reasoning, str) else None,
+        ),
+        _words(getattr(choice, "finish_reason", None)) or None,
+    )
+
+
+def _counted(usage: Any) -> Usage | None:
+    """The provider's counts, if they can be true."""
+    prompt: Any = getattr(usage, "prompt_tokens", None)
+    completion: Any = getattr(usage, "completion_tokens", None)
+    if not all(_is_number(n) and 0 <= n <= _PLAUSIBLE_TOKENS for n in (prompt, completion)):
+        return None
+    return Usage(int(prompt), int(completion)) if prompt or completion else None
+
+
+def _estimated(request: ModelRequest, choices: tuple[Choice, ...]) -> Usage:
+    """Counts by length, so that a budget holds where the provider's counts cannot be used."""
+    heard = sum(len(str(message.get("content") or "")) for message in request.messages)
+    said = sum(
+        len(choice.message.content or "")
+        + sum(len(call.function.arguments) for call in choice.message.tool_calls)
+        for choice in choices
+    )
+    return Usage(math.ceil(heard / _CHARACTERS_PER_TOKEN), math.ceil(said / _CHARACTERS_PER_TOKEN))
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,199 @@
+"""The transcript as a strict provider accepts it.
+
+Pure: ``repair`` returns fresh dicts, never touches its input, and changes a message for no reason
+but these. A name that it gives depends on earlier messages only, so a repaired prefix stays the
+same when messages are added behind it.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NoReturn
+
+_ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_NAME_LENGTH = 64
+_QUOTED_ARGUMENTS = 2000
+
+MISSING_RESULT = json.dumps(
+    {
+        "error": "action_error",
+        "message": "No result of this call was recorded. It is not known whether it ran.",
+    }
+)
+
+
+def repair(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """``messages`` with every breach of the protocol mended.
+
+    - Each tool call has exactly one result, which follows its turn in the order of the calls; a
+      missing one says that nothing was recorded, and a result without a call is dropped.
+    - The ids of calls are unique and not empty; a renamed call takes its result along.
+    - Arguments are a JSON object. Text that is none is quoted under ``_raw_args``.
+    - A turn that says nothing is dropped, and so are keys that providers do not know.
+    - Text can be encoded as UTF-8.
+    """
+    repaired: list[dict[str, Any]] = []
+    used: set[str] = set()
+    owed: list[tuple[str, str]] = []  # (id as written, id as sent) of calls without a result yet
+    given: dict[str, dict[str, Any]] = {}
+    behind: list[dict[str, Any]] = []  # what stood between the calls and the next turn
+
+    def settle() -> None:
+        for _, sent in owed:
+            repaired.append(
+                given.get(sent) or {"role": "tool", "tool_call_id": sent, "content": MISSING_RESULT}
+            )
+        repaired.extend(behind)
+        owed.clear()
+        given.clear()
+        behind.clear()
+
+    for message in messages:
+        role = message.get("role")
+        if role == "tool":
+            written = _id(message.get("tool_call_id"))
+            sent = next((s for w, s in owed if w == written and s not in given), None)
+            if sent is not None:
+                given[sent] = _result(message, sent)
+        elif role == "assistant":
+            settle()
+            turn, ids = _turn(message, used)
+            if turn is not None:
+                repaired.append(turn)
+                owed.extend(ids)
+        else:
+            said = _said(message)
+            if said is not None:
+                (behind if owed else repaired).append(said)
+    settle()
+    return repaired
+
+
+def _said(message: Mapping[str, Any]) -> dict[str, Any] | None:
+    content = _content(message.get("content"))
+    if not content:
+        return None
+    role = message.get("role")
+    said: dict[str, Any] = {"role": role if role in _ROLES else "user", "content": content}
+    if message.get("name"):
+        said["name"] = _name(message["name"])
+    return said
+
+
+def _result(message: Mapping[str, Any], sent: str) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "role": "tool",
+        "tool_call_id": sent,
+        "content": _content(message.get("content")) or "",
+    }
+    if message.get("name"):
+        result["name"] = _name(message["name"])
+    return result
+
+
+def _turn(
+    message: Mapping[str, Any], used: set[str]
+) -> tuple[dict[str, Any] | None, list[tuple[str, str]]]:
+    content = _content(message.get("content"))
+    calls: list[dict[str, Any]] = []
+    ids: list[tuple[str, str]] = []
+    for call in message.get("tool_calls") or ():
+        if not isinstance(call, Mapping):
+            continue
+        function = call.get("function")
+        if not isinstance(function, Mapping):
+            function = {}
+        written = _id(call.get("id"))
+        sent = _unique(written, used)
+        ids.append((written, sent))
+        arguments = function.get("arguments")
+        calls.append(
+            {
+                "id": sent,
+                "type": "function",
+                "function": {
+                    "name": _name(function.get("name")),
+                    "arguments": _arguments(arguments)
+                    if isinstance(arguments, str)
+                    else _arguments(_dump({} if arguments is None else arguments)),
+                },
+            }
+        )
+    if not content and not calls:
+        return None, []
+    turn: dict[str, Any] = {"role": "assistant", "content": content or None}
+    for key in ("reasoning_content", "thinking_blocks"):
+        if message.get(key):
+            turn[key] = _clean(message[key])
+    if calls:
+        turn["tool_calls"] = calls
+    return turn, ids
+
+
+def _unique(written: str, used: set[str]) -> str:
+    base = written or "call"
+    sent, n = base, 1
+    while sent in used:
+        n += 1
+        sent = f"{base}_{n}"
+    used.add(sent)
+    return sent
+
+
+def _id(value: Any) -> str:
+    return "" if value is None else _encodable(str(value)).strip()
+
+
+def _name(value: Any) -> str:
+    name = value if isinstance(value, str) else ""
+    return _NOT_IN_A_NAME.sub("_", name)[:_NAME_LENGTH] or "unnamed"
+
+
+def _content(value: Any) -> Any:
+    """Text, or a list of parts, or a false value when there is nothing to say."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return _encodable(value) if value and not value.isspace() else ""
+    if isinstance(value, list | tuple) and all(isinstance(part, Mapping) for part in value):
+        return _clean(value)
+    return _dump(value)
+
+
+def _encodable(text: str) -> str:
+    # A file name or a broken stream can bring lone surrogates, which no client can send.
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return _encodable(value)
+    if isinstance(value, Mapping):
+        return {_encodable(str(key)): _clean(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(each) for each in value]
+    return value
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(_clean(value), ensure_ascii=False, default=str)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+# The same arguments come by with every request of a run, and parsing them is what costs here.
+@lru_cache(maxsize=4096)
+def _arguments(text: str) -> str:
+    text = _encodable(text)
+    try:
+        value = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        return _dump({"_raw_args": text[:_QUOTED_ARGUMENTS]})
+    # An escaped lone surrogate is JSON to Python and to few others.
+    return _dump(value) if "\\ud" in text.lower() else text

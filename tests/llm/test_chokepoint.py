@@ -1,0 +1,322 @@
+"""One attempt, a valid transcript, and an end to every wait."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.llm.base import ChatModel, Completion, Delta, ModelRequest
+from parsimony_kernel.llm.chokepoint import CLOSING_S, call_llm, live_calls_allowed
+from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.scripted import ScriptedModel, call, say
+from parsimony_kernel.triage.taxonomy import FailureType
+
+REQUEST = ModelRequest([{"role": "user", "content": "go"}], timeout_s=60)
+Play = Callable[["Fake"], AsyncIterator[Any]]
+
+
+class Fake:
+    """A model whose stream is one function; ``closed`` says that the stream was ended."""
+
+    name = "fake"
+
+    def __init__(self, play: Play) -> None:
+        self._play = play
+        self.opened = asyncio.Event()
+        self.closed = False
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+        try:
+            self.opened.set()
+            async for item in self._play(self):
+                yield item
+        finally:
+            self.closed = True
+
+
+async def waits_for_ever(fake: Fake) -> AsyncIterator[Any]:
+    await asyncio.Event().wait()
+    yield
+
+
+async def speaks_then_waits(fake: Fake) -> AsyncIterator[Any]:
+    yield Delta("Hel")
+    await asyncio.Event().wait()
+
+
+async def swallows_the_cancel(fake: Fake) -> AsyncIterator[Any]:
+    yield Delta("Hel")
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        await released.wait()
+
+
+released: asyncio.Event
+
+
+async def all_of(model: ChatModel, **given: Any) -> list[Delta | Completion | Failure]:
+    given.setdefault("cancellation", CancellationRequest())
+    return [item async for item in call_llm(model, REQUEST, **given)]
+
+
+async def nothing_else_runs() -> bool:
+    for _ in range(3):  # a generator that was dropped is closed by a task of the loop's own
+        await asyncio.sleep(0)
+    return asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_deltas_come_first_and_the_completion_last() -> None:
+    model = ScriptedModel([say("Hello")])
+    items = await all_of(model)
+    assert items[0] == Delta("Hello")
+    assert isinstance(items[-1], Completion)
+    assert len(items) == 2
+    assert await nothing_else_runs()
+
+
+async def test_the_model_gets_a_repaired_transcript_and_the_caller_keeps_his() -> None:
+    model = ScriptedModel([say("fine")])
+    broken: list[dict[str, Any]] = [
+        {"role": "assistant", "content": None},
+        {"role": "user", "content": "go", "x": 1},
+    ]
+    request = ModelRequest(broken)
+    async for _ in call_llm(model, request, cancellation=CancellationRequest()):
+        pass
+    assert model.requests[0].messages == [{"role": "user", "content": "go"}]
+    assert broken[1] == {"role": "user", "content": "go", "x": 1}
+
+
+@pytest.mark.parametrize("play", [waits_for_ever, speaks_then_waits])
+async def test_a_cancel_ends_the_wait_and_closes_the_stream(play: Play) -> None:
+    fake, cancellation = Fake(play), CancellationRequest()
+    stream = call_llm(fake, REQUEST, cancellation=cancellation)
+    if play is speaks_then_waits:
+        assert await anext(stream) == Delta("Hel")
+    waiting = asyncio.ensure_future(anext(stream))
+    await fake.opened.wait()
+    cancellation.set("stop it")
+    with pytest.raises(Cancelled, match="stop it"):
+        await waiting
+    assert fake.closed
+    assert await nothing_else_runs()
+
+
+async def test_a_cancel_from_another_thread_is_heard() -> None:
+    fake, cancellation = Fake(waits_for_ever), CancellationRequest()
+    waiting = asyncio.ensure_future(all_of(fake, cancellation=cancellation))
+    await fake.opened.wait()
+    await asyncio.to_thread(cancellation.set, "from a thread")
+    with pytest.raises(Cancelled, match="from a thread"):
+        await waiting
+    assert fake.closed
+
+
+async def test_a_run_that_was_stopped_before_asks_nothing() -> None:
+    model, cancellation = ScriptedModel([say("unheard")]), CancellationRequest()
+    cancellation.set()
+    with pytest.raises(Cancelled):
+        await all_of(model, cancellation=cancellation)
+    assert model.requests == []
+
+
+async def test_after_a_cancel_nothing_more_is_told_even_if_it_was_said() -> None:
+    async def chatters(fake: Fake) -> AsyncIterator[Any]:
+        for _ in range(100):
+            yield Delta("more ")
+        yield say("all")
+
+    cancellation = CancellationRequest()
+    stream = call_llm(Fake(chatters), REQUEST, cancellation=cancellation)
+    await anext(stream)
+    cancellation.set()
+    with pytest.raises(Cancelled):
+        await anext(stream)
+
+
+async def test_a_stream_that_will_not_close_does_not_hold_up_the_stop() -> None:
+    global released
+    released = asyncio.Event()
+    cancellation = CancellationRequest()
+    stream = call_llm(Fake(swallows_the_cancel), REQUEST, cancellation=cancellation)
+    await anext(stream)
+    waiting = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    cancellation.set()
+    with pytest.raises(Cancelled):
+        await waiting
+    assert CLOSING_S <= loop.time() - began + 0.01 < 0.5
+    released.set()
+    await asyncio.sleep(0)
+
+
+async def test_a_reader_who_leaves_early_leaves_nothing_running() -> None:
+    fake = Fake(speaks_then_waits)
+    stream = call_llm(fake, REQUEST, cancellation=CancellationRequest())
+    await anext(stream)
+    await stream.aclose()  # type: ignore[attr-defined]
+    assert fake.closed
+    assert await nothing_else_runs()
+
+
+async def test_a_reader_whose_task_is_cancelled_leaves_nothing_running() -> None:
+    fake = Fake(waits_for_ever)
+    reading = asyncio.ensure_future(all_of(fake))
+    await fake.opened.wait()
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert fake.closed
+    assert await nothing_else_runs()
+
+
+async def test_a_reader_who_stops_at_the_completion_leaves_nothing_running() -> None:
+    async for item in call_llm(
+        ScriptedModel([say("hi")]), REQUEST, cancellation=CancellationRequest()
+    ):
+        if isinstance(item, Completion):
+            break
+    assert await nothing_else_runs()
+
+
+@pytest.mark.parametrize("play", [waits_for_ever, speaks_then_waits])
+async def test_silence_past_the_limit_is_a_timeout(play: Play) -> None:
+    fake, clock = Fake(play), ManualClock()
+    *_, last = await all_of(fake, clock=clock)
+    assert isinstance(last, Failure)
+    assert (last.kind, last.type) == (FailureKind.transient_provider, FailureType.TIMEOUT)
+    assert last.metadata == {"type": FailureType.TIMEOUT, "silence_s": 60.0, "model": "fake"}
+    assert last.partial_data == ("Hel" if play is speaks_then_waits else None)
+    assert clock.monotonic() == 60.0
+    assert fake.closed
+
+
+async def test_signs_of_life_keep_a_long_answer_alive_and_are_not_told() -> None:
+    clock = ManualClock()
+
+    async def writes_code(fake: Fake) -> AsyncIterator[Any]:
+        for _ in range(10):
+            await clock.sleep(50)
+            yield Delta()
+        yield call("run_code", code="1")
+
+    items = await all_of(Fake(writes_code), clock=clock)
+    assert [type(item) for item in items] == [Completion]
+    assert clock.monotonic() == 500.0
+
+
+async def test_the_time_that_the_reader_takes_is_not_the_models_silence() -> None:
+    clock = ManualClock()
+    model = ScriptedModel([say("Hello")])
+    stream = call_llm(model, REQUEST, cancellation=CancellationRequest(), clock=clock)
+    await anext(stream)
+    await clock.sleep(1000)
+    assert isinstance(await anext(stream), Completion)
+
+
+async def test_a_scripted_answer_takes_no_virtual_time() -> None:
+    clock = ManualClock()
+    await all_of(ScriptedModel([say("Hello")]), clock=clock)
+    assert clock.monotonic() == 0.0
+
+
+async def test_an_exception_is_a_failure_with_the_text_so_far() -> None:
+    async def breaks(fake: Fake) -> AsyncIterator[Any]:
+        yield Delta("Hel", "hm")
+        raise ConnectionResetError("gone")
+
+    *_, last = await all_of(Fake(breaks))
+    assert isinstance(last, Failure)
+    assert last.kind is FailureKind.transient_provider
+    assert last.partial_data == "Hel"
+    assert last.metadata["model"] == "fake"
+    assert await nothing_else_runs()
+
+
+async def test_a_model_that_raises_before_it_streams_is_a_failure() -> None:
+    class Unready:
+        name = "unready"
+
+        def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+            raise ModuleNotFoundError("No module named 'litellm'")
+
+    (last,) = await all_of(Unready())
+    assert isinstance(last, Failure)
+    assert last.kind is FailureKind.capability_gap
+    assert "No module named 'litellm'" in last.blockers[0]
+
+
+@pytest.mark.parametrize("answer", [[], [Delta("Hel")], [Completion(choices=())]])
+async def test_a_stream_without_an_answer_is_transient(answer: list[Any]) -> None:
+    async def plays(fake: Fake) -> AsyncIterator[Any]:
+        for item in answer:
+            yield item
+
+    *_, last = await all_of(Fake(plays))
+    assert isinstance(last, Failure)
+    assert last.kind is FailureKind.transient_provider
+
+
+async def test_a_client_that_cancels_itself_does_not_hang_the_run() -> None:
+    async def gives_up(fake: Fake) -> AsyncIterator[Any]:
+        raise asyncio.CancelledError
+        yield
+
+    (last,) = await all_of(Fake(gives_up))
+    assert isinstance(last, Failure)
+    assert last.kind is FailureKind.transient_provider
+
+
+async def test_trouble_while_closing_does_not_spoil_an_answer() -> None:
+    async def ends_badly(fake: Fake) -> AsyncIterator[Any]:
+        try:
+            yield say("done")
+        finally:
+            raise OSError("could not close")
+
+    (last,) = await all_of(Fake(ends_badly))
+    assert isinstance(last, Completion)
+
+
+async def test_a_key_that_the_model_knows_is_in_no_failure() -> None:
+    class Keyed(Fake):
+        secrets = ("geheimnis",)
+
+    async def tells(fake: Fake) -> AsyncIterator[Any]:
+        raise ValueError("geheimnis is wrong")
+        yield
+
+    (last,) = await all_of(Keyed(tells))
+    assert "geheimnis" not in repr(last)
+
+
+async def test_a_script_that_is_over_is_an_assertion_and_no_failure() -> None:
+    with pytest.raises(AssertionError, match="has 0 steps and this is request 1"):
+        await all_of(ScriptedModel([]))
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed"), [("", True), ("on", True), ("off", False), (" OFF ", False), ("0", False)]
+)
+def test_live_calls_can_be_switched_off_from_outside(value: str, allowed: bool) -> None:
+    assert live_calls_allowed({"PARSIMONY_LIVE_CALLS": value}) is allowed
+
+
+def test_the_way_out_imports_no_client() -> None:
+    """The offline path stays light: a client is imported for the first live request."""
+    script = (
+        "import sys; import parsimony_kernel.llm.chokepoint, parsimony_kernel.llm.resolve; "
+        "print(sorted({'litellm', 'openai', 'httpx', 'aiohttp', 'pandas'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,380 @@
+"""Each shape of a provider's exception has one meaning, and no text that leaves holds a key."""
+
+import socket
+import ssl
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.failure.kinds import Failure, FailureKind, FailureRaised
+from parsimony_kernel.llm import litellm_model
+from parsimony_kernel.llm.faults import REDACTED, TABLE, scrub, translate
+from parsimony_kernel.triage.taxonomy import FailureType
+
+TRANSIENT = FailureKind.transient_provider
+GAP = FailureKind.capability_gap
+OVERFLOW = FailureKind.scope_too_large
+REFUSED = FailureKind.output_refused
+
+
+class Response:
+    def __init__(self, status_code: int, headers: dict[str, str] | None = None) -> None:
+        self.status_code = status_code
+        self.headers = headers or {}
+
+
+def shaped(
+    name: str, text: str = "", /, bases: tuple[type, ...] = (Exception,), **given: Any
+) -> Any:
+    """An exception of a class called ``name``, as some client might define it."""
+    exc = type(name, bases, {})(text)
+    for attribute, value in given.items():
+        setattr(exc, attribute, value)
+    return exc
+
+
+def caused(outer: BaseException, cause: BaseException) -> BaseException:
+    outer.__cause__ = cause
+    return outer
+
+
+def during(outer: BaseException, context: BaseException) -> BaseException:
+    outer.__context__ = context
+    return outer
+
+
+# Shapes without a client library: what each of them means.
+SHAPES: list[tuple[str, BaseException, FailureKind, FailureType]] = [
+    ("status 429", shaped("E", status_code=429), TRANSIENT, FailureType.EXTERNAL_FAULT),
+    (
+        "status of a response",
+        shaped("E", response=Response(503)),
+        TRANSIENT,
+        FailureType.EXTERNAL_FAULT,
+    ),
+    *(
+        (f"status {n}", shaped("E", status_code=n), TRANSIENT, FailureType.EXTERNAL_FAULT)
+        for n in (408, 500, 502, 503, 504, 529)
+    ),
+    ("reset", ConnectionResetError(104, "reset by peer"), TRANSIENT, FailureType.EXTERNAL_FAULT),
+    ("refused", ConnectionRefusedError(111, "refused"), TRANSIENT, FailureType.EXTERNAL_FAULT),
+    ("name service", socket.gaierror(-2, "unknown"), TRANSIENT, FailureType.EXTERNAL_FAULT),
+    ("timeout", TimeoutError(), TRANSIENT, FailureType.EXTERNAL_FAULT),
+    (
+        "overloaded event",
+        shaped("APIError", body={"type": "overloaded_error", "message": "Overloaded"}),
+        TRANSIENT,
+        FailureType.EXTERNAL_FAULT,
+    ),
+    (
+        "bedrock throttles tokens",
+        shaped("ThrottlingException", "Too many tokens, please wait.", status_code=429),
+        TRANSIENT,
+        FailureType.EXTERNAL_FAULT,
+    ),
+    (
+        "gemini's limit per minute",
+        shaped("E", "You exceeded your current quota", status_code=429),
+        TRANSIENT,
+        FailureType.EXTERNAL_FAULT,
+    ),
+    *(
+        (f"status {n}", shaped("E", status_code=n), GAP, FailureType.UNKNOWN)
+        for n in (400, 401, 402, 403, 404, 422)
+    ),
+    ("used up", shaped("E", status_code=429, code="insufficient_quota"), GAP, FailureType.UNKNOWN),
+    ("missing package", ModuleNotFoundError("No module named 'mcp'"), GAP, FailureType.UNKNOWN),
+    (
+        "missing package below a connection error",
+        caused(shaped("APIConnectionError", status_code=500), ImportError("boto3")),
+        GAP,
+        FailureType.UNKNOWN,
+    ),
+    (
+        "missing package in the context",
+        during(shaped("InternalServerError", status_code=500), ImportError("boto3")),
+        GAP,
+        FailureType.UNKNOWN,
+    ),
+    (
+        "missing package told in words only",
+        shaped("APIConnectionError", "litellm.APIConnectionError: No module named 'mcp'"),
+        GAP,
+        FailureType.UNKNOWN,
+    ),
+    ("certificate", ssl.SSLCertVerificationError("self-signed"), GAP, FailureType.UNKNOWN),
+    (
+        "no key",
+        shaped("OpenAIError", "Missing credentials. Please pass an `api_key`"),
+        GAP,
+        FailureType.UNKNOWN,
+    ),
+    (
+        "gemini's bad key",
+        shaped("BadRequestError", "API key not valid. Please pass one.", status_code=400),
+        GAP,
+        FailureType.UNKNOWN,
+    ),
+    (
+        "no provider",
+        shaped("BadRequestError", "LLM Provider NOT provided. You passed x", status_code=400),
+        GAP,
+        FailureType.UNKNOWN,
+    ),
+    (
+        "credit",
+        shaped("E", "Your credit balance is too low to access the API", status_code=400),
+        GAP,
+        FailureType.UNKNOWN,
+    ),
+    ("unknown", ZeroDivisionError("division by zero"), GAP, FailureType.UNKNOWN),
+    (
+        "openai's window",
+        shaped("E", body={"error": {"code": "context_length_exceeded"}}, status_code=400),
+        OVERFLOW,
+        FailureType.CONTEXT_OVERFLOW,
+    ),
+    (
+        "anthropic's window",
+        shaped("E", "prompt is too long: 210000 tokens > 200000 maximum", status_code=400),
+        OVERFLOW,
+        FailureType.CONTEXT_OVERFLOW,
+    ),
+    (
+        "gemini's window",
+        shaped("E", "The input token count (1200000) exceeds the maximum number", status_code=400),
+        OVERFLOW,
+        FailureType.CONTEXT_OVERFLOW,
+    ),
+    ("status 413", shaped("E", status_code=413), OVERFLOW, FailureType.CONTEXT_OVERFLOW),
+    (
+        "azure's filter",
+        shaped("E", "triggered Azure's content management policy", status_code=400),
+        REFUSED,
+        FailureType.CONSTRAINT_IGNORED,
+    ),
+    (
+        "a group",
+        ExceptionGroup("several", [shaped("E", status_code=429)]),
+        TRANSIENT,
+        FailureType.EXTERNAL_FAULT,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("exc", "kind", "type_"), [s[1:] for s in SHAPES], ids=[s[0] for s in SHAPES]
+)
+def test_a_shape_has_one_meaning(exc: BaseException, kind: FailureKind, type_: FailureType) -> None:
+    failure = translate(exc, environ={})
+    assert (failure.kind, failure.type) == (kind, type_), failure.explanation
+    if kind is GAP:
+        assert failure.blockers
+        assert failure.metadata["remedy"] in failure.explanation
+
+
+@pytest.fixture(scope="module")
+def litellm() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what litellm warns of at import is its own affair
+        return litellm_model.import_litellm()
+
+
+REAL: list[tuple[str, Callable[[Any], BaseException], FailureKind, int | None]] = [
+    ("RateLimitError", lambda m: m.RateLimitError("slow", "openai", "gpt-5"), TRANSIENT, 429),
+    (
+        "InternalServerError",
+        lambda m: m.InternalServerError("boom", "openai", "gpt-5"),
+        TRANSIENT,
+        500,
+    ),
+    (
+        "ServiceUnavailableError",
+        lambda m: m.ServiceUnavailableError("boom", "openai", "x"),
+        TRANSIENT,
+        503,
+    ),
+    ("BadGatewayError", lambda m: m.BadGatewayError("boom", "openai", "x"), TRANSIENT, 502),
+    ("APIError 500", lambda m: m.APIError(500, "boom", "openai", "x"), TRANSIENT, 500),
+    ("Timeout", lambda m: m.Timeout("late", "gpt-5", "openai"), TRANSIENT, None),
+    # litellm calls a connection that failed a 500, which nobody ever sent.
+    (
+        "APIConnectionError",
+        lambda m: m.APIConnectionError("gone", "openai", "gpt-5"),
+        TRANSIENT,
+        None,
+    ),
+    (
+        "APIResponseValidationError",
+        lambda m: m.APIResponseValidationError("odd", "openai", "gpt-5"),
+        TRANSIENT,
+        None,
+    ),
+    (
+        "MidStreamFallbackError",
+        lambda m: m.exceptions.MidStreamFallbackError("cut", "gpt-5", "openai"),
+        TRANSIENT,
+        None,
+    ),
+    (
+        "MidStreamFallbackError about a limit",
+        lambda m: m.exceptions.MidStreamFallbackError(
+            "cut", "x", "openai", original_exception=m.RateLimitError("slow", "openai", "x")
+        ),
+        TRANSIENT,
+        None,
+    ),
+    ("AuthenticationError", lambda m: m.AuthenticationError("no", "openai", "gpt-5"), GAP, 401),
+    ("NotFoundError", lambda m: m.NotFoundError("no model", "gpt-9", "openai"), GAP, 404),
+    ("BadRequestError", lambda m: m.BadRequestError("bad", "gpt-5", "openai"), GAP, 400),
+    ("UnsupportedParamsError", lambda m: m.UnsupportedParamsError("no tools", "openai"), GAP, 400),
+    ("BudgetExceededError", lambda m: m.BudgetExceededError(2.0, 1.0), GAP, None),
+    (
+        "ContextWindowExceededError",
+        lambda m: m.ContextWindowExceededError("long", "gpt-5", "openai"),
+        OVERFLOW,
+        400,
+    ),
+    (
+        "ContentPolicyViolationError",
+        lambda m: m.ContentPolicyViolationError("no", "gpt-5", "openai"),
+        REFUSED,
+        400,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "status"), [r[1:] for r in REAL], ids=[r[0] for r in REAL]
+)
+def test_litellms_own_exceptions(
+    litellm: Any, make: Callable[[Any], BaseException], kind: FailureKind, status: int | None
+) -> None:
+    failure = translate(make(litellm), environ={})
+    assert failure.kind is kind, failure.explanation
+    if status is not None:
+        assert failure.metadata["status_code"] == status
+    elif failure.kind is TRANSIENT:
+        assert failure.metadata.get("status_code") in (None, 429)
+
+
+def test_every_exception_class_that_litellm_exports_has_a_row_above_the_last(litellm: Any) -> None:
+    """A new class of litellm's shows here, before it shows to a person as 'could not be asked'."""
+    named = frozenset().union(*(row.names for row in TABLE[:-1]))
+    strangers = {
+        exc.__name__
+        for exc in litellm.LITELLM_EXCEPTION_TYPES
+        if not named & {each.__name__ for each in exc.__mro__}
+    }
+    assert strangers <= {
+        "APIError",
+        "OpenAIError",
+        "GuardrailRaisedException",
+        "BlockedPiiEntityError",
+    }
+
+
+WAITS: list[tuple[dict[str, str], float | None]] = [
+    ({"Retry-After": "7"}, 7.0),
+    ({"retry-after": "0.5"}, 0.5),
+    ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+    ({"retry-after": "-3"}, 0.0),
+    (
+        {
+            "retry-after": "Fri, 02 Jan 2026 00:00:30 GMT",
+            "date": "Fri, 02 Jan 2026 00:00:00 GMT",
+        },
+        30.0,
+    ),
+    ({"retry-after": "Fri, 02 Jan 2026 00:00:30 GMT"}, None),
+    ({"retry-after": "soon"}, None),
+    ({"retry-after": "nan"}, None),
+    ({}, None),
+]
+
+
+@pytest.mark.parametrize(("headers", "wait"), WAITS)
+def test_retry_after_is_read_in_every_form(headers: dict[str, str], wait: float | None) -> None:
+    for exc in (
+        shaped("E", status_code=429, response=Response(429, headers)),
+        shaped("E", status_code=429, litellm_response_headers=headers),
+        caused(shaped("E", status_code=429), shaped("E", response=Response(429, headers))),
+    ):
+        assert translate(exc, environ={}).metadata.get("retry_after_s") == wait
+
+
+def test_a_failure_that_was_raised_comes_out_as_it_went_in() -> None:
+    failure = Failure(FailureKind.tool_error, "known")
+    assert translate(caused(RuntimeError("outer"), FailureRaised(failure))) is failure
+
+
+def test_a_suppressed_context_is_no_evidence() -> None:
+    exc = during(shaped("E", status_code=429), ImportError("tried and went on"))
+    exc.__suppress_context__ = True
+    assert translate(exc).kind is TRANSIENT
+
+
+def test_a_chain_that_bites_its_tail_ends() -> None:
+    first, second = RuntimeError("a"), RuntimeError("b")
+    first.__context__, second.__context__ = second, first
+    assert "RuntimeError" in translate(first).explanation
+
+
+def test_an_exception_that_cannot_be_read_is_a_failure_all_the_same() -> None:
+    class Hostile(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+        @property
+        def response(self) -> Any:
+            raise RuntimeError("no response")
+
+    assert "Hostile" in translate(Hostile()).explanation
+
+
+def test_an_unknown_exception_is_named_with_its_words() -> None:
+    failure = translate(LookupError("the cat is gone"), environ={})
+    assert failure.explanation.startswith("The model could not be asked: LookupError: the cat is")
+    assert failure.metadata["exception"] == "LookupError"
+
+
+def test_long_words_are_capped_and_wrappings_taken_off() -> None:
+    text = "litellm.BadRequestError: OpenAIException - " + "so\n" * 500
+    failure = translate(shaped("BadRequestError", text, status_code=400), environ={})
+    assert len(failure.explanation) < 500
+    assert "The provider refused the request (status 400): so so" in failure.explanation
+
+
+ENVIRON = {
+    "OPENAI_API_KEY": "plain-old-key-value",
+    "GITHUB_TOKEN": "tok-abcdef",
+    "APP_SECRET": "hush-hush",
+    "MY_TOKEN": "1",
+    "HOME": "/home/someone",
+}
+LEAKS: list[tuple[str, str]] = [
+    ("used plain-old-key-value here", f"used {REDACTED} here"),
+    ("tok-abcdef and hush-hush", f"{REDACTED} and {REDACTED}"),
+    ("Authorization: Bearer abc.def-123", f"Authorization: Bearer {REDACTED}"),
+    ("provided: sk-proj-abc123***wxyz.", f"provided: {REDACTED}."),
+    ("key AIzaSyA1234567890abcdefg", f"key {REDACTED}"),
+    ("?key=abcdef123456&x=1", f"?key={REDACTED}&x=1"),
+    ('{"api_key": "abcdef123456"}', f'{{"api_key": "{REDACTED}"}}'),
+    ("1 row in /home/someone, task-force", "1 row in /home/someone, task-force"),
+    ("max_tokens=4096 is too large", "max_tokens=4096 is too large"),
+]
+
+
+@pytest.mark.parametrize(("text", "clean"), LEAKS)
+def test_scrub_removes_keys_and_leaves_the_rest(text: str, clean: str) -> None:
+    assert scrub(text, environ=ENVIRON) == clean
+    assert scrub(clean, environ=ENVIRON) == clean
+
+
+def test_a_key_from_the_configuration_is_removed_too() -> None:
+    exc = shaped("E", "the value geheimnis was not expected", status_code=400)
+    failure = translate(exc, secrets=["geheimnis"], environ={})
+    assert "geheimnis" not in repr(failure)
+    assert REDACTED in failure.explanation

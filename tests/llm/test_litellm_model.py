@@ -1,0 +1,360 @@
+"""The real litellm against a provider on loopback: what comes back, and what each fault means."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.llm import chokepoint
+from parsimony_kernel.llm.base import Completion, Delta, ModelRequest, Usage, answer
+from parsimony_kernel.llm.chokepoint import call_llm
+from parsimony_kernel.llm.litellm_model import LiteLLMModel, import_litellm
+from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.provider import (
+    CONTENT_POLICY,
+    CONTEXT_LENGTH,
+    OUT_OF_QUOTA,
+    OVERLOADED,
+    SERVER_ERROR,
+    UNAUTHORIZED,
+    UNKNOWN_MODEL,
+    Faulty,
+    HttpError,
+    LoopbackProvider,
+    Reply,
+    Wire,
+    rate_limited,
+)
+from parsimony_kernel.testing.scripted import call, calls, raw_call, say
+from parsimony_kernel.triage.taxonomy import FailureType
+
+# litellm sets these filters when it is imported, and pytest takes them back after the test that
+# did.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*the `ReadOnly` qualifier:UserWarning"),
+    pytest.mark.filterwarnings(
+        "ignore:Accessing the .* attribute on the instance:DeprecationWarning"
+    ),
+]
+
+KEY = "sk-loopback0123456789abcdef"
+ASK: tuple[dict[str, Any], ...] = ({"role": "user", "content": "How many cars?"},)
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "run_code",
+        "description": "Run Python.",
+        "parameters": {"type": "object", "properties": {"code": {"type": "string"}}},
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def live_calls_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chokepoint, "LIVE_CALLS_ALLOWED", False)
+
+
+def model_at(provider: LoopbackProvider, **config: Any) -> LiteLLMModel:
+    settings = {"model": "openai/gpt-5", "api_key": KEY, "api_base": provider.url, **config}
+    return LiteLLMModel(settings, environ={})
+
+
+async def ask(
+    model: LiteLLMModel, messages: Any = ASK, tools: Any = ()
+) -> list[Delta | Completion | Failure]:
+    request = ModelRequest(messages, tools)
+    return [item async for item in call_llm(model, request, cancellation=CancellationRequest())]
+
+
+async def outcome(step: Reply) -> tuple[Completion | Failure, LoopbackProvider]:
+    with LoopbackProvider([step]) as provider:
+        *_, last = await ask(model_at(provider))
+    provider.assert_exhausted()
+    assert isinstance(last, Completion | Failure)
+    return last, provider
+
+
+async def test_text_and_reasoning_stream_and_the_completion_holds_the_whole() -> None:
+    reply = answer("Grüße, 406 cars.", usage=Usage(100, 20))
+    with LoopbackProvider([reply]) as provider:
+        *deltas, last = await ask(model_at(provider))
+    assert isinstance(last, Completion)
+    assert last.message.content == "Grüße, 406 cars."
+    assert len(deltas) > 1
+    assert "".join(d.text for d in deltas if isinstance(d, Delta)) == "Grüße, 406 cars."
+    assert last.usage == Usage(100, 20)
+    assert last.choices[0].finish_reason == "stop"
+    assert last.cost_usd is not None
+    assert last.cost_usd > 0
+    assert last.model == "openai/gpt-5"
+
+
+async def test_tool_calls_arrive_with_their_exact_argument_text() -> None:
+    odd = '{"code":  "print(\\"ü\\")" , "purpose":"say it"}'
+    reply = calls(raw_call("run_code", odd, call_id="one"), call("run_code", code="2"), text="So.")
+    with LoopbackProvider([reply]) as provider:
+        *_, last = await ask(model_at(provider), tools=[TOOL])
+    assert isinstance(last, Completion)
+    first, second = last.message.tool_calls
+    assert (first.id, first.function.name, first.function.arguments) == ("one", "run_code", odd)
+    assert json.loads(second.function.arguments) == {"code": "2"}
+    assert last.message.content == "So."
+    assert last.choices[0].finish_reason == "tool_calls"
+    assert provider.requests[0].body["tools"] == [TOOL]
+
+
+async def test_what_is_sent_is_a_transcript_that_a_strict_provider_accepts() -> None:
+    broken = [
+        *ASK,
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [
+                {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{"}},
+                {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+            ],
+        },
+    ]
+    with LoopbackProvider([say("fine")]) as provider:
+        *_, last = await ask(model_at(provider), broken)
+    assert isinstance(last, Completion)
+    assert [m["role"] for m in provider.requests[0].body["messages"]] == [
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+    ]
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [Wire.comments, Wire.crlf, Wire.split_bytes, Wire.doubled_done, Wire.usage_missing],
+)
+async def test_oddities_of_the_wire_change_nothing(wire: Wire) -> None:
+    last, _ = await outcome(Faulty(wire, say("Grüße — 你好")))
+    assert isinstance(last, Completion)
+    assert last.message.content == "Grüße — 你好"
+    assert last.usage.prompt_tokens > 0
+    assert last.usage.completion_tokens > 0
+
+
+@pytest.mark.parametrize("wire", [Wire.usage_nan, Wire.usage_absurd])
+async def test_usage_that_cannot_be_true_is_estimated_and_the_answer_kept(wire: Wire) -> None:
+    last, _ = await outcome(Faulty(wire, say("Hello there")))
+    assert isinstance(last, Completion)
+    assert last.message.content == "Hello there"
+    assert 0 < last.usage.prompt_tokens < 100
+    assert 0 < last.usage.completion_tokens < 100
+    assert last.cost_usd is None or last.cost_usd < 0.01
+
+
+FAULTS: list[tuple[Reply, FailureKind, FailureType, dict[str, Any]]] = [
+    (
+        rate_limited("7"),
+        FailureKind.transient_provider,
+        FailureType.EXTERNAL_FAULT,
+        {"status_code": 429, "retry_after_s": 7.0},
+    ),
+    (
+        rate_limited(),
+        FailureKind.transient_provider,
+        FailureType.EXTERNAL_FAULT,
+        {"status_code": 429, "retry_after_s": None},
+    ),
+    (
+        SERVER_ERROR,
+        FailureKind.transient_provider,
+        FailureType.EXTERNAL_FAULT,
+        {"status_code": 500},
+    ),
+    (OVERLOADED, FailureKind.transient_provider, FailureType.EXTERNAL_FAULT, {"status_code": 503}),
+    *(
+        (
+            Faulty(wire),
+            FailureKind.transient_provider,
+            FailureType.EXTERNAL_FAULT,
+            {"status_code": None},
+        )
+        for wire in (
+            Wire.reset,
+            Wire.cut,
+            Wire.ended_early,
+            Wire.garbage,
+            Wire.garbage_event,
+            Wire.error_event,
+            Wire.empty_body,
+            Wire.empty_choices,
+        )
+    ),
+    (UNAUTHORIZED, FailureKind.capability_gap, FailureType.UNKNOWN, {"status_code": 401}),
+    (UNKNOWN_MODEL, FailureKind.capability_gap, FailureType.UNKNOWN, {"status_code": 404}),
+    (OUT_OF_QUOTA, FailureKind.capability_gap, FailureType.UNKNOWN, {"status_code": 429}),
+    (
+        HttpError(400, "Unsupported value: temperature."),
+        FailureKind.capability_gap,
+        FailureType.UNKNOWN,
+        {"status_code": 400},
+    ),
+    (
+        CONTEXT_LENGTH,
+        FailureKind.scope_too_large,
+        FailureType.CONTEXT_OVERFLOW,
+        {"status_code": 400},
+    ),
+    (
+        CONTENT_POLICY,
+        FailureKind.output_refused,
+        FailureType.CONSTRAINT_IGNORED,
+        {"status_code": 400},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("step", "kind", "type_", "measured"),
+    FAULTS,
+    ids=[s.wire.value if isinstance(s, Faulty) else str(s)[:24] for s, *_ in FAULTS],
+)
+async def test_each_fault_is_one_request_and_one_failure(
+    step: Reply, kind: FailureKind, type_: FailureType, measured: Mapping[str, Any]
+) -> None:
+    last, provider = await outcome(step)
+    assert isinstance(last, Failure)
+    assert (last.kind, last.type) == (kind, type_), last
+    assert {name: last.metadata.get(name) for name in measured} == measured
+    assert last.metadata["model"] == "openai/gpt-5"
+    assert len(provider.requests) == 1
+    assert KEY not in repr(last)
+    assert bool(last.blockers) == (kind is FailureKind.capability_gap)
+
+
+async def test_a_provider_that_echoes_the_key_in_prose_does_not_leak_it() -> None:
+    last, provider = await outcome(HttpError(400, "I did not expect the key {key} here"))
+    assert isinstance(last, Failure)
+    assert provider.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    assert "I did not expect the key [redacted] here" in last.explanation
+
+
+async def test_a_stream_that_is_cut_keeps_the_text_that_came() -> None:
+    last, _ = await outcome(Faulty(Wire.cut, say("a" * 200)))
+    assert isinstance(last, Failure)
+    assert set(last.partial_data) == {"a"}
+
+
+@pytest.mark.parametrize("wire", [Wire.silence, Wire.silence_midway])
+async def test_silence_past_the_limit_is_a_timeout_and_closes_the_connection(wire: Wire) -> None:
+    clock = ManualClock(auto=False)
+    with LoopbackProvider([Faulty(wire)]) as provider:
+        stream = call_llm(
+            model_at(provider),
+            ModelRequest(ASK, timeout_s=30),
+            cancellation=CancellationRequest(),
+            clock=clock,
+        )
+        if wire is Wire.silence_midway:
+            assert isinstance(await anext(stream), Delta)
+        rest = asyncio.ensure_future(_drain(stream))
+        await _until(lambda: bool(provider.requests) and clock.sleepers == 1)
+        clock.advance(29)
+        await asyncio.sleep(0)
+        assert not rest.done()
+        clock.advance(2)
+        last = (await rest)[-1]
+        assert await asyncio.to_thread(provider.requests[0].gone.wait, 5)
+    assert isinstance(last, Failure)
+    assert (last.kind, last.type) == (FailureKind.transient_provider, FailureType.TIMEOUT)
+    assert last.metadata["silence_s"] >= 30
+
+
+@pytest.mark.parametrize("wire", [Wire.silence, Wire.silence_midway])
+async def test_a_cancel_closes_the_connection_at_once(wire: Wire) -> None:
+    cancellation = CancellationRequest()
+    loop = asyncio.get_running_loop()
+    with LoopbackProvider([Faulty(wire)]) as provider:
+        stream = call_llm(model_at(provider), ModelRequest(ASK), cancellation=cancellation)
+        if wire is Wire.silence_midway:
+            assert isinstance(await anext(stream), Delta)
+        rest = asyncio.ensure_future(_drain(stream))
+        await _until(lambda: bool(provider.requests))
+        began = loop.time()
+        cancellation.set("enough")
+        with pytest.raises(Cancelled, match="enough"):
+            await rest
+        assert loop.time() - began < 0.5
+        assert await asyncio.to_thread(provider.requests[0].gone.wait, 5)
+
+
+async def _drain(stream: AsyncIterator[Any]) -> list[Any]:
+    return [item async for item in stream]
+
+
+async def _until(true: Any) -> None:
+    async with asyncio.timeout(10):
+        while not true():
+            await asyncio.sleep(0.001)
+
+
+async def test_a_whole_response_is_taken_as_it_is_and_unknown_prices_are_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    litellm = import_litellm()
+
+    async def acompletion(**arguments: Any) -> Any:
+        asked.append(arguments)
+        function = SimpleNamespace(name="run_code", arguments="{}")
+        message = SimpleNamespace(
+            content=None, tool_calls=[SimpleNamespace(id="x", function=function)]
+        )
+        choice = SimpleNamespace(message=message, finish_reason="tool_calls")
+        usage = SimpleNamespace(prompt_tokens=3, completion_tokens=2)
+        return SimpleNamespace(choices=[choice], usage=usage)
+
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(litellm, "acompletion", acompletion)
+    model = LiteLLMModel(
+        {"model": "openai/nobody-knows", "api_base": "http://127.0.0.1:9/v1"}, environ={}
+    )
+    *_, last = await ask(model)
+    assert isinstance(last, Completion)
+    assert last.message.tool_calls[0].function.name == "run_code"
+    assert last.usage == Usage(3, 2)
+    assert last.cost_usd is None
+    assert (asked[0]["num_retries"], asked[0]["max_retries"]) == (0, 0)
+    assert asked[0]["messages"] == list(ASK)
+
+
+async def test_a_litellm_that_finds_no_key_either_makes_us_name_the_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    litellm = import_litellm()
+
+    async def acompletion(**arguments: Any) -> Any:
+        raise litellm.InternalServerError(
+            "Missing credentials. Set the `OPENAI_API_KEY` environment variable.", "openai", "gpt-5"
+        )
+
+    monkeypatch.setattr(chokepoint, "LIVE_CALLS_ALLOWED", True)
+    monkeypatch.setattr(litellm, "acompletion", acompletion)
+    *_, last = await ask(LiteLLMModel({"model": "openai/gpt-5"}, environ={}))
+    assert isinstance(last, Failure)
+    assert last.metadata["variable"] == "OPENAI_API_KEY"
+
+
+async def test_a_broken_assertion_in_litellm_is_a_failure_like_any_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    litellm = import_litellm()
+
+    async def acompletion(**arguments: Any) -> Any:
+        raise AssertionError("unreachable")
+
+    monkeypatch.setattr(litellm, "acompletion", acompletion)
+    model = LiteLLMModel({"model": "openai/gpt-5", "api_base": "http://localhost:9"}, environ={})
+    *_, last = await ask(model)
+    assert isinstance(last, Failure)
+    assert "unreachable" in last.explanation

@@ -1,0 +1,195 @@
+"""A name becomes a model, or a sentence that says what is missing; nothing heavy is imported."""
+
+import importlib.metadata
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.cancellation import CancellationRequest
+from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.llm import credentials, litellm_model
+from parsimony_kernel.llm.base import ModelRequest
+from parsimony_kernel.llm.chokepoint import call_llm
+from parsimony_kernel.llm.litellm_model import LiteLLMModel, self_check
+from parsimony_kernel.llm.resolve import check_model, resolve_model
+from parsimony_kernel.testing.scripted import ScriptedModel
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_model_is_itself() -> None:
+    model = ScriptedModel([])
+    assert resolve_model(model) is model
+
+
+@pytest.mark.parametrize("config", ["openai/gpt-5", {"model": "openai/gpt-5", "temperature": 0}])
+def test_a_name_or_a_configuration_is_a_providers_model(config: Any) -> None:
+    model = resolve_model(config, {})
+    assert isinstance(model, LiteLLMModel)
+    assert model.name == "openai/gpt-5"
+
+
+@pytest.mark.parametrize("config", ["offline", {"model": "offline"}])
+def test_offline_is_the_embedded_model(config: Any) -> None:
+    assert resolve_model(config, {}).name == "offline"
+
+
+@pytest.mark.parametrize("config", ["", " ", {}, {"model": None}])
+def test_a_configuration_without_a_name_is_refused(config: Any) -> None:
+    with pytest.raises(ValueError, match="names no model"):
+        resolve_model(config, {})
+
+
+KEYS: list[tuple[str, str]] = [
+    ("openai/gpt-5", "OPENAI_API_KEY"),
+    ("gpt-4o", "OPENAI_API_KEY"),
+    ("o3-mini", "OPENAI_API_KEY"),
+    ("anthropic/claude-x", "ANTHROPIC_API_KEY"),
+    ("claude-x", "ANTHROPIC_API_KEY"),
+    ("gemini/gemini-x", "GEMINI_API_KEY"),
+    ("mistral/mistral-x", "MISTRAL_API_KEY"),
+    ("groq/llama", "GROQ_API_KEY"),
+    ("openrouter/a/b", "OPENROUTER_API_KEY"),
+    ("azure/mine", "AZURE_API_KEY"),
+]
+
+
+@pytest.mark.parametrize(("name", "variable"), KEYS)
+def test_a_missing_key_is_told_with_its_variable(name: str, variable: str) -> None:
+    failure = check_model(name, {"HOME": "/"})
+    assert failure is not None
+    assert failure.kind is FailureKind.capability_gap
+    assert variable in failure.explanation
+    assert repr(name) in failure.blockers[0]
+    assert check_model(name, {variable: "value"}) is None
+
+
+def test_the_other_variable_of_a_provider_will_do() -> None:
+    assert check_model("gemini/x", {"GOOGLE_API_KEY": "value"}) is None
+
+
+@pytest.mark.parametrize("name", ["offline", "ollama/llama3", "vertex_ai/x"])
+def test_what_needs_no_key_of_ours_is_not_judged(name: str) -> None:
+    assert check_model(name, {}) is None
+
+
+@pytest.mark.parametrize("name", ["", "ofline", "my-model"])
+def test_a_name_without_a_provider_is_told_how_to_be_written(name: str) -> None:
+    failure = check_model(name, {})
+    assert failure is not None
+    assert "provider/model" in failure.explanation
+
+
+async def test_a_request_without_a_key_is_a_failure_before_litellm_is_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def load() -> Any:
+        raise AssertionError("litellm was imported")
+
+    monkeypatch.setattr(litellm_model, "_load", load)
+    monkeypatch.delitem(litellm_model.sys.modules, "litellm", raising=False)  # type: ignore[attr-defined]
+    request = ModelRequest([{"role": "user", "content": "go"}])
+    model = LiteLLMModel({"model": "openai/gpt-5"}, {})
+    (last,) = [item async for item in call_llm(model, request, cancellation=CancellationRequest())]
+    assert isinstance(last, Failure)
+    assert "OPENAI_API_KEY" in last.explanation
+
+
+@pytest.mark.parametrize("base", [None, "https://api.example.com/v1"])
+async def test_with_live_calls_off_nothing_leaves_this_machine(base: str | None) -> None:
+    environ = {"PARSIMONY_LIVE_CALLS": "off", "OPENAI_API_KEY": "value-of-a-key"}
+    model = LiteLLMModel({"model": "openai/gpt-5", "api_base": base}, environ)
+    request = ModelRequest([{"role": "user", "content": "go"}])
+    (last,) = [item async for item in call_llm(model, request, cancellation=CancellationRequest())]
+    assert isinstance(last, Failure)
+    assert "PARSIMONY_LIVE_CALLS" in last.explanation
+
+
+def test_no_representation_shows_the_key() -> None:
+    model = LiteLLMModel({"model": "openai/gpt-5", "api_key": "value-of-a-key"}, {})
+    assert "value-of-a-key" not in repr(model)
+    assert model.secrets == ("value-of-a-key",)
+
+
+BASES: list[tuple[dict[str, Any], dict[str, str], str | None]] = [
+    ({"model": "openai/x", "api_base": "http://a"}, {"OPENAI_BASE_URL": "http://b"}, "http://a"),
+    ({"model": "openai/x", "base_url": "http://a"}, {}, "http://a"),
+    ({"model": "openai/x"}, {"OPENAI_API_BASE": "http://b"}, "http://b"),
+    ({"model": "groq/x"}, {"OPENAI_API_BASE": "http://b"}, None),
+]
+
+
+@pytest.mark.parametrize(("config", "environ", "base"), BASES)
+def test_where_requests_go(
+    config: dict[str, Any], environ: dict[str, str], base: str | None
+) -> None:
+    assert credentials.base_of(config, environ) == base
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        ("http://127.0.0.1:8000/v1", True),
+        ("http://localhost:11434", True),
+        ("http://[::1]:1/", True),
+        ("http://localhost.evil.example/", False),
+        ("https://api.openai.com/v1", False),
+        ("", False),
+        (None, False),
+        ("http://[broken", False),
+    ],
+)
+def test_what_counts_as_this_machine(url: str | None, local: bool) -> None:
+    assert credentials.is_loopback(url) is local
+
+
+VERSIONS: list[tuple[str, str | None]] = [
+    ("1.105.3", None),
+    ("1.100.0", None),
+    ("1.105.3.dev1", None),
+    ("1.99.9", "litellm 1.99.9 is installed, and only 1.100 to 1.105.3"),
+    ("1.106.2", "litellm 1.106.2 is installed, and only 1.100 to 1.105.3"),
+    ("1.82.7", "compromised"),
+    ("1.82.8", "compromised"),
+]
+
+
+@pytest.mark.parametrize(("version", "told"), VERSIONS)
+def test_a_release_that_does_not_work_is_told_with_what_to_run(
+    monkeypatch: pytest.MonkeyPatch, version: str, told: str | None
+) -> None:
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: version)
+    problem = self_check()
+    if told is None:
+        assert problem is None
+    else:
+        assert problem is not None
+        assert told in problem
+        assert "pip install 'litellm>=1.100,<=1.105.3'" in problem
+        failure = check_model("openai/gpt-5", {"OPENAI_API_KEY": "value"})
+        assert failure is not None
+        assert problem in failure.blockers
+
+
+def test_a_missing_litellm_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert "not installed" in str(self_check())
+
+
+def test_the_installed_litellm_passes() -> None:
+    assert self_check() is None
+
+
+def test_the_tried_range_is_the_one_that_the_project_declares() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    (wanted,) = [line for line in declared if re.match(r"litellm\b", line)]
+    low, high = (
+        ".".join(map(str, v)) for v in (litellm_model.TRIED_FROM, litellm_model.TRIED_UP_TO)
+    )
+    assert {f">={low}", f"<={high}"} <= set(wanted.removeprefix("litellm").split(","))

@@ -1,0 +1,189 @@
+"""``repair`` mends every breach of the protocol, once, and touches nothing else."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsimony_kernel.llm.transcript import MISSING_RESULT, repair
+from parsimony_kernel.testing.provider import transcript_breach
+
+
+def turn(*calls: tuple[Any, Any], content: Any = None) -> dict[str, Any]:
+    return {
+        "role": "assistant",
+        "content": content,
+        "tool_calls": [
+            {"id": id_, "type": "function", "function": {"name": "run_code", "arguments": text}}
+            for id_, text in calls
+        ],
+    }
+
+
+def result(id_: Any, content: Any = "ok") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": id_, "content": content}
+
+
+USER = {"role": "user", "content": "go"}
+
+texts = st.one_of(
+    st.none(), st.sampled_from(["", " \n", "hi", "\ud83d lone", "ü"]), st.text(max_size=8)
+)
+ids = st.sampled_from(["a", "b", "a_2", "", None, 7])
+arguments = st.one_of(
+    st.sampled_from(
+        [
+            '{"code": "1"}',
+            "{}",
+            '{"code": ',
+            "[1]",
+            '"x"',
+            "NaN",
+            '{"x": NaN}',
+            "",
+            '{"s":"\\ud800"}',
+        ]
+    ),
+    st.none(),
+    st.dictionaries(st.sampled_from(["code", "n"]), st.integers(), max_size=2),
+    st.text(max_size=6),
+)
+calls = st.lists(
+    st.one_of(
+        st.builds(
+            lambda id_, name, text: {
+                "id": id_,
+                "type": "function",
+                "function": {"name": name, "arguments": text},
+            },
+            ids,
+            st.sampled_from(["run_code", "", None, "functions.run code", "x" * 80]),
+            arguments,
+        ),
+        st.sampled_from([{}, {"id": "a"}, "nonsense"]),
+    ),
+    max_size=3,
+)
+messages = st.one_of(
+    st.builds(
+        lambda role, text: {"role": role, "content": text},
+        st.sampled_from(["system", "user", "developer", "function", None]),
+        texts,
+    ),
+    st.builds(
+        lambda text, made, extra: {
+            "role": "assistant",
+            "content": text,
+            "tool_calls": made,
+            "metadata": extra,
+        },
+        texts,
+        st.one_of(st.none(), calls),
+        st.integers(),
+    ),
+    st.builds(lambda id_, text: result(id_, text), ids, st.one_of(texts, st.just({"rows": 3}))),
+)
+transcripts = st.lists(messages, max_size=10)
+
+
+@given(transcripts)
+def test_a_strict_provider_accepts_whatever_was_repaired(transcript: list[dict[str, Any]]) -> None:
+    repaired = repair([*transcript, USER])
+    assert transcript_breach(repaired) is None
+    json.dumps(repaired, ensure_ascii=False).encode()
+
+
+@given(transcripts)
+def test_repairing_twice_is_repairing_once(transcript: list[dict[str, Any]]) -> None:
+    once = repair(transcript)
+    assert repair(once) == once
+
+
+@given(transcripts)
+def test_the_input_stays_as_it_was_and_shares_nothing_with_the_output(
+    transcript: list[dict[str, Any]],
+) -> None:
+    before = copy.deepcopy(transcript)
+    repaired = repair(transcript)
+    for message in repaired:
+        message["content"] = "changed"
+        for call in message.get("tool_calls", ()):
+            call["function"]["arguments"] = "changed"
+    assert transcript == before
+
+
+@given(transcripts, transcripts)
+def test_a_settled_prefix_is_repaired_the_same_whatever_follows(
+    prefix: list[dict[str, Any]], rest: list[dict[str, Any]]
+) -> None:
+    settled = repair([*prefix, turn(("end", "{}")), result("end")])
+    whole = repair([*prefix, turn(("end", "{}")), result("end"), turn(content="so"), *rest])
+    assert whole[: len(settled)] == settled
+
+
+def test_a_valid_transcript_is_unchanged() -> None:
+    valid = [
+        {"role": "system", "content": "be brief"},
+        USER,
+        {**turn(("a", '{"code":  "1"}'), ("b", "{}"), content="Two."), "reasoning_content": "hm"},
+        result("a"),
+        {**result("b", ""), "name": "run_code"},
+        {"role": "user", "content": [{"type": "text", "text": "and?"}]},
+        {"role": "assistant", "content": "Done."},
+    ]
+    assert transcript_breach(valid) is None
+    assert repair(valid) == valid
+
+
+CASES: list[tuple[str, list[dict[str, Any]], list[dict[str, Any]]]] = [
+    (
+        "a call without a result gets one that says so",
+        [turn(("a", "{}")), USER],
+        [turn(("a", "{}")), result("a", MISSING_RESULT), USER],
+    ),
+    ("a result without a call is dropped", [USER, result("a")], [USER]),
+    (
+        "a second result is dropped",
+        [turn(("a", "{}")), result("a", "1"), result("a", "2")],
+        [turn(("a", "{}")), result("a", "1")],
+    ),
+    (
+        "results follow their turn in the order of the calls",
+        [turn(("a", "{}"), ("b", "{}")), result("b"), USER, result("a")],
+        [turn(("a", "{}"), ("b", "{}")), result("a"), result("b"), USER],
+    ),
+    (
+        "a repeated id is renamed, its result with it",
+        [turn(("a", "{}"), ("a", "{}")), result("a", "1"), result("a", "2")],
+        [turn(("a", "{}"), ("a_2", "{}")), result("a", "1"), result("a_2", "2")],
+    ),
+    (
+        "an id that a later turn repeats is renamed there",
+        [turn(("a", "{}")), result("a", "1"), turn(("a", "{}")), result("a", "2")],
+        [turn(("a", "{}")), result("a", "1"), turn(("a_2", "{}")), result("a_2", "2")],
+    ),
+    (
+        "arguments that are no JSON object are quoted in one",
+        [turn(("a", '{"code": "pri')), result("a")],
+        [turn(("a", '{"_raw_args": "{\\"code\\": \\"pri"}')), result("a")],
+    ),
+    ("an empty turn is dropped", [USER, turn(), turn(content=" ")], [USER]),
+    (
+        "an empty list of calls disappears",
+        [turn(content="hi")],
+        [{"role": "assistant", "content": "hi"}],
+    ),
+    (
+        "keys that no provider knows are left out",
+        [{**USER, "metadata": {"context_snapshot": True}}],
+        [USER],
+    ),
+]
+
+
+@pytest.mark.parametrize(("broken", "mended"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_each_breach_is_mended(broken: list[dict[str, Any]], mended: list[dict[str, Any]]) -> None:
+    assert repair(broken) == mended

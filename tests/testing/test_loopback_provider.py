@@ -1,0 +1,259 @@
+"""The server keeps to the protocol where it should, and breaks it where it was told to."""
+
+import contextlib
+import http.client
+import itertools
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from parsimony_kernel.testing.provider import (
+    UNAUTHORIZED,
+    Faulty,
+    HttpError,
+    LoopbackProvider,
+    Wire,
+    rate_limited,
+    transcript_breach,
+)
+from parsimony_kernel.testing.scripted import call, say
+
+ASK = [{"role": "user", "content": "go"}]
+
+
+@contextlib.contextmanager
+def posted(
+    provider: LoopbackProvider, path: str = "/chat/completions", **body: Any
+) -> Iterator[http.client.HTTPResponse]:
+    address = urlsplit(provider.url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+    payload = json.dumps({"model": "m", "messages": ASK, **body})
+    try:
+        connection.request(
+            "POST", address.path + path, payload, {"Authorization": "Bearer sk-mine"}
+        )
+        with connection.getresponse() as response:
+            yield response
+    finally:
+        connection.close()
+
+
+def events(raw: bytes) -> list[Any]:
+    lines = [line for line in raw.decode().splitlines() if line.startswith("data: ")]
+    assert lines[-1] == "data: [DONE]"
+    return [json.loads(line[6:]) for line in lines if line != "data: [DONE]"]
+
+
+def test_a_whole_answer() -> None:
+    with LoopbackProvider([call("run_code", code="1")]) as provider, posted(provider) as response:
+        body = json.loads(response.read())
+    assert body["choices"][0]["finish_reason"] == "tool_calls"
+    made = body["choices"][0]["message"]["tool_calls"][0]
+    assert made["function"] == {"name": "run_code", "arguments": '{"code": "1"}'}
+    assert body["usage"]["total_tokens"] == 18
+    provider.assert_exhausted()
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_streamed_answer_counts_tokens_when_asked_to(wanted: bool) -> None:
+    options: dict[str, Any] = {"stream_options": {"include_usage": True}} if wanted else {}
+    with (
+        LoopbackProvider([say("Grüße, alle miteinander")]) as provider,
+        posted(provider, stream=True, **options) as response,
+    ):
+        chunks = events(response.read())
+    text = "".join(
+        choice["delta"].get("content", "") for chunk in chunks for choice in chunk["choices"]
+    )
+    assert text == "Grüße, alle miteinander"
+    assert len(chunks) > 4
+    assert any("usage" in chunk for chunk in chunks) is wanted
+
+
+@pytest.mark.parametrize("wire", [Wire.comments, Wire.crlf, Wire.split_bytes, Wire.doubled_done])
+def test_an_oddity_is_on_the_wire_and_the_events_are_the_same(wire: Wire) -> None:
+    with (
+        LoopbackProvider([Faulty(wire, say("hällo"))]) as provider,
+        posted(provider, stream=True) as response,
+    ):
+        raw = response.read()
+    assert [chunk["choices"][0]["finish_reason"] for chunk in events(raw)] == [None, None, "stop"]
+    marks = {
+        Wire.comments: raw.startswith(b": wait\n\n"),
+        Wire.crlf: b"\r\n\r\n" in raw,
+        Wire.doubled_done: raw.count(b"[DONE]") == 2,
+        Wire.split_bytes: True,
+    }
+    assert marks[wire]
+
+
+def test_a_refusal_carries_its_status_and_headers() -> None:
+    with LoopbackProvider([rate_limited("7")]) as provider, posted(provider) as response:
+        assert (response.status, response.headers["Retry-After"]) == (429, "7")
+        assert json.loads(response.read())["error"]["code"] == "rate_limit_exceeded"
+
+
+def test_a_401_can_echo_the_key() -> None:
+    with LoopbackProvider([UNAUTHORIZED]) as provider, posted(provider) as response:
+        assert "sk-mine" in json.loads(response.read())["error"]["message"]
+
+
+def test_a_reset_comes_before_any_header() -> None:
+    with (
+        LoopbackProvider([Faulty(Wire.reset)]) as provider,
+        pytest.raises(ConnectionResetError),
+        posted(provider),
+    ):
+        pass
+
+
+def test_a_cut_ends_the_body_midway_and_an_early_end_does_not_show() -> None:
+    with LoopbackProvider([Faulty(Wire.cut), Faulty(Wire.ended_early)]) as provider:
+        with (
+            posted(provider, stream=True) as response,
+            pytest.raises(http.client.IncompleteRead),
+        ):
+            response.read()
+        with posted(provider, stream=True) as response:
+            assert b"[DONE]" not in response.read()
+
+
+def test_silence_ends_when_the_client_goes_away() -> None:
+    with LoopbackProvider([Faulty(Wire.silence)]) as provider:
+        address = urlsplit(provider.url)
+        body = json.dumps({"messages": ASK}).encode()
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body)
+        with socket.create_connection((address.hostname or "", address.port or 0)) as client:
+            client.sendall(head + body)
+            client.shutdown(socket.SHUT_WR)
+            assert client.recv(1) == b""
+        assert provider.requests[0].gone.is_set()
+
+
+def test_silence_ends_when_the_server_stops() -> None:
+    with LoopbackProvider([Faulty(Wire.silence)]) as provider:
+        address = urlsplit(provider.url)
+        body = json.dumps({"messages": ASK}).encode()
+        client = socket.create_connection((address.hostname or "", address.port or 0), timeout=10)
+        client.sendall(
+            b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body)
+        )
+        client.sendall(body)
+        provider.wait_for_requests()
+    with client:
+        assert client.recv(1) == b""
+
+
+def test_a_strict_server_names_the_breach_and_keeps_the_step() -> None:
+    with LoopbackProvider([say("fine")]) as provider:
+        with posted(provider, messages=[{"role": "robot", "content": "go"}]) as response:
+            assert response.status == 400
+            assert "unknown role 'robot'" in json.loads(response.read())["error"]["message"]
+        with posted(provider) as response:
+            assert response.status == 200
+    provider.assert_exhausted()
+
+
+def test_a_lenient_server_takes_anything() -> None:
+    with (
+        LoopbackProvider([say("fine")], strict=False) as provider,
+        posted(provider, messages=[]) as response,
+    ):
+        assert response.status == 200
+
+
+def test_a_script_may_be_endless_and_may_read_the_request() -> None:
+    with LoopbackProvider(itertools.repeat(lambda body: HttpError(503, body["model"]))) as provider:
+        for _ in range(3):
+            with posted(provider) as response:
+                assert response.status == 503
+    assert [request.body["model"] for request in provider.requests] == ["m"] * 3
+
+
+def test_the_script_is_consumed_exactly() -> None:
+    with LoopbackProvider([say("one")]) as provider:
+        with pytest.raises(AssertionError, match="nobody asked"):
+            LoopbackProvider([say("one")]).assert_exhausted()
+        for status in (200, 400):
+            with posted(provider) as response:
+                assert response.status == status
+    with pytest.raises(AssertionError, match="1 requests came after"):
+        provider.assert_exhausted()
+
+
+def test_a_fault_of_the_server_itself_is_raised_when_it_ends() -> None:
+    def step(body: dict[str, Any]) -> HttpError:
+        raise LookupError("a bug in the test")
+
+    def run() -> None:
+        with (
+            LoopbackProvider([step]) as provider,
+            contextlib.suppress(http.client.HTTPException),
+            posted(provider),
+        ):
+            pass
+
+    with pytest.raises(LookupError, match="a bug in the test"):
+        run()
+
+
+def test_there_is_nothing_at_another_path() -> None:
+    with LoopbackProvider() as provider, posted(provider, "/embeddings") as response:
+        assert response.status == 404
+
+
+def made(id_: Any = "a", name: Any = "f", arguments: Any = "{}") -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    return {"id": id_, "type": "function", "function": function}
+
+
+def turn(*each: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": None, "tool_calls": list(each)}
+
+
+def result(id_: str = "a") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": id_, "content": "ok"}
+
+
+BREACHES: list[tuple[Any, str]] = [
+    (None, "must be a list"),
+    ([], "must be a list"),
+    (["hi"], "unknown role None"),
+    ([{"role": "robot", "content": "x"}], "unknown role 'robot'"),
+    ([{"role": "user", "content": " "}], "says nothing"),
+    ([{"role": "assistant", "content": None}], "says nothing"),
+    ([{"role": "user", "content": "x", "mode": "full"}], r"unknown keys \['mode'\]"),
+    ([{"role": "user", "content": "x", "name": "a b"}], "name 'a b'"),
+    ([turn()], "tool_calls"),
+    ([turn(made())], r"\['a'\] have no results"),
+    ([turn(made()), *ASK], "before the results"),
+    ([turn(made()), turn(made("b"))], "before the results"),
+    ([result()], "no call before it"),
+    ([turn(made()), result(), result()], "no call before it"),
+    ([turn(made(), made()), result(), result()], "used twice"),
+    ([turn(made()), result(), turn(made()), result()], "used twice"),
+    ([turn(made("")), result("")], "id ''"),
+    ([turn(made(name="a b")), result()], "name 'a b'"),
+    ([turn(made(arguments='{"a": ')), result()], "not a JSON object"),
+    ([turn(made(arguments="[1]")), result()], "not a JSON object"),
+    ([turn(made(arguments='{"a": NaN}')), result()], "not a JSON object"),
+    ([turn(made(arguments={"a": 1})), result()], "not a JSON object"),
+    ([turn("a")], "no function call"),
+]
+
+
+@pytest.mark.parametrize(("messages", "told"), BREACHES)
+def test_a_breach_is_named(messages: Any, told: str) -> None:
+    breach = transcript_breach(messages)
+    assert breach is not None
+    with pytest.raises(AssertionError, match=told):
+        raise AssertionError(breach)
+
+
+def test_a_valid_transcript_has_no_breach() -> None:
+    valid = [*ASK, turn(made(), made("b")), result("b"), result("a"), *ASK]
+    assert transcript_breach(valid) is None

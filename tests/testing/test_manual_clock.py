@@ -1,0 +1,82 @@
+"""Time moves when the test, or idleness, moves it, and at no other moment."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from parsimony_kernel.clock import Clock
+from parsimony_kernel.testing.clock import START, ManualClock
+
+
+def test_it_is_a_clock() -> None:
+    clock: Clock = ManualClock()
+    assert (clock.monotonic(), clock.now()) == (0.0, START)
+
+
+async def test_a_lone_sleep_takes_exactly_its_time() -> None:
+    clock = ManualClock()
+    await clock.sleep(30)
+    await clock.sleep(0.1)
+    assert clock.monotonic() == pytest.approx(30.1)
+    assert clock.now() - START == timedelta(seconds=30.1)
+    assert clock.slept == [30, 0.1]
+
+
+async def test_the_earliest_sleeper_wakes_first_and_at_its_own_time() -> None:
+    clock = ManualClock()
+    woken: list[tuple[str, float]] = []
+
+    async def sleeper(name: str, seconds: float) -> None:
+        await clock.sleep(seconds)
+        woken.append((name, clock.monotonic()))
+
+    await asyncio.gather(sleeper("late", 5), sleeper("early", 2), sleeper("between", 3))
+    assert woken == [("early", 2.0), ("between", 3.0), ("late", 5.0)]
+
+
+async def test_a_deadline_that_was_not_needed_moves_nothing() -> None:
+    clock = ManualClock()
+    deadline = asyncio.ensure_future(clock.sleep(60))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    deadline.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await deadline
+    for _ in range(200):
+        await asyncio.sleep(0)
+    assert (clock.monotonic(), clock.sleepers, clock.slept) == (0.0, 0, [])
+
+
+async def test_without_auto_only_advance_moves_time() -> None:
+    clock = ManualClock(auto=False)
+    sleeping = asyncio.ensure_future(clock.sleep(10))
+    await clock.until_asleep()
+    for _ in range(200):
+        await asyncio.sleep(0)
+    clock.advance(9.5)
+    await asyncio.sleep(0)
+    assert not sleeping.done()
+    clock.advance(0.5)
+    await sleeping
+    assert clock.monotonic() == 10.0
+
+
+async def test_a_sleep_of_nothing_yields_to_the_loop_once() -> None:
+    clock = ManualClock(auto=False)
+    seen: list[str] = []
+    asyncio.get_running_loop().call_soon(seen.append, "loop")
+    await clock.sleep(0)
+    assert seen == ["loop"]
+
+
+def test_one_clock_serves_one_loop_after_another() -> None:
+    clock = ManualClock()
+    asyncio.run(clock.sleep(1))
+    asyncio.run(clock.sleep(1))
+    assert clock.monotonic() == 2.0
+
+
+def test_time_does_not_run_backwards() -> None:
+    with pytest.raises(ValueError, match="-1"):
+        ManualClock().advance(-1)

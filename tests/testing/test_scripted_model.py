@@ -1,0 +1,93 @@
+"""A script is consumed exactly, and every request is kept."""
+
+import json
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.llm.base import ChatModel, Completion, Delta, ModelRequest
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, raw_call, say
+
+
+def request(text: str = "go") -> ModelRequest:
+    return ModelRequest([{"role": "user", "content": text}])
+
+
+async def play(model: ScriptedModel, text: str = "go") -> list[Delta | Completion]:
+    return [item async for item in model.stream(request(text))]
+
+
+async def completion(model: ScriptedModel, text: str = "go") -> Completion:
+    last = (await play(model, text))[-1]
+    assert isinstance(last, Completion)
+    return last
+
+
+def test_it_is_a_chat_model() -> None:
+    assert isinstance(ScriptedModel([]), ChatModel)
+
+
+async def test_the_steps_are_played_in_order() -> None:
+    model = ScriptedModel([say("one"), call("run_code", code="ü"), lambda r: say("three")])
+    assert await play(model) == [Delta("one"), await _last_of(say("one"))]
+    second = (await completion(model)).message.tool_calls[0]
+    assert (second.id, second.function.name) == ("call_2_1", "run_code")
+    assert second.function.arguments == '{"code": "ü"}'
+    assert (await completion(model)).message.content == "three"
+    model.assert_exhausted()
+
+
+async def _last_of(step: Completion) -> Completion:
+    return await completion(ScriptedModel([step]))
+
+
+async def test_a_step_may_read_the_request() -> None:
+    model = ScriptedModel([lambda r: say(str(r.messages[-1]["content"]).upper())])
+    assert (await completion(model, "loud")).message.content == "LOUD"
+
+
+async def test_a_step_may_raise() -> None:
+    with pytest.raises(ConnectionResetError):
+        await play(ScriptedModel([ConnectionResetError()]))
+
+
+async def test_several_calls_of_one_turn_have_ids_of_their_own() -> None:
+    model = ScriptedModel(
+        [calls(call("a"), call("b"), raw_call("c", "{", call_id="mine"), text="Go.")]
+    )
+    answered = await completion(model)
+    assert [one.id for one in answered.message.tool_calls] == ["call_1_1", "call_1_2", "mine"]
+    assert answered.message.tool_calls[2].function.arguments == "{"
+    assert answered.message.content == "Go."
+    assert answered.choices[0].finish_reason == "tool_calls"
+
+
+def test_the_arguments_of_a_call_are_json() -> None:
+    made = call("ask_user", question="Which?", choices=["a", "b"]).message.tool_calls[0]
+    assert json.loads(made.function.arguments) == {"question": "Which?", "choices": ["a", "b"]}
+
+
+async def test_one_request_too_many_names_itself() -> None:
+    model = ScriptedModel([say("only")])
+    await play(model)
+    with pytest.raises(AssertionError, match=r"1 steps and this is request 2.*'what now'"):
+        await play(model, "what now")
+    with pytest.raises(AssertionError, match="2 requests came"):
+        model.assert_exhausted()
+
+
+@pytest.mark.parametrize("steps", [[say("one"), say("never")]])
+async def test_a_step_too_many_names_itself(steps: list[Step]) -> None:
+    model = ScriptedModel(steps)
+    await play(model)
+    with pytest.raises(AssertionError, match="never"):
+        model.assert_exhausted()
+
+
+async def test_the_requests_are_kept_as_they_were() -> None:
+    model = ScriptedModel([say("one")])
+    message: dict[str, Any] = {"role": "user", "content": "before"}
+    async for _ in model.stream(ModelRequest([message])):
+        pass
+    message["content"] = "after"
+    assert model.requests[0].messages[0]["content"] == "before"
