@@ -1,0 +1,287 @@
+"""What can be written after ``%%agent`` and ``%agent``: two tables and their reader.
+
+The tables are the only source of parsing, help, completion and suggestions. A request is never
+split into words: flags stand before it, and what follows them is taken as it was typed.
+"""
+
+import difflib
+import math
+import re
+import textwrap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from parsimony_agent.pending import Misuse
+
+_TERM_WIDTH = 24
+_TIME_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _steps(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise ValueError("a whole number from 1 up, for example 20")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    value = float(match[1]) * _TIME_UNITS[match[2]] if match else 0.0
+    if not value or not math.isfinite(value):
+        raise ValueError("a time above zero: seconds, or with a unit, for example 90, 5m or 1h")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag. Without ``metavar`` it is a switch; ``read`` raises ValueError with what it needs.
+
+    ``example`` completes the sentence that a missing value gets.
+    """
+
+    names: tuple[str, ...]
+    dest: str
+    help: str
+    metavar: str = ""
+    example: str = ""
+    read: Callable[[str], Any] = str
+
+    @property
+    def spelled(self) -> str:
+        """The names as help writes them."""
+        return ", ".join(self.names) + (f" {self.metavar}" if self.metavar else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One sub-command of ``%agent``. ``awaits`` says that its magic returns a coroutine."""
+
+    name: str
+    synopsis: str
+    help: str
+    flags: tuple[Flag, ...] = ()
+    awaits: bool = False
+
+
+HELP = Flag(("-h", "--help"), "help", "show this help and run nothing")
+
+CELL_FLAGS = (
+    Flag(
+        ("-m", "--model"),
+        "model",
+        "the model of this turn, in place of the notebook's",
+        "NAME",
+        "--model offline",
+    ),
+    Flag(
+        ("--max-steps",),
+        "max_iterations",
+        "ask before going beyond N calls of the model",
+        "N",
+        "--max-steps 20",
+        _steps,
+    ),
+    Flag(
+        ("--max-time",),
+        "max_time_s",
+        "ask before going beyond TIME: seconds, or 90s, 5m, 1h",
+        "TIME",
+        "--max-time 5m",
+        _seconds,
+    ),
+    HELP,
+)
+
+COMMANDS = (
+    Command(
+        "answer",
+        "[--turn TURN] [--here] WORDS",
+        "answer the pending question with words, or with the number of a choice",
+        (
+            Flag(("--turn",), "turn", "which turn; the newest that asks", "TURN", "--turn 2"),
+            Flag(("--here",), "here", "go on in the cell that asked, and print it here as text"),
+        ),
+        awaits=True,
+    ),
+    Command("show", "[TURN]", "draw a turn again, with buttons when it asks"),
+    Command("history", "", "list the turns of this notebook"),
+    Command("model", "[NAME]", "show the model of this notebook, or set it"),
+    Command("artifacts", "", "list what was published"),
+    Command("stop", "", "stop the turn that is running"),
+    Command("help", "", "show this help"),
+)
+
+EXAMPLE = "%%agent\nLoad data/cars.csv and chart the mean horsepower by year."
+
+
+@dataclass(frozen=True, slots=True)
+class CellRequest:
+    """A parsed agent cell: its words and what its flags said."""
+
+    text: str
+    help: bool = False
+    model: str | None = None
+    max_iterations: int | None = None
+    max_time_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRequest:
+    """A parsed ``%agent answer``."""
+
+    words: str
+    turn: str | None = None
+    here: bool = False
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """``" Did you mean 'x'?"`` for the nearest of ``known``, or nothing when none is near."""
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {found[0]!r}?" if found else ""
+
+
+def _word(text: str) -> tuple[str, str]:
+    """The first word of ``text``, quotes taken off, and what follows it."""
+    text = text.lstrip()
+    if text[:1] in {'"', "'"}:
+        end = text.find(text[0], 1)
+        if end > 0:
+            return text[1:end], text[end + 1 :]
+    head, _, tail = text.partition(" ")
+    return head, tail
+
+
+def _scan(line: str, flags: tuple[Flag, ...], magic: str) -> tuple[dict[str, Any], str]:
+    """The flags that ``line`` begins with, by ``dest``, and the words after them."""
+    by_name = {name: flag for flag in flags for name in flag.names}
+    values: dict[str, Any] = {}
+    rest = line.replace("\t", " ").strip()
+    while rest.startswith("-"):
+        token, tail = _word(rest)
+        name, equals, value = token.partition("=")
+        if name == "--":
+            return values, tail.strip()
+        if name not in by_name:
+            raise Misuse(
+                f"{magic} has no flag {name!r}.{nearest(name, by_name)} See {magic} --help."
+                if HELP in flags
+                else f"{magic} has no flag {name!r}.{nearest(name, by_name)} "
+                "Words that begin with a dash go behind ' -- '."
+            )
+        flag = by_name[name]
+        if not flag.metavar:
+            values[flag.dest], rest = True, tail.strip()
+            continue
+        if not equals:
+            value, tail = _word(tail)
+        if not value or (not equals and value in by_name):
+            raise Misuse(f"{magic} {name} needs a value, for example {flag.example}")
+        try:
+            values[flag.dest] = flag.read(value)
+        except ValueError as needed:
+            raise Misuse(f"{magic} {name} got {value!r}; it takes {needed}.") from None
+        rest = tail.strip()
+    late = [word for word in rest.split() if word.partition("=")[0] in by_name]
+    if late:
+        raise Misuse(
+            f"{magic} {late[0]} stands behind the words; flags go before them, and ' -- ' goes "
+            "before words that look like flags."
+        )
+    return values, rest
+
+
+def parse_cell(line: str, body: str, magic: str = "%%agent") -> CellRequest:
+    """What an agent cell says. ``Misuse`` when a flag is unknown or lacks its value.
+
+    Words on the magic's own line belong to the request and stand before the body's.
+    """
+    values, words = _scan(line, CELL_FLAGS, magic)
+    text = "\n".join(part for part in (words, body.strip()) if part)
+    return CellRequest(text=text, **values)
+
+
+def parse_answer(rest: str, magic: str = "%agent") -> AnswerRequest:
+    """What follows ``%agent answer``. ``Misuse`` when there are no words."""
+    command = command_named("answer")
+    assert command is not None
+    values, words = _scan(rest, command.flags, f"{magic} answer")
+    if not words:
+        raise Misuse(
+            f"{magic} answer needs the answer: words, or the number of a choice, "
+            f"for example {magic} answer 2"
+        )
+    return AnswerRequest(words=words, **values)
+
+
+def command_named(name: str) -> Command | None:
+    """The sub-command ``name``, or ``None``."""
+    return next((command for command in COMMANDS if command.name == name), None)
+
+
+def split_command(line: str, magic: str = "%agent") -> tuple[Command | None, str]:
+    """The sub-command that ``line`` names and its rest; ``None`` when the line is empty."""
+    name, _, rest = line.strip().replace("\t", " ").partition(" ")
+    if not name:
+        return None, ""
+    if name in HELP.names:
+        name = "help"
+    command = command_named(name)
+    if command is None:
+        known = [each.name for each in COMMANDS]
+        raise Misuse(
+            f"{magic} has no sub-command {name!r}.{nearest(name, known)} "
+            f"It has {', '.join(known)}. A request goes into a cell that begins with %{magic}."
+        )
+    return command, rest.strip()
+
+
+def _columns(rows: list[tuple[str, str]]) -> str:
+    """``rows`` as terms and what they mean, in 80 columns."""
+    lines: list[str] = []
+    for term, meaning in rows:
+        told = textwrap.wrap(meaning, 80 - _TERM_WIDTH)
+        if len(term) > _TERM_WIDTH - 4:
+            lines.append(f"  {term}")
+        else:
+            lines.append(f"  {term:<{_TERM_WIDTH - 2}}{told.pop(0)}")
+        lines.extend(" " * _TERM_WIDTH + line for line in told)
+    return "\n".join(lines)
+
+
+def help_text(name: str = "agent") -> str:
+    """The help of both forms under the magic's ``name``, in 80 columns."""
+    commands = [
+        (f"{command.name} {command.synopsis}".strip(), command.help) for command in COMMANDS
+    ]
+    answer_flags = [
+        (f"answer {flag.spelled}", flag.help) for command in COMMANDS for flag in command.flags
+    ]
+    return "\n".join(
+        [
+            f"%%{name} [flags]",
+            "<request>",
+            "",
+            "Let an agent work on the request in this notebook. The request is taken",
+            "literally. The agent runs Python here; what it makes stays in your variables.",
+            "",
+            "Flags, before the request:",
+            _columns([(flag.spelled, flag.help) for flag in CELL_FLAGS]),
+            "",
+            f"%{name} <sub-command>",
+            "",
+            "Sub-commands; TURN is a number of the history or the beginning of an id:",
+            _columns(commands + answer_flags),
+            "",
+            "Examples:",
+            *(
+                f"  {line}"
+                for line in (
+                    f"%%{name} --max-steps 10",
+                    EXAMPLE.partition("\n")[2],
+                    f"%{name} answer 2",
+                    f"%{name} show 1",
+                    f"%{name} model offline",
+                )
+            ),
+        ]
+    )

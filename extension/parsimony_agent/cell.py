@@ -1,0 +1,76 @@
+"""Which cell of which notebook is running.
+
+The front end's cell id where it sends one, else the hash of the source, so that the same source
+is the same turn. A program that starts several turns in one cell gets one key for each.
+"""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The cell that runs. ``has_id`` says that a front end named it."""
+
+    key: str
+    has_id: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """The notebook's file name and its folder."""
+
+    notebook: str
+    folder: Path
+
+
+class Cells:
+    """Names cells; counts the turns that one execution starts."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._execution: object = None
+        self._keys: dict[str, int] = {}
+
+    def _parent(self) -> Mapping[str, Any]:
+        get_parent = getattr(self._shell, "get_parent", None)
+        parent = get_parent() if get_parent is not None else None
+        return parent if isinstance(parent, Mapping) else {}
+
+    def _id(self) -> str:
+        cell_id = (self._parent().get("metadata") or {}).get("cellId")
+        return cell_id if isinstance(cell_id, str) else ""
+
+    def has_id(self) -> bool:
+        """Whether the front end named the cell that runs now."""
+        return bool(self._id())
+
+    def key(self, source: str) -> str:
+        """The key of the cell that runs now and holds ``source``."""
+        raw = source.encode("utf-8", "surrogatepass")
+        return self._id() or hashlib.sha256(raw).hexdigest()[:16]
+
+    def next_turn(self, source: str) -> Cell:
+        """The cell that runs now, for one turn more of it."""
+        header = self._parent().get("header") or {}
+        execution = header.get("msg_id") or self._shell.execution_count
+        if execution != self._execution:
+            self._execution, self._keys = execution, {}
+        key = self.key(source)
+        count = self._keys[key] = self._keys.get(key, 0) + 1
+        return Cell(key if count == 1 else f"{key}#{count}", self.has_id())
+
+
+def locate(shell: Any, environ: Mapping[str, str] = os.environ) -> Location:
+    """Where the notebook lies: what Jupyter, then VS Code says, else the working folder."""
+    for named in (environ.get("JPY_SESSION_NAME"), shell.user_ns.get("__vsc_ipynb_file__")):
+        if isinstance(named, str) and named.endswith(".ipynb"):
+            path = Path(named)
+            # A server with a remote file system names a path that does not exist here.
+            folder = path.parent if path.is_absolute() and path.parent.is_dir() else Path.cwd()
+            return Location(path.name, folder)
+    return Location("untitled", Path.cwd())

@@ -1,0 +1,95 @@
+"""What loading the extension puts into a shell, and takes out again.
+
+Everything that is installed here is undone here, in reverse. Nothing of it is heavy.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from parsimony_agent.completion import Completion
+from parsimony_agent.magics import AgentMagics
+from parsimony_agent.pending import SilentStop
+from parsimony_agent.sessions import SessionFactory, open_in
+from parsimony_agent.transform import awaiting
+
+NAME = "agent"
+SECOND_NAME = "parsimony"
+
+
+class Extension:
+    """The extension in one shell. ``name`` is the magic that it took."""
+
+    def __init__(
+        self,
+        shell: Any,
+        *,
+        session_factory: SessionFactory = open_in,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._shell = shell
+        tables = shell.magics_manager.magics
+        taken = any(NAME in tables[kind] for kind in ("line", "cell")) or NAME in (
+            shell.magics_manager.lazy_magics
+        )
+        self.name = SECOND_NAME if taken else NAME
+        self._transform = awaiting(self.name)
+        self._completion = Completion(shell, self.name)
+        self._silence = SilentStop(shell)
+        self.magics = AgentMagics(
+            shell,
+            name=self.name,
+            session_factory=session_factory,
+            environ=environ,
+            silence=self._silence.install,
+        )
+
+    def install(self) -> None:
+        """Register everything; says so only when the usual name was taken."""
+        self._shell.register_magic_function(
+            self.magics.agent, magic_kind="line_cell", magic_name=self.name
+        )
+        self._shell.input_transformers_post.append(self._transform)
+        self._completion.install()
+        self._silence.install()
+        self.magics.user_cells.install()
+        if self.name != NAME:
+            print(
+                f"Parsimony Agent: %%{NAME} belongs to another extension here, so the agent is "
+                f"%%{self.name} and %{self.name}."
+            )
+
+    def uninstall(self) -> None:
+        """Take everything out again, except what somebody has replaced meanwhile."""
+        self.magics.close()
+        self.magics.user_cells.uninstall()
+        self._silence.uninstall()
+        self._completion.uninstall()
+        if self._transform in self._shell.input_transformers_post:
+            self._shell.input_transformers_post.remove(self._transform)
+        for table in self._shell.magics_manager.magics.values():
+            if table.get(self.name) == self.magics.agent:
+                del table[self.name]
+
+
+_installed: WeakKeyDictionary[Any, Extension] = WeakKeyDictionary()
+
+
+def install(shell: Any, session_factory: SessionFactory = open_in) -> Extension:
+    """The extension of ``shell``, installed if it is not yet."""
+    extension = _installed.get(shell)
+    if extension is None:
+        extension = Extension(shell, session_factory=session_factory)
+        extension.install()
+        _installed[shell] = extension
+    return extension
+
+
+def uninstall(shell: Any) -> None:
+    """Take the extension out of ``shell``, if it is there."""
+    extension = _installed.pop(shell, None)
+    if extension is not None:
+        extension.uninstall()

@@ -1,0 +1,190 @@
+"""``%%agent`` and ``%agent``: what is written there, and who does it.
+
+The functions that IPython calls parse and dispatch, nothing more. Everything that costs time to
+import stands behind the session and is imported when a turn needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.magic import no_var_expand
+
+from parsimony_agent.arguments import (
+    EXAMPLE,
+    Command,
+    help_text,
+    parse_answer,
+    parse_cell,
+    split_command,
+)
+from parsimony_agent.cell import Cells
+from parsimony_agent.outlet import outlet_of
+from parsimony_agent.pending import Misuse, Silent, TurnError
+from parsimony_agent.sessions import Session, SessionFactory, open_in
+from parsimony_agent.tables import table
+from parsimony_agent.user_cells import UserCells
+
+if TYPE_CHECKING:
+    from parsimony_agent.turns import Turns
+
+
+async def _nothing() -> None:
+    """What a cell awaits that has nothing to wait for."""
+
+
+class AgentMagics:
+    """The magics of one shell, under ``name``. The session is opened when it is first needed."""
+
+    def __init__(
+        self,
+        shell: Any,
+        *,
+        name: str = "agent",
+        session_factory: SessionFactory = open_in,
+        environ: Mapping[str, str],
+        silence: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._shell = shell
+        self._name = name
+        self._silence = silence
+        self._session_factory = session_factory
+        self._environ = environ
+        self._cells = Cells(shell)
+        self.user_cells = UserCells(shell, self._cells)
+        self._session: Session | None = None
+        self._turns: Turns | None = None
+
+    def close(self) -> None:
+        """Let go of the session; a turn that is running behind the cells is stopped."""
+        if self._turns is not None:
+            self._turns.leave_all()
+        if self._session is not None and not self._session.stop("the extension was unloaded"):
+            self._session.close()
+        self._turns = self._session = None
+
+    @no_var_expand  # type: ignore[untyped-decorator]
+    def agent(self, line: str, cell: str | None = None) -> Coroutine[Any, Any, None] | None:
+        # The docstring is the help; it is set below, from the tables.
+        return self._command(line) if cell is None else self._cell(line, cell)
+
+    def _cell(self, line: str, body: str) -> Coroutine[Any, Any, None]:
+        request = parse_cell(line, body, f"%%{self._name}")
+        if request.help:
+            print(help_text(self._name))
+            return _nothing()
+        if not request.text:
+            example = EXAMPLE.replace("%%agent", f"%%{self._name}")
+            raise Misuse(
+                f"The request is empty. Say below the first line what you want:\n{example}"
+            )
+        cell_now = self._cells.next_turn(f"{line}\n{body}")
+        return self._run(self._needed_turns().ask(request, cell_now))
+
+    def _command(self, line: str) -> Coroutine[Any, Any, None] | None:
+        command, rest = split_command(line, f"%{self._name}")
+        if command is None:
+            self._status()
+            return None
+        if command.name == "answer":
+            answer = parse_answer(rest, f"%{self._name}")
+            return self._run(self._needed_turns().answer(answer))
+        self._refuse_surplus(command, rest)
+        do: dict[str, Callable[[str], None]] = {
+            "show": lambda named: self._needed_turns().show(named or None),
+            "history": lambda _: self._history(),
+            "model": self._model,
+            "artifacts": lambda _: self._artifacts(),
+            "stop": lambda _: self._stop(),
+            "help": lambda _: print(help_text(self._name)),
+        }
+        do[command.name](rest)
+        return None
+
+    async def _run(self, turn: Coroutine[Any, Any, None]) -> None:
+        self.user_cells.leave_out()
+        try:
+            await turn
+        except Silent:
+            # Whoever set a handler of exceptions since we did took the place of ours.
+            self._silence()
+            raise
+
+    def _refuse_surplus(self, command: Command, rest: str) -> None:
+        most = 1 if command.synopsis else 0
+        if len(rest.split()) > most:
+            takes = f"at most one word, {command.synopsis}" if most else "nothing"
+            raise Misuse(f"%{self._name} {command.name} takes {takes}, and got {rest!r}.")
+
+    def _needed_session(self) -> Session:
+        if self._session is None:
+            from parsimony_kernel.session import SessionError
+
+            try:
+                self._session = self._session_factory(self._shell)
+            except SessionError as error:
+                raise TurnError(str(error)) from None
+            self.user_cells.stamp_into(self._session.executor.origin_ledger)
+        return self._session
+
+    def _needed_turns(self) -> Turns:
+        if self._turns is None:
+            from parsimony_agent.turns import Turns
+
+            self._turns = Turns(
+                self._shell,
+                self._needed_session,
+                self._cells,
+                magic=f"%{self._name}",
+                environ=self._environ,
+            )
+        return self._turns
+
+    def _status(self) -> None:
+        session = self._needed_session()
+        turns, waiting = len(session.turns()), len(session.pending())
+        print(f"Model {session.model_name}, {turns} turn{'' if turns == 1 else 's'} here", end="")
+        print(f", {waiting} waiting for an answer: %{self._name} answer" if waiting else "", end="")
+        print(f". %{self._name} help says more.\n\n{help_text(self._name)}")
+
+    def _history(self) -> None:
+        rows = [
+            (str(turn.ordinal), turn.status, turn.request, turn.model, _minute(turn.started_at))
+            for turn in self._needed_session().turns()
+        ]
+        head = ("turn", "status", "request", "model", "started (UTC)")
+        outlet_of(self._shell).show(table(head, rows, empty="This notebook has no turns yet."))
+
+    def _artifacts(self) -> None:
+        rows = [
+            (each.kind, each.title, each.path, _minute(each.published_at))
+            for each in self._needed_session().artifacts()
+        ]
+        head = ("kind", "title", "path", "published (UTC)")
+        # A path is there to be copied.
+        data = table(head, rows, empty="Nothing has been published here yet.", widest=400)
+        outlet_of(self._shell).show(data)
+
+    def _model(self, name: str) -> None:
+        session = self._needed_session()
+        if name:
+            from parsimony_kernel.session import SessionError
+
+            try:
+                session.set_model(name)
+            except SessionError as error:
+                raise TurnError(str(error)) from None
+        print(f"Model: {session.model_name}")
+
+    def _stop(self) -> None:
+        stopped = self._session is not None and self._session.stop()
+        print("Stopping the turn that is running." if stopped else "No turn is running.")
+
+
+def _minute(timestamp: str) -> str:
+    """An ISO timestamp to the minute, as people write it."""
+    return timestamp[:16].replace("T", " ")
+
+
+AgentMagics.agent.__doc__ = help_text()

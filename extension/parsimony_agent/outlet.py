@@ -1,0 +1,111 @@
+"""Where output goes: the cell that was running when the outlet was made.
+
+Agent code runs with the shell's display publisher and streams captured, and the record is drawn
+meanwhile. So an outlet holds what it writes to and never goes through what is captured.
+"""
+
+import sys
+from collections.abc import Mapping
+from typing import Any, Protocol, TextIO
+
+Mime = Mapping[str, Any]
+
+
+class Outlet(Protocol):
+    """Takes mime bundles. With ``display_id`` a display can be replaced later by ``update``."""
+
+    def show(
+        self,
+        data: Mime,
+        metadata: Mime | None = None,
+        *,
+        display_id: str | None = None,
+        update: bool = False,
+    ) -> None: ...
+
+
+class KernelOutlet:
+    """Sends on the kernel's IOPub channel, as output of the cell that runs at construction.
+
+    Its messages keep that cell as their parent, from every thread and also after the cell ended.
+    """
+
+    def __init__(self, publisher: Any) -> None:
+        self._session = publisher.session
+        self._socket = publisher.pub_socket
+        self._topic = publisher.topic
+        self._parent = dict(publisher.parent_header)
+
+    def show(
+        self,
+        data: Mime,
+        metadata: Mime | None = None,
+        *,
+        display_id: str | None = None,
+        update: bool = False,
+    ) -> None:
+        # What the cell printed before stands before what is shown now.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._session.send(
+            self._socket,
+            "update_display_data" if update else "display_data",
+            {
+                "data": dict(data),
+                "metadata": dict(metadata or {}),
+                "transient": {"display_id": display_id} if display_id else {},
+            },
+            parent={"header": self._parent},
+            ident=self._topic,
+        )
+
+
+class PublisherOutlet:
+    """Publishes through a shell's display publisher, for shells that capture."""
+
+    def __init__(self, publisher: Any) -> None:
+        self._publisher = publisher
+
+    def show(
+        self,
+        data: Mime,
+        metadata: Mime | None = None,
+        *,
+        display_id: str | None = None,
+        update: bool = False,
+    ) -> None:
+        self._publisher.publish(
+            dict(data),
+            dict(metadata or {}),
+            transient={"display_id": display_id} if display_id else {},
+            update=update,
+        )
+
+
+class TextOutlet:
+    """Prints the text of what is shown, once; a terminal cannot take anything back."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+
+    def show(
+        self,
+        data: Mime,
+        metadata: Mime | None = None,
+        *,
+        display_id: str | None = None,
+        update: bool = False,
+    ) -> None:
+        if not update and data.get("text/plain"):
+            print(data["text/plain"], end="\n\n", file=self._stream, flush=True)
+
+
+def outlet_of(shell: Any) -> Outlet:
+    """The outlet of the cell that ``shell`` runs now."""
+    publisher = shell.display_pub
+    if getattr(publisher, "pub_socket", None) is not None:
+        return KernelOutlet(publisher)
+    # Outside a kernel the base publisher prints; anything else has been put there to capture.
+    if type(publisher).__name__ == "DisplayPublisher":
+        return TextOutlet()
+    return PublisherOutlet(publisher)

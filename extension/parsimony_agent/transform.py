@@ -1,0 +1,79 @@
+"""The rewrite that lets a magic be awaited.
+
+IPython does not await what a magic returns, so ``await`` is put before the call that the magic
+line was turned into. Only a call that is a statement of its own is touched, and only where a cell
+may await: not inside a function or a class, and never text inside strings.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+
+from parsimony_agent.arguments import COMMANDS
+
+_AWAITED = frozenset(command.name for command in COMMANDS if command.awaits)
+_CLOSED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.Expr]:
+    """The expression statements below ``node`` that run in the cell itself, in order."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Expr):
+            yield child
+        elif not isinstance(child, _CLOSED):
+            yield from _statements(child)
+
+
+def _arguments(call: ast.expr, method: str, name: str) -> list[ast.Constant]:
+    """What stands behind ``name`` in ``get_ipython().<method>(name, …)``; empty for other calls."""
+    match call:
+        case ast.Call(
+            func=ast.Attribute(
+                value=ast.Call(func=ast.Name(id="get_ipython"), args=[]), attr=called
+            ),
+            args=[ast.Constant(value=magic), *rest],
+        ) if (called, magic) == (method, name):
+            return [each for each in rest if isinstance(each, ast.Constant)]
+    return []
+
+
+def _waits(arguments: object) -> bool:
+    words = str(arguments).split(maxsplit=1)
+    return bool(words) and words[0] in _AWAITED
+
+
+def awaiting(name: str) -> Callable[[list[str]], list[str]]:
+    """The transformation for ``shell.input_transformers_post``, for a magic called ``name``."""
+    marks = (f"run_cell_magic('{name}'", f"run_line_magic('{name}'")
+
+    def transform(lines: list[str]) -> list[str]:
+        source = "".join(lines)
+        if not any(mark in source for mark in marks):
+            return lines
+        try:
+            tree = ast.parse(source)
+        except SyntaxError:
+            return lines
+        # Positions of the ast count bytes.
+        raw = source.encode().split(b"\n")
+        # From the end backwards, so that the positions before stay true.
+        for statement in reversed(list(_statements(tree))):
+            call = statement.value
+            row = call.lineno - 1
+            match (
+                _arguments(call, "run_cell_magic", name),
+                _arguments(call, "run_line_magic", name),
+            ):
+                case [[_, ast.Constant(value="", end_col_offset=int(end)) as body], _]:
+                    # IPython refuses an empty body before the magic sees it.
+                    raw[row] = raw[row][: body.col_offset] + rb"'\n'" + raw[row][end:]
+                case [[_, _], _]:
+                    pass
+                case [_, [ast.Constant(value=words), *_]] if _waits(words):
+                    pass
+                case _:
+                    continue
+            at = call.col_offset
+            raw[row] = raw[row][:at] + b"await " + raw[row][at:]
+        return b"\n".join(raw).decode().splitlines(keepends=True)
+
+    return transform

@@ -1,0 +1,271 @@
+"""The turns that this process shows: begun in a cell, shown again, and continued.
+
+A turn goes on where its question was asked, when a button was clicked, or in the cell that
+answers. Whatever it does, somebody holds its task and sees its errors.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+from parsimony_agent.arguments import AnswerRequest, CellRequest
+from parsimony_agent.cell import Cell, Cells
+from parsimony_agent.outlet import Outlet, TextOutlet, outlet_of
+from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
+from parsimony_agent.record_display import (
+    OUTCOMES,
+    RESERVED,
+    LivePlace,
+    Mode,
+    NoPlace,
+    Place,
+    StaticPlace,
+    TurnRecord,
+    mode_of,
+)
+from parsimony_agent.sessions import Session
+from parsimony_agent.widgets.prompt import Prompt
+from parsimony_kernel.agent.events import AgentEvent, RunCancelled, UserInputRequested
+from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.session import PendingQuestion, SessionError, TurnOptions, TurnSummary
+from parsimony_kernel.view.blocks import QuestionBlock, lasting
+from parsimony_kernel.view.fold import replay
+from parsimony_kernel.view.text import text_of
+
+_log = logging.getLogger(__name__)
+
+
+def resolve(turns: Sequence[TurnSummary], named: str | None) -> TurnSummary:
+    """The turn that ``named`` means: an ordinal, the beginning of an id, or the newest."""
+    if not turns:
+        raise TurnError("This notebook has no turns yet.")
+    if named is None:
+        return turns[-1]
+    found = [turn for turn in turns if str(turn.ordinal) == named]
+    found = found or [turn for turn in turns if turn.turn_id.startswith(named)]
+    if len(found) != 1:
+        how_many = "No turn" if not found else f"{len(found)} turns"
+        raise TurnError(
+            f"{how_many} of this notebook go by {named!r}; the history lists their numbers."
+        )
+    return found[0]
+
+
+def _reply(record: TurnRecord) -> str:
+    """What the newest question of ``record`` was answered with."""
+    asked = [block for block in record.view.blocks if isinstance(block, QuestionBlock)]
+    return (asked[-1].reply or "") if asked else ""
+
+
+class Turns:
+    """Runs turns in cells and after clicks, and keeps what is needed to go on with them."""
+
+    def __init__(
+        self,
+        shell: Any,
+        session: Callable[[], Session],
+        cells: Cells,
+        *,
+        magic: str = "%agent",
+        environ: Mapping[str, str],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._shell = shell
+        self._open = session
+        self._cells = cells
+        self._magic = magic
+        self._environ = environ
+        self._clock = clock
+        self._records: dict[str, TurnRecord] = {}
+        self._turn_of_cell: dict[str, str] = {}
+        # The loop keeps weak references only.
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def ask(self, request: CellRequest, cell: Cell) -> None:
+        """Run the turn of an agent cell and show it there.
+
+        Raises ``TurnError`` when it cannot begin, ``QuestionPending`` and ``TurnStopped`` when
+        the cells behind it are not to run.
+        """
+        mode, outlet = self._surroundings()
+        session = self._open()
+        record = TurnRecord(self._place(mode, outlet), clock=self._clock)
+        options = TurnOptions(
+            model=request.model,
+            max_iterations=request.max_iterations,
+            max_time_s=request.max_time_s,
+        )
+
+        def begun() -> None:
+            self._leave(self._turn_of_cell.get(cell.key, ""), "The cell was run again.")
+            self._turn_of_cell[cell.key] = record.run_id
+            self._records[record.run_id] = record
+
+        events = session.turn(request.text, cell_key=cell.key, options=options)
+        await self._follow(record, events, begun)
+        self._end_cell(record, mode, outlet)
+
+    async def answer(self, request: AnswerRequest) -> None:
+        """Answer a question and show how the turn goes on; raises what ``ask`` raises.
+
+        In the cell that runs now, or, with ``here``, where the question stands if this process
+        still has it, and the caller gets the continuation as text.
+        """
+        mode, outlet = self._surroundings()
+        session = self._open()
+        question = self._question(session, request.turn)
+        record = self._records.get(question.turn_id)
+        if record is None:
+            view = replay(session.events(question.turn_id))
+            record = TurnRecord(run_id=question.turn_id, view=view, clock=self._clock)
+        known = {block.key for block in record.view.blocks}
+        stays = request.here and record.prompt is not None
+
+        def begun() -> None:
+            self._records[question.turn_id] = record
+            if stays:
+                record.settle_prompt()
+            else:
+                record.go_on_in(NoPlace() if request.here else self._place(mode, outlet))
+                record.settle_prompt(
+                    f"Answered: {_reply(record)}. It goes on in the cell that answered."
+                )
+
+        events = session.resume(request.words, turn_id=question.turn_id)
+        await self._follow(record, events, begun)
+        if not request.here:
+            self._end_cell(record, mode, outlet)
+            return
+        if stays:
+            self._ask_again(record)
+        new = tuple(block for block in record.view.blocks if block.key not in known)
+        print(text_of(lasting(new)), flush=True)
+
+    def show(self, named: str | None) -> None:
+        """Draw a turn in the cell that runs now, with a live prompt when it asks."""
+        mode, outlet = self._surroundings()
+        session = self._open()
+        turn = resolve(session.turns(), named)
+        place = self._place(Mode.STATIC if mode is Mode.QUIET else mode, outlet)
+        view = replay(session.events(turn.turn_id))
+        record = TurnRecord(place, run_id=turn.turn_id, view=view, clock=self._clock)
+        record.draw(ended=True)
+        before = self._records.get(turn.turn_id)
+        if before is not None and before.is_followed:
+            return
+        asking = [each for each in session.pending() if each.turn_id == turn.turn_id]
+        if asking and mode is Mode.LIVE:
+            self._leave(turn.turn_id, "The question is shown again in another cell.")
+            self._records[turn.turn_id] = record
+            self._prompt(record, asking[0].choices)
+            record.go_on_in(LivePlace(outlet, RESERVED))
+
+    def leave_all(self) -> None:
+        """Turn every prompt into text: nobody listens to them any more."""
+        for turn_id in tuple(self._records):
+            self._leave(turn_id, f"To answer: {self._magic} answer")
+
+    def _surroundings(self) -> tuple[Mode, Outlet]:
+        mode = mode_of(self._environ, has_cell_id=self._cells.has_id())
+        outlet = outlet_of(self._shell)
+        if mode is Mode.LIVE and isinstance(outlet, TextOutlet):
+            mode = Mode.STATIC
+        return mode, outlet
+
+    def _place(self, mode: Mode, outlet: Outlet) -> Place:
+        match mode:
+            case Mode.LIVE:
+                return LivePlace(outlet)
+            case Mode.STATIC:
+                return StaticPlace(outlet)
+            case Mode.QUIET:
+                return StaticPlace(outlet, OUTCOMES)
+
+    def _question(self, session: Session, named: str | None) -> PendingQuestion:
+        pending = session.pending()
+        if named is not None:
+            turn_id = resolve(session.turns(), named).turn_id
+            pending = tuple(each for each in pending if each.turn_id == turn_id)
+        if not pending:
+            which = "No turn" if named is None else f"Turn {named}"
+            verb = "waits" if named is None else "does not wait"
+            raise TurnError(f"{which} {verb} for an answer; see {self._magic} history.")
+        return pending[0]
+
+    async def _follow(
+        self, record: TurnRecord, events: AsyncIterator[AgentEvent], begun: Callable[[], None]
+    ) -> None:
+        try:
+            await record.follow(events, begun)
+        except SessionError as error:
+            raise TurnError(str(error)) from None
+        except asyncio.CancelledError:
+            # The journal has how it ended; the stream had no time to say it.
+            if record.last_event is not None:
+                record.view = replay(self._open().events(record.run_id))
+                record.draw(ended=True)
+            raise
+        finally:
+            # Only a turn that is asked about later is worth keeping.
+            if record.last_event and not isinstance(record.last_event, UserInputRequested):
+                self._records.pop(record.run_id, None)
+        if record.trouble is not None:
+            trouble, record.trouble = record.trouble, None
+            raise TurnError(
+                f"The turn has ended, but its record could not be drawn "
+                f"({type(trouble).__name__}: {trouble}). {self._magic} show draws it again."
+            )
+
+    def _end_cell(self, record: TurnRecord, mode: Mode, outlet: Outlet) -> None:
+        """What stands behind the record in its cell, and whether the cells behind it may run."""
+        match record.last_event:
+            case UserInputRequested(choices=choices) if mode is Mode.LIVE:
+                self._prompt(record, choices)
+                record.go_on_in(LivePlace(outlet, RESERVED))
+                raise QuestionPending("The agent asks; cells queued behind it were not run.")
+            case UserInputRequested(question=question):
+                if self._environ.get("PARSIMONY_ON_QUESTION", "").strip().lower() == "raise":
+                    raise QuestionUnanswered(f"The agent asks, and nobody answers: {question}")
+            case RunCancelled():
+                raise TurnStopped("The turn was stopped; cells queued behind it were not run.")
+
+    def _prompt(self, record: TurnRecord, choices: Sequence[str]) -> None:
+        loop = asyncio.get_running_loop()
+
+        def on_reply(reply: str) -> None:
+            # Perhaps on another thread, perhaps inside a cell: the loop takes it from here.
+            loop.call_soon_threadsafe(self._go_on, record, reply)
+
+        record.add_prompt(Prompt(choices, on_reply))
+
+    def _go_on(self, record: TurnRecord, reply: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._answered(record, reply))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answered(self, record: TurnRecord, reply: str) -> None:
+        """Continue after a click, where the question stands. Nobody awaits this: all is shown."""
+        prompt = record.prompt
+        try:
+            events = self._open().resume(reply, turn_id=record.run_id)
+            await self._follow(record, events, record.settle_prompt)
+            self._ask_again(record)
+        except TurnError as error:
+            if prompt is not None and prompt.state is None:
+                prompt.reopen(str(error))
+            else:
+                record.add_note(str(error))
+        except Exception as error:
+            _log.exception("Turn %s broke off", record.run_id)
+            record.add_note(f"The turn broke off ({type(error).__name__}: {error}).")
+
+    def _ask_again(self, record: TurnRecord) -> None:
+        """A continuation that asks in its turn gets its prompt where it stands."""
+        if isinstance(record.last_event, UserInputRequested):
+            self._prompt(record, record.last_event.choices)
+
+    def _leave(self, turn_id: str, why: str) -> None:
+        record = self._records.pop(turn_id, None)
+        if record is not None:
+            record.settle_prompt(why)

@@ -1,0 +1,1 @@
+"""Widgets: an aid for input beside the record. They never carry it."""

@@ -1,0 +1,110 @@
+"""The buttons and the text field below a question.
+
+A click may come on another thread and in the middle of a cell: it takes the reply, disables the
+controls and hands the reply over, nothing else. Only the first one counts.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from parsimony_agent.tables import NOTHING, note
+
+Bundle = tuple[dict[str, Any], dict[str, Any]]
+
+
+class Prompt:
+    """One question's controls. ``on_reply`` gets the number of a choice, or the words typed.
+
+    It is drawn through ``bundle``: the widget while it is open, then the text that ``settle``
+    gave it. ``state`` changes whenever the bundle does.
+    """
+
+    def __init__(self, choices: Sequence[str], on_reply: Callable[[str], None]) -> None:
+        import ipywidgets
+
+        self._on_reply = on_reply
+        self._lock = threading.Lock()
+        self._taken = False
+        self.state: str | None = None
+
+        self.buttons = [
+            ipywidgets.Button(
+                description=f"{number}. {choice}",
+                tooltip=choice,
+                layout=ipywidgets.Layout(
+                    width="auto", max_width="100%", height="auto", min_height="28px"
+                ),
+            )
+            for number, choice in enumerate(choices, start=1)
+        ]
+        for number, button in enumerate(self.buttons, start=1):
+            button.on_click(lambda _, reply=str(number): self.take(reply))
+        self.field = ipywidgets.Text(
+            placeholder="Or answer in your own words" if choices else "Your answer",
+            layout=ipywidgets.Layout(width="auto", flex="1 1 20em"),
+        )
+        self.send = ipywidgets.Button(
+            description="Send",
+            tooltip="Send the words in the field as the answer",
+            layout=ipywidgets.Layout(width="auto"),
+        )
+        self.send.on_click(lambda _: self.take(self.field.value))
+        self.field.on_msg(self._entered)
+        self._note = ipywidgets.Label(layout=ipywidgets.Layout(display="none"))
+        row = ipywidgets.Layout(flex_flow="row wrap", align_items="center", max_width="60em")
+        self.box = ipywidgets.VBox(
+            [
+                *([ipywidgets.Box(self.buttons, layout=row)] if self.buttons else []),
+                ipywidgets.Box([self.field, self.send], layout=row),
+                self._note,
+            ]
+        )
+
+    def _entered(self, _widget: Any, content: dict[str, Any], _buffers: Any) -> None:
+        if content.get("event") == "submit":
+            self.take(self.field.value)
+
+    def _enable(self, enabled: bool) -> None:
+        for control in (*self.buttons, self.field, self.send):
+            control.disabled = not enabled
+
+    def _say(self, text: str) -> None:
+        self._note.value = text
+        self._note.layout.display = ""
+
+    def take(self, reply: str) -> None:
+        """Hand ``reply`` over, if it says something and nobody was faster."""
+        if not reply.strip():
+            self._say("Type an answer, or choose one.")
+            return
+        with self._lock:
+            if self._taken:
+                return
+            self._taken = True
+        self._enable(False)
+        self._say("Going on…")
+        self._on_reply(reply.strip())
+
+    def reopen(self, why: str) -> None:
+        """The reply could not be used: say ``why`` and let the person try again."""
+        with self._lock:
+            self._taken = False
+        self._say(why)
+        self._enable(True)
+
+    def settle(self, text: str) -> None:
+        """The question is closed; from now on the display is ``text``, or looks empty."""
+        with self._lock:
+            self._taken = True
+            if self.state is not None:
+                return
+            self.state = text
+        for widget in (*self.buttons, self.field, self.send, self._note, self.box):
+            widget.close()
+
+    def bundle(self) -> Bundle:
+        """What to show now."""
+        if self.state is not None:
+            return (note(self.state) if self.state else dict(NOTHING)), {}
+        return dict(self.box._repr_mimebundle_()), {}

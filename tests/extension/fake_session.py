@@ -1,0 +1,187 @@
+"""A session whose turns are written down beforehand, for the extension's tests.
+
+A script is a list of segments; each turn and each answer takes the next one. A segment is the
+events after ``RunStarted``; an ``asyncio.Event`` among them is waited for.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import Any
+
+from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.agent.events import (
+    AgentEvent,
+    Handoff,
+    PartialRunSummary,
+    RunCancelled,
+    RunCompleted,
+    RunStarted,
+    UserInputRequested,
+)
+from parsimony_kernel.agent.state import SuspensionRecord
+from parsimony_kernel.execution.interrupt import stop_on_sigint
+from parsimony_kernel.lineage.ledger import OriginLedger
+from parsimony_kernel.session import (
+    PendingQuestion,
+    PublishedArtifact,
+    SessionError,
+    TurnOptions,
+    TurnSummary,
+)
+
+Segment = Sequence[AgentEvent | asyncio.Event]
+NO_OPTIONS = TurnOptions()
+
+
+def asks(question: str, *choices: str) -> UserInputRequested:
+    """The event of a question."""
+    record = SuspensionRecord(
+        run_id="", session_id="", suspension_token="nonce.hex", suspended_at="2026-01-01T00:00:00Z"
+    )
+    return UserInputRequested(question=question, choices=choices, suspension_record=record)
+
+
+class FakeSession:
+    """Keeps the protocol of ``parsimony_agent.sessions``; remembers what it was asked."""
+
+    def __init__(self, *segments: Segment) -> None:
+        self._segments = list(segments)
+        self._cancellation = CancellationRequest()
+        self._running = False
+        self.model_name = "scripted"
+        # Of the executor, the extension wants the ledger.
+        self.executor: Any = SimpleNamespace(origin_ledger=OriginLedger())
+        self.is_closed = False
+        self.requests: list[tuple[str, str, TurnOptions]] = []
+        self.replies: list[tuple[str, str]] = []
+        self.by_turn: dict[str, list[AgentEvent]] = {}
+        self.published: tuple[PublishedArtifact, ...] = ()
+
+    def set_model(self, name: str) -> None:
+        if name.startswith("keyless"):
+            raise SessionError(f"The model {name!r} needs a key in KEYLESS_API_KEY.")
+        self.model_name = name
+
+    def turn(
+        self, request: str, *, cell_key: str, options: TurnOptions | None = None
+    ) -> AsyncIterator[AgentEvent]:
+        self.requests.append((request, cell_key, options or NO_OPTIONS))
+        turn_id = f"{len(self.by_turn) + 1}0ab"
+        return self._play(turn_id, request, None)
+
+    def resume(self, reply: str, *, turn_id: str | None = None) -> AsyncIterator[AgentEvent]:
+        question = next((each for each in self.pending() if each.turn_id == turn_id), None)
+        return self._resumed(reply, question)
+
+    async def _resumed(
+        self, reply: str, question: PendingQuestion | None
+    ) -> AsyncIterator[AgentEvent]:
+        if self._running:
+            raise SessionError("Turn 1 is still running in this notebook.")
+        if question is None:
+            raise SessionError("No question is waiting in this notebook.")
+        if reply.isdigit():
+            if not 1 <= int(reply) <= len(question.choices):
+                raise SessionError(f"There is no choice {reply}.")
+            reply = question.choices[int(reply) - 1]
+        self.replies.append((question.turn_id, reply))
+        async for event in self._play(question.turn_id, question.request, reply):
+            yield event
+
+    async def _play(
+        self, turn_id: str, request: str, reply: str | None
+    ) -> AsyncIterator[AgentEvent]:
+        if self._running:
+            raise SessionError("Turn 1 is still running in this notebook.")
+        if not self._segments:
+            raise AssertionError(f"no segment is left for {request!r}, {reply!r}")
+        self._running = True
+        self._cancellation = CancellationRequest()
+        stack = ExitStack()
+        kept = self.by_turn.setdefault(turn_id, [])
+        try:
+            # Held over every wait, as the real one does: an idle kernel ignores an interrupt.
+            stack.enter_context(stop_on_sigint(self._cancellation))
+            started = RunStarted(run_id=turn_id, request=request, model="scripted", reply=reply)
+            kept.append(started)
+            yield started
+            for step in self._segments.pop(0):
+                if isinstance(step, asyncio.Event):
+                    try:
+                        await self._cancellation.race(step.wait())
+                        continue
+                    except Cancelled:
+                        step = RunCancelled(reason=self._cancellation.reason)
+                kept.append(step)
+                yield step
+                if isinstance(step, RunCancelled):
+                    return
+        except (asyncio.CancelledError, GeneratorExit):
+            kept.append(RunCancelled(reason="the cell was cancelled"))
+            raise
+        finally:
+            stack.close()
+            self._running = False
+
+    def _status(self, events: Sequence[AgentEvent]) -> tuple[str, str]:
+        match events[-1]:
+            case RunCompleted(summary=summary):
+                return "done", summary
+            case UserInputRequested(question=question):
+                return "suspended", question
+            case Handoff(rationale=rationale):
+                return "handed_off", rationale
+            case PartialRunSummary(missing=missing):
+                return "stopped", missing
+            case RunCancelled():
+                return "cancelled", ""
+        return "running", ""
+
+    def turns(self) -> tuple[TurnSummary, ...]:
+        return tuple(
+            TurnSummary(
+                turn_id=turn_id,
+                ordinal=ordinal,
+                request=next(e.request for e in events if isinstance(e, RunStarted)),
+                status=self._status(events)[0],
+                model="scripted",
+                started_at="2026-01-01T08:30:00Z",
+                summary=self._status(events)[1],
+            )
+            for ordinal, (turn_id, events) in enumerate(self.by_turn.items(), start=1)
+        )
+
+    def pending(self) -> tuple[PendingQuestion, ...]:
+        found = []
+        for turn in self.turns():
+            asked = self.by_turn[turn.turn_id][-1]
+            if isinstance(asked, UserInputRequested):
+                found.append(
+                    PendingQuestion(
+                        turn_id=turn.turn_id,
+                        ordinal=turn.ordinal,
+                        request=turn.request,
+                        question=asked.question,
+                        context=asked.context,
+                        choices=asked.choices,
+                        asked_at="2026-01-01T08:31:00Z",
+                    )
+                )
+        return tuple(reversed(found))
+
+    def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
+        return tuple(self.by_turn[turn_id])
+
+    def artifacts(self) -> tuple[PublishedArtifact, ...]:
+        return self.published
+
+    def stop(self, reason: str = "stopped by the user") -> bool:
+        if not self._running:
+            return False
+        self._cancellation.set(reason)
+        return True
+
+    def close(self) -> None:
+        self.is_closed = True

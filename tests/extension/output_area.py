@@ -1,0 +1,55 @@
+"""What a front end makes of displays: an output area in memory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Display:
+    """One output of a cell."""
+
+    data: dict[str, Any]
+    metadata: dict[str, Any]
+    display_id: str | None
+
+    @property
+    def text(self) -> str:
+        return str(self.data.get("text/plain", ""))
+
+    @property
+    def is_widget(self) -> bool:
+        return "application/vnd.jupyter.widget-view+json" in self.data
+
+
+@dataclass
+class OutputArea:
+    """An outlet that does as JupyterLab does: an update of an unknown display shows nothing."""
+
+    displays: list[Display] = field(default_factory=list)
+    updates: int = 0
+
+    def show(
+        self,
+        data: Mapping[str, Any],
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        display_id: str | None = None,
+        update: bool = False,
+    ) -> None:
+        if update:
+            self.updates += 1
+            for display in self.displays:
+                if display_id is not None and display.display_id == display_id:
+                    display.data, display.metadata = dict(data), dict(metadata or {})
+        else:
+            self.displays.append(Display(dict(data), dict(metadata or {}), display_id))
+
+    @property
+    def texts(self) -> list[str]:
+        """The text of every display that shows something."""
+        return [display.text for display in self.displays if display.text.strip()]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.texts)

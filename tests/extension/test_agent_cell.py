@@ -1,0 +1,64 @@
+"""The identity of the cell that runs, and where its notebook lies."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from parsimony_agent.cell import Cells, Location, locate
+
+
+def kernel_shell(msg_id: str, **metadata: object) -> Any:
+    parent = {"header": {"msg_id": msg_id}, "metadata": metadata}
+    return SimpleNamespace(execution_count=1, get_parent=lambda: parent, user_ns={})
+
+
+def test_a_front_end_s_cell_id_is_the_key() -> None:
+    cells = Cells(kernel_shell("m1", cellId="abc"))
+    assert cells.has_id()
+    assert cells.next_turn("plot").key == "abc"
+
+
+def test_without_an_id_the_same_source_is_the_same_turn_and_another_is_another() -> None:
+    cell = Cells(kernel_shell("m1")).next_turn("plot")
+    assert not cell.has_id
+    assert cell == Cells(kernel_shell("m2")).next_turn("plot")
+    assert cell != Cells(kernel_shell("m2")).next_turn("plot it")
+
+
+def test_a_program_that_starts_two_turns_in_one_cell_gets_two_keys_each_time() -> None:
+    shell = kernel_shell("m1", cellId="abc")
+    cells = Cells(shell)
+    assert [cells.next_turn(text).key for text in ("a", "b")] == ["abc", "abc#2"]
+    shell.get_parent()["header"]["msg_id"] = "m2"
+    assert cells.next_turn("a").key == "abc"
+
+
+def test_a_terminal_has_no_parent_message() -> None:
+    shell = SimpleNamespace(execution_count=1, user_ns={})
+    assert not Cells(shell).has_id()
+    assert not Cells(shell).next_turn("plot").has_id
+
+
+def test_the_notebook_is_where_jupyter_says_then_where_vs_code_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("/")
+    vs_code = SimpleNamespace(user_ns={"__vsc_ipynb_file__": str(tmp_path / "b.ipynb")})
+    plain = SimpleNamespace(user_ns={})
+    named = {"JPY_SESSION_NAME": str(tmp_path / "a.ipynb")}
+    assert locate(vs_code, named) == Location("a.ipynb", tmp_path)
+    assert locate(vs_code, {}) == Location("b.ipynb", tmp_path)
+    assert locate(plain, {}) == Location("untitled", Path("/"))
+
+
+@pytest.mark.parametrize(
+    ("name", "notebook"),
+    [("sub/a.ipynb", "a.ipynb"), ("/nowhere/at/all/a.ipynb", "a.ipynb"), ("console-1", "untitled")],
+)
+def test_a_path_that_does_not_exist_here_leaves_the_working_folder(
+    name: str, notebook: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shell = SimpleNamespace(user_ns={})
+    assert locate(shell, {"JPY_SESSION_NAME": name}) == Location(notebook, tmp_path)

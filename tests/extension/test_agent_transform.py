@@ -1,0 +1,65 @@
+"""The rewrite to ``await``, as the shell does it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from parsimony_agent.transform import awaiting
+
+
+@pytest.fixture
+def shell() -> Iterator[Any]:
+    shell = InteractiveShell()
+    shell.register_magic_function(lambda line, cell=None: None, "line_cell", "agent")
+    shell.input_transformers_post.append(awaiting("agent"))
+    yield shell
+    shell.history_manager.end_session()
+
+
+CELL = "get_ipython().run_cell_magic('agent', "
+LINE = "get_ipython().run_line_magic('agent', "
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("%%agent\nplot {x} for $y\n", f"await {CELL}'', 'plot {{x}} for $y\\n')\n"),
+        ("%%agent", f"await {CELL}'', '\\n')\n"),
+        ("%%agent\n", f"await {CELL}'', '\\n')\n"),
+        ("%%agent -m é", f"await {CELL}'-m é', '\\n')\n"),
+        ("\n\n%%agent\nhi", f"await {CELL}'', 'hi\\n')\n"),
+        ("%agent answer 2", f"await {LINE}'answer 2')\n"),
+        ("agent answer 2", f"await {LINE}'answer 2')\n"),
+        ("x = 'é'\n%agent answer é", f"x = 'é'\nawait {LINE}'answer é')\n"),
+        ("if x:\n    %agent answer 2", f"if x:\n    await {LINE}'answer 2')\n"),
+        ("y = 'a\x0cb'\n%agent answer 2", f"y = 'a\x0cb'\nawait {LINE}'answer 2')\n"),
+    ],
+)
+def test_what_waits_is_awaited(shell: Any, source: str, expected: str) -> None:
+    assert shell.transform_cell(source) == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "%agent",
+        "%agent history",
+        "%agent answering",
+        "def f():\n    %agent answer 2",
+        f's = """\n{CELL}"", "")\n"""',
+        f"task = {CELL}'', 'x')",
+        f"await {CELL}'', 'x')",
+        f"create_task({CELL}'', 'x'))",
+        "f(run_cell_magic('agent', '', 'x'))",
+        "%%other\n%agent answer 2",
+        "def broken(:\n  x = run_line_magic('agent', 'answer 2')",
+    ],
+)
+def test_nothing_else_is_touched(shell: Any, source: str) -> None:
+    plain = InteractiveShell()
+    try:
+        plain.register_magic_function(lambda line, cell=None: None, "line_cell", "agent")
+        assert shell.transform_cell(source) == plain.transform_cell(source)
+    finally:
+        plain.history_manager.end_session()

@@ -1,0 +1,243 @@
+"""The extension in a real IPython kernel, by messages."""
+
+import os
+import queue
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_client.manager import KernelManager
+
+pytestmark = pytest.mark.kernel
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+TIMEOUT_S = 30
+
+
+@dataclass
+class Run:
+    """One executed cell: the reply, and what came on IOPub with it as parent."""
+
+    reply: dict[str, Any]
+    messages: list[dict[str, Any]] = field(default_factory=list)
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [each["content"] for each in self.messages if each["msg_type"] == kind]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(each["data"].get("text/plain", "") for each in self.of("display_data"))
+
+
+class Front:
+    """A front end that names its cells."""
+
+    def __init__(self, manager: KernelManager) -> None:
+        self.client = manager.blocking_client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=TIMEOUT_S)
+
+    def send(self, code: str, cell_id: str | None = "c1") -> str:
+        content = {
+            "code": code,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": False,
+            "stop_on_error": True,
+        }
+        message = self.client.session.msg("execute_request", content)
+        if cell_id is not None:
+            message["metadata"] = {"cellId": cell_id}
+        self.client.shell_channel.send(message)
+        return str(message["header"]["msg_id"])
+
+    def reply(self, msg_id: str) -> dict[str, Any]:
+        while True:
+            reply = self.client.get_shell_msg(timeout=TIMEOUT_S)
+            if reply["parent_header"].get("msg_id") == msg_id:
+                return dict(reply["content"])
+
+    def run(self, code: str, cell_id: str | None = "c1") -> Run:
+        msg_id = self.send(code, cell_id)
+        run = Run(self.reply(msg_id))
+        while True:
+            message = self.client.get_iopub_msg(timeout=TIMEOUT_S)
+            if message["parent_header"].get("msg_id") != msg_id:
+                continue
+            run.messages.append(message)
+            if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
+                return run
+
+    def until(self, wanted: str) -> list[dict[str, Any]]:
+        """IOPub messages up to the first that updates a display with a text that has ``wanted``."""
+        seen = []
+        deadline = time.monotonic() + TIMEOUT_S
+        while time.monotonic() < deadline:
+            try:
+                message = self.client.get_iopub_msg(timeout=1)
+            except queue.Empty:
+                continue
+            seen.append(message)
+            if message["msg_type"] == "update_display_data" and wanted in str(
+                message["content"]["data"].get("text/plain")
+            ):
+                return seen
+        raise AssertionError(f"{wanted!r} was not shown; what came: {seen}")
+
+    def click(self, run: Run, description: str) -> None:
+        """As ipywidgets in the browser: a custom message to the button's comm."""
+        for opened in run.of("comm_open"):
+            if opened["data"]["state"].get("description") == description:
+                content = {
+                    "comm_id": opened["comm_id"],
+                    "data": {"method": "custom", "content": {"event": "click"}},
+                }
+                message = self.client.session.msg("comm_msg", content)
+                self.client.shell_channel.send(message)
+                return
+        raise AssertionError(f"there is no button {description!r}")
+
+
+@pytest.fixture(scope="module")
+def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KernelManager]:
+    folder = tmp_path_factory.mktemp("kernel")
+    here = Path(__file__).parent
+    environ = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(here), *(each for each in sys.path if each)]),
+        "IPYTHONDIR": str(folder / "ipython"),
+        "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
+    }
+    environ.pop("PARSIMONY_DISPLAY", None)
+    manager = KernelManager(kernel_name="python3")
+    manager.start_kernel(env=environ, cwd=str(folder))
+    yield manager
+    manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture(scope="module")
+def front(manager: KernelManager) -> Iterator[Front]:
+    front = Front(manager)
+    loaded = front.run("%load_ext scripted_agent")
+    assert loaded.reply["status"] == "ok"
+    assert loaded.of("stream") == []
+    yield front
+    front.client.stop_channels()
+
+
+def test_a_turn_is_shown_as_output_of_its_cell(front: Front) -> None:
+    run = front.run("%%agent\nplot {x} for $5")
+    assert run.reply["status"] == "ok"
+    assert run.of("error") == []
+    assert "plot {x} for $5" in run.text + str(run.of("update_display_data"))
+    shown = front.run("print(agent_session.requests[-1][:2])")
+    assert shown.of("stream")[0]["text"] == "('plot {x} for $5', 'c1')\n"
+
+
+def test_a_question_aborts_what_is_queued_without_an_error_output(front: Front) -> None:
+    asking = front.send("%%agent\nask me")
+    queued = front.send("reached = True", "c2")
+    reply = front.reply(asking)
+    assert (reply["status"], reply["ename"]) == ("error", "QuestionPending")
+    assert reply["traceback"] == []
+    assert front.reply(queued)["status"] == "aborted"
+    kinds = []
+    while True:
+        message = front.client.get_iopub_msg(timeout=TIMEOUT_S)
+        if message["parent_header"].get("msg_id") == asking:
+            kinds.append(message["msg_type"])
+            if message["content"].get("execution_state") == "idle":
+                break
+    assert "error" not in kinds
+    assert "stream" not in kinds
+    assert "display_data" in kinds
+
+
+def test_a_button_continues_the_turn_in_the_displays_of_its_cell(front: Front) -> None:
+    asking = front.run("%%agent\ntwice", "c3")
+    known = {each["transient"]["display_id"] for each in asking.of("display_data")}
+    widgets = [each for each in asking.of("display_data") if WIDGET in each["data"]]
+    assert len(widgets) == 1
+    front.click(asking, "2. beta")
+    seen = front.until("And then?")
+    opened = [each for each in seen if each["msg_type"] == "comm_open"]
+    answered = Run({}, seen)
+    # Wait for the prompt of the second question, which stands in one of the same displays.
+    while not any(WIDGET in each["data"] for each in answered.of("update_display_data")):
+        message = front.client.get_iopub_msg(timeout=TIMEOUT_S)
+        answered.messages.append(message)
+        opened += [message] if message["msg_type"] == "comm_open" else []
+    front.click(answered, "1. gamma")
+    seen = answered.messages + front.until("Finished as asked.")
+    updates = [each for each in seen if each["msg_type"] == "update_display_data"]
+    assert {each["content"]["transient"]["display_id"] for each in updates} <= known
+    parents = {each["parent_header"]["msg_id"] for each in updates}
+    assert parents == {asking.messages[0]["parent_header"]["msg_id"]}
+    assert not [each for each in seen if each["msg_type"] in {"error", "display_data"}]
+    assert opened
+    replies = front.run("print(agent_session.replies[-2:])").of("stream")[0]["text"]
+    assert "'beta'" in replies
+    assert "'gamma'" in replies
+
+
+def test_without_cell_ids_everything_is_emitted_once_and_the_cell_is_fine(front: Front) -> None:
+    run = front.run("%%agent\nask me", None)
+    assert run.reply["status"] == "ok"
+    assert run.of("update_display_data") == []
+    assert run.of("comm_open") == []
+    assert "Which one?" in run.text
+    answered = front.run("%agent answer 2", None)
+    assert answered.reply["status"] == "ok"
+    assert "Finished as asked." in answered.text
+    assert answered.of("update_display_data") == []
+
+
+@pytest.mark.parametrize("code", ["%%agent", "%%agent\n  ", "%%agent --nope\nplot", "%agent nope"])
+def test_misuse_is_one_line_in_the_cell_and_fails_it(front: Front, code: str) -> None:
+    run = front.run(code)
+    assert run.reply["status"] == "error"
+    (error,) = run.of("error")
+    assert len(error["traceback"]) == 1
+    assert error["traceback"][0].startswith("UsageError: ")
+
+
+@pytest.mark.parametrize(
+    ("code", "proposed"),
+    [
+        ("%%agent --mo", "--model"),
+        ("%%agent --max-", "--max-steps"),
+        ("%%agent -m off", "offline"),
+        ("%agent ans", "answer"),
+        ("%agent model off", "offline"),
+        ("x = 1\n%agent hist", "history"),
+    ],
+)
+def test_the_kernel_completes_flags_sub_commands_and_models(
+    front: Front, code: str, proposed: str
+) -> None:
+    msg_id = front.client.complete(code, len(code))
+    completed = front.reply(msg_id)
+    assert proposed in completed["matches"]
+    start = completed["cursor_start"]
+    assert proposed.startswith(code[start : completed["cursor_end"]])
+
+
+def test_an_interrupt_ends_an_idle_turn_at_once(front: Front, manager: KernelManager) -> None:
+    waiting = front.send("%%agent\nwait for it", "c4")
+    front.until("Waiting.")
+    begun = time.monotonic()
+    manager.interrupt_kernel()
+    reply = front.reply(waiting)
+    assert reply["status"] == "error"
+    assert time.monotonic() - begun < 1
+
+
+def test_the_kernel_goes_on_with_plain_cells(front: Front) -> None:
+    run = front.run("1 + 1")
+    assert run.of("execute_result")[0]["data"]["text/plain"] == "2"
+    assert front.run("1 / 0").of("error")[0]["ename"] == "ZeroDivisionError"

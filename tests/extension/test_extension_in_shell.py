@@ -1,0 +1,262 @@
+"""The extension in an IPython shell, without a kernel."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_session import FakeSession, asks
+from IPython.core.interactiveshell import InteractiveShell
+from parsimony_agent import load_ipython_extension, unload_ipython_extension
+from parsimony_agent.extension import install, uninstall
+from parsimony_agent.pending import QuestionPending, Silent
+
+from parsimony_kernel.agent.events import RunCompleted, TextDelta
+from parsimony_kernel.session import PublishedArtifact
+
+DONE = RunCompleted(summary="Finished as asked.")
+
+
+@pytest.fixture
+def shell() -> Iterator[Any]:
+    shell = InteractiveShell()
+    yield shell
+    uninstall(shell)
+    shell.history_manager.end_session()
+
+
+@pytest.fixture
+def session(shell: Any) -> FakeSession:
+    session = FakeSession([TextDelta(content="Working."), DONE], [DONE])
+    install(shell, session_factory=lambda _: session)
+    return session
+
+
+def state(shell: Any) -> tuple[Any, ...]:
+    """Everything of the shell that the extension may change."""
+    return (
+        {kind: dict(table) for kind, table in shell.magics_manager.magics.items()},
+        list(shell.input_transformers_post),
+        sorted(shell.strdispatchers["complete_command"].strs),
+        shell.custom_exceptions,
+        shell.CustomTB,
+        {name: list(hooks) for name, hooks in shell.events.callbacks.items()},
+    )
+
+
+def test_loading_says_nothing_twice_changes_nothing_and_unloading_restores(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = state(shell)
+    load_ipython_extension(shell)
+    loaded = state(shell)
+    assert loaded != before
+    load_ipython_extension(shell)
+    assert state(shell) == loaded
+    unload_ipython_extension(shell)
+    unload_ipython_extension(shell)
+    assert state(shell) == before
+    assert capsys.readouterr() == ("", "")
+
+
+def test_it_can_be_reloaded(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.run_line_magic("load_ext", "parsimony_agent")
+    shell.run_line_magic("reload_ext", "parsimony_agent")
+    assert shell.find_cell_magic("agent") is not None
+    assert len(shell.input_transformers_post) == 1
+    shell.run_line_magic("unload_ext", "parsimony_agent")
+    assert shell.find_cell_magic("agent") is None
+    assert capsys.readouterr() == ("", "")
+
+
+def test_another_agent_keeps_its_name(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.register_magic_function(lambda line, cell: None, "cell", "agent")
+    other = shell.find_cell_magic("agent")
+    session = FakeSession([DONE])
+    install(shell, session_factory=lambda _: session)
+    said = capsys.readouterr().out
+    assert len(said.splitlines()) == 1
+    assert "%%parsimony" in said
+    assert shell.find_cell_magic("agent") is other
+    shell.run_cell("%%parsimony\nplot it")
+    assert session.requests[0][0] == "plot it"
+    assert "Finished as asked." in capsys.readouterr().out
+    uninstall(shell)
+    assert shell.find_cell_magic("agent") is other
+    assert shell.find_cell_magic("parsimony") is None
+
+
+def test_loading_imports_nothing_heavy_and_takes_under_a_third_of_a_second(tmp_path: Path) -> None:
+    code = (
+        "import sys, time\n"
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell()\n"
+        "begun = time.process_time()\n"
+        "shell.run_line_magic('load_ext', 'parsimony_agent')\n"
+        "spent = time.process_time() - begun\n"
+        "heavy = {'pydantic', 'pandas', 'ipywidgets', 'litellm', 'altair', 'sqlite3'}\n"
+        "print(sorted(heavy & (set(sys.modules) - {'sqlite3'})), spent < 0.3)\n"
+    )
+    environ = {"PATH": "", "IPYTHONDIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "[] True"
+
+
+def test_the_request_is_literal_and_the_record_is_printed(
+    shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell.user_ns["x"] = "expanded"
+    result = shell.run_cell("%%agent -m other\nplot {x} for $x at 100%\n  'é'")
+    assert result.success
+    request, _, options = session.requests[0]
+    assert request == "plot {x} for $x at 100%\n  'é'"
+    assert options.model == "other"
+    printed = capsys.readouterr().out
+    assert "Working." in printed
+    assert "Finished as asked." in printed
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("%%agent", "UsageError: The request is empty."),
+        ("%%agent\n", "UsageError: The request is empty."),
+        ("%%agent -m x\n   ", "UsageError: The request is empty."),
+        ("%%agent --modle x\nplot", "UsageError: %%agent has no flag '--modle'. Did you mean"),
+        ("%agent anwser 2", "UsageError: %agent has no sub-command 'anwser'. Did you mean"),
+        ("%agent answer", "UsageError: %agent answer needs the answer"),
+        ("%agent history all", "UsageError: %agent history takes nothing, and got 'all'."),
+        ("%agent show 1 2", "UsageError: %agent show takes at most one word, [TURN]"),
+        ("%agent show", "Parsimony Agent: This notebook has no turns yet."),
+        ("%agent model keyless/x", "Parsimony Agent: The model 'keyless/x' needs a key in"),
+    ],
+)
+def test_what_cannot_be_run_is_said_without_a_traceback_and_fails_the_cell(
+    shell: Any,
+    session: FakeSession,
+    capsys: pytest.CaptureFixture[str],
+    source: str,
+    sentence: str,
+) -> None:
+    result = shell.run_cell(source)
+    assert not result.success
+    printed = capsys.readouterr().out
+    assert printed.startswith(sentence)
+    assert "Traceback" not in printed
+    assert len(printed.splitlines()) <= 3
+    assert session.requests == []
+
+
+def test_a_session_that_cannot_be_opened_is_one_sentence(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from parsimony_kernel.session import SessionError
+
+    def refuse(_: Any) -> FakeSession:
+        raise SessionError("The folder '/x' cannot be written.")
+
+    install(shell, session_factory=refuse)
+    assert not shell.run_cell("%%agent\nplot").success
+    assert capsys.readouterr().out.strip() == "Parsimony Agent: The folder '/x' cannot be written."
+
+
+def test_a_program_awaits_the_coroutine_of_the_magic(shell: Any, session: FakeSession) -> None:
+    result = shell.run_cell(
+        "done = []\n"
+        "for words in ('one', 'two'):\n"
+        "    done.append(await get_ipython().run_cell_magic('agent', '', words))\n"
+    )
+    assert result.success
+    assert shell.user_ns["done"] == [None, None]
+    assert [request for request, _, _ in session.requests] == ["one", "two"]
+
+
+def test_help_is_the_same_wherever_it_is_asked_for(
+    shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = []
+    for source in ("%%agent --help", "%agent help", "%agent -h"):
+        assert shell.run_cell(source).success
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1] == texts[2]
+    assert texts[0].strip() == shell.find_cell_magic("agent").__doc__.strip()
+    assert "--max-steps N" in shell.object_inspect_mime("%%agent")["text/plain"]
+    assert session.requests == []
+
+
+def test_the_lists_say_what_there_is(
+    shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session.published = (
+        PublishedArtifact("chart", "l", "s", ".ockham/x.json", "A chart", "2026-01-01T08:31:00Z"),
+    )
+    shell.run_cell("%%agent\nplot it")
+    capsys.readouterr()
+    shell.run_cell("%agent history")
+    assert "1     done    plot it" in capsys.readouterr().out
+    shell.run_cell("%agent artifacts")
+    assert "chart  A chart  .ockham/x.json  2026-01-01 08:31" in capsys.readouterr().out
+    shell.run_cell("%agent model other")
+    assert capsys.readouterr().out == "Model: other\n"
+    shell.run_cell("%agent stop")
+    assert capsys.readouterr().out == "No turn is running.\n"
+    shell.run_cell("%agent")
+    assert capsys.readouterr().out.startswith("Model other, 1 turn here. %agent help says more.")
+
+
+def test_a_question_in_a_terminal_is_printed_and_answered_by_the_magic(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = FakeSession([asks("Which one?", "alpha", "beta")], [DONE])
+    install(shell, session_factory=lambda _: session)
+    assert shell.run_cell("%%agent\nplot it").success
+    printed = capsys.readouterr().out
+    assert "Which one?" in printed
+    assert "%agent answer" in printed
+    assert shell.run_cell("%agent answer 2").success
+    assert session.replies == [("10ab", "beta")]
+    assert "Finished as asked." in capsys.readouterr().out
+
+
+def test_a_silent_stop_shows_nothing_and_other_handlers_keep_working(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def handler(shell: Any, etype: Any, value: Any, tb: Any, tb_offset: Any = None) -> None:
+        print(f"handled {value}")
+
+    shell.set_custom_exc((KeyError,), handler)
+    before = (shell.custom_exceptions, shell.CustomTB)
+    install(shell, session_factory=lambda _: FakeSession())
+    shell.user_ns["QuestionPending"] = QuestionPending
+    assert not shell.run_cell("raise QuestionPending('x')").success
+    assert capsys.readouterr() == ("", "")
+    shell.run_cell("raise KeyError('theirs')")
+    assert capsys.readouterr().out == "handled 'theirs'\n"
+    uninstall(shell)
+    assert (shell.custom_exceptions, shell.CustomTB) == before
+
+
+def test_a_handler_set_after_ours_does_not_bring_the_traceback_back(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = FakeSession([asks("Which one?")])
+    extension = install(shell, session_factory=lambda _: session)
+    shell.set_custom_exc((KeyError,), lambda *args, **kwargs: None)
+
+    async def ask() -> None:
+        raise QuestionPending("x")
+
+    shell.user_ns["run"] = lambda: extension.magics._run(ask())
+    assert not shell.run_cell("await run()").success
+    assert capsys.readouterr() == ("", "")
+    assert shell.custom_exceptions == (Silent, KeyError)
+
+
+def test_unloading_lets_go_of_the_session(shell: Any, session: FakeSession) -> None:
+    shell.run_cell("%%agent\nplot it")
+    uninstall(shell)
+    assert session.is_closed

@@ -1,0 +1,366 @@
+"""Turns in cells, after clicks and after answers, on a session that is written down."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fake_session import FakeSession, Segment, asks
+from output_area import OutputArea
+from parsimony_agent.arguments import AnswerRequest, CellRequest
+from parsimony_agent.cell import Cells
+from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
+from parsimony_agent.record_display import RESERVED
+from parsimony_agent.turns import Turns
+
+from parsimony_kernel.agent.events import RunCancelled, RunCompleted, TextDelta
+from parsimony_kernel.session import TurnOptions
+
+DONE = RunCompleted(summary="Finished as asked.")
+ASKS = asks("Which one?", "alpha", "beta")
+
+
+class FrontEnd:
+    """A display publisher: displays go to the running cell, updates to whoever bears the id."""
+
+    def __init__(self) -> None:
+        self.areas: list[OutputArea] = []
+
+    def publish(
+        self,
+        data: Mapping[str, Any],
+        metadata: Mapping[str, Any],
+        *,
+        transient: Mapping[str, Any],
+        update: bool,
+    ) -> None:
+        for area in self.areas if update else self.areas[-1:]:
+            area.show(data, metadata, display_id=transient.get("display_id"), update=update)
+
+
+class Notebook:
+    """Cells run one after another in a front end that names them, or does not."""
+
+    def __init__(self, *segments: Segment, named: bool = True, **environ: str) -> None:
+        self.session = FakeSession(*segments)
+        self._named = named
+        self._environ = environ
+        self.front_end = FrontEnd()
+        self.start_process()
+
+    def start_process(self) -> None:
+        """A new kernel: nothing is known but what the session has."""
+        self._parent: dict[str, Any] = {}
+        shell = SimpleNamespace(
+            display_pub=self.front_end,
+            execution_count=1,
+            user_ns={},
+            get_parent=lambda: self._parent,
+        )
+        self.cells = Cells(shell)
+        self.turns = Turns(shell, lambda: self.session, self.cells, environ=self._environ)
+
+    def begin(self, cell_id: str) -> OutputArea:
+        """The empty output area of a cell that begins to run."""
+        self._parent = {
+            "header": {"msg_id": str(len(self.front_end.areas))},
+            "metadata": {"cellId": cell_id} if self._named else {},
+        }
+        self.front_end.areas.append(OutputArea())
+        return self.front_end.areas[-1]
+
+    async def ask(self, cell_id: str, words: str = "plot it") -> None:
+        await self.turns.ask(CellRequest(words), self.cells.next_turn(words))
+
+    async def answer(self, words: str, **flags: Any) -> None:
+        await self.turns.answer(AnswerRequest(words, **flags))
+
+    @property
+    def buttons(self) -> list[Any]:
+        """The buttons of the prompt that is open."""
+        (prompt,) = (
+            record.prompt for record in self.turns._records.values() if record.prompt is not None
+        )
+        return prompt.buttons
+
+
+async def asked(notebook: Notebook, cell_id: str = "c1") -> OutputArea:
+    """Run a cell that ends with a question."""
+    area = notebook.begin(cell_id)
+    with pytest.raises(QuestionPending):
+        await notebook.ask(cell_id)
+    return area
+
+
+async def settle() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+def click(control: Any) -> None:
+    control._handle_button_msg(control, {"event": "click"}, [])
+
+
+def widgets(area: OutputArea) -> int:
+    return sum(display.is_widget for display in area.displays)
+
+
+async def test_a_turn_is_shown_in_its_cell_and_the_session_hears_what_was_said() -> None:
+    notebook = Notebook([TextDelta(content="Working."), DONE])
+    area = notebook.begin("c1")
+    request = CellRequest("plot it", model="m", max_iterations=3, max_time_s=60.0)
+    await notebook.turns.ask(request, notebook.cells.next_turn("plot it"))
+    assert notebook.session.requests == [("plot it", "c1", TurnOptions("m", 3, 60.0))]
+    for words in ("plot it", "Working.", "Finished as asked."):
+        assert words in area.text
+    assert widgets(area) == 0
+
+
+async def test_a_question_has_buttons_and_empty_reserves_and_stops_what_is_queued() -> None:
+    notebook = Notebook([ASKS])
+    area = await asked(notebook)
+    assert "Which one?" in area.text
+    assert "alpha" in area.text
+    assert widgets(area) == 1
+    assert [each.text for each in area.displays[-RESERVED:]] == [""] * RESERVED
+    assert area.displays[-RESERVED - 1].is_widget or area.displays[-RESERVED - 2].is_widget
+
+
+async def test_a_click_continues_in_the_cell_that_asked_without_a_new_display() -> None:
+    notebook = Notebook([ASKS], [TextDelta(content="Taken."), DONE])
+    area = await asked(notebook)
+    shown = len(area.displays)
+    notebook.begin("c2")
+    click(notebook.buttons[1])
+    await settle()
+    assert notebook.session.replies == [("10ab", "beta")]
+    assert len(area.displays) == shown
+    assert widgets(area) == 0
+    assert "Question · answered" in area.text
+    order = [area.text.index(words) for words in ("Which one?", "Your answer", "Taken.")]
+    assert order == sorted(order)
+    assert "Finished as asked." in area.text
+
+
+async def test_a_second_click_does_nothing() -> None:
+    notebook = Notebook([ASKS], [DONE])
+    await asked(notebook)
+    first, second = notebook.buttons
+    click(first)
+    click(first)
+    click(second)
+    await settle()
+    assert notebook.session.replies == [("10ab", "alpha")]
+
+
+async def test_a_continuation_that_asks_again_gets_its_buttons_in_a_reserve() -> None:
+    notebook = Notebook([ASKS], [asks("And then?", "gamma")], [DONE])
+    area = await asked(notebook)
+    shown = len(area.displays)
+    click(notebook.buttons[0])
+    await settle()
+    assert widgets(area) == 1
+    click(notebook.buttons[0])
+    await settle()
+    assert len(area.displays) == shown
+    assert [reply for _, reply in notebook.session.replies] == ["alpha", "gamma"]
+    assert widgets(area) == 0
+    order = [area.text.index(words) for words in ("And then?", "gamma (", "Finished as")]
+    assert order == sorted(order)
+
+
+async def test_an_answer_in_another_cell_continues_there_and_closes_the_buttons() -> None:
+    notebook = Notebook([ASKS], [TextDelta(content="Taken."), DONE])
+    first = await asked(notebook)
+    second = notebook.begin("c2")
+    await notebook.answer("2")
+    assert widgets(first) == 0
+    assert "Answered: beta. It goes on in the cell that answered." in first.text
+    assert "Finished as asked." not in first.text
+    assert "Finished as asked." in second.text
+    assert "plot it" not in second.text
+
+
+async def test_after_a_restart_an_answer_needs_no_buttons() -> None:
+    notebook = Notebook([ASKS], [DONE])
+    first = await asked(notebook)
+    before = list(first.texts)
+    notebook.start_process()
+    second = notebook.begin("c2")
+    await notebook.answer("alpha and more")
+    assert notebook.session.replies == [("10ab", "alpha and more")]
+    assert "Finished as asked." in second.text
+    assert first.texts == before
+
+
+async def test_after_a_restart_show_draws_the_turn_with_live_buttons() -> None:
+    notebook = Notebook([ASKS], [DONE])
+    await asked(notebook)
+    notebook.start_process()
+    area = notebook.begin("c2")
+    notebook.turns.show(None)
+    assert "Which one?" in area.text
+    assert widgets(area) == 1
+    click(notebook.buttons[0])
+    await settle()
+    assert "Finished as asked." in area.text
+    assert widgets(area) == 0
+
+
+async def test_showing_a_question_again_leaves_one_prompt() -> None:
+    notebook = Notebook([ASKS])
+    first = await asked(notebook)
+    second = notebook.begin("c2")
+    notebook.turns.show("1")
+    assert (widgets(first), widgets(second)) == (0, 1)
+    assert "shown again" in first.text
+
+
+async def test_running_the_cell_again_closes_its_earlier_prompt() -> None:
+    notebook = Notebook([ASKS], [DONE])
+    first = await asked(notebook)
+    notebook.begin("c1")
+    await notebook.ask("c1")
+    assert widgets(first) == 0
+
+
+async def test_here_continues_where_the_question_stands_and_prints_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    notebook = Notebook([ASKS], [asks("And then?", "gamma")])
+    area = await asked(notebook)
+    caller = notebook.begin("cli")
+    await notebook.answer("1", here=True)
+    assert "And then?" in area.text
+    assert widgets(area) == 1
+    assert caller.displays == []
+    printed = capsys.readouterr().out
+    assert "And then?" in printed
+    assert "plot it" not in printed
+
+
+async def test_here_without_the_cell_prints_the_continuation(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    notebook = Notebook([ASKS], [DONE])
+    await asked(notebook)
+    notebook.start_process()
+    caller = notebook.begin("cli")
+    await notebook.answer("1", here=True)
+    assert "Finished as asked." in capsys.readouterr().out
+    assert caller.displays == []
+
+
+async def test_headless_the_question_stays_in_the_record_and_the_cell_is_fine() -> None:
+    notebook = Notebook([ASKS], named=False)
+    area = notebook.begin("")
+    await notebook.ask("")
+    assert "Which one?" in area.text
+    assert area.updates == 0
+    assert widgets(area) == 0
+
+
+async def test_headless_a_question_fails_the_cell_when_asked_to() -> None:
+    notebook = Notebook([ASKS], named=False, PARSIMONY_ON_QUESTION="raise")
+    notebook.begin("")
+    with pytest.raises(QuestionUnanswered, match="Which one"):
+        await notebook.ask("")
+
+
+async def test_a_stopped_turn_stops_what_is_queued_and_says_so() -> None:
+    notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE])
+    area = notebook.begin("c1")
+    task = asyncio.create_task(notebook.ask("c1"))
+    await settle()
+    assert notebook.session.stop()
+    with pytest.raises(TurnStopped):
+        await task
+    assert "stopped" in area.text.lower()
+
+
+async def test_a_cell_that_is_cancelled_shows_how_its_turn_ended() -> None:
+    notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE])
+    area = notebook.begin("c1")
+    task = asyncio.create_task(notebook.ask("c1"))
+    await settle()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert isinstance(notebook.session.events("10ab")[-1], RunCancelled)
+    assert "the cell was cancelled" in area.text
+
+
+async def test_a_click_while_a_turn_runs_says_so_and_can_be_repeated() -> None:
+    gate = asyncio.Event()
+    notebook = Notebook([ASKS], [gate, DONE], [DONE])
+    area = await asked(notebook)
+    notebook.begin("c2")
+    running = asyncio.create_task(notebook.ask("c2", "another"))
+    await settle()
+    first = notebook.buttons[0]
+    click(first)
+    await settle()
+    assert not first.disabled
+    assert widgets(area) == 1
+    gate.set()
+    await running
+    click(first)
+    await settle()
+    assert notebook.session.replies == [("10ab", "alpha")]
+    assert "Finished as asked." in area.text
+
+
+async def test_what_breaks_behind_a_click_is_shown_where_the_turn_stands(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    notebook = Notebook([ASKS])
+    area = await asked(notebook)
+    click(notebook.buttons[0])
+    await settle()
+    assert "The turn broke off (AssertionError: no segment is left" in area.text
+    assert "broke off" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("act", "sentence"),
+    [
+        (lambda n: n.answer("1"), "No turn waits for an answer"),
+        (lambda n: n.answer("1", turn="7"), "No turn of this notebook go"),
+        (lambda n: n.answer("1", turn="1"), "Turn 1 does not wait"),
+    ],
+)
+async def test_an_answer_to_nothing_is_one_sentence(
+    act: Callable[[Notebook], Awaitable[None]], sentence: str
+) -> None:
+    notebook = Notebook([DONE])
+    notebook.begin("c1")
+    await notebook.ask("c1")
+    notebook.begin("c2")
+    with pytest.raises(TurnError, match=sentence):
+        await act(notebook)
+
+
+async def test_a_choice_that_does_not_exist_leaves_the_question_open() -> None:
+    notebook = Notebook([ASKS], [DONE])
+    area = await asked(notebook)
+    notebook.begin("c2")
+    with pytest.raises(TurnError, match="There is no choice 3"):
+        await notebook.answer("3")
+    assert widgets(area) == 1
+    click(notebook.buttons[0])
+    await settle()
+    assert "Finished as asked." in area.text
+
+
+async def test_a_turn_is_named_by_its_number_or_the_beginning_of_its_id() -> None:
+    notebook = Notebook([DONE], [DONE])
+    for cell in ("c1", "c2"):
+        notebook.begin(cell)
+        await notebook.ask(cell, f"work of {cell}")
+    for named, words in (("1", "work of c1"), ("20a", "work of c2"), (None, "work of c2")):
+        area = notebook.begin("c3")
+        notebook.turns.show(named)
+        assert words in area.text
+    with pytest.raises(TurnError, match="'9'"):
+        notebook.turns.show("9")

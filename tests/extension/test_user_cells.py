@@ -1,0 +1,125 @@
+"""The origins of what the user's own cells bind."""
+
+import gc
+import time
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fake_session import FakeSession
+from IPython.core.interactiveshell import InteractiveShell
+from parsimony_agent.extension import install, uninstall
+
+from parsimony_kernel.agent.events import RunCompleted
+from parsimony_kernel.lineage.ledger import InputRef, OriginLedger
+
+DONE = RunCompleted(summary="Finished.")
+
+
+@pytest.fixture
+def session() -> FakeSession:
+    return FakeSession([DONE], [DONE], [DONE])
+
+
+@pytest.fixture
+def shell(session: FakeSession) -> Iterator[Any]:
+    shell = InteractiveShell()
+    install(shell, session_factory=lambda _: session)
+    yield shell
+    uninstall(shell)
+    shell.history_manager.end_session()
+
+
+@pytest.fixture
+def ledger(session: FakeSession) -> OriginLedger:
+    ledger: OriginLedger = session.executor.origin_ledger
+    return ledger
+
+
+CELLS = ("a = [1]", "b = a\nc = 3", "d = [*a, c]", "b.append(2)", "del c")
+
+
+@pytest.mark.parametrize("turn_at", range(len(CELLS) + 1))
+def test_cells_before_and_after_the_first_turn_are_told_alike(
+    shell: Any, ledger: OriginLedger, turn_at: int
+) -> None:
+    """Whether a session was there when a cell ran makes no difference to what is known of it."""
+    for cell in CELLS[:turn_at]:
+        shell.run_cell(cell)
+    assert ledger.get("a") is None
+    shell.run_cell("%%agent\nplot it")
+    for cell in CELLS[turn_at:]:
+        shell.run_cell(cell)
+    origin = ledger.get("d")
+    assert origin is not None
+    assert origin.actor == "user"
+    assert origin.code.strip() == "d = [*a, c]"
+    assert origin.inputs == (InputRef(name="a", version=1), InputRef(name="c", version=1))
+    # The list was changed under one name and bears two.
+    assert ledger.version("a") == ledger.version("b") == 2
+    changed = ledger.get("a")
+    assert changed is not None
+    assert changed.code.strip() == "b.append(2)"
+
+
+def test_a_cell_that_holds_a_turn_is_not_the_user_s(
+    shell: Any, session: FakeSession, ledger: OriginLedger
+) -> None:
+    turn = session.turn
+
+    def binding(*args: Any, **kwargs: Any) -> Any:
+        shell.user_ns["made_by_the_agent"] = 1
+        return turn(*args, **kwargs)
+
+    session.turn = binding  # type: ignore[method-assign]
+    shell.run_cell("%%agent\nplot it")
+    assert shell.user_ns["made_by_the_agent"] == 1
+    assert ledger.get("made_by_the_agent") is None
+    shell.run_cell("x = made_by_the_agent")
+    assert ledger.get("x") is not None
+
+
+def test_a_cell_that_fails_and_one_that_runs_another_are_told(
+    shell: Any, ledger: OriginLedger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell.run_cell("%%agent\nplot it")
+    shell.run_cell("x = 1\n1 / 0")
+    shell.run_cell("get_ipython().run_cell('inner = 2')\nouter = 3")
+    for name in ("x", "inner", "outer"):
+        assert ledger.get(name) is not None, name
+    capsys.readouterr()
+
+
+def test_looking_keeps_nothing_alive(shell: Any) -> None:
+    class Data:
+        pass
+
+    shell.user_ns["Data"] = Data
+    shell.run_cell("data = Data()\nmore = [data]")
+    watched = weakref.ref(shell.user_ns["data"])
+    shell.run_cell("del data, more")
+    gc.collect()
+    assert watched() is None
+
+
+def test_looking_costs_under_a_millisecond_with_a_thousand_variables(shell: Any) -> None:
+    shell.user_ns.update({f"v{number}": [number] for number in range(1_000)})
+    cells = shell.events.callbacks
+    before, after = cells["pre_run_cell"][-1], cells["post_run_cell"][-1]
+
+    class Info:
+        raw_cell = transformed_cell = "total = v1 + v2\nprint(total)\n"
+
+    class Result:
+        info = Info()
+
+    shell.run_cell("%%agent\nplot it")
+    spent = []
+    for number in range(50):
+        begun = time.thread_time()
+        before(Result.info)
+        shell.user_ns["total"] = [number]
+        after(Result)
+        spent.append(time.thread_time() - begun)
+    assert sorted(spent)[len(spent) // 2] < 0.001
