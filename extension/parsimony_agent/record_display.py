@@ -17,7 +17,7 @@ from parsimony_agent.outlet import Outlet
 from parsimony_agent.pending import Misuse
 from parsimony_agent.tables import NOTHING, note
 from parsimony_agent.widgets.prompt import Prompt
-from parsimony_kernel.agent.events import AgentEvent, RunStarted
+from parsimony_kernel.agent.events import AgentEvent, RunStarted, ToolEvent
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.view.blocks import (
     Block,
@@ -214,6 +214,12 @@ class NoPlace:
         return
 
 
+def _is_about_to_block(event: AgentEvent) -> bool:
+    """Whether nothing can be drawn until the next event: code holds the thread while it runs, and
+    the person must see what it is."""
+    return isinstance(event, ToolEvent) and not event.completed and event.tool_type == "code"
+
+
 class TurnRecord:
     """One turn as this process shows it: its view, and where each block of it stands.
 
@@ -317,7 +323,7 @@ class TurnRecord:
         """Fold and draw ``events`` to their end; ``begun`` is called once the first has come.
 
         Drawing waits for ``INTERVAL_S`` after the last time, and what waited is drawn then, also
-        when no further event comes.
+        when no further event comes. Code is drawn before it runs.
         """
         drawn_at = float("-inf")
         waiting: asyncio.Task[None] | None = None
@@ -344,7 +350,12 @@ class TurnRecord:
                 self.view = fold(self.view, event)
                 if is_first:
                     begun()
-                if waiting is None:
+                if _is_about_to_block(event):
+                    if waiting is not None:
+                        waiting.cancel()
+                        waiting = None
+                    draw()
+                elif waiting is None:
                     delay = drawn_at + INTERVAL_S - self._clock.monotonic()
                     if delay <= 0:
                         draw()

@@ -67,6 +67,9 @@ class CancellationRequest:
         the request won.
         """
         task = asyncio.ensure_future(work)
+        if self._flag.is_set():
+            task.cancel()
+            raise Cancelled(self._reason)
         watch = asyncio.ensure_future(self.wait())
         try:
             await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)

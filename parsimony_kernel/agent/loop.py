@@ -300,7 +300,7 @@ class _Run:
             update={
                 "completed": True,
                 "ok": outcome.ok,
-                "result": _for_people(outcome),
+                "result": _for_people(outcome, stopped=self.cancellation.is_set),
                 "duration_s": self.clock.monotonic() - started,
             }
         )
@@ -411,8 +411,10 @@ def _is_cut_off(failure: Failure | None) -> bool:
     return failure is not None and failure.kind is FailureKind.output_truncated
 
 
-def _for_people(outcome: StepOutcome) -> dict[str, Any]:
+def _for_people(outcome: StepOutcome, *, stopped: bool) -> dict[str, Any]:
     result = dict(outcome.envelope)
+    if stopped and not outcome.ok:
+        result["stopped"] = True
     data = outcome.result.data if outcome.ok else outcome.result.partial_data
     if isinstance(data, KernelOutput):
         result["output"] = data.model_dump(mode="json")

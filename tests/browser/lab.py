@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import ConsoleMessage, Locator, Page, sync_playwright
+from playwright.sync_api import ConsoleMessage, Locator, Page, expect, sync_playwright
 
 CHROMIUM_FLAGS = [
     "--no-sandbox",
@@ -188,7 +188,8 @@ class Lab:
 
     def save(self) -> dict[str, Any]:
         """Save the notebook and read the file."""
-        self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+        # The command asks for a name on the first save; the document itself does not.
+        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.save()")
         path = self.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.path")
         saved: dict[str, Any] = json.loads((self.server.root / path).read_text())
         return saved
@@ -221,6 +222,7 @@ def browse(server: Server, pictures: Path, *, dark: bool = False) -> Iterator[La
             context = browser.new_context(viewport={"width": 1280, "height": 1500})
             page = context.new_page()
             page.set_default_timeout(PATIENCE_MS)
+            expect.set_options(timeout=PATIENCE_MS)
             lab = Lab(page, server, pictures)
 
             def hear(message: ConsoleMessage) -> None:

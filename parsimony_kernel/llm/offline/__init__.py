@@ -1,0 +1,1 @@
+"""The embedded model: a deterministic planner from transcripts to tool calls."""

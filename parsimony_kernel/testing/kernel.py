@@ -1,0 +1,138 @@
+"""A real kernel in a process of its own, driven by messages.
+
+What a front end sees is what a test sees: replies, outputs and display updates, in order.
+"""
+
+import os
+import queue
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PATIENCE_S = 60.0
+
+Message = dict[str, Any]
+
+
+@dataclass
+class Cell:
+    """What running one cell came to."""
+
+    status: str = ""
+    outputs: list[Message] = field(default_factory=list)
+    reply: Message = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """Everything that was shown, as plain text; a display that was updated in its last form."""
+        shown: dict[str, str] = {}
+        for number, message in enumerate(self.outputs):
+            content = message["content"]
+            key = content.get("transient", {}).get("display_id") or str(number)
+            if "text" in content:
+                shown[key] = str(content["text"])
+            elif "data" in content:
+                shown[key] = str(content["data"].get("text/plain", ""))
+            elif "traceback" in content:
+                shown[key] = "\n".join(content["traceback"])
+        return "\n".join(shown.values())
+
+    def of_type(self, kind: str) -> list[Message]:
+        """The contents of the outputs of one message type."""
+        return [m["content"] for m in self.outputs if m["msg_type"] == kind]
+
+
+class LiveKernel:
+    """A running kernel and the channel to it. Made by ``live_kernel``."""
+
+    def __init__(self, manager: Any, client: Any) -> None:
+        self._manager = manager
+        self._client = client
+
+    def begin(self, source: str, *, cell_id: str | None = None, **options: Any) -> str:
+        """Send a cell and give the id of the request."""
+        content = {
+            "code": source,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": False,
+            "stop_on_error": True,
+            **options,
+        }
+        message = self._client.session.msg("execute_request", content)
+        if cell_id is not None:
+            message["metadata"]["cellId"] = cell_id
+        self._client.shell_channel.send(message)
+        return str(message["header"]["msg_id"])
+
+    def until(self, request: str, text: str, *, patience_s: float = PATIENCE_S) -> None:
+        """Wait until ``text`` stands in an output of ``request``."""
+        seen: list[str] = []
+        for message in self._of(request, patience_s):
+            seen.append(str(message["content"]))
+            if text in seen[-1]:
+                return
+        raise AssertionError(f"{text!r} never came; what came was {seen[-5:]!r}")
+
+    def end(self, request: str, *, patience_s: float = PATIENCE_S) -> Cell:
+        """Wait until ``request`` is finished; what is left of its outputs, and its reply."""
+        cell = Cell()
+        for message in self._of(request, patience_s):
+            if message["msg_type"] == "status":
+                if message["content"]["execution_state"] == "idle":
+                    break
+            elif message["msg_type"] != "execute_input":
+                cell.outputs.append(message)
+        while True:
+            reply = self._client.get_shell_msg(timeout=patience_s)
+            if reply["parent_header"].get("msg_id") == request:
+                break
+        cell.reply = reply["content"]
+        cell.status = cell.reply["status"]
+        return cell
+
+    def run(self, source: str, *, cell_id: str | None = None, **options: Any) -> Cell:
+        """Run a cell to its end."""
+        return self.end(self.begin(source, cell_id=cell_id, **options))
+
+    def interrupt(self) -> None:
+        """Press Stop."""
+        self._manager.interrupt_kernel()
+
+    def is_alive(self) -> bool:
+        """Whether the process is still there."""
+        return bool(self._manager.is_alive())
+
+    def _of(self, request: str, patience_s: float) -> Iterator[Message]:
+        deadline = time.monotonic() + patience_s
+        while (left := deadline - time.monotonic()) > 0:
+            try:
+                message: Message = self._client.get_iopub_msg(timeout=left)
+            except queue.Empty:
+                break
+            if message["parent_header"].get("msg_id") == request:
+                yield message
+        raise TimeoutError(f"the kernel did not finish within {patience_s:g} s")
+
+
+@contextmanager
+def live_kernel(
+    folder: Path, *, name: str = "parsimony-agent", environ: Mapping[str, str] | None = None
+) -> Iterator[LiveKernel]:
+    """The kernel ``name`` in ``folder``, ready, for the length of the body."""
+    from jupyter_client.manager import KernelManager  # deferred: tests of other things need none
+
+    manager = KernelManager(kernel_name=name)
+    manager.start_kernel(cwd=str(folder), env={**os.environ, **(environ or {})})
+    client = manager.blocking_client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=PATIENCE_S)
+        yield LiveKernel(manager, client)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)

@@ -1,0 +1,51 @@
+"""A real kernel in which the agent answers from a script."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel.testing.kernel import LiveKernel, live_kernel
+
+_SETUP = """
+from parsimony_agent import extension
+from parsimony_agent.sessions import open_in
+from parsimony_kernel.testing.scripted import ScriptedModel, call, calls, say
+from parsimony_kernel.testing.stalling import StallingModel
+
+
+def _use(model):
+    def opened(shell):
+        session = open_in(shell)
+        session._model = model
+        return session
+
+    extension.uninstall(get_ipython())
+    extension.install(get_ipython(), session_factory=opened)
+"""
+
+Use = Callable[[str], None]
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKernel]:
+    """The Parsimony Agent kernel in an empty folder."""
+    folder: Path = tmp_path_factory.mktemp("notebook")
+    environ = {
+        "PARSIMONY_SUSPENSION_SECRET": "a secret for tests",
+        "IPYTHONDIR": str(folder / ".ipython"),
+        "PARSIMONY_MODEL": "offline",
+    }
+    with live_kernel(folder, environ=environ) as running:
+        assert running.run(_SETUP).status == "ok"
+        yield running
+
+
+@pytest.fixture
+def use(kernel: LiveKernel) -> Use:
+    """Answer the next turns by the model that this expression makes in the kernel."""
+
+    def choose(model: str) -> None:
+        assert kernel.run(f"_use({model})").status == "ok"
+
+    return choose

@@ -1,0 +1,54 @@
+"""Stop, pressed in every phase of a run, in a real kernel."""
+
+import pytest
+
+from parsimony_kernel.testing.kernel import LiveKernel
+
+from .conftest import Use
+
+pytestmark = pytest.mark.kernel
+
+
+def code(source: str) -> str:
+    return f"ScriptedModel([call('run_code', code={source!r})])"
+
+
+PHASES = {
+    "first token": ("StallingModel('first token')", "What the run used"),
+    "mid-stream": ("StallingModel('mid-stream')", "Thinking"),
+    "back-off": ("StallingModel('back-off')", "attempt 3"),
+    "python": (code("while True: pass"), "while True"),
+    "swallowed": (
+        code("while True:\n    try:\n        pass\n    except BaseException:\n        continue"),
+        "while True",
+    ),
+    "sleep": (code("import time\ntime.sleep(100)"), "time.sleep"),
+    "await": (code("import asyncio\nawait asyncio.sleep(100)"), "asyncio.sleep"),
+    "subprocess": (code("import subprocess\nsubprocess.run(['sleep', '100'])"), "subprocess.run"),
+}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_stop_ends_the_run_says_so_and_leaves_the_kernel_usable(
+    kernel: LiveKernel, use: Use, phase: str
+) -> None:
+    model, sign = PHASES[phase]
+    use(model)
+    running = kernel.begin(f"%%agent\n{phase}", cell_id=phase)
+    kernel.until(running, sign)
+    kernel.interrupt()
+    cell = kernel.end(running)
+    assert "Stopped" in cell.text
+    assert cell.status == "error"
+    assert cell.of_type("error") == []
+    assert kernel.run("print(6 * 7)").text == "42\n"
+    history = kernel.run("%agent history").text
+    assert "cancelled" in history
+
+
+def test_the_plain_cells_of_the_user_are_interrupted_as_ever(kernel: LiveKernel) -> None:
+    running = kernel.begin("print('begun', flush=True)\nwhile True: pass")
+    kernel.until(running, "begun")
+    kernel.interrupt()
+    cell = kernel.end(running)
+    assert cell.reply["ename"] == "KeyboardInterrupt"
