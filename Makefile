@@ -1,0 +1,61 @@
+# Parsimony Agent. `make demo` and `make test` are all that a fresh machine needs.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+TEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo lab test lint browser notebooks clean
+
+help: ## what there is
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { \
+	  echo "Python 3.11 to 3.13 is needed; $(PYTHON) is $$($(PYTHON) --version 2>&1)."; \
+	  echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "This Python cannot make virtual environments."; \
+	  echo "On Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp for each set of extras: nothing is asked of an index again until pyproject.toml changes.
+$(VENV)/.installed: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[lab]'
+	@touch $@
+
+$(VENV)/.test-installed: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[lab,test]'
+	@touch $@
+
+install: $(VENV)/.installed ## the package and JupyterLab, in .venv
+
+demo: $(VENV)/.installed ## runs the quickstart notebook with the embedded offline model
+	@$(BIN)/jupyter parsimony demo
+
+lab: $(VENV)/.installed ## opens JupyterLab on the example notebooks
+	$(BIN)/jupyter lab notebooks
+
+# The real browser only: Ubuntu's `chromium` is a stub that asks for snap.
+browser:
+	@if ! sh tests/browser/find-chromium > /dev/null; then \
+	  if command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ] && grep -q '^ID=debian' /etc/os-release; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium > /dev/null || true; \
+	  fi; \
+	fi
+	@sh tests/browser/find-chromium > /dev/null || echo "No Chromium here (Debian's package is \`chromium\`): the browser tests are skipped."
+
+lint: $(VENV)/.test-installed ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: $(VENV)/.test-installed browser lint ## everything, in one run of pytest
+	@PARSIMONY_CHROMIUM="$$(sh tests/browser/find-chromium || true)" $(BIN)/python -m pytest $(TEST_ARGS)
+
+notebooks: $(VENV)/.installed ## runs the example notebooks again and saves their outputs
+	$(BIN)/python notebooks/refresh.py
+
+clean: ## removes the environment and what was built
+	rm -rf $(VENV) dist build notebooks/executed

@@ -1,0 +1,165 @@
+"""``jupyter parsimony``: what is done with the agent outside a notebook.
+
+Arguments and exit codes only; the work is in the modules that each command names. 0 is done, 1 is
+could not, 2 is misuse.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from parsimony_kernel import __version__
+
+_EXAMPLES = """\
+examples:
+  jupyter parsimony demo                       run the quickstart notebook
+  jupyter parsimony resume                     list the questions that wait in this folder
+  jupyter parsimony resume 2                   answer with the second choice
+  jupyter parsimony install --user             make the kernel known for this user
+  jupyter parsimony doctor                     look at what a run needs
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; gives the exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        code: int = arguments.run(arguments)
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        code = 1
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="jupyter parsimony",
+        description="Parsimony Agent outside the notebook.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def add(name: str, run: object, says: str, example: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(
+            name,
+            help=says,
+            description=says[:1].upper() + says[1:] + ".",
+            epilog=f"example:\n  jupyter parsimony {example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.set_defaults(run=run)
+        return command
+
+    demo = add("demo", _demo, "run an agent notebook with the offline model", "demo --out /tmp/out")
+    demo.add_argument(
+        "notebook", nargs="?", type=Path, help="default: notebooks/01_quickstart.ipynb"
+    )
+    demo.add_argument("--out", type=Path, help="where the executed notebook goes")
+
+    resume = add(
+        "resume", _resume, "list waiting questions, or answer one", "resume --turn 3f2a temp_max"
+    )
+    resume.add_argument("answer", nargs="*", help="a choice's number, or words; nothing lists")
+    resume.add_argument("--turn", help="the beginning of the turn's id")
+    resume.add_argument("--folder", type=Path, default=Path(), help="the notebook's folder")
+
+    install = add(
+        "install", _install, "make the kernel known to Jupyter", "install --user --name my-agent"
+    )
+    where = install.add_mutually_exclusive_group()
+    where.add_argument("--user", action="store_true", help="for this user")
+    where.add_argument("--sys-prefix", action="store_true", help="for this environment (default)")
+    where.add_argument("--prefix", help="below this installation prefix")
+    install.add_argument("--name", help="the kernel's name")
+    install.add_argument("--display-name", help="what front ends show")
+
+    uninstall = add(
+        "uninstall", _uninstall, "take the kernel away from Jupyter", "uninstall --name my-agent"
+    )
+    uninstall.add_argument("--name", help="the kernel's name")
+
+    doctor = add("doctor", _doctor, "look at what a run needs", "doctor --folder notebooks")
+    doctor.add_argument("--folder", type=Path, default=Path(), help="the notebooks' folder")
+    return parser
+
+
+def _fail(problem: Exception) -> int:
+    print(str(problem), file=sys.stderr)
+    return 1
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from parsimony_kernel import demo
+
+    try:
+        demo.run(arguments.notebook or demo.QUICKSTART, arguments.out)
+    except demo.DemoError as problem:
+        return _fail(problem)
+    return 0
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    from parsimony_kernel import resume
+    from parsimony_kernel.journal.store import JournalError
+    from parsimony_kernel.session import SessionError
+
+    folder = arguments.folder.resolve()
+    answer = " ".join(arguments.answer)
+    try:
+        rows = resume.questions(folder)
+        if not answer:
+            print(resume.listing(rows))
+            return 0
+        row = resume.choose(rows, arguments.turn)
+        went_on = resume.in_kernel(row, answer, print)
+        if went_on is None:
+            print("The notebook's kernel is gone; the run goes on here, without its variables.")
+            went_on = asyncio.run(resume.in_this_process(row, answer, folder, print))
+    except (SessionError, JournalError) as problem:
+        return _fail(problem)
+    return 0 if went_on else 1
+
+
+def _install(arguments: argparse.Namespace) -> int:
+    from parsimony_kernel.kernel import install
+
+    in_environment = not arguments.user and arguments.prefix is None
+    try:
+        placed = install.install(
+            user=arguments.user,
+            prefix=sys.prefix if in_environment else arguments.prefix,
+            name=arguments.name or install.NAME,
+            display_name=arguments.display_name or install.DISPLAY_NAME,
+        )
+    except install.InstallError as problem:
+        return _fail(problem)
+    print(f"Installed in {placed}")
+    return 0
+
+
+def _uninstall(arguments: argparse.Namespace) -> int:
+    from parsimony_kernel.kernel import install
+
+    try:
+        removed = install.uninstall(arguments.name or install.NAME)
+    except install.InstallError as problem:
+        return _fail(problem)
+    print(f"Removed {removed}")
+    return 0
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from parsimony_kernel.doctor import examine
+
+    findings = examine(arguments.folder.resolve())
+    for finding in findings:
+        print(f"{'ok ' if finding.ok else 'NOT'}  {finding.name}: {finding.says}")
+    return 0 if all(finding.ok for finding in findings) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

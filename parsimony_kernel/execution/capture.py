@@ -1,0 +1,369 @@
+"""What a cell prints and displays, kept apart from everything else in the process.
+
+``sys.stdout``, ``sys.stderr``, the display hook and the shell's publisher are replaced by routers
+while at least one capture is open. A router asks from where it is called: within the cell's
+context, or in a thread that was born during the cell, it writes to that cell's capture; anywhere
+else (the user's cell, the record that is being updated meanwhile) it goes where it always went.
+A capture that is closed takes nothing more, so that code left behind writes to nowhere.
+"""
+
+import builtins
+import io
+import re
+import sys
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TextIO
+
+from parsimony_kernel.execution.factory import OutputFactory
+from parsimony_kernel.execution.outputs import KernelOutputType
+
+STREAM_CHARS = 20_000
+MAX_OUTPUTS = 20
+
+_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
+_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+
+
+class BoundedText:
+    """Text of any length in bounded memory: its head and its tail."""
+
+    def __init__(self, limit: int = STREAM_CHARS) -> None:
+        self._half = limit // 2
+        self._head: list[str] = []
+        self._head_room = self._half
+        self._tail: deque[str] = deque()
+        self._tail_length = 0
+        self._dropped = 0
+
+    def write(self, text: str) -> None:
+        """Append ``text``."""
+        if self._head_room:
+            kept, text = text[: self._head_room], text[self._head_room :]
+            self._head.append(kept)
+            self._head_room -= len(kept)
+        if not text:
+            return
+        self._tail.append(text)
+        self._tail_length += len(text)
+        while self._tail_length - len(self._tail[0]) >= self._half:
+            dropped = len(self._tail.popleft())
+            self._tail_length -= dropped
+            self._dropped += dropped
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether something is missing in the middle."""
+        return self._dropped + max(0, self._tail_length - self._half) > 0
+
+    def text(self) -> str:
+        """The text as a terminal would show it: overwritten lines and colours are gone."""
+        head, tail = "".join(self._head), "".join(self._tail)
+        cut = self._dropped + max(0, len(tail) - self._half)
+        if cut:
+            tail = f"\n… {cut:,} characters cut …\n{tail[-self._half :]}"
+        return _OVERWRITTEN.sub("", _CONTROL.sub("", head + tail))
+
+
+class Capture:
+    """What one execution printed and displayed. Written to from any thread until it is closed."""
+
+    def __init__(self, factory: OutputFactory) -> None:
+        self.factory = factory
+        self.stdout = BoundedText()
+        self.stderr = BoundedText()
+        self._first: list[KernelOutputType] = []
+        self._last: deque[KernelOutputType] = deque(maxlen=MAX_OUTPUTS // 2)
+        self._shown = 0
+        self._formatted: list[tuple[Any, Any]] = []
+        self._threads = {thread.ident for thread in threading.enumerate()}
+        self.is_closed = False
+
+    @property
+    def outputs(self) -> list[KernelOutputType]:
+        """The displays in order; of too many, the first and the last."""
+        return [*self._first, *self._last]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether anything was too much to keep."""
+        kept = len(self._first) + len(self._last)
+        return self.stdout.is_cut or self.stderr.is_cut or self._shown > kept
+
+    def owns_thread(self, ident: int) -> bool:
+        """Whether the thread was born while this capture was open."""
+        return ident not in self._threads
+
+    def write(self, stream: str, text: str) -> None:
+        """Append to ``stdout`` or ``stderr``."""
+        if not self.is_closed:
+            (self.stdout if stream == "stdout" else self.stderr).write(text)
+
+    def show(self, value: Any) -> None:
+        """Display a value; ``None`` is nothing to see."""
+        if value is not None and not self.is_closed:
+            self.append(self.factory.convert(value))
+
+    def append(self, output: KernelOutputType) -> None:
+        """Display what is converted already."""
+        self._shown += 1
+        if len(self._first) < MAX_OUTPUTS // 2:
+            self._first.append(output)
+        else:
+            self._last.append(output)
+
+    def remember(self, bundle: Any, value: Any) -> None:
+        """``bundle`` was made from ``value``: should it be published, the value is what counts."""
+        self._formatted = [*self._formatted[-7:], (bundle, value)]
+
+    def publish(self, bundle: Mapping[str, Any]) -> None:
+        """Display a mime bundle, or better the value that it was made from."""
+        if self.is_closed:
+            return
+        for known, value in self._formatted:
+            if known is bundle:
+                self.append(self.factory.convert_displayed(value, bundle))
+                return
+        self.append(self.factory.convert_bundle(bundle))
+
+
+_here: ContextVar[Capture | None] = ContextVar("parsimony_capture", default=None)
+_open: list[Capture] = []
+_lock = threading.RLock()
+
+
+def capture_here() -> Capture | None:
+    """The capture to which the calling code belongs, or ``None``."""
+    capture = _here.get()
+    if capture is not None:
+        return capture
+    ident = threading.get_ident()
+    for each in reversed(_open):
+        if each.owns_thread(ident):
+            return each
+    return None
+
+
+class _Bytes(io.RawIOBase):
+    """The ``buffer`` of a routed stream."""
+
+    def __init__(self, stream: "_RoutedStream") -> None:
+        self._stream = stream
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        raw = bytes(data)
+        self._stream.write(raw.decode("utf-8", "replace"))
+        return len(raw)
+
+
+class _RoutedStream(io.TextIOBase):
+    """Stands in ``sys`` for stdout or stderr."""
+
+    def __init__(self, name: str, fallback: TextIO) -> None:
+        self._name = name
+        self.fallback = fallback
+        self.buffer = _Bytes(self)
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return "utf-8"
+
+    @property
+    def errors(self) -> str:  # type: ignore[override]
+        return "replace"
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        capture = capture_here()
+        if capture is None:
+            return self.fallback.write(text)
+        capture.write(self._name, text)
+        return len(text)
+
+    def flush(self) -> None:
+        if capture_here() is None:
+            self.fallback.flush()
+
+    def isatty(self) -> bool:
+        return capture_here() is None and self.fallback.isatty()
+
+    def fileno(self) -> int:
+        # The descriptor that a child process would inherit, whatever stands there now.
+        return 1 if self._name == "stdout" else 2
+
+    def __getattr__(self, attribute: str) -> Any:
+        # A kernel keeps state on its streams and sets it between messages.
+        return getattr(self.fallback, attribute)
+
+
+def _no_input(*_: Any, **__: Any) -> str:
+    raise RuntimeError(
+        "input() cannot be answered here: put the value in the code, or ask with ask_user"
+    )
+
+
+def _no_exit(*_: Any, **__: Any) -> None:
+    raise RuntimeError(
+        "exit() would end the kernel of the user: leave it out, the cell ends by itself"
+    )
+
+
+def _routed(inside: Callable[..., Any], outside: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is ``inside`` for captured code and ``outside`` for everybody else."""
+
+    def choose(*arguments: Any, **named: Any) -> Any:
+        return (outside if capture_here() is None else inside)(*arguments, **named)
+
+    return choose
+
+
+class _Interception:
+    """The replacements, installed with the first capture and removed with the last."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+        self._streams: dict[str, _RoutedStream] = {}
+        self._shells: list[Any] = []
+
+    def install(self, shell: Any) -> None:
+        if not self._undo:
+            self._replace(sys, "displayhook", _display)
+            self._replace(builtins, "input", _no_input)
+            if "getpass" in sys.modules:
+                self._replace(sys.modules["getpass"], "getpass", _no_input)
+        for name in ("stdout", "stderr"):
+            self._route(name)
+        if shell is not None and all(shell is not each for each in self._shells):
+            self._shells.append(shell)
+            self._attach(shell)
+
+    def _route(self, name: str) -> None:
+        stream = getattr(sys, name)
+        routed = self._streams.get(name)
+        if routed is None:
+            routed = self._streams[name] = _RoutedStream(name, stream)
+            self._undo.append(lambda: self._restore(name, stream))
+        setattr(sys, name, routed)
+
+    def _restore(self, name: str, stream: TextIO) -> None:
+        setattr(sys, name, stream)
+        del self._streams[name]
+
+    def _replace(self, owner: Any, name: str, inside: Callable[..., Any]) -> None:
+        outside = getattr(owner, name)
+        routed = _routed(inside, outside)
+        setattr(owner, name, routed)
+        self._undo.append(lambda: setattr(owner, name, outside))
+
+    def _override(self, owner: Any, name: str, inside: Callable[..., Any]) -> None:
+        """The same for a method, by an attribute of the instance that hides it."""
+        if owner is None:
+            return
+        hidden = vars(owner).get(name)
+        routed = _routed(inside, getattr(owner, name, inside))
+        setattr(owner, name, routed)
+
+        def undo() -> None:
+            if vars(owner).get(name) is routed:
+                delattr(owner, name)
+                if hidden is not None:
+                    setattr(owner, name, hidden)
+
+        self._undo.append(undo)
+
+    def _attach(self, shell: Any) -> None:
+        formatter = shell.display_formatter
+        original = formatter.format
+
+        def remembering(value: Any, *arguments: Any, **named: Any) -> Any:
+            formatted = original(value, *arguments, **named)
+            capture = capture_here()
+            if capture is not None:
+                capture.remember(formatted[0], value)
+            return formatted
+
+        self._override(formatter, "format", remembering)
+        self._override(shell.display_pub, "publish", _publish)
+        self._override(shell.display_pub, "clear_output", lambda *_, **__: None)
+        self._override(shell, "_showtraceback", _show_traceback)
+        self._override(shell, "ask_exit", _no_exit)
+        self._override(getattr(shell, "payload_manager", None), "write_payload", _page)
+
+    def remove(self) -> None:
+        for undo in reversed(self._undo):
+            undo()
+        self._undo.clear()
+        self._shells.clear()
+
+
+def _display(value: Any) -> None:
+    capture = capture_here()
+    if capture is not None:
+        capture.show(value)
+
+
+def _publish(data: Mapping[str, Any], *_: Any, **__: Any) -> None:
+    capture = capture_here()
+    if capture is not None:
+        capture.publish(data)
+
+
+def _show_traceback(kind: type[BaseException], value: BaseException, _: Any) -> None:
+    """A part of the shell reports an error that did not end the cell: one line to stderr."""
+    capture = capture_here()
+    if capture is not None:
+        capture.write("stderr", "".join(traceback.format_exception_only(kind, value)))
+
+
+def _page(payload: Mapping[str, Any], *_: Any, **__: Any) -> None:
+    """Help and ``%load`` talk to the front end; their text is output, the rest is for nobody."""
+    capture = capture_here()
+    if capture is not None and payload.get("source") == "page":
+        capture.write("stdout", str(payload.get("data", {}).get("text/plain", "")) + "\n")
+
+
+_interception = _Interception()
+
+
+@contextmanager
+def capturing(capture: Capture, shell: Any = None) -> Iterator[Capture]:
+    """Open ``capture`` for the body, which may await. Afterwards it is closed for good.
+
+    Args:
+        shell: the IPython shell whose displays and errors belong to it, if there is one.
+    """
+    with _lock:
+        _interception.install(shell)
+        _open.append(capture)
+    token = _here.set(capture)
+    try:
+        yield capture
+    finally:
+        _here.reset(token)
+        capture.is_closed = True
+        with _lock:
+            _open.remove(capture)
+            if not _open:
+                _interception.remove()
+            else:
+                _interception.install(None)
+
+
+def live_shell() -> Any:
+    """The shell of this process, if IPython runs here."""
+    module = sys.modules.get("IPython.core.interactiveshell")
+    shell_class = getattr(module, "InteractiveShell", None)
+    if shell_class is None or not shell_class.initialized():
+        return None
+    return shell_class.instance()

@@ -1,0 +1,338 @@
+"""Values into typed outputs: the one place where a live object becomes something to store.
+
+What a value is gets asked of the libraries that are imported already; none is imported to find
+out. Whatever a value does when it is looked at, the answer is an output and not an exception.
+"""
+
+import builtins
+import dataclasses
+import html
+import inspect
+import itertools
+import json
+import re
+import reprlib
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from parsimony_kernel.execution import figures, frames
+from parsimony_kernel.execution.outputs import (
+    DataFrameObject,
+    ExceptionObject,
+    FigureObject,
+    KernelOutputType,
+    PrimitiveObject,
+)
+
+DISPLAY_CHARS = 4_000
+VARIABLE_CHARS = 200
+SNAPSHOT_BYTES = 16 * 1024
+MESSAGE_CHARS = 2_000
+TRACEBACK_FRAMES = 20
+
+_OURS = str(Path(__file__).parent)
+_TAG = re.compile(r"<[^<>]*>")
+_NO_TEXT = re.compile(r"<\S+ object(?: at 0x[0-9a-f]+)?>")
+
+_NESTING = (list, tuple, dict, set, frozenset)
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), *_NESTING)
+
+
+class _CappedRepr(reprlib.Repr):
+    """A repr whose cost has a bound, however huge and however nested the value. For one use."""
+
+    def __init__(self, items: int, chars: int) -> None:
+        super().__init__()
+        self.maxlist = self.maxtuple = self.maxdict = items
+        self.maxset = self.maxfrozenset = self.maxdeque = self.maxarray = items
+        self.maxstring = self.maxother = self.maxlong = chars
+        self.maxlevel = 4
+        self._room = chars
+
+    def repr1(self, x: Any, level: int) -> str:
+        # Each level has its cap; together they multiply, so there is one for the whole as well.
+        if self._room <= 0:
+            return "..."
+        text = super().repr1(x, level)
+        if type(x) not in _NESTING:
+            self._room -= len(text)
+        return text
+
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        # In the order of the dict; the inherited one sorts all of it first.
+        if level <= 0:
+            return "{...}"
+        told = [
+            f"{self.repr1(key, level - 1)}: {self.repr1(value, level - 1)}"
+            for key, value in itertools.islice(x.items(), self.maxdict)
+        ]
+        return "{" + ", ".join(told + ["..."] * (len(x) > self.maxdict)) + "}"
+
+    def repr_set(self, x: Any, level: int) -> str:
+        if not x:
+            return "set()"
+        told = [self.repr1(each, level - 1) for each in itertools.islice(x, self.maxset)]
+        return "{" + ", ".join(told + ["..."] * (len(x) > self.maxset)) + "}"
+
+    def repr_frozenset(self, x: Any, level: int) -> str:
+        return f"frozenset({self.repr_set(x, level) if x else ''})"
+
+    def repr_str(self, x: str, level: int) -> str:
+        text = builtins.repr(x[: self.maxstring])
+        return text if len(x) <= self.maxstring else text[:-1] + "…" + text[-1]
+
+    def repr_bytes(self, x: bytes, level: int) -> str:
+        text = builtins.repr(x[: self.maxstring])
+        return text if len(x) <= self.maxstring else text[:-1] + "…" + text[-1]
+
+    def repr_int(self, x: int, level: int) -> str:
+        return builtins.repr(x) if x.bit_length() < 4_000 else f"<int of {x.bit_length()} bits>"
+
+    def repr_ndarray(self, x: Any, level: int) -> str:
+        first = ", ".join(str(each) for each in itertools.islice(x.flat, 10))
+        more = ", ..." if x.size > 10 else ""
+        return f"ndarray of shape {x.shape}, dtype {x.dtype}: [{first}{more}]"
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        # The repr that dataclass() generates has no bound; one that the class defines is its own.
+        generated = hasattr(type(x).__repr__, "__wrapped__")
+        if dataclasses.is_dataclass(x) and generated:
+            told = ", ".join(
+                f"{each.name}={self.repr1(getattr(x, each.name), level - 1)}"
+                for each in dataclasses.fields(x)
+                if each.repr and hasattr(x, each.name)
+            )
+            return f"{type(x).__qualname__}({told})"
+        text = builtins.repr(x)
+        return str(text)[: self.maxother + 1]
+
+
+def _for_display() -> _CappedRepr:
+    return _CappedRepr(items=100, chars=DISPLAY_CHARS)
+
+
+def _for_variable() -> _CappedRepr:
+    return _CappedRepr(items=8, chars=VARIABLE_CHARS)
+
+
+class OutputFactory:
+    """Makes outputs of values.
+
+    Args:
+        local_dir: the folder to which the paths in tracebacks are shortened.
+    """
+
+    def __init__(self, local_dir: str | Path | None = None) -> None:
+        self.local_dir = None if local_dir is None else Path(local_dir)
+
+    def convert(self, value: Any, name: str | None = None) -> KernelOutputType:
+        """The output that shows ``value``: a table, a figure, an exception, or its capped repr."""
+        if isinstance(value, BaseException):
+            return self.exception(value)
+        try:
+            output = self._table_or_figure(value, name, full=True)
+        except Exception as exc:  # a user's object: say what it raised and show what can be shown
+            text = f"{type(value).__name__} that cannot be shown: {_one_line(exc)}"
+            return PrimitiveObject(name=name, python_type=type(value).__name__, text=text)
+        return output or _primitive(value, name, _for_display(), DISPLAY_CHARS)
+
+    def summary(self, value: Any, name: str) -> KernelOutputType:
+        """A variable in little: no preview, no picture, a short repr."""
+        try:
+            output = self._table_or_figure(value, name, full=False)
+        except Exception:  # as above; a namespace with such an object in it still has a summary
+            output = None
+        if output is not None:
+            return output
+        if isinstance(value, type) or inspect.isroutine(value):
+            return PrimitiveObject(
+                name=name, python_type=_kind(value), text=_signature(value, name)
+            )
+        return _primitive(value, name, _for_variable(), VARIABLE_CHARS)
+
+    def convert_displayed(self, value: Any, bundle: Mapping[str, Any]) -> KernelOutputType:
+        """The output of a value that IPython has formatted already."""
+        if frames.is_frame(value) or figures.is_altair(value):
+            return self.convert(value)
+        return self.convert_bundle(bundle, source=type(value))
+
+    def convert_bundle(
+        self, bundle: Mapping[str, Any], source: type | None = None
+    ) -> KernelOutputType:
+        """The output of a mime bundle: its picture, or else its text."""
+        for mime, content in bundle.items():
+            if mime.startswith("application/vnd.vegalite") and isinstance(content, dict):
+                return figures.from_spec(content)
+        for mime, key in (("image/png", "png_base64"), ("image/svg+xml", "svg")):
+            made = figures.from_bytes(bundle.get(mime), key, source)
+            if made is not None:
+                return made
+        for mime in ("text/markdown", "text/latex", "text/plain", "text/html"):
+            content = bundle.get(mime)
+            if not isinstance(content, str):
+                continue
+            if mime == "text/plain" and _NO_TEXT.fullmatch(content) and "text/html" in bundle:
+                continue
+            if mime == "text/html":
+                content = html.unescape(_TAG.sub("", content)).strip()
+            text, cut = _cut(content, DISPLAY_CHARS)
+            kind = "" if source is None else source.__name__
+            return PrimitiveObject(python_type=kind, text=text, truncated=cut)
+        return PrimitiveObject(text=", ".join(sorted(bundle)))
+
+    def exception(
+        self, exc: BaseException, *, filename: str = "", source: str = ""
+    ) -> ExceptionObject:
+        """An exception that left the cell whose code is ``source``, compiled as ``filename``."""
+        steps = traceback.extract_tb(exc.__traceback__, limit=None)
+        line = next((s.lineno for s in reversed(steps) if s.filename == filename), None)
+        if isinstance(exc, SyntaxError) and exc.filename == filename:
+            line = exc.lineno
+        lines = source.splitlines()
+        known = line is not None and 0 < line <= len(lines)
+        return ExceptionObject(
+            name=type(exc).__name__,
+            message=_message(exc),
+            line=line if known else None,
+            source_line=lines[line - 1].strip()[:200] if known and line is not None else "",
+            traceback=self._traceback(exc, filename),
+            status_code=_status_code(exc),
+        )
+
+    def _table_or_figure(
+        self, value: Any, name: str | None, *, full: bool
+    ) -> DataFrameObject | FigureObject | None:
+        if type(value) in _PLAIN or isinstance(value, type):
+            return None
+        return frames.frame(value, name, preview=full) or figures.figure(value, name, drawn=full)
+
+    def _traceback(self, exc: BaseException, filename: str) -> str:
+        shown = _from_cell(exc.__traceback__, filename)
+        try:
+            told = traceback.TracebackException(
+                type(exc), exc, shown, limit=None, max_group_width=5, max_group_depth=3
+            )
+            _shorten(told)
+            text = "".join(told.format())
+        except Exception:  # an exception whose text or notes raise has no traceback in words
+            return type(exc).__name__
+        if self.local_dir is not None:
+            text = text.replace(f"{self.local_dir}/", "")
+        return _cut(text, DISPLAY_CHARS * 2)[0]
+
+
+def summarise(
+    variables: Mapping[str, Any],
+    *,
+    budget_bytes: int = SNAPSHOT_BYTES,
+    factory: OutputFactory | None = None,
+) -> tuple[list[dict[str, Any]], int]:
+    """A namespace for the model, within ``budget_bytes`` of JSON.
+
+    Returns the summaries in the order of ``variables``, and how many did not fit. Tables are
+    kept first, then charts, then other values, then functions and classes.
+    """
+    factory = factory or OutputFactory()
+    kept: dict[str, dict[str, Any]] = {}
+    room = budget_bytes
+    for name in sorted(variables, key=lambda each: _rank(variables[each])):
+        if room <= 0:
+            break
+        told = factory.summary(variables[name], name).for_model()
+        size = len(json.dumps(told, ensure_ascii=False).encode()) + 2
+        if size <= room:
+            kept[name] = told
+            room -= size
+    return [kept[name] for name in variables if name in kept], len(variables) - len(kept)
+
+
+def _rank(value: Any) -> int:
+    if frames.is_frame(value):
+        return 0
+    if figures.is_figure(value):
+        return 1
+    return 3 if isinstance(value, type) or inspect.isroutine(value) else 2
+
+
+def _primitive(
+    value: Any, name: str | None, capped: _CappedRepr, chars: int
+) -> PrimitiveObject:  # fmt: skip
+    try:
+        if "numpy" in sys.modules and type(value).__name__ == "ndarray":
+            text = capped.repr_ndarray(value, capped.maxlevel)
+        else:
+            text = capped.repr(value)
+    except Exception as exc:  # a user's __repr__: say what it raised in its place
+        text = f"<{type(value).__name__}, whose repr raises {type(exc).__name__}>"
+    text, cut = _cut(text, chars)
+    return PrimitiveObject(
+        name=name, python_type=type(value).__name__, text=text, truncated=cut or "..." in text[-8:]
+    )
+
+
+def _cut(text: str, limit: int) -> tuple[str, bool]:
+    return (text, False) if len(text) <= limit else (text[: limit - 1] + "…", True)
+
+
+def _kind(value: Any) -> str:
+    return "class" if isinstance(value, type) else "function"
+
+
+def _signature(value: Any, name: str) -> str:
+    try:
+        text = f"{name}{inspect.signature(value)}"
+    except (TypeError, ValueError):
+        text = name
+    return _cut(text, VARIABLE_CHARS)[0]
+
+
+def _message(exc: BaseException) -> str:
+    try:
+        # The text of a SyntaxError repeats the file and the line, which have fields of their own.
+        text = str(exc.msg if isinstance(exc, SyntaxError) else exc)
+        notes = [str(each) for each in getattr(exc, "__notes__", ())]
+    except Exception:  # an exception of the user's, whose own text raises
+        return "(its message cannot be shown)"
+    return _cut("\n".join([text, *notes]), MESSAGE_CHARS)[0]
+
+
+def _one_line(exc: BaseException) -> str:
+    return _cut(f"{type(exc).__name__}: {' '.join(_message(exc).split())}", VARIABLE_CHARS)[0]
+
+
+def _status_code(exc: BaseException) -> int | None:
+    """The HTTP status that a client's exception carries, wherever it keeps it."""
+    for owner in (exc, getattr(exc, "response", None)):
+        for attribute in ("status_code", "status", "code"):
+            code = getattr(owner, attribute, None)
+            if isinstance(code, int) and not isinstance(code, bool) and 100 <= code < 600:
+                return code
+    return None
+
+
+def _from_cell(tb: TracebackType | None, filename: str) -> TracebackType | None:
+    """The traceback from the cell's own first frame on; what called it is ours."""
+    shown = tb
+    while shown is not None and shown.tb_frame.f_code.co_filename != filename:
+        shown = shown.tb_next
+    return shown
+
+
+def _shorten(told: traceback.TracebackException) -> None:
+    """Leave out the frames of ours, and of a deep stack all but the outermost and innermost."""
+    seen: set[int] = set()
+    pending: list[traceback.TracebackException | None] = [told]
+    while pending:
+        each = pending.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        each.stack[:] = [step for step in each.stack if not step.filename.startswith(_OURS)]
+        if len(each.stack) > TRACEBACK_FRAMES:
+            half = TRACEBACK_FRAMES // 2
+            del each.stack[half:-half]
+        pending += [each.__cause__, each.__context__]

@@ -1,0 +1,344 @@
+"""What the executors of this process share: turns, folder, capture, lineage, and the output.
+
+An executor says how its code is compiled and on which stack it runs. In-process executors take
+turns, because the working folder is one per process; each starts a cell in its own folder and
+puts the folder back.
+"""
+
+import asyncio
+import os
+import threading
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.execution.capture import Capture
+from parsimony_kernel.execution.cell import Cell, cell_name
+from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory
+from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
+from parsimony_kernel.execution.outputs import (
+    ExceptionObject,
+    FetchLogEntry,
+    KernelOutput,
+    KernelOutputType,
+)
+from parsimony_kernel.execution.run_scope import RunScope, current_scope
+from parsimony_kernel.lineage.ledger import OriginLedger
+from parsimony_kernel.lineage.snapshot import visible
+from parsimony_kernel.lineage.stamping import CellEffect, observe_cell, stamp_cell
+
+# How long the summary of the changed variables may take; a user's repr runs in it.
+_SUMMARY_S = 2.0
+_POLL_S = 0.005
+
+_process_turn = threading.Lock()
+
+
+@dataclass
+class CellEnd:
+    """How a cell ended.
+
+    ``reason`` is why it was interrupted, if it was; ``late`` whether something of it still runs.
+    """
+
+    error: BaseException | None = None
+    reason: Reason | None = None
+    late: bool = False
+
+
+@asynccontextmanager
+async def process_turn() -> AsyncIterator[None]:
+    """Wait for the other executors of this process. The event loop stays free meanwhile."""
+    while not _process_turn.acquire(blocking=False):
+        await asyncio.sleep(_POLL_S)
+    try:
+        yield
+    finally:
+        _process_turn.release()
+
+
+@contextmanager
+def working_folder(folder: Path | None, note: Callable[[str], None]) -> Iterator[Path]:
+    """Be in ``folder`` for the body, and afterwards where one was before."""
+    before = Path.cwd()
+    if folder is not None:
+        os.chdir(folder)
+    start = before if folder is None else Path.cwd()
+    try:
+        yield start
+    finally:
+        try:
+            moved = Path.cwd() != start
+        except FileNotFoundError:
+            moved = True
+        if moved:
+            note(f"The working folder is {str(start)!r} again; each cell starts there.\n")
+        os.chdir(before)
+
+
+class InProcessExecutor(BaseCodeExecutor):
+    """An executor that runs code in this process. Subclasses say where."""
+
+    def __init__(
+        self,
+        *,
+        cwd: str | Path | None,
+        output_factory: OutputFactory | None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.origin_ledger = OriginLedger()
+        self.output_factory = output_factory or OutputFactory(local_dir=cwd)
+        self._clock = clock
+        self._cwd = None if cwd is None else Path(cwd).resolve()
+        self._steps: dict[str, int] = {}
+
+    # What a subclass says
+
+    @abstractmethod
+    def _namespace(self) -> dict[str, Any]:
+        """The live namespace."""
+
+    @abstractmethod
+    def _hidden(self) -> Mapping[str, Any]:
+        """Bindings of the namespace that are nobody's variables."""
+
+    @abstractmethod
+    def _compile(self, source: str, filename: str, *, expression: bool) -> Cell:
+        """Compile a cell; raises what is wrong with it."""
+
+    @abstractmethod
+    async def _run(
+        self,
+        cell: Cell,
+        capture: Capture,
+        *,
+        namespace: dict[str, Any],
+        seconds: float | None,
+        observe: Callable[[], None],
+    ) -> CellEnd:
+        """Run the cell within ``capture``, then ``observe`` on the same stack."""
+
+    # The contract
+
+    async def execute(
+        self,
+        code: str,
+        dry_run: bool = False,
+        timeout_seconds: float | None = None,
+        producer_notebook_path: str | None = None,
+        seen_live_names: set[tuple[str, str]] | None = None,
+    ) -> KernelOutput:
+        return await self._cell(
+            code, dry_run=dry_run, seconds=timeout_seconds, producer=producer_notebook_path
+        )
+
+    async def eval(
+        self,
+        expr: str,
+        dry_run: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> KernelOutput:
+        return await self._cell(
+            expr.strip(), dry_run=dry_run, seconds=timeout_seconds, expression=True
+        )
+
+    async def set_cwd(self, cwd: str, session_id: str | None = None) -> None:
+        folder = Path(cwd).resolve()
+        if not folder.is_dir():
+            raise NotADirectoryError(f"{cwd!r} is no folder; make it first, or name another")
+        self._cwd = folder
+        self.output_factory.local_dir = folder
+
+    def variables(self) -> dict[str, Any]:
+        return visible(self._namespace(), self._hidden())
+
+    async def _cell(
+        self,
+        source: str,
+        *,
+        dry_run: bool,
+        seconds: float | None,
+        producer: str | None = None,
+        expression: bool = False,
+    ) -> KernelOutput:
+        if seconds is not None and not seconds > 0:
+            raise ValueError(f"timeout_seconds is {seconds!r}; give more than 0, or None")
+        scope = current_scope()
+        capture = Capture(self.output_factory)
+        started = self._clock.monotonic()
+        async with process_turn():
+            with working_folder(self._cwd, lambda text: capture.stderr.write(text)) as folder:
+                filename = self._name(scope, source)
+                try:
+                    cell = self._compile(source, filename, expression=expression)
+                except (Exception, RecursionError) as exc:
+                    return self._rejected(exc, filename, source)
+                namespace = self._namespace()
+                before = visible(namespace, self._hidden())
+                work = dict(namespace) if dry_run else namespace
+                observed = _Observation(self, capture, before, cell, work, folder)
+                end = await self._run(
+                    cell, capture, namespace=work, seconds=seconds, observe=observed.take
+                )
+            observed.take_effect_only()
+            if not dry_run:
+                self._stamp(observed, scope, producer)
+            if end.reason == "cancel":
+                raise asyncio.CancelledError
+            return self._output(
+                capture, observed, end, seconds, duration=self._clock.monotonic() - started
+            )
+
+    def _name(self, scope: RunScope | None, source: str) -> str:
+        run = scope.run_id if scope is not None else ""
+        step = self._steps[run] = self._steps.get(run, 0) + 1
+        return cell_name(scope.turn if scope is not None else 0, step, source)
+
+    def _rejected(self, exc: BaseException, filename: str, source: str) -> KernelOutput:
+        error = self.output_factory.exception(exc, filename=filename, source=source)
+        return KernelOutput(outputs=(error,))
+
+    def _stamp(
+        self, observed: "_Observation", scope: RunScope | None, producer: str | None
+    ) -> None:
+        if scope is None and producer is None:
+            return
+        scope = scope or RunScope(run_id="", notebook_path="", cell_id="")
+        if producer is not None:
+            scope = RunScope(
+                run_id=scope.run_id,
+                notebook_path=producer,
+                cell_id=scope.cell_id,
+                turn=scope.turn,
+                actor=scope.actor,
+            )
+        stamp_cell(
+            self.origin_ledger,
+            observed.before,
+            observed.after,
+            observed.cell.code,
+            scope,
+            observed.folder,
+            self._clock.now().isoformat(),
+        )
+
+    def _output(
+        self,
+        capture: Capture,
+        observed: "_Observation",
+        end: CellEnd,
+        seconds: float | None,
+        *,
+        duration: float,
+    ) -> KernelOutput:
+        outputs = capture.outputs
+        error = self._error(end, observed.cell, seconds)
+        if error is not None:
+            outputs.append(error)
+        return KernelOutput(
+            stdout=capture.stdout.text(),
+            stderr=capture.stderr.text(),
+            outputs=tuple(outputs),
+            changed=observed.effect.changed,
+            deleted=observed.effect.deleted,
+            variables=tuple(observed.summaries),
+            fetched=tuple(_fetched(each, observed.folder) for each in observed.effect.sources),
+            duration_s=duration,
+            truncated=capture.is_cut or observed.is_cut,
+        )
+
+    def _error(self, end: CellEnd, cell: Cell, seconds: float | None) -> ExceptionObject | None:
+        where = {"filename": cell.filename, "source": cell.source}
+        if end.reason == "deadline":
+            place = end.error or DeadlineReached()
+            told = self.output_factory.exception(place, **where)
+            message = f"timeout: the code was stopped after {seconds:g} s"
+            if end.late:
+                message += (
+                    "; one of its calls cannot be interrupted and still runs, cut off from the "
+                    "variables: what it does from now on is lost, and functions defined before "
+                    "must be defined again"
+                )
+            return told.model_copy(update={"name": "TimeoutError", "message": message})
+        if end.reason == "stop":
+            told = self.output_factory.exception(end.error or KeyboardInterrupt(), **where)
+            return told.model_copy(
+                update={"name": "KeyboardInterrupt", "message": "stopped by the user"}
+            )
+        if end.error is None:
+            return None
+        told = self.output_factory.exception(end.error, **where)
+        if isinstance(end.error, SystemExit):
+            code = "" if end.error.code is None else f" with {end.error.code!r}"
+            message = f"sys.exit ended this cell{code}; the kernel goes on"
+            return told.model_copy(update={"message": message})
+        return told
+
+
+class _Observation:
+    """What became of the namespace in one cell."""
+
+    def __init__(
+        self,
+        executor: InProcessExecutor,
+        capture: Capture,
+        before: dict[str, Any],
+        cell: Cell,
+        namespace: dict[str, Any],
+        folder: Path,
+    ) -> None:
+        self._executor = executor
+        self._namespace = namespace
+        self.before = before
+        self.after: dict[str, Any] = before
+        self.cell = cell
+        self.folder = folder
+        self.effect = CellEffect()
+        self.summaries: list[KernelOutputType] = []
+        self.is_cut = False
+        self._is_taken = False
+
+    def take(self) -> None:
+        """Compare and summarise, on the stack of the code: a summary runs the reprs of users."""
+        self.take_effect_only()
+        if not self.effect.changed:
+            return
+        guard = CodeGuard(_SUMMARY_S)
+        try:
+            with guard:
+                guard.call(self._summarise)
+        except (Exception, DeadlineReached, KeyboardInterrupt, asyncio.CancelledError):
+            self.is_cut = True
+
+    def take_effect_only(self) -> None:
+        """Compare, where the code's own stack is gone."""
+        if self._is_taken:
+            return
+        self._is_taken = True
+        self.after = visible(self._namespace, self._executor._hidden())
+        self.effect, _ = observe_cell(self.before, self.after, self.cell.code, self.folder)
+
+    def _summarise(self) -> None:
+        room = SNAPSHOT_BYTES
+        for name in self.effect.changed:
+            told = self._executor.output_factory.summary(self.after[name], name)
+            room -= len(told.model_dump_json())
+            if room < 0:
+                self.is_cut = True
+                return
+            self.summaries.append(told)
+
+
+def _fetched(source: str, folder: Path) -> FetchLogEntry:
+    if source.startswith(("http://", "https://")):
+        return FetchLogEntry(source=source, kind="url")
+    try:
+        size: int | None = (folder / source).stat().st_size
+    except OSError:
+        size = None
+    return FetchLogEntry(source=source, kind="file", size_bytes=size)

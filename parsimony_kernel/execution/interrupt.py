@@ -1,0 +1,513 @@
+"""Stopping code that runs: the one owner of SIGINT and of deadlines.
+
+Nothing else of ours installs a signal handler. An interruption is raised into the code itself,
+and only while that code is on the stack; while it awaits, its task is cancelled instead. What
+swallows an interruption gets it again, the second time on every line, which leaves no
+``except: continue`` to hide in. C code is interrupted when it returns.
+"""
+
+import _thread
+import asyncio
+import ctypes
+import inspect
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from types import CodeType, FrameType, TracebackType
+from typing import Any, Literal, TypeVar
+
+from parsimony_kernel.agent.cancellation import CancellationRequest
+from parsimony_kernel.execution.cell import NAME_PREFIX
+
+T = TypeVar("T")
+Reason = Literal["deadline", "stop", "cancel"]
+
+# The first pause lets clean-up finish: subprocess gives an interrupted child a quarter of a second.
+_FIRST_RESEND_S = 0.3
+_RESEND_S = 0.1
+_WINDOW_S = 0.01
+_REASSERT_S = 0.1
+_PATIENCE = 1
+_HARD_PRESSES = 3
+
+
+class DeadlineReached(BaseException):
+    """The time of the code is up. Not an ``Exception``, so that ``except Exception`` lets it by."""
+
+
+_EXCEPTION: dict[Reason, type[BaseException]] = {
+    "deadline": DeadlineReached,
+    "stop": KeyboardInterrupt,
+    "cancel": asyncio.CancelledError,
+}
+
+
+_INTERRUPTIONS = tuple(_EXCEPTION.values())
+
+
+def _raise_in(thread: int, exception: type[BaseException] | None) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread), None if exception is None else ctypes.py_object(exception)
+    )
+
+
+def _withdraw(thread: int) -> None:
+    """Take back what was raised in ``thread`` and has not arrived.
+
+    The interpreter keeps a flag up until some such exception arrives, which slows every thread
+    and, in 3.11, stalls traced ones. So one arrives here.
+    """
+    _raise_in(thread, None)
+    try:
+        _raise_in(threading.get_ident(), DeadlineReached)
+        while True:
+            pass
+    except _INTERRUPTIONS:
+        pass
+
+
+class CodeGuard:
+    """Lets a deadline, a stop and a cancel reach one execution of code.
+
+    Entered in the thread that runs the code, held for the whole execution. ``reason`` says why
+    the code was interrupted, ``None`` when it was not: believe it rather than the exception that
+    came out, which the code may have caught, wrapped or replaced.
+
+    Args:
+        seconds: the deadline, from entering on; ``None`` for no limit.
+        around: a context for as long as the code is on the stack, out of reach itself.
+    """
+
+    def __init__(
+        self,
+        seconds: float | None = None,
+        *,
+        around: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        if seconds is not None and not seconds > 0:
+            raise ValueError(f"a deadline of {seconds!r} s leaves no time; give more than 0")
+        self.seconds = seconds
+        self._around = around
+        self.reason: Reason | None = None
+        self._strikes = 0
+        self._is_struck = False
+        self._on_stack = False
+        self._closed = False
+        self._thread = 0
+        self._in_main = False
+        self._gate = threading.Lock()
+        # A bare lock, because a signal handler may ring it: it holds no lock of its own.
+        self._alarm = threading.Lock()
+        self._task: asyncio.Task[Any] | None = None
+        self._outlasted: asyncio.Future[None] | None = None
+        self._cancels = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __enter__(self) -> "CodeGuard":
+        self._thread = threading.get_ident()
+        self._in_main = threading.current_thread() is threading.main_thread()
+        if self._in_main:
+            _sigint.guards.append(self)
+        self._alarm.acquire()
+        threading.Thread(target=self._watch, name="parsimony-deadline", daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._closed = True
+        if self._in_main:
+            _sigint.guards.remove(self)
+        self._ring()
+
+    def interrupt(self, reason: Reason) -> None:
+        """Interrupt the code now, from any thread but a signal handler."""
+        self.reason = self.reason or reason
+        self._ring()
+
+    def check(self) -> None:
+        """Raise what is due, before more code is started."""
+        if self.reason is not None:
+            raise self.exception()
+
+    def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Run ``function``, the code itself, within reach of interruptions."""
+        with self._around():
+            if self._in_main:
+                return self._call_in_main(function, *arguments)
+            return self._call_elsewhere(function, *arguments)
+
+    async def drive(self, coroutine: Coroutine[Any, Any, Any]) -> BaseException | None:
+        """Run the code's coroutine to its end as a task of its own; what it raised, if anything.
+
+        A task of its own, so that code which cancels its own task (``asyncio.timeout``) is not
+        taken for someone who cancels ours. Cancelling us cancels the code, and the cancellation
+        is what comes back. Code that outlasts its interruptions is never resumed.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._outlasted = self._loop.create_future()
+        self._task = task = self._loop.create_task(self._contained(coroutine))
+        waited: set[asyncio.Future[Any]] = {task, self._outlasted}
+        cancelled: asyncio.CancelledError | None = None
+        try:
+            while not (task.done() or self._outlasted.done()):
+                try:
+                    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                except asyncio.CancelledError as exc:
+                    cancelled = exc
+                    self.reason = "cancel"
+                    self._cancel_await()
+                    self._is_struck = True
+                    self._ring()
+        finally:
+            self._task = None
+            if not task.done():
+                task.cancel()
+        if cancelled is not None:
+            return cancelled
+        if not task.done() or task.cancelled():
+            return _EXCEPTION[self.reason or "cancel"]()
+        return task.result()
+
+    async def _contained(self, coroutine: Coroutine[Any, Any, Any]) -> BaseException | None:
+        # Returned, not raised: a task hands KeyboardInterrupt and SystemExit to the whole loop.
+        try:
+            await _Driven(self, coroutine)
+        except GeneratorExit:
+            raise
+        except BaseException as exc:
+            return exc
+        return None
+
+    def translate(self, exc: BaseException) -> BaseException:
+        """What the code sees in place of ``exc``, which an await of it raised."""
+        if isinstance(exc, asyncio.CancelledError) and self.reason not in (None, "cancel"):
+            return self.exception()
+        return exc
+
+    # The code is on the stack of the main thread: a signal reaches it even in sleep.
+
+    def _call_in_main(self, function: Callable[..., T], *arguments: Any) -> T:
+        outer = _sigint.running
+        displaced = _sigint.take_over()
+        tracer = sys.gettrace()
+        try:
+            _sigint.running = self
+            self._on_stack = True
+            return function(*arguments)
+        finally:
+            self._on_stack = False
+            _sigint.running = outer
+            with self._gate:  # a strike that saw us on the stack has sent its signal by now
+                pass
+            if self._strikes > 1:
+                sys.settrace(tracer)
+            _sigint.give_back(displaced)
+
+    def struck(self, frame: FrameType | None) -> None:
+        """Called by the signal handler: raise into the code, if it is still there."""
+        if not self._on_stack:
+            if self._loop is not None:
+                with suppress(RuntimeError):
+                    self._loop.call_soon_threadsafe(self._cancel_await)
+            return
+        self._strikes += 1
+        if self._strikes > 1:
+            self._insist(frame, CodeGuard._call_in_main.__code__)
+        raise self.exception()
+
+    def _insist(self, frame: FrameType | None, outermost: CodeType) -> None:
+        """Interrupt on every line from now on, so also on the first of a handler that swallows."""
+        while frame is not None and frame.f_code is not outermost:
+            frame.f_trace = self._again
+            frame = frame.f_back
+        sys.settrace(self._again)
+
+    def exception(self) -> BaseException:
+        """What the code is interrupted with."""
+        return _EXCEPTION[self.reason or "stop"]()
+
+    def kill(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """End a suspended coroutine that has outlasted its interruptions. It raises."""
+        tracer = sys.gettrace()
+        suspended: Any = coroutine
+        while (frame := getattr(suspended, "cr_frame", None)) is not None:
+            frame.f_trace = self._again
+            suspended = suspended.cr_await
+        exception = self.exception()
+        sys.settrace(self._again)
+        try:
+            coroutine.throw(exception)
+        finally:
+            sys.settrace(tracer)
+
+    def _again(self, frame: FrameType, event: str, argument: Any) -> Any:
+        # Only in the agent's own lines: a tracer that has raised is gone, and the clean-up of some
+        # library would use it up.
+        if not frame.f_code.co_filename.startswith(NAME_PREFIX):
+            return None
+        if event == "line" and self._on_stack:
+            raise self.exception()
+        return self._again
+
+    def pressed(self, frame: FrameType | None) -> None:
+        """Called by the signal handler when the user interrupts.
+
+        Off the stack nothing is raised here. What the code does next is interrupted: its next
+        part before it begins, and an await, which the run's own cancellation ends first as a
+        rule, by the watchdog.
+        """
+        self.reason = self.reason or "stop"
+        self._is_struck = True
+        self._ring()
+        if self._on_stack:
+            self.struck(frame)
+
+    @property
+    def is_outlasted(self) -> bool:
+        """Whether the code went on awaiting after being interrupted again and again."""
+        return self._cancels > _PATIENCE
+
+    # The code is on the stack of another thread: an asynchronous exception, at the next bytecode.
+
+    def _call_elsewhere(self, function: Callable[..., T], *arguments: Any) -> T:
+        try:
+            self._on_stack = True
+            return function(*arguments)
+        finally:
+            late: BaseException | None = None
+            while self._on_stack:
+                try:
+                    with self._gate:
+                        self._on_stack = False
+                        if self._strikes:
+                            _withdraw(self._thread)
+                except _INTERRUPTIONS as exc:
+                    late = exc
+            if self._strikes > 1:
+                sys.settrace(None)
+            if late is not None:
+                raise late
+
+    def _exception_elsewhere(self) -> type[BaseException]:
+        """The class to raise in the other thread, which makes the instance there.
+
+        That is the one moment at which something of ours runs in that thread: from the second
+        strike on the constructor switches the interruption on every line on.
+        """
+        kind = _EXCEPTION[self.reason or "stop"]
+        if self._strikes < 2:
+            return kind
+        guard = self
+
+        class Insisting(kind):  # type: ignore[valid-type, misc]
+            def __init__(self, *arguments: Any) -> None:
+                super().__init__(*arguments)
+                guard._insist(sys._getframe(1), CodeGuard._call_elsewhere.__code__)
+
+        Insisting.__name__ = Insisting.__qualname__ = kind.__name__
+        return Insisting
+
+    def _strike(self) -> None:
+        in_other = False
+        with self._gate:
+            if self._closed:
+                return
+            if self._on_stack and self._in_main:
+                _sigint.striking = self
+                if hasattr(signal, "pthread_kill"):
+                    signal.pthread_kill(self._thread, signal.SIGINT)
+                else:
+                    _thread.interrupt_main()
+                return
+            if self._on_stack:
+                self._strikes += 1
+                _raise_in(self._thread, self._exception_elsewhere())
+                in_other = True
+        if in_other:
+            time.sleep(_WINDOW_S)
+            with self._gate:
+                if self._on_stack:
+                    _withdraw(self._thread)
+        elif self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: nothing awaits
+                self._loop.call_soon_threadsafe(self._cancel_await)
+
+    def _cancel_await(self) -> None:
+        if self._task is None or self._closed:
+            return
+        self._task.cancel()
+        self._cancels += 1
+        if self._cancels > _PATIENCE + 1 and self._outlasted and not self._outlasted.done():
+            # What the task awaits ignores its own cancellation, so the task never wakes.
+            self._outlasted.set_result(None)
+
+    def _ring(self) -> None:
+        with suppress(RuntimeError):  # it is ringing already
+            self._alarm.release()
+
+    def _watch(self) -> None:
+        wait, resend = self.seconds, _FIRST_RESEND_S
+        while True:
+            rung = self._alarm.acquire(timeout=-1 if wait is None else wait)
+            if self._closed:
+                return
+            if not rung:
+                self.reason = self.reason or "deadline"
+            if rung and self._is_struck:
+                self._is_struck = False  # whoever rang has done it
+            else:
+                self._strike()
+            wait, resend = resend, _RESEND_S
+
+
+class _Driven:
+    """Awaits a coroutine one step at a time, with the guard around each step and none between."""
+
+    def __init__(self, guard: CodeGuard, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._guard = guard
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        coroutine, guard = self._coroutine, self._guard
+        resume: Callable[[Any], Any] = coroutine.send
+        argument: Any = None
+        while True:
+            try:
+                awaited = guard.call(resume, argument)
+            except StopIteration as end:
+                return end.value
+            except BaseException as exc:
+                if inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED:
+                    raise
+                # Struck just after the coroutine had suspended itself: it has not seen it yet.
+                resume, argument = coroutine.throw, exc
+                continue
+            try:
+                argument = yield awaited
+                resume = coroutine.send
+            except GeneratorExit:
+                coroutine.close()
+                raise
+            except BaseException as exc:
+                if guard.is_outlasted:
+                    guard.call(guard.kill, coroutine)
+                    raise
+                resume, argument = coroutine.throw, guard.translate(exc)
+
+
+class _Turn:
+    """One ``stop_on_sigint`` that is open."""
+
+    def __init__(self, cancellation: CancellationRequest) -> None:
+        self.cancellation = cancellation
+        self.presses = 0
+        try:
+            self.loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:
+            self.loop = None
+
+    def wake(self) -> None:
+        """Make the selector return, so that what became ready in the handler runs now."""
+        if self.loop is not None and not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(lambda: None)
+
+
+class _Sigint:
+    """The handler and what it needs to know. One per process, used in the main thread only."""
+
+    def __init__(self) -> None:
+        self.guards: list[CodeGuard] = []
+        self.running: CodeGuard | None = None
+        self.striking: CodeGuard | None = None
+        self.turns: list[_Turn] = []
+        self.displaced: Any = signal.default_int_handler
+        # One bound method, for comparisons by identity.
+        self.handler: Callable[[int, FrameType | None], None] = self._handle
+
+    def take_over(self) -> Any:
+        """Install the handler; what it displaced, or ``None`` when it was in force already."""
+        current = signal.getsignal(signal.SIGINT)
+        if current is self.handler or current is None:
+            return None
+        if not self.turns:
+            self.displaced = current
+        signal.signal(signal.SIGINT, self.handler)
+        return current
+
+    def give_back(self, displaced: Any) -> None:
+        """Undo a ``take_over``, unless someone else has installed theirs since."""
+        if displaced is not None and signal.getsignal(signal.SIGINT) is self.handler:
+            signal.signal(signal.SIGINT, displaced)
+
+    def _handle(self, signum: int, frame: FrameType | None) -> None:
+        guard, self.striking = self.striking, None
+        if guard is not None:
+            guard.struck(frame)
+            return
+        turn = self.turns[-1] if self.turns else None
+        if turn is not None:
+            turn.presses += 1
+            turn.cancellation.set("stopped by the user")
+            turn.wake()
+        guard = self.running or (self.guards[-1] if self.guards else None)
+        if guard is not None:
+            guard.pressed(frame)
+        if (turn.presses >= _HARD_PRESSES) if turn is not None else guard is None:
+            self._pass_on(signum, frame)
+
+    def _pass_on(self, signum: int, frame: FrameType | None) -> None:
+        # To whom it would have gone without us. In a terminal that is KeyboardInterrupt; a
+        # kernel has a gentler one there, and an exception out of its idle selector ends it.
+        if self.displaced is signal.SIG_DFL:
+            signal.default_int_handler(signum, frame)
+        elif callable(self.displaced):
+            self.displaced(signum, frame)
+
+
+_sigint = _Sigint()
+
+
+@contextmanager
+def stop_on_sigint(cancellation: CancellationRequest) -> Iterator[None]:
+    """Make an interrupt stop a whole turn.
+
+    The first sets ``cancellation``, wakes the event loop, and raises ``KeyboardInterrupt`` into
+    agent code that is on the stack. The third goes also to the handler that was there before.
+    Afterwards that handler is back. Off the main thread, where no handler can be installed, it
+    does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _sigint.take_over()
+    turn = _Turn(cancellation)
+    _sigint.turns.append(turn)
+    ticker: asyncio.TimerHandle | None = None
+
+    def reassert() -> None:
+        # A kernel puts its own handler back after the message in which a turn began, and that
+        # one ignores interrupts. Any other handler belongs to someone who is at work now.
+        nonlocal ticker
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            signal.signal(signal.SIGINT, _sigint.handler)
+            _sigint.displaced = signal.SIG_IGN
+        if turn.loop is not None:
+            ticker = turn.loop.call_later(_REASSERT_S, reassert)
+
+    if turn.loop is not None:
+        ticker = turn.loop.call_later(_REASSERT_S, reassert)
+    try:
+        yield
+    finally:
+        if ticker is not None:
+            ticker.cancel()
+        _sigint.turns.remove(turn)
+        if not _sigint.turns:
+            _sigint.give_back(_sigint.displaced)

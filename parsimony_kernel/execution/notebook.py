@@ -1,0 +1,160 @@
+"""Code in the namespace of the user's IPython shell.
+
+The agent's cell is a guest there: it goes through the shell's transforms, sees its variables and
+its magics, and is debugged with ``%debug``; the user's In, Out, ``_``, history, execution count
+and output stay as they were. The shell's own run of a cell keeps all of these, so it is not used.
+"""
+
+import ast
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.execution.capture import Capture, capturing
+from parsimony_kernel.execution.cell import (
+    Cell,
+    awaits,
+    compile_cell,
+    compile_expression,
+    evaluate,
+    evaluate_awaiting,
+)
+from parsimony_kernel.execution.descriptors import DESCRIPTORS
+from parsimony_kernel.execution.factory import OutputFactory
+from parsimony_kernel.execution.inprocess import CellEnd, InProcessExecutor
+from parsimony_kernel.execution.interrupt import CodeGuard
+
+
+class NotebookExecutor(InProcessExecutor):
+    """Runs agent code in a shell, on the thread that awaits it.
+
+    Args:
+        shell: an ``InteractiveShell`` of any kind: a kernel's, a terminal's, a bare one.
+    """
+
+    def __init__(
+        self,
+        shell: Any,
+        output_factory: OutputFactory | None = None,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(cwd=None, output_factory=output_factory, clock=clock)
+        self._shell = shell
+
+    async def clear_namespace(self) -> None:
+        """Delete the user-visible variables, and nothing of the shell's."""
+        for name in self.variables():
+            del self._shell.user_ns[name]
+        self.origin_ledger.clear()
+
+    def _namespace(self) -> dict[str, Any]:
+        namespace: dict[str, Any] = self._shell.user_ns
+        return namespace
+
+    def _hidden(self) -> Mapping[str, Any]:
+        hidden: Mapping[str, Any] = self._shell.user_ns_hidden
+        return hidden
+
+    def _compile(self, source: str, filename: str, *, expression: bool) -> Cell:
+        if expression:
+            return compile_expression(source, filename)
+        try:
+            code = self._shell.transform_cell(source)
+        except SyntaxError as exc:
+            exc.filename = filename
+            raise
+        return compile_cell(source, filename, code=code, transform=self._transform)
+
+    def _transform(self, tree: ast.Module) -> ast.Module:
+        transformed: ast.Module = self._shell.transform_ast(tree)
+        return transformed
+
+    async def _run(
+        self,
+        cell: Cell,
+        capture: Capture,
+        *,
+        namespace: dict[str, Any],
+        seconds: float | None,
+        observe: Callable[[], None],
+    ) -> CellEnd:
+        shell = self._shell
+        # Functions look their globals up in the module of the shell; a dry run has its own.
+        module = shell.user_global_ns if namespace is shell.user_ns else namespace
+        end = CellEnd()
+        guard = CodeGuard(seconds, around=_surroundings())
+        with capturing(capture, shell):
+            with guard, shell.builtin_trap, _event_state(shell):
+                shell.events.trigger("pre_execute")
+                end.error = await _drive(cell, capture, module, namespace, guard)
+                # What belongs to the end of a cell, such as showing the open figures.
+                shell.events.trigger("post_execute")
+            DESCRIPTORS.drain(capture)
+            end.reason = guard.reason
+            observe()
+        if isinstance(end.error, Exception):
+            _remember_for_debug(shell, end.error, cell.filename)
+        return end
+
+
+async def _drive(
+    cell: Cell,
+    capture: Capture,
+    module: dict[str, Any],
+    namespace: dict[str, Any],
+    guard: CodeGuard,
+) -> BaseException | None:
+    for code, shown in cell.parts:
+        show = capture.show if shown else _ignore
+        if awaits(code):
+            coroutine = evaluate_awaiting(code, module, namespace, show)
+            error = await guard.drive(coroutine)
+            if error is not None:
+                return error
+            continue
+        try:
+            guard.check()
+            guard.call(evaluate, code, module, namespace, show)
+        except BaseException as exc:
+            return exc
+    return None
+
+
+def _surroundings() -> Callable[[], AbstractContextManager[Any]]:
+    in_main = threading.current_thread() is threading.main_thread()
+    return DESCRIPTORS.redirected if in_main else nullcontext
+
+
+def _ignore(_: Any) -> None:
+    """The value of a statement."""
+
+
+@contextmanager
+def _event_state(shell: Any) -> Iterator[None]:
+    """Keep what the shell's own listeners note down between the events of the user's cell."""
+    publisher = shell.display_pub
+    state = getattr(publisher, "_in_post_execute", None)
+    try:
+        yield
+    finally:
+        if state is not None:
+            publisher._in_post_execute = state
+
+
+def _remember_for_debug(shell: Any, exc: Exception, filename: str) -> None:
+    """Make ``exc`` what ``%debug`` and ``%tb`` find, from the agent's own first frame on."""
+    shown = exc.__traceback__
+    while shown is not None and shown.tb_frame.f_code.co_filename != filename:
+        shown = shown.tb_next
+    if shown is None:
+        return
+    exc.__traceback__ = shown
+    sys.last_type, sys.last_value, sys.last_traceback = type(exc), exc, shown
+    if sys.version_info >= (3, 12):
+        sys.last_exc = exc
+    if hasattr(shell, "InteractiveTB"):
+        shell.InteractiveTB.tb = shown

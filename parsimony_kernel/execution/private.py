@@ -1,0 +1,208 @@
+"""Code in a namespace of its own, in a worker thread."""
+
+import asyncio
+import contextvars
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.execution.capture import Capture, capture_here, capturing, live_shell
+from parsimony_kernel.execution.cell import (
+    Cell,
+    awaits,
+    compile_cell,
+    compile_expression,
+    evaluate,
+    evaluate_awaiting,
+)
+from parsimony_kernel.execution.factory import OutputFactory
+from parsimony_kernel.execution.inprocess import CellEnd, InProcessExecutor
+from parsimony_kernel.execution.interrupt import CodeGuard
+from parsimony_kernel.execution.seed import libraries_for, private_builtins, seed_names
+from parsimony_kernel.lineage.analysis import analyse
+
+# How long after its deadline, or a cancel, code may take to end before it is left behind.
+_GRACE_S = 0.45
+
+
+def _display(*values: Any, **_: Any) -> None:
+    capture = capture_here()
+    for value in values:
+        if capture is not None:
+            capture.show(value)
+
+
+class CodeExecutor(InProcessExecutor):
+    """Runs code in a private namespace, seeded with ``pd``, ``np``, ``alt`` and dates.
+
+    Each cell runs in a worker thread, so a call returns at its deadline whatever the code does.
+    Python code is stopped there; a call that blocks is left behind, with an old copy of the
+    namespace and nowhere to write. Classes and imports work; ``exec``, ``eval``, ``compile`` and
+    ``input`` are not there. This is no sandbox: the code has the rights of the process.
+
+    Args:
+        cwd: the folder in which code runs; the process's own when ``None``.
+    """
+
+    def __init__(
+        self,
+        cwd: str | Path | None = None,
+        output_factory: OutputFactory | None = None,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(cwd=cwd, output_factory=output_factory, clock=clock)
+        self._seeded: dict[str, Any] = {}
+        self.locals: dict[str, Any] = self._fresh()
+        self._loops = _Loops()
+        weakref.finalize(self, self._loops.close)
+
+    def _fresh(self) -> dict[str, Any]:
+        self._seeded = seed_names()
+        return {
+            "__name__": "__main__",
+            "__builtins__": private_builtins(_display),
+            **self._seeded,
+        }
+
+    async def clear_namespace(self) -> None:
+        self.locals = self._fresh()
+        self.origin_ledger.clear()
+
+    def _namespace(self) -> dict[str, Any]:
+        return self.locals
+
+    def _hidden(self) -> Mapping[str, Any]:
+        return self._seeded
+
+    def _compile(self, source: str, filename: str, *, expression: bool) -> Cell:
+        cell = (compile_expression if expression else compile_cell)(source, filename)
+        missing = analyse(source).reads - self.locals.keys()
+        found = libraries_for(missing)
+        self._seeded.update(found)
+        self.locals.update(found)
+        return cell
+
+    async def _run(
+        self,
+        cell: Cell,
+        capture: Capture,
+        *,
+        namespace: dict[str, Any],
+        seconds: float | None,
+        observe: Callable[[], None],
+    ) -> CellEnd:
+        guard = CodeGuard(seconds)
+        end = CellEnd()
+        loop = asyncio.get_running_loop()
+        finished = loop.create_future()
+
+        def work() -> None:
+            with guard:
+                end.error = self._work(cell, capture, namespace, guard)
+            if not capture.is_closed:
+                observe()
+
+        def settle() -> None:
+            if not finished.done():
+                finished.set_result(None)
+
+        def thread() -> None:
+            try:
+                work()
+            finally:
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(settle)
+
+        with capturing(capture, live_shell()):
+            context = contextvars.copy_context()
+            threading.Thread(
+                target=context.run, args=(thread,), name="parsimony-cell", daemon=True
+            ).start()
+            await self._wait(finished, guard, seconds)
+        end.reason = guard.reason
+        if not finished.done():
+            end.late, end.reason = True, end.reason or "deadline"
+            self._fence()
+        return end
+
+    async def _wait(
+        self, finished: asyncio.Future[None], guard: CodeGuard, seconds: float | None
+    ) -> None:
+        waited: set[asyncio.Future[None]] = {finished}
+        try:
+            await asyncio.wait(waited, timeout=None if seconds is None else seconds + _GRACE_S)
+        except asyncio.CancelledError:
+            guard.interrupt("cancel")
+            # Deaf for this long: a second cancel does not make the code end any sooner.
+            ending = asyncio.ensure_future(asyncio.wait(waited, timeout=_GRACE_S))
+            while not ending.done():
+                try:
+                    await asyncio.shield(ending)
+                except asyncio.CancelledError:
+                    continue
+
+    def _fence(self) -> None:
+        """Go on without the thread that is stuck: other bindings, another event loop."""
+        self.locals = dict(self.locals)
+        self._loops.abandon()
+
+    def _work(
+        self, cell: Cell, capture: Capture, namespace: dict[str, Any], guard: CodeGuard
+    ) -> BaseException | None:
+        try:
+            for code, shown in cell.parts:
+                guard.check()
+                show = capture.show if shown else _ignore
+                if awaits(code):
+                    coroutine = evaluate_awaiting(code, namespace, namespace, show)
+                    error = self._loops.current().run_until_complete(guard.drive(coroutine))
+                    if error is not None:
+                        return error
+                else:
+                    guard.call(evaluate, code, namespace, namespace, show)
+            guard.call(_show_open_figures, capture)
+        except BaseException as exc:
+            return exc
+        return None
+
+
+class _Loops:
+    """The event loop of the executor's awaiting cells: kept, since objects belong to it."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def current(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+        return self._loop
+
+    def abandon(self) -> None:
+        """Forget a loop that a stuck thread is running."""
+        if self._loop is not None and self._loop.is_running():
+            self._loop = None
+
+    def close(self) -> None:
+        if self._loop is not None and not self._loop.is_running():
+            self._loop.close()
+        self._loop = None
+
+
+def _ignore(_: Any) -> None:
+    """The value of a statement."""
+
+
+def _show_open_figures(capture: Capture) -> None:
+    """Show and close what matplotlib has open, as a notebook does after a cell."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None:
+        return
+    for number in pyplot.get_fignums():
+        drawing = pyplot.figure(number)
+        capture.show(drawing)
+        pyplot.close(drawing)

@@ -1,0 +1,71 @@
+"""The kernel's process: IPython's kernel application, with our kernel and our extension in it.
+
+The extension comes last, after whatever the user's own configuration loads, and a kernel without
+it is still a Python kernel: trouble in it is told, never fatal.
+"""
+
+import sys
+
+from ipykernel.kernelapp import IPKernelApp
+from traitlets import Type, Unicode
+
+from parsimony_kernel.kernel.kernel import ParsimonyKernel
+
+
+class ParsimonyKernelApp(IPKernelApp):
+    """Reads the user's ``ipython_kernel_config.py`` like the kernel that it extends."""
+
+    # Installing is `jupyter parsimony install`; the inherited one would write IPython's kernel.
+    subcommands = {}  # noqa: RUF012 - a traitlets declaration
+
+    kernel_class = Type(
+        ParsimonyKernel,
+        klass="ipykernel.kernelbase.Kernel",
+        help="The kernel that is started.",
+    ).tag(config=True)
+
+    agent_extension = Unicode(
+        "parsimony_agent",
+        help="The IPython extension that brings %%agent; empty for none.",
+    ).tag(config=True)
+
+    def init_extensions(self) -> None:
+        """Load the extensions of the user's configuration, then the agent's."""
+        super().init_extensions()
+        if self.agent_extension:
+            self._load_agent(self.agent_extension)
+
+    def _load_agent(self, name: str) -> None:
+        manager = self.shell.extension_manager
+        if name in manager.loaded:
+            return
+        try:
+            reason = manager.load_extension(name)
+        except Exception as error:
+            # Importing an extension runs any code of the environment: a broken package or an
+            # unfinished upgrade may raise anything, and the user's Python must still start.
+            self.log.warning("The extension %r could not be loaded", name, exc_info=True)
+            self._announce(name, f"{type(error).__name__}: {error}")
+        else:
+            if reason == "no load function":
+                self._announce(name, "it has no load_ipython_extension function")
+
+    def _announce(self, name: str, reason: str) -> None:
+        """Say in the first cell's output why ``%%agent`` is missing."""
+        shell = self.shell
+
+        def say(*_: object) -> None:
+            shell.events.unregister("pre_run_cell", say)
+            print(
+                f"The agent is not available in this kernel: loading {name!r} failed with "
+                f"{reason}. Plain Python works. `jupyter parsimony doctor` says what to mend; "
+                "then restart the kernel.",
+                file=sys.stderr,
+            )
+
+        shell.events.register("pre_run_cell", say)
+
+
+def launch() -> None:
+    """Run the kernel until it is shut down; arguments come from ``sys.argv``."""
+    ParsimonyKernelApp.launch_instance()

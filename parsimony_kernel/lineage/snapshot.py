@@ -1,0 +1,53 @@
+"""What is bound in a namespace, and what became of it.
+
+A snapshot is shallow: it holds the objects and compares them by identity, so its cost depends on
+the number of names and never on the size of the data.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+_ABSENT = object()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The names bound to another object than before, and those that are gone, each sorted."""
+
+    changed: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+
+
+def visible(namespace: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
+    """The bindings that a person made: no private names, no imports, nothing of ``hidden``.
+
+    Imports are modules, and the functions and classes of other modules. A name of ``hidden``
+    counts once it is bound to something else than ``hidden`` has there.
+    """
+    return {
+        name: value
+        for name, value in namespace.copy().items()
+        if not name.startswith("_")
+        and not _is_imported(value)
+        and value is not hidden.get(name, _ABSENT)
+    }
+
+
+def _is_imported(value: Any) -> bool:
+    if isinstance(value, ModuleType):
+        return True
+    if isinstance(value, type | FunctionType | BuiltinFunctionType):
+        return value.__module__ != "__main__"
+    return False
+
+
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Difference:
+    """What changed between two snapshots, by identity."""
+    return Difference(
+        changed=tuple(
+            sorted(name for name, value in after.items() if value is not before.get(name, _ABSENT))
+        ),
+        deleted=tuple(sorted(name for name in before if name not in after)),
+    )

@@ -1,0 +1,236 @@
+"""The parts of a record, as values.
+
+A block holds what was said and seen, capped but otherwise as it came; whoever writes it escapes
+it. ``volatile`` blocks differ from run to run (times, tokens, cost); a ``solo`` block needs a
+display of its own, because the front end draws it from a bundle of its own.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from parsimony_kernel.execution.outputs import DataFrameObject, PrimitiveObject
+
+StepState = Literal["running", "done", "failed", "stopped"]
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Foreign text within a cap: its head, how many characters are missing, its tail."""
+
+    head: str = ""
+    omitted: int = 0
+    tail: str = ""
+
+    @classmethod
+    def of(cls, text: str, limit: int, *, tail: int = 0) -> "Passage":
+        """``text`` in at most ``limit`` characters, of which the last ``tail`` are its end."""
+        if len(text) <= limit:
+            return cls(text)
+        end = len(text) - tail
+        return cls(text[: limit - tail], len(text) - limit, text[end:])
+
+    def grown(self, piece: str, limit: int) -> "Passage":
+        """With ``piece`` appended; beyond ``limit`` characters it is only counted."""
+        room = max(0, limit - len(self.head))
+        return Passage(self.head + piece[:room], self.omitted + max(0, len(piece) - room))
+
+    def __bool__(self) -> bool:
+        return bool(self.head.strip() or self.tail.strip())
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A published snapshot. ``path`` is relative to the workspace."""
+
+    kind: str
+    title: str
+    path: str
+    variable: str = ""
+    reused: bool = False
+
+
+@dataclass(frozen=True)
+class StepError:
+    """Why a step failed: one sentence, and the place in its code when it has one."""
+
+    sentence: str
+    line: int | None = None
+    source_line: str = ""
+
+
+@dataclass(frozen=True)
+class FigureMention:
+    """A chart of this step, by the number under which it is shown in a block of its own."""
+
+    number: int
+    title: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """The base of all blocks. ``key`` is stable and unique in the run."""
+
+    volatile: ClassVar[bool] = False
+    solo: ClassVar[bool] = False
+
+    key: str
+
+
+@dataclass(frozen=True)
+class RequestBlock(Block):
+    """What the person asked for, of which model, and what of the notebook went along."""
+
+    words: str
+    model: str = ""
+    shared: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProseBlock(Block):
+    """What the model said between its steps, and its reasoning where the provider shows it."""
+
+    text: Passage = field(default_factory=Passage)
+    reasoning: Passage = field(default_factory=Passage)
+
+
+@dataclass(frozen=True)
+class StepBlock(Block):
+    """One tool at work: what it was given, what came of it, and how it stands."""
+
+    number: int
+    tool: str
+    call_id: str = ""
+    tool_type: str = "function"
+    purpose: str = ""
+    code: Passage = field(default_factory=Passage)
+    arguments: tuple[tuple[str, str], ...] = ()
+    state: StepState = "running"
+    stdout: Passage = field(default_factory=Passage)
+    stderr: Passage = field(default_factory=Passage)
+    outputs: tuple[DataFrameObject | PrimitiveObject | FigureMention, ...] = ()
+    more_outputs: int = 0
+    deleted: tuple[str, ...] = ()
+    error: StepError | None = None
+    published: tuple[Artifact, ...] = ()
+
+
+@dataclass(frozen=True)
+class FigureBlock(Block):
+    """One chart, shown once: ``spec`` is Vega-Lite and draws without loading anything."""
+
+    solo: ClassVar[bool] = True
+
+    number: int
+    title: str = ""
+    description: str = ""
+    spec: dict[str, Any] | None = field(default=None, hash=False)
+    png_base64: str | None = field(default=None, repr=False)
+    svg: str | None = field(default=None, repr=False)
+    published: Artifact | None = None
+    identity: str = ""
+
+
+@dataclass(frozen=True)
+class RecoveryBlock(Block):
+    """A failure and what is done about it. ``kind`` and ``action`` are wire names or empty."""
+
+    message: str
+    kind: str = ""
+    action: str = ""
+    attempt: int = 0
+    budget: int = 0
+    recoverable: bool = True
+    blockers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class QuestionBlock(Block):
+    """What the run needs to know. ``reply`` is ``None`` while nobody answered."""
+
+    question: str
+    context: str = ""
+    choices: tuple[str, ...] = ()
+    reply: str | None = None
+    gone: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReplyBlock(Block):
+    """Where a run goes on after an answer. ``gone`` are variables that no longer exist."""
+
+    reply: str
+    gone: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ResultBlock(Block):
+    """The end of a run that did what was asked."""
+
+    summary: str
+    artifacts: tuple[Artifact, ...] = ()
+    variables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class HandoffBlock(Block):
+    """The end of a run that cannot go on."""
+
+    rationale: str
+    blockers: tuple[str, ...] = ()
+    next_steps: tuple[str, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+
+
+@dataclass(frozen=True)
+class PartialBlock(Block):
+    """The end of a run that stopped early on its own."""
+
+    missing: str
+    learned: tuple[str, ...] = ()
+    plan: str = ""
+    artifacts: tuple[Artifact, ...] = ()
+
+
+@dataclass(frozen=True)
+class CancelledBlock(Block):
+    """The end of a run that was stopped from outside."""
+
+    message: str
+    reason: str = ""
+    artifacts: tuple[Artifact, ...] = ()
+
+
+@dataclass(frozen=True)
+class FooterBlock(Block):
+    """What the run has used so far. ``cost_usd`` is ``None`` when no price is known.
+
+    ``cost_partial`` says that some answers have no known price. Zero limits mean no limit.
+    """
+
+    volatile: ClassVar[bool] = True
+
+    model: str = ""
+    steps: int = 0
+    rounds: int = 0
+    max_rounds: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = 0.0
+    cost_partial: bool = False
+    elapsed_s: float = 0.0
+    max_elapsed_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class ProgressBlock(Block):
+    """What the run is doing now."""
+
+    volatile: ClassVar[bool] = True
+
+    activity: str
+
+
+def lasting(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """``blocks`` without the volatile ones: what a static display shows."""
+    return tuple(block for block in blocks if not block.volatile)

@@ -1,0 +1,121 @@
+"""Foreign text made harmless, once for each of the three texts.
+
+Every string of a model, a tool or data passes ``plain`` before it is written anywhere, and then
+``html_text``, ``markdown_inline``, ``markdown_code`` or ``fenced`` where it is written as such.
+"""
+
+import html
+import re
+import unicodedata
+
+_ANSI = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences: colours, cursor
+    r"|\x9b[0-?]*[ -/]*[@-~]"
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # titles, links, device strings
+    r"|\x1b[ -/]*[0-~]"
+)
+_LINE_ENDS = re.compile("\r\n|[\x0b\x0c\x85\u2028\u2029]")
+# Controls, lone surrogates, non-characters, and what reorders or hides the text around it.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u061c\u202a-\u202e\u2066-\u2069\ufeff]"
+)
+_ADDRESS = re.compile(r"(<[^<>\n]{1,200} at 0x)[0-9a-fA-F]{6,16}(?=[>\s])")
+_FOLDERS = r"(?<![\w.-])(?:/[^/\s:\"']{1,200}){1,40}/"
+_LIBRARY_PATH = re.compile(_FOLDERS + "(?:site|dist)-packages/")
+_MODULE_PATH = re.compile(_FOLDERS + r"([^/\s:\"']{1,200}\.py)\b")
+
+
+def plain(text: str) -> str:
+    """``text`` as visible characters and newlines.
+
+    Terminal sequences are dropped, of a line that was overwritten by carriage returns the last
+    writing stays, tabs become spaces, and what is invisible or reorders becomes U+FFFD.
+    """
+    text = _LINE_ENDS.sub("\n", _ANSI.sub("", text))
+    if "\r" in text:
+        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    if "\t" in text:
+        text = text.expandtabs(4)
+    return _HIDDEN.sub("\ufffd", text)
+
+
+def inline(text: str) -> str:
+    """``plain`` on one line, white space collapsed."""
+    return " ".join(plain(text).split())
+
+
+def steady(text: str) -> str:
+    """``text`` without what differs from process to process: addresses, folders of modules.
+
+    Recorded outputs are compared, so ``<Thing at 0x7f...>`` and the place where a library is
+    installed must not be in them.
+    """
+    if " at 0x" in text:
+        text = _ADDRESS.sub(r"\1…", text)
+    if ".py" in text:
+        text = _MODULE_PATH.sub(r"\1", _LIBRARY_PATH.sub("", text))
+    return text
+
+
+def html_text(text: str) -> str:
+    """``text`` for HTML, in an element or a quoted attribute."""
+    return html.escape(plain(text), quote=True)
+
+
+_MARKED = re.compile(r"[\\`*_\[\]|~$#@{}]|:(?=//)|(?<=www)\.|(?<=WWW)\.", re.IGNORECASE)
+_LINE_START = re.compile(r"^(\s*)(?:([-+=:])|(\d{1,9})([.)]))")
+
+
+def markdown_inline(text: str) -> str:
+    """One line of ``text`` for Markdown: no emphasis, link, image, markup, mathematics or list."""
+    line = _MARKED.sub(r"\\\g<0>", inline(text))
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _LINE_START.sub(
+        lambda found: f"\\{found[2]}" if found[2] is not None else f"{found[3]}\\{found[4]}",
+        line,
+    )
+
+
+def _longest_run(text: str, char: str) -> int:
+    return max((len(run) for run in re.findall(re.escape(char) + "+", text)), default=0)
+
+
+def markdown_code(text: str) -> str:
+    """One line of ``text`` as a code span."""
+    line = inline(text)
+    if not line:
+        return ""
+    ticks = "`" * (_longest_run(line, "`") + 1)
+    pad = " " if line[0] == "`" or line[-1] == "`" else ""
+    return f"{ticks}{pad}{line}{pad}{ticks}"
+
+
+def fenced(text: str, language: str = "") -> str:
+    """``text`` as a fenced block, the fence longer than any within."""
+    body = plain(text).strip("\n")
+    fence = "`" * max(3, _longest_run(body, "`") + 1)
+    return f"{fence}{language}\n{body}\n{fence}"
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal ``text`` takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
+    )
+
+
+def shortened(text: str, width: int) -> str:
+    """``text`` in at most ``width`` columns, the cut marked with an ellipsis."""
+    if columns(text) <= width:
+        return text
+    kept = []
+    room = width - 1
+    for char in text:
+        room -= columns(char)
+        if room < 0:
+            break
+        kept.append(char)
+    return "".join(kept) + "…"

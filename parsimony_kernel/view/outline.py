@@ -1,0 +1,577 @@
+"""What each block says, once, for all three texts.
+
+``outline`` turns a block into a section of a few kinds of parts; the writers know only the
+parts. So the texts hold the same information by construction. A string in a part may be foreign
+and is escaped by the writer; a state is said in words.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from parsimony_kernel.execution.outputs import DataFrameObject, PrimitiveObject
+from parsimony_kernel.view.blocks import (
+    Artifact,
+    Block,
+    CancelledBlock,
+    FigureBlock,
+    FigureMention,
+    FooterBlock,
+    HandoffBlock,
+    PartialBlock,
+    Passage,
+    ProgressBlock,
+    ProseBlock,
+    QuestionBlock,
+    RecoveryBlock,
+    ReplyBlock,
+    RequestBlock,
+    ResultBlock,
+    StepBlock,
+)
+
+LISTED = 40
+NAMED = 24
+TABLE_ROWS = 20
+TABLE_COLUMNS = 40
+CELL_CHARS = 60
+
+
+@dataclass(frozen=True)
+class Mono:
+    """Text of a machine within a sentence: a path, a name, a command."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Strong:
+    """Text that stands out within a sentence."""
+
+    text: str
+
+
+Span = str | Mono | Strong
+Sentence = tuple[Span, ...]
+
+
+@dataclass(frozen=True)
+class Title:
+    """The first line of a section: what it is, what of it, and how it stands."""
+
+    name: str
+    detail: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Sentences. Newlines within stay."""
+
+    spans: Sentence
+    tone: Literal["body", "words", "note"] = "body"
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list. ``chosen`` is the index of the item that was picked."""
+
+    items: tuple[Sentence, ...]
+    ordered: bool = False
+    chosen: int | None = None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Code. ``folded`` is ``None`` where it is short enough to need no fold."""
+
+    passage: Passage
+    folded: bool | None = None
+    language: str = "python"
+
+
+@dataclass(frozen=True)
+class Printed:
+    """Text that code wrote, under a label."""
+
+    label: str
+    passage: Passage
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under column names."""
+
+    caption: Sentence
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Text that is there but put away, under a summary."""
+
+    summary: str
+    passage: Passage
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A chart: its pixels when there are some, and the words that stand for them."""
+
+    figure: FigureBlock
+    alternative: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Short facts side by side."""
+
+    facts: tuple[str, ...]
+
+
+Part = Title | Paragraph | Items | Listing | Printed | Table | Folded | Picture | Facts
+
+
+@dataclass(frozen=True)
+class Section:
+    """One block in words. ``live`` is announced as it changes."""
+
+    kind: str
+    label: str
+    parts: tuple[Part, ...]
+    state: str = ""
+    live: bool = False
+
+
+KIND_WORDS = {
+    "transient_provider": "The model could not be reached",
+    "output_truncated": "The model's answer was cut off",
+    "output_refused": "The model declined to answer",
+    "ambiguous_input": "The request can be read in several ways",
+    "scope_too_large": "The task is too large to do at once",
+    "capability_gap": "Something that is needed is missing",
+    "no_progress": "The run made no progress",
+    "loop_detected": "The same action brought nothing new",
+    "tool_error": "A step failed",
+    "policy_violation": "A rule does not allow this",
+    "kernel_invalidated": "The kernel lost its state",
+    "iteration_limit": "The limit of rounds is reached",
+    "time_limit": "The time limit is reached",
+}
+
+ACTION_WORDS = {
+    "retry": "trying again",
+    "narrow_scope": "going on with a smaller task",
+    "ask_user": "asking you",
+    "handoff": "handing over to you",
+    "stop": "stopping",
+}
+
+SHORT_LISTING_LINES = 16
+
+
+def outline(block: Block) -> Section:
+    """What ``block`` says."""
+    match block:
+        case RequestBlock():
+            return _request(block)
+        case ProseBlock():
+            return _prose(block)
+        case StepBlock():
+            return _step(block)
+        case FigureBlock():
+            return _figure(block)
+        case RecoveryBlock():
+            return _recovery(block)
+        case QuestionBlock():
+            return _question(block)
+        case ReplyBlock():
+            title = Title("Your answer")
+            return Section(
+                "reply",
+                "Your answer",
+                (title, Paragraph((block.reply,), "words"), *_gone(block.gone)),
+            )
+        case ResultBlock():
+            return Section(
+                "result",
+                "Result",
+                (
+                    Title("Result"),
+                    *_written(block.summary),
+                    *_artifacts(block.artifacts),
+                    *_names("Variables in your notebook: ", block.variables),
+                ),
+            )
+        case HandoffBlock():
+            return Section(
+                "handoff",
+                "Handed over to you",
+                (
+                    Title("Handed over to you"),
+                    *_written(block.rationale),
+                    *_list("What stands in the way", block.blockers),
+                    *_list("What you can do", block.next_steps),
+                    *_artifacts(block.artifacts),
+                ),
+            )
+        case PartialBlock():
+            return Section(
+                "partial",
+                "Stopped early",
+                (
+                    Title("Stopped early"),
+                    *_labelled("Missing", block.missing),
+                    *_list("What is known so far", block.learned),
+                    *_labelled("Next", block.plan),
+                    *_artifacts(block.artifacts),
+                ),
+            )
+        case CancelledBlock():
+            return _cancelled(block)
+        case FooterBlock():
+            return Section("footer", "What the run used", (Facts(footer_facts(block)),))
+        case ProgressBlock():
+            return Section(
+                "progress", "Progress", (Facts((f"{block.activity or 'Working'} …",)),), live=True
+            )
+        case _:
+            raise TypeError(f"{type(block).__name__} is no block of a record; give it an outline")
+
+
+def _request(block: RequestBlock) -> Section:
+    title = Title("Request", state=f"to {block.model}" if block.model else "")
+    return Section(
+        "request",
+        "Request",
+        (
+            title,
+            Paragraph((block.words,), "words"),
+            *_names("Shared with the model: ", block.shared),
+        ),
+    )
+
+
+def _prose(block: ProseBlock) -> Section:
+    parts: list[Part] = []
+    if block.reasoning:
+        parts.append(Folded("Reasoning", block.reasoning))
+    parts.extend(_written(block.text.head))
+    if block.text.omitted:
+        parts.append(Paragraph((f"… {block.text.omitted:,} more characters …",), "note"))
+    return Section("prose", "The agent", tuple(parts))
+
+
+def step_detail(step: StepBlock) -> str:
+    """What a step is for, in the model's words where it gave some."""
+    if step.purpose:
+        return step.purpose
+    if step.tool_type == "code":
+        return "Run code"
+    if step.tool_type == "publish":
+        what = step.tool.removeprefix("return_")
+        title = dict(step.arguments).get("title", "")
+        return f"Publish {what}: {title}" if title else f"Publish {what}"
+    return step.tool
+
+
+def _step(step: StepBlock) -> Section:
+    name = f"Step {step.number}"
+    parts: list[Part] = [Title(name, step_detail(step), step.state)]
+    if step.code:
+        long = step.code.head.strip().count("\n") >= SHORT_LISTING_LINES
+        parts.append(Listing(step.code, (step.state == "done") if long else None))
+    elif step.tool_type == "function" and step.arguments:
+        parts.append(
+            Items(tuple((f"{name}: ", Mono(value)) for name, value in step.arguments)),
+        )
+    if step.stdout:
+        parts.append(Printed("Printed", step.stdout))
+    if step.stderr:
+        parts.append(Printed("Messages on stderr", step.stderr))
+    for output in step.outputs:
+        parts.extend(_output(output))
+    if step.more_outputs:
+        parts.append(Paragraph((f"… {_count(step.more_outputs, 'more output')} …",), "note"))
+    parts.extend(_names("Deleted: ", step.deleted))
+    if step.error is not None:
+        error = step.error
+        parts.append(Paragraph((Strong("Error: "), error.sentence)))
+        if error.line is not None:
+            place: Sentence = (f"in line {error.line}",)
+            if error.source_line.strip():
+                place = (f"in line {error.line}: ", Mono(error.source_line))
+            parts.append(Paragraph(place, "note"))
+    parts.extend(
+        Paragraph(
+            (
+                "Already published, unchanged: " if artifact.reused else "Published: ",
+                Mono(artifact.path),
+            ),
+            "note",
+        )
+        for artifact in step.published
+    )
+    return Section("step", name, tuple(parts), state=step.state)
+
+
+def _output(output: DataFrameObject | PrimitiveObject | FigureMention) -> tuple[Part, ...]:
+    match output:
+        case FigureMention():
+            title = f": {output.title}" if output.title else ""
+            return (Paragraph((f"Shown as figure {output.number}{title}",), "note"),)
+        case PrimitiveObject():
+            return (Printed("Output", Passage(output.text, 0)),) + (
+                (Paragraph(("… the rest of this output is left out …",), "note"),)
+                if output.truncated
+                else ()
+            )
+        case DataFrameObject():
+            return (_table(output),)
+
+
+def _table(frame: DataFrameObject) -> Table:
+    size = _count(frame.column_count, "column")
+    if frame.rows is not None:
+        size = f"{_count(frame.rows, 'row')} × {size}"
+    else:
+        size = f"{size}, rows not counted"
+    caption: Sentence = (Mono(frame.name), f": {size}") if frame.name else (size,)
+    if frame.preview_columns:
+        columns = frame.preview_columns[:TABLE_COLUMNS]
+        rows = tuple(row[: len(columns)] for row in frame.preview[:TABLE_ROWS])
+        unseen = frame.column_count - len(columns)
+        notes = []
+        if frame.rows is not None and frame.rows > len(rows):
+            notes.append(f"the first {_count(len(rows), 'row')}")
+        if unseen > 0:
+            notes.append(f"{_count(unseen, 'more column')} not shown")
+        return Table(caption, columns, rows, "; ".join(notes))
+    rows = tuple((c.name, c.dtype, ", ".join(c.samples)) for c in frame.columns[:TABLE_COLUMNS])
+    more = frame.column_count - len(rows)
+    note = f"{_count(more, 'more column')} not shown" if more > 0 else ""
+    return Table(caption, ("column", "type", "for example"), rows, note)
+
+
+def _figure(block: FigureBlock) -> Section:
+    name = f"Figure {block.number}"
+    described = block.description.strip()
+    parts: list[Part] = [
+        Title(name, block.title),
+        Picture(block, described or block.title or "A chart without a description"),
+    ]
+    if described and described != block.title.strip():
+        parts.append(Paragraph((described,), "note"))
+    if block.published is not None:
+        parts.append(Paragraph(("Published: ", Mono(block.published.path)), "note"))
+    return Section("figure", name, tuple(parts))
+
+
+def _recovery(block: RecoveryBlock) -> Section:
+    what = KIND_WORDS.get(block.kind, "Something went wrong")
+    next_step = ACTION_WORDS.get(block.action, "going on")
+    if not block.recoverable and block.action in ("", "retry", "narrow_scope"):
+        next_step = "this cannot be recovered"
+    state = next_step
+    if block.budget > 0 and block.action in ("retry", "narrow_scope"):
+        state = f"{next_step}, attempt {block.attempt} of {block.budget}"
+    parts: list[Part] = [Title(what, state=state)]
+    if block.message.strip():
+        parts.append(Paragraph((block.message,), "note"))
+    if block.blockers:
+        parts.append(_items(block.blockers))
+    return Section("recovery", "Recovery", tuple(parts))
+
+
+def _question(block: QuestionBlock) -> Section:
+    reply = block.reply
+    parts: list[Part] = [
+        Title("Question", state="waiting for your answer" if reply is None else "answered"),
+        Paragraph((block.question,), "words"),
+    ]
+    if block.context.strip():
+        parts.append(Paragraph((block.context,)))
+    chosen = _chosen(block.choices, reply)
+    if block.choices:
+        parts.append(Items(tuple((choice,) for choice in block.choices), True, chosen))
+    if reply is None:
+        words = Mono("%agent answer your words")
+        if block.choices:
+            number = Mono(f"%agent answer {min(2, len(block.choices))}")
+            how: Sentence = ("To answer, run ", number, " or ", words, " in a cell.")
+        else:
+            how = ("To answer, run ", words, " in a cell.")
+        parts.append(Paragraph(how, "note"))
+    elif chosen is None:
+        parts.append(Paragraph((Strong("Answer: "), reply)))
+    parts.extend(_gone(block.gone))
+    return Section(
+        "question", "Question", tuple(parts), state="pending" if reply is None else "answered"
+    )
+
+
+def _chosen(choices: Sequence[str], reply: str | None) -> int | None:
+    if reply is None:
+        return None
+    if reply in choices:
+        return choices.index(reply)
+    said = reply.strip()
+    if said.isdecimal() and said.isascii() and 1 <= int(said[:6]) <= len(choices):
+        return int(said[:6]) - 1
+    return None
+
+
+def _cancelled(block: CancelledBlock) -> Section:
+    why = block.reason.strip() or block.message.strip() or "the run was stopped"
+    why = why.removeprefix("stopped ").strip() if block.reason.strip() else why
+    parts: list[Part] = [Title("Stopped", detail=why), *_artifacts(block.artifacts)]
+    return Section("cancelled", "Stopped", tuple(parts))
+
+
+def _gone(names: Sequence[str]) -> tuple[Part, ...]:
+    return _names("No longer in the notebook since the question: ", names)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _names(label: str, names: Sequence[str]) -> tuple[Part, ...]:
+    if not names:
+        return ()
+    spans: list[Span] = [label]
+    for position, name in enumerate(names[:NAMED]):
+        spans.extend((", ", Mono(name)) if position else (Mono(name),))
+    if len(names) > NAMED:
+        spans.append(f" and {len(names) - NAMED:,} more")
+    return (Paragraph(tuple(spans), "note"),)
+
+
+def _items(texts: Iterable[str]) -> Items:
+    given = tuple(texts)
+    items: tuple[Sentence, ...] = tuple((text,) for text in given[:LISTED])
+    if len(given) > LISTED:
+        items += ((f"and {len(given) - LISTED:,} more",),)
+    return Items(items)
+
+
+def _list(label: str, texts: Sequence[str]) -> tuple[Part, ...]:
+    if not texts:
+        return ()
+    return (Paragraph((Strong(label),)), _items(texts))
+
+
+def _labelled(label: str, text: str) -> tuple[Part, ...]:
+    return (Paragraph((Strong(f"{label}: "), text)),) if text.strip() else ()
+
+
+def _artifacts(artifacts: Sequence[Artifact]) -> tuple[Part, ...]:
+    if not artifacts:
+        return ()
+    items: list[Sentence] = []
+    for artifact in artifacts[:LISTED]:
+        kind = artifact.kind.replace("_", " ").capitalize()
+        again = " (unchanged)" if artifact.reused else ""
+        items.append((f"{kind} ", Strong(artifact.title), f"{again}: ", Mono(artifact.path)))
+    if len(artifacts) > LISTED:
+        items.append((f"and {len(artifacts) - LISTED:,} more",))
+    return (Paragraph((Strong("Published"),)), Items(tuple(items)))
+
+
+def footer_facts(block: FooterBlock) -> tuple[str, ...]:
+    """Model, steps, rounds, tokens, cost and time, each against its limit where it has one."""
+    facts = [block.model] if block.model else []
+    facts.append(_count(block.steps, "step"))
+    if block.max_rounds:
+        facts.append(f"{block.rounds:,} of {_count(block.max_rounds, 'round')}")
+    tokens = block.prompt_tokens + block.completion_tokens
+    if tokens:
+        facts.append(_count(tokens, "token"))
+    facts.append(cost_words(block.cost_usd, partial=block.cost_partial))
+    took = f"{block.elapsed_s:.1f} s"
+    if block.max_elapsed_s:
+        took += f" of {block.max_elapsed_s:,.0f} s"
+    facts.append(took)
+    return tuple(facts)
+
+
+def cost_words(cost_usd: float | None, *, partial: bool = False) -> str:
+    """A cost in dollars in words: unknown is said, and zero is free."""
+    if cost_usd is None:
+        return "cost unknown"
+    if cost_usd == 0:
+        return "cost partly unknown" if partial else "free"
+    amount = f"${cost_usd:,.2f}" if cost_usd >= 0.1 else f"${cost_usd:.4f}"
+    return f"at least {amount}, some prices unknown" if partial else amount
+
+
+_BULLET = re.compile(r"^ *[-*+•] +(\S.*)$")
+_NUMBERED = re.compile(r"^ *\d{1,3}[.)] +(\S.*)$")
+_HEADING = re.compile(r"^#{1,6} +(\S.*)$")
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,}) {0,3}([A-Za-z0-9+-]{0,20})[^`]*$")
+_MARKS = re.compile(r"`([^`\n]{1,200})`|\*\*([^*\n]{1,300})\*\*")
+
+
+def _written(text: str) -> tuple[Part, ...]:
+    """A model's prose: of its Markdown the plain part (lists, headings, code, emphasis) is kept.
+
+    Links, images and markup are not among it and stay the characters that they are.
+    """
+    parts: list[Part] = []
+    lines: list[str] = []
+    items: list[Sentence] = []
+    ordered = False
+
+    def close() -> None:
+        if items:
+            parts.append(Items(tuple(items), ordered))
+        if lines:
+            parts.append(Paragraph(_spans("\n".join(lines))))
+        items.clear()
+        lines.clear()
+
+    pending = iter(text.replace("\r\n", "\n").split("\n"))
+    for line in pending:
+        if fence := _FENCE.match(line):
+            close()
+            body = []
+            for inner in pending:
+                if inner.strip().startswith(fence[1]) and not inner.strip().strip(fence[1][0]):
+                    break
+                body.append(inner)
+            if any(each.strip() for each in body):
+                parts.append(Listing(Passage("\n".join(body)), None, fence[2] or "text"))
+        elif (item := _BULLET.match(line)) or (item := _NUMBERED.match(line)):
+            numbered = _BULLET.match(line) is None
+            if lines or (items and ordered != numbered):
+                close()
+            ordered = numbered
+            items.append(_spans(item[1]))
+        elif heading := _HEADING.match(line):
+            close()
+            parts.append(Paragraph((Strong(heading[1].rstrip(" #")),)))
+        elif not line.strip():
+            if lines:
+                close()
+        else:
+            if items:
+                close()
+            lines.append(line.strip())
+    close()
+    return tuple(parts)
+
+
+def _spans(text: str) -> Sentence:
+    spans: list[Span] = []
+    at = 0
+    for mark in _MARKS.finditer(text):
+        if mark.start() > at:
+            spans.append(text[at : mark.start()])
+        spans.append(Mono(mark[1]) if mark[1] is not None else Strong(mark[2]))
+        at = mark.end()
+    if at < len(text):
+        spans.append(text[at:])
+    return tuple(spans)

@@ -1,0 +1,213 @@
+"""The record as plain text, for a terminal, a screen reader and whoever shows nothing else.
+
+Sentences and tables keep within the width. Code, what code printed, and the names of a machine
+(paths, commands) are never broken: a broken one is wrong.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from parsimony_kernel.view.blocks import Block, Passage
+from parsimony_kernel.view.budget import fit
+from parsimony_kernel.view.escape import columns, inline, plain, shortened
+from parsimony_kernel.view.outline import (
+    Facts,
+    Folded,
+    Items,
+    Listing,
+    Mono,
+    Paragraph,
+    Part,
+    Picture,
+    Printed,
+    Section,
+    Sentence,
+    Table,
+    Title,
+    outline,
+)
+
+_CELL = 28
+
+
+def text_of(blocks: Iterable[Block], width: int = 80) -> str:
+    """``blocks`` in lines of at most ``width`` columns where they can be broken."""
+    pieces = ["\n".join(_section(outline(block), width)) for block in blocks]
+    return "\n\n".join(fit([piece for piece in pieces if piece], lambda note: f"({note})"))
+
+
+def wrapped(spans: Sentence, width: int, first: str = "", rest: str = "") -> list[str]:
+    """``spans`` in lines, the first led by ``first`` and the others by ``rest``.
+
+    A word of a sentence that is wider than a line is broken; a ``Mono`` is not.
+    """
+    lines: list[str] = []
+    for paragraph in _words_by_line(spans):
+        lead = rest if lines else first
+        line, empty = lead, True
+        for word, breakable in paragraph:
+            gap = "" if empty else " "
+            if not empty and columns(line) + 1 + columns(word) > width:
+                lines.append(line)
+                line, empty, gap = rest, True, ""
+            while breakable and columns(line) + columns(word) > width:
+                taken = _taken(word, width - columns(line))
+                if taken == len(word):
+                    break
+                lines.append(line + word[:taken])
+                line, word, empty = rest, word[taken:], True
+            line, empty = line + gap + word, False
+        lines.append(line.rstrip())
+    return lines
+
+
+def _taken(word: str, room: int) -> int:
+    """How many characters of ``word`` fit; at least one, so that it ends."""
+    for index, char in enumerate(word):
+        room -= columns(char)
+        if room < 0:
+            return max(1, index)
+    return len(word)
+
+
+def _words_by_line(spans: Sentence) -> list[list[tuple[str, bool]]]:
+    """The words of each line with whether they may be broken; spans that touch share a word."""
+    lines: list[list[tuple[str, bool]]] = [[]]
+    joined = False
+    for span in spans:
+        machine = isinstance(span, Mono)
+        text = plain(span if isinstance(span, str) else span.text)
+        if machine:
+            text = inline(text)
+        for number, line in enumerate(text.split("\n")):
+            if number:
+                lines.append([])
+                joined = False
+            words = line.split()
+            if not words:
+                joined = joined and not line
+                continue
+            if joined and not line[0].isspace() and lines[-1]:
+                word, breakable = lines[-1].pop()
+                words[0] = word + words[0]
+                lines[-1].append((words[0], breakable and not machine))
+                words = words[1:]
+            lines[-1].extend((word, not machine) for word in words)
+            joined = not line[-1].isspace()
+    return lines
+
+
+def _section(section: Section, width: int) -> list[str]:
+    titled = any(isinstance(part, Title) for part in section.parts)
+    indent = "  " if titled else ""
+    lines: list[str] = []
+    for part in section.parts:
+        lines.extend(_part(part, width, indent, after=lines))
+    return lines
+
+
+def _part(part: Part, width: int, indent: str, after: Sequence[str]) -> list[str]:
+    match part:
+        case Title():
+            said = " · ".join(inline(each) for each in (part.name, part.detail, part.state) if each)
+            return wrapped((said,), width, "", "  ")
+        case Paragraph():
+            gap = [""] if after and not indent and after[-1] else []
+            return gap + wrapped(part.spans, width, indent, indent)
+        case Items():
+            return _items(part, width, indent)
+        case Listing():
+            return (
+                ["", *_verbatim(part.passage, indent + "  "), ""]
+                if not indent
+                else [*_verbatim(part.passage, indent + "  ")]
+            )
+        case Printed():
+            return [f"{indent}{part.label}:", *_verbatim(part.passage, indent + "  | ")]
+        case Table():
+            return _table(part, width, indent)
+        case Folded():
+            spans: Sentence = (part.passage.head,)
+            lines = wrapped(spans, width, indent + "  ", indent + "  ")
+            if part.passage.omitted:
+                lines.append(f"{indent}  … {part.passage.omitted:,} more characters …")
+            return [f"{indent}{part.summary}:", *lines, ""]
+        case Picture():
+            return []
+        case Facts():
+            return wrapped(
+                (" · ".join(inline(fact) for fact in part.facts),), width, indent, indent
+            )
+
+
+def _verbatim(passage: Passage, lead: str) -> list[str]:
+    lines = plain(passage.head).strip("\n").split("\n")
+    if passage.omitted:
+        lines.append(f"… {passage.omitted:,} characters left out …")
+        if passage.tail.strip():
+            lines.extend(plain(passage.tail).strip("\n").split("\n"))
+    return [f"{lead}{line}".rstrip() for line in lines]
+
+
+def _items(part: Items, width: int, indent: str) -> list[str]:
+    lines: list[str] = []
+    for index, item in enumerate(part.items):
+        mark = f"{index + 1}. " if part.ordered else "- "
+        chosen: Sentence = (" (your answer)",) if index == part.chosen else ()
+        lead = f"{indent}  {mark}" if indent else mark
+        lines.extend(wrapped((*item, *chosen), width, lead, " " * len(lead)))
+    return lines
+
+
+def is_number(cell: str) -> bool:
+    """Whether ``cell`` reads as a number, so that its column is aligned right."""
+    try:
+        float(cell.replace(",", "").removesuffix("%"))
+    except ValueError:
+        return cell in ("", "-", "NaN", "nan", "<NA>", "None", "NaT")
+    return True
+
+
+def numeric_columns(table: Table) -> tuple[bool, ...]:
+    """For each column, whether all of its cells are numbers."""
+    return tuple(
+        bool(table.rows) and all(is_number(row[at]) for row in table.rows if at < len(row))
+        for at in range(len(table.columns))
+    )
+
+
+def _table(table: Table, width: int, indent: str) -> list[str]:
+    lines = wrapped(table.caption, width, indent, indent)
+    if not table.columns:
+        return lines
+    header = [shortened(inline(name), _CELL) for name in table.columns]
+    rows = [
+        [shortened(inline(cell), _CELL) for cell in row[: len(header)]]
+        + [""] * (len(header) - len(row))
+        for row in table.rows
+    ]
+    widths = [max(columns(row[at]) for row in [header, *rows]) for at in range(len(header))]
+    lead = indent + "  "
+    shown, room = 0, width - len(lead) + 2
+    while shown < len(widths) and room - widths[shown] - 2 >= 0:
+        room -= widths[shown] + 2
+        shown += 1
+    right = numeric_columns(table)
+
+    def row_of(cells: Sequence[str]) -> str:
+        padded = [
+            " " * (widths[at] - columns(cells[at])) + cells[at]
+            if right[at]
+            else cells[at] + " " * (widths[at] - columns(cells[at]))
+            for at in range(shown)
+        ]
+        return (lead + "  ".join(padded)).rstrip()
+
+    lines.append(row_of(header))
+    lines.append(lead + "  ".join("-" * widths[at] for at in range(shown)))
+    lines.extend(row_of(row) for row in rows)
+    notes = [table.note] if table.note else []
+    if shown < len(header):
+        notes.append("too wide for here: " + ", ".join(inline(n) for n in table.columns[shown:]))
+    if notes:
+        lines.extend(wrapped((f"({'; '.join(notes)})",), width, lead, lead))
+    return lines

@@ -1,0 +1,166 @@
+"""Any value becomes an output, whatever it does when it is looked at."""
+
+import json
+import subprocess
+import sys
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import pytest
+
+from parsimony_kernel.execution.factory import (
+    DISPLAY_CHARS,
+    SNAPSHOT_BYTES,
+    OutputFactory,
+    summarise,
+)
+from parsimony_kernel.execution.outputs import (
+    DataFrameObject,
+    ExceptionObject,
+    FigureObject,
+    PrimitiveObject,
+)
+
+FACTORY = OutputFactory()
+
+
+class Raises:
+    def __repr__(self) -> str:
+        raise ValueError("no")
+
+
+class Endless:
+    def __repr__(self) -> str:
+        return "x" * 10_000_000
+
+
+class NoText:
+    def __repr__(self) -> Any:
+        return 7
+
+
+@dataclass
+class Holder:
+    items: list[int] = field(default_factory=lambda: list(range(1_000_000)))
+
+
+def primitive(value: Any) -> PrimitiveObject:
+    output = FACTORY.convert(value)
+    assert isinstance(output, PrimitiveObject)
+    return output
+
+
+@pytest.mark.parametrize("value", [Raises(), NoText(), [Raises()], {"k": Raises()}])
+def test_a_repr_that_fails_is_an_output_all_the_same(value: Any) -> None:
+    assert primitive(value).text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Endless(), Holder(), "x" * 10_000_000, list(range(1_000_000)),
+        dict.fromkeys(range(1_000_000)), set(range(1_000_000)), deque(range(1_000_000)),
+        10**100_000, b"y" * 10_000_000, [[["z" * 10_000] * 100] * 100] * 100,
+        np.zeros((1_000, 1_000)),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_a_huge_value_is_cut(value: Any) -> None:
+    output = primitive(value)
+    assert 0 < len(output.text) <= DISPLAY_CHARS
+
+
+def test_small_values_are_shown_as_they_are() -> None:
+    assert primitive({"a": [1, "é"]}).text == "{'a': [1, 'é']}"
+    assert primitive(42).python_type == "int"
+    assert not primitive(42).truncated
+
+
+def test_an_exception_as_a_value_is_an_exception_object() -> None:
+    output = FACTORY.convert(KeyError("yaer"))
+    assert isinstance(output, ExceptionObject)
+    assert (output.name, output.message) == ("KeyError", "'yaer'")
+
+
+def test_an_exception_whose_text_raises_is_told_without() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert FACTORY.exception(Mute()).name == "Mute"
+
+
+def test_the_status_of_a_client_error_is_found_where_clients_put_it() -> None:
+    class Response:
+        status_code = 429
+
+    class HTTPError(Exception):
+        response = Response()
+
+    assert FACTORY.exception(HTTPError()).status_code == 429
+    assert FACTORY.exception(ValueError()).status_code is None
+
+
+def test_a_chart_that_altair_refuses_says_why() -> None:
+    big = pd.DataFrame({"x": range(6_000)})
+    output = FACTORY.convert(alt.Chart(big).mark_bar().encode(x="x"))
+    assert isinstance(output, PrimitiveObject)
+    assert "MaxRowsError" in output.text
+
+
+def test_a_bundle_becomes_its_picture_or_its_text() -> None:
+    drawn = FACTORY.convert_bundle({"image/png": b"\x89PNG...", "text/plain": "<Figure>"})
+    assert isinstance(drawn, FigureObject)
+    assert drawn.png_base64
+    told = FACTORY.convert_bundle({"text/plain": "<a.B object>", "text/html": "<b>x &amp; y</b>"})
+    assert isinstance(told, PrimitiveObject)
+    assert told.text == "x & y"
+
+
+def test_a_namespace_is_summarised_with_names_in_its_order() -> None:
+    told, more = summarise({"n": 3, "df": pd.DataFrame({"x": [1]}), "f": len, "C": Holder})
+    assert [each["name"] for each in told] == ["n", "df", "f", "C"]
+    assert [each.get("python_type", each["type"]) for each in told] == [
+        "int", "dataframe", "function", "class",
+    ]  # fmt: skip
+    assert more == 0
+
+
+def test_of_a_big_namespace_the_tables_are_kept_and_the_rest_is_counted() -> None:
+    variables: dict[str, Any] = {f"s{i}": "text " * 30 for i in range(200)}
+    variables["df"] = pd.DataFrame({"x": [1]})
+    told, more = summarise(variables)
+    assert told[-1]["name"] == "df"
+    assert len(told) + more == 201
+    assert len(json.dumps(told)) <= SNAPSHOT_BYTES
+
+
+def test_a_chart_among_the_variables_does_not_carry_its_data() -> None:
+    chart = alt.Chart(pd.DataFrame({"x": range(9_000)})).mark_bar().encode(x="x")
+    told, _ = summarise({"chart": chart})
+    assert told == [
+        {"type": "figure", "title": "", "description": "bar chart of x", "name": "chart"}
+    ]
+
+
+def test_a_frame_keeps_its_name() -> None:
+    output = FACTORY.convert(pd.DataFrame({"x": [1]}), "df")
+    assert isinstance(output, DataFrameObject)
+    assert output.name == "df"
+
+
+def test_no_library_is_imported_to_look_at_a_value() -> None:
+    program = (
+        "import sys\n"
+        "from parsimony_kernel.execution.factory import OutputFactory, summarise\n"
+        "OutputFactory().convert([1, 'a', {}]); summarise({'x': object()})\n"
+        "print(sorted({'pandas', 'altair', 'narwhals', 'IPython'} & set(sys.modules)))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "[]"

@@ -1,0 +1,203 @@
+"""SIGINT has one owner, and it stops code, awaits and nothing else."""
+
+import asyncio
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, stop_on_sigint
+from parsimony_kernel.execution.notebook import NotebookExecutor
+
+PATIENCE_S = 0.5
+
+
+@contextmanager
+def plain_handler() -> Iterator[None]:
+    """Python's own handler in place of the event loop's; it must be there again at the end."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class Press:
+    """Presses Stop from another thread, once the code says that it is there."""
+
+    def __init__(self) -> None:
+        self.ready = threading.Event()
+        self.at = 0.0
+        self._thread = threading.Thread(target=self._press)
+        self._thread.start()
+
+    def _press(self) -> None:
+        self.ready.wait(5)
+        self.at = time.monotonic()
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    def since(self) -> float:
+        """Seconds since it was pressed."""
+        self._thread.join()
+        return time.monotonic() - self.at
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "while True: pass",
+        "import time\ntime.sleep(60)",
+        "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()",
+        "for i in range(10**9):\n    try:\n        int('x')\n    except:\n        continue",
+        "import asyncio\nawait asyncio.sleep(0)\nwhile True: pass",
+    ],
+    ids=["loop", "sleep", "lock", "swallowing", "after-an-await"],
+)
+async def test_stop_ends_code_on_the_stack(shell: Any, code: str) -> None:
+    executor, stop, press = NotebookExecutor(shell), CancellationRequest(), Press()
+    shell.user_ns["ready"] = press.ready.set
+    with plain_handler(), stop_on_sigint(stop):
+        output = await executor.execute(f"ready()\n{code}")
+    assert press.since() < PATIENCE_S
+    assert output.error is not None
+    assert (output.error.name, output.error.message) == ("KeyboardInterrupt", "stopped by the user")
+    assert stop.is_set
+
+
+async def test_stop_ends_the_wait_for_a_child(shell: Any) -> None:
+    """The child presses, once it is well awaited."""
+    executor, stop = NotebookExecutor(shell), CancellationRequest()
+    with plain_handler(), stop_on_sigint(stop):
+        output = await executor.execute(
+            "import subprocess\n"
+            "p = subprocess.Popen(['sh', '-c', 'sleep 0.1; kill -INT $PPID; exec sleep 60'])\n"
+            "p.wait()"
+        )
+    child = executor.variables()["p"]
+    child.kill()
+    child.wait()
+    assert output.duration_s < 0.1 + PATIENCE_S
+    assert output.error is not None
+    assert output.error.name == "KeyboardInterrupt"
+
+
+async def test_stop_ends_an_idle_await_at_once(shell: Any) -> None:
+    """The selector is asleep when the signal comes; it must wake."""
+    executor, stop, press = NotebookExecutor(shell), CancellationRequest(), Press()
+    shell.user_ns["ready"] = press.ready.set
+    with plain_handler(), stop_on_sigint(stop), pytest.raises(Cancelled):
+        await stop.race(executor.execute("import asyncio\nready()\nawait asyncio.sleep(60)"))
+    assert press.since() < PATIENCE_S
+
+
+async def test_stop_while_nothing_of_the_agent_runs() -> None:
+    stop, press = CancellationRequest(), Press()
+    with plain_handler(), stop_on_sigint(stop):
+        press.ready.set()
+        await stop.wait()
+    assert press.since() < PATIENCE_S
+    assert stop.reason == "stopped by the user"
+
+
+async def test_the_third_press_goes_to_who_was_there_before() -> None:
+    with plain_handler(), stop_on_sigint(CancellationRequest()):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+async def test_a_kernel_that_puts_its_own_handler_back_does_not_take_stop_away() -> None:
+    """A run that a click resumed outlives the message in whose handler it began."""
+    stop = CancellationRequest()
+    saved = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with stop_on_sigint(stop):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        while signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            await asyncio.sleep(0.01)
+        signal.raise_signal(signal.SIGINT)
+        assert stop.is_set
+    assert signal.signal(signal.SIGINT, saved) is signal.SIG_IGN
+
+
+async def test_a_handler_that_stands_in_the_way_is_displaced_for_a_step_only(shell: Any) -> None:
+    executor, stop, press = NotebookExecutor(shell), CancellationRequest(), Press()
+    shell.user_ns["ready"] = press.ready.set
+    with plain_handler(), stop_on_sigint(stop):
+        ours = signal.signal(signal.SIGINT, signal.default_int_handler)
+        output = await executor.execute("ready()\nwhile True: pass")
+        assert signal.signal(signal.SIGINT, ours) is signal.default_int_handler
+    assert output.error is not None
+    assert stop.is_set
+
+
+async def test_without_a_turn_an_interrupt_is_the_users_own() -> None:
+    with plain_handler():
+        with stop_on_sigint(CancellationRequest()):
+            pass
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+async def test_a_handler_left_behind_passes_everything_on() -> None:
+    """Someone saved ours during a turn and puts it back after the turn's end."""
+    with plain_handler():
+        with stop_on_sigint(CancellationRequest()):
+            ours = signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, ours)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_off_the_main_thread_it_does_nothing() -> None:
+    seen: list[object] = []
+
+    def turn() -> None:
+        with stop_on_sigint(CancellationRequest()):
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    before = signal.getsignal(signal.SIGINT)
+    thread = threading.Thread(target=turn)
+    thread.start()
+    thread.join()
+    assert seen == [before]
+
+
+def test_a_deadline_off_the_main_thread_ends_python_code(shell: Any) -> None:
+    """As in a kernel's subshell."""
+    seen: list[Any] = []
+
+    def subshell() -> None:
+        executor = NotebookExecutor(shell)
+        seen.append(asyncio.run(executor.execute("while True: pass", timeout_seconds=0.2)))
+        seen.append(asyncio.run(executor.execute("1 + 1")))
+
+    thread = threading.Thread(target=subshell)
+    thread.start()
+    thread.join(5)
+    assert [getattr(each.error, "name", None) for each in seen] == ["TimeoutError", None]
+
+
+def endless() -> None:
+    while True:
+        pass
+
+
+@pytest.mark.parametrize("function", [endless, lambda: time.sleep(60)])
+def test_a_guard_raises_into_what_it_calls_and_says_why(function: Callable[[], None]) -> None:
+    with CodeGuard(0.05) as guard, pytest.raises(DeadlineReached):
+        guard.call(function)
+    assert guard.reason == "deadline"
+    assert not issubclass(DeadlineReached, Exception)
+
+
+def test_a_deadline_must_leave_time() -> None:
+    with pytest.raises(ValueError, match="0 s"):
+        CodeGuard(0)

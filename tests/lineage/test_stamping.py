@@ -1,0 +1,110 @@
+"""From a cell to the origins of its variables."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.execution.run_scope import RunScope
+from parsimony_kernel.lineage.ledger import InputRef, OriginLedger
+from parsimony_kernel.lineage.snapshot import difference, visible
+from parsimony_kernel.lineage.stamping import CellEffect, sources_in, stamp_cell
+
+SCOPE = RunScope(run_id="r", notebook_path="nb.ipynb", cell_id="c", actor="user")
+
+
+class Notebook:
+    """A namespace whose cells are stamped."""
+
+    def __init__(self, cwd: Path) -> None:
+        self.names: dict[str, Any] = {}
+        self.ledger = OriginLedger()
+        self.cwd = cwd
+
+    def cell(self, code: str) -> CellEffect:
+        before = visible(self.names, {})
+        exec(code, self.names)
+        after = visible(self.names, {})
+        return stamp_cell(self.ledger, before, after, code, SCOPE, self.cwd, "2024-05-01T00:00:00")
+
+
+@pytest.fixture
+def notebook(tmp_path: Path) -> Notebook:
+    return Notebook(tmp_path)
+
+
+def test_a_new_variable_has_version_one_and_says_who_made_it(notebook: Notebook) -> None:
+    notebook.cell("x = [1]")
+    origin = notebook.ledger.get("x")
+    assert origin is not None
+    assert (origin.version, origin.actor, origin.notebook_path) == (1, "user", "nb.ipynb")
+    assert (origin.cell_id, origin.run_id, origin.code, origin.inputs) == ("c", "r", "x = [1]", ())
+    assert len(origin.code_sha) == 64
+
+
+def test_inputs_are_the_versions_that_were_read(notebook: Notebook) -> None:
+    for code in ("x = [1]", "x = [2]", "y = x + [3]", "y = y * 2"):
+        notebook.cell(code)
+    newest = notebook.ledger.get("y")
+    assert newest is not None
+    assert newest.inputs == (InputRef(name="y", version=1),)
+    assert [each.name for each in notebook.ledger.ancestry("y")] == ["y", "y", "x"]
+
+
+def test_an_input_from_before_tracking_has_version_zero(notebook: Notebook) -> None:
+    notebook.names["old"] = [1]
+    notebook.cell("new = old * 2")
+    origin = notebook.ledger.get("new")
+    assert origin is not None
+    assert origin.inputs == (InputRef(name="old", version=0),)
+
+
+def test_a_change_in_place_marks_every_name_of_the_object(notebook: Notebook) -> None:
+    notebook.cell("a = {}\nb = a\nc = {}")
+    effect = notebook.cell("b['x'] = 1")
+    assert effect.changed == ("a", "b")
+    assert [notebook.ledger.version(each) for each in "abc"] == [2, 2, 1]
+
+
+def test_what_did_not_change_is_not_stamped(notebook: Notebook) -> None:
+    notebook.cell("a = [1]")
+    assert notebook.cell("b = len(a)").changed == ("b",)
+    assert notebook.ledger.version("a") == 1
+
+
+def test_a_deleted_name_is_told_and_goes_on_counting(notebook: Notebook) -> None:
+    notebook.cell("a = [1]")
+    assert notebook.cell("del a").deleted == ("a",)
+    notebook.cell("a = [2]")
+    assert notebook.ledger.version("a") == 2
+
+
+def test_files_that_exist_and_addresses_are_sources(notebook: Notebook) -> None:
+    (notebook.cwd / "data").mkdir()
+    (notebook.cwd / "data" / "cars.csv").write_text("x")
+    notebook.cell("x = ['data/cars.csv', 'data/none.csv', 'https://example.org/a', 'data']")
+    origin = notebook.ledger.get("x")
+    assert origin is not None
+    assert origin.sources == ("data/cars.csv", "https://example.org/a")
+
+
+def test_a_file_outside_the_folder_is_told_in_full(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x")
+    (tmp_path / "nb").mkdir()
+    literals = ("../a.csv", "\0", "x" * 5_000, str(tmp_path / "a.csv"))
+    assert sources_in(literals, tmp_path / "nb") == ((tmp_path / "a.csv").as_posix(),)
+
+
+def test_private_names_and_imports_are_nobodys_variables() -> None:
+    made = eval("lambda: 0", {"__name__": "__main__"})
+    names = {"_x": 1, "math": math, "Path": Path, "sqrt": math.sqrt, "In": [], "f": made, "x": 1}
+    hidden = {"In": names["In"]}
+    assert list(visible(names, hidden)) == ["f", "x"]
+    assert list(visible({**names, "In": [5]}, hidden)) == ["In", "f", "x"]
+
+
+def test_a_difference_is_by_identity() -> None:
+    one, two = [1], [1]
+    found = difference({"a": one, "b": one, "c": one}, {"a": one, "b": two, "d": one})
+    assert (found.changed, found.deleted) == (("b", "d"), ("c",))
