@@ -35,9 +35,7 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     home: Path = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as environment:
         for name in tuple(os.environ):
-            if name.startswith(_OURS) and name not in _KEEP:
-                environment.delenv(name)
-            elif name.endswith("_API_KEY"):
+            if (name.startswith(_OURS) and name not in _KEEP) or name.endswith("_API_KEY"):
                 environment.delenv(name)
         for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
             environment.setenv(name, str(home / name.lower()))

@@ -133,7 +133,9 @@ def test_a_sub_package_s_init_is_a_docstring(package: str) -> None:
 
 
 def loaded_by(statement: str) -> set[str]:
-    program = f"import sys; before = set(sys.modules); {statement}; print(*set(sys.modules) - before)"
+    program = (
+        f"import sys; before = set(sys.modules); {statement}; print(*set(sys.modules) - before)"
+    )
     ran = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )

@@ -68,7 +68,7 @@ def test_tools_join_with_the_right_side_winning() -> None:
     async def other() -> None: ...
 
     replacement = Tool(other, "lookup", "other", {"type": "object"})
-    joined = Tools([lookup]) + [replacement]
+    joined = Tools([lookup]) + Tools([replacement])
     assert joined["lookup"] is replacement
     assert list(Tools([lookup]).copy()) == ["lookup"]
     assert Tools([lookup]).to_llm() == [lookup.to_llm()]

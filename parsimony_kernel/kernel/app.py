@@ -16,7 +16,7 @@ class ParsimonyKernelApp(IPKernelApp):
     """Reads the user's ``ipython_kernel_config.py`` like the kernel that it extends."""
 
     # Installing is `jupyter parsimony install`; the inherited one would write IPython's kernel.
-    subcommands = {}  # noqa: RUF012 - a traitlets declaration
+    subcommands: dict[str, object] = {}  # noqa: RUF012 - a traitlets declaration
 
     kernel_class = Type(
         ParsimonyKernel,

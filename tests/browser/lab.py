@@ -45,8 +45,6 @@ _SETTINGS = {
 _NOISE = re.compile(r"favicon|Failed to load resource|lsp|WebSocket connection|sourcemap", re.I)
 
 
-
-
 def chromium() -> str | None:
     """The browser's path, or ``None`` where there is none."""
     return os.environ.get("PARSIMONY_CHROMIUM") or shutil.which("chromium")

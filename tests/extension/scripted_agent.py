@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from fake_session import FakeSession, Segment, asks
-from parsimony_agent.extension import install, uninstall
 
+from parsimony_agent.extension import install, uninstall
 from parsimony_kernel.agent.events import AgentEvent, RunCompleted, TextDelta
 from parsimony_kernel.session import TurnOptions
 

@@ -1,6 +1,7 @@
 """What can be written after the magics."""
 
 import pytest
+
 from parsimony_agent.arguments import (
     CELL_FLAGS,
     COMMANDS,

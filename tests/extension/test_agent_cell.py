@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from parsimony_agent.cell import Cells, Location, locate
 
 

@@ -1,6 +1,7 @@
 """What is proposed behind the magics."""
 
 import pytest
+
 from parsimony_agent.arguments import COMMANDS
 from parsimony_agent.completion import proposals
 

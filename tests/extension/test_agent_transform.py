@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+
 from parsimony_agent.transform import awaiting
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from fake_session import FakeSession, asks
 from IPython.core.interactiveshell import InteractiveShell
+
 from parsimony_agent import load_ipython_extension, unload_ipython_extension
 from parsimony_agent.extension import install, uninstall
 from parsimony_agent.pending import QuestionPending, Silent
-
 from parsimony_kernel.agent.events import RunCompleted, TextDelta
 from parsimony_kernel.session import PublishedArtifact
 

@@ -4,6 +4,7 @@ import threading
 from typing import Any
 
 import pytest
+
 from parsimony_agent.widgets.prompt import Prompt
 
 CHOICES = ("by year", "by <b>origin</b>", "by maker", "by weight", "all of it")

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 from output_area import OutputArea
+
 from parsimony_agent.pending import Misuse
 from parsimony_agent.record_display import (
     OUTCOMES,
@@ -16,7 +17,6 @@ from parsimony_agent.record_display import (
     arrange,
     mode_of,
 )
-
 from parsimony_kernel.agent.events import (
     AgentEvent,
     ArtifactPublished,

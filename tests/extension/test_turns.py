@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from fake_session import FakeSession, Segment, asks
 from output_area import OutputArea
+
 from parsimony_agent.arguments import AnswerRequest, CellRequest
 from parsimony_agent.cell import Cells
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.record_display import RESERVED
 from parsimony_agent.turns import Turns
-
 from parsimony_kernel.agent.events import RunCancelled, RunCompleted, TextDelta
 from parsimony_kernel.session import TurnOptions
 

@@ -162,7 +162,7 @@ async def test_a_reader_who_leaves_early_leaves_nothing_running() -> None:
     fake = Fake(speaks_then_waits)
     stream = call_llm(fake, REQUEST, cancellation=CancellationRequest())
     await anext(stream)
-    await stream.aclose()  # type: ignore[attr-defined]
+    await stream.aclose()
     assert fake.closed
     assert await nothing_else_runs()
 

@@ -1,4 +1,4 @@
-"""The example notebooks, run again and compared with what is saved in them, as a user's CI would."""
+"""The example notebooks, run again and compared with what is saved, as a user's CI would."""
 
 import os
 import shutil
@@ -42,7 +42,7 @@ def test_a_notebook_gives_the_outputs_that_are_saved_in_it(notebook: Path, tmp_p
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_is_saved_with_outputs_and_without_errors(notebook: Path) -> None:
-    saved = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]
+    saved = nbformat.read(notebook, as_version=4)
     cells = [cell for cell in saved.cells if cell.cell_type == "code"]
     assert cells
     for cell in cells:

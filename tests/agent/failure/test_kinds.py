@@ -63,10 +63,10 @@ def test_equality_and_hash_ignore_metadata_and_action() -> None:
 
 
 def test_blockers_become_a_tuple_and_the_value_cannot_be_changed() -> None:
-    failure = Failure(FailureKind.capability_gap, "no SAP", blockers=["a", "b"])  # type: ignore[arg-type]
+    failure = Failure(FailureKind.capability_gap, "no SAP", blockers=["a", "b"])
     assert failure.blockers == ("a", "b")
     with pytest.raises(AttributeError):
-        failure.explanation = "y"  # type: ignore[misc]
+        failure.explanation = "y"
 
 
 def test_the_derived_answers_have_defaults_and_read_metadata() -> None:
