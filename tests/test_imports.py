@@ -94,6 +94,7 @@ def imported(path: Path) -> Iterator[tuple[str, int]]:
             inner = [f"{node.module}.{alias.name}" for alias in node.names]
             names = [name if is_module(name) else node.module for name in inner]
         for name in names:
+            assert isinstance(node, ast.stmt)
             if name == PACKAGE or name.startswith(PACKAGE + "."):
                 yield name.removeprefix(PACKAGE).removeprefix("."), node.lineno
             elif name.split(".")[0] == "parsimony_agent":

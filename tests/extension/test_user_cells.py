@@ -72,7 +72,7 @@ def test_a_cell_that_holds_a_turn_is_not_the_user_s(
         shell.user_ns["made_by_the_agent"] = 1
         return turn(*args, **kwargs)
 
-    session.turn = binding
+    session.turn = binding  # type: ignore[method-assign]
     shell.run_cell("%%agent\nplot it")
     assert shell.user_ns["made_by_the_agent"] == 1
     assert ledger.get("made_by_the_agent") is None
