@@ -10,6 +10,7 @@ import pytest
 
 from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.llm import chokepoint
 from parsimony_kernel.llm.base import ChatModel, Completion, Delta, ModelRequest
 from parsimony_kernel.llm.chokepoint import CLOSING_S, call_llm, live_calls_allowed
 from parsimony_kernel.testing.clock import ManualClock
@@ -306,7 +307,10 @@ async def test_a_script_that_is_over_is_an_assertion_and_no_failure() -> None:
 @pytest.mark.parametrize(
     ("value", "allowed"), [("", True), ("on", True), ("off", False), (" OFF ", False), ("0", False)]
 )
-def test_live_calls_can_be_switched_off_from_outside(value: str, allowed: bool) -> None:
+def test_live_calls_can_be_switched_off_from_outside(
+    value: str, allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chokepoint, "LIVE_CALLS_ALLOWED", True)
     assert live_calls_allowed({"PARSIMONY_LIVE_CALLS": value}) is allowed
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from parsimony_kernel.agent.cancellation import CancellationRequest
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
-from parsimony_kernel.llm import credentials, litellm_model
+from parsimony_kernel.llm import chokepoint, credentials, litellm_model
 from parsimony_kernel.llm.base import ModelRequest
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.litellm_model import LiteLLMModel, self_check
@@ -89,6 +89,7 @@ async def test_a_request_without_a_key_is_a_failure_before_litellm_is_imported(
     async def load() -> Any:
         raise AssertionError("litellm was imported")
 
+    monkeypatch.setattr(chokepoint, "LIVE_CALLS_ALLOWED", True)
     monkeypatch.setattr(litellm_model, "_load", load)
     monkeypatch.delitem(litellm_model.sys.modules, "litellm", raising=False)  # type: ignore[attr-defined]
     request = ModelRequest([{"role": "user", "content": "go"}])

@@ -1,0 +1,69 @@
+"""Cells without the agent are plain Python."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel.testing.kernel import LiveKernel, live_kernel
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKernel]:
+    folder = tmp_path_factory.mktemp("notebook")
+    with live_kernel(folder, environ={"PARSIMONY_SUSPENSION_SECRET": "s"}) as running:
+        yield running
+
+
+def test_the_extension_is_loaded_and_says_nothing(kernel: LiveKernel) -> None:
+    cell = kernel.run("'parsimony_agent' in get_ipython().extension_manager.loaded")
+    assert cell.text == "True"
+
+
+def test_a_traceback_is_the_users_own(kernel: LiveKernel) -> None:
+    cell = kernel.run("def f():\n    return 1 / 0\nf()")
+    assert cell.reply["ename"] == "ZeroDivisionError"
+    assert "parsimony" not in cell.text
+
+
+def test_history_and_results_are_ipythons(kernel: LiveKernel) -> None:
+    kernel.run("40 + 2")
+    assert kernel.run("_ + 0").text == "42"
+
+
+def test_an_agent_cell_leaves_in_out_and_underscore_alone(kernel: LiveKernel) -> None:
+    kernel.run("'mine'")
+    kernel.run("%%agent\ntell me a joke about {braces} and $dollars", cell_id="x")
+    assert kernel.run("_").text == "'mine'"
+    asked = kernel.run("[cell for cell in In if 'braces' in cell][0]").text
+    assert "{braces} and $dollars" in asked
+
+
+def test_usage_errors_are_one_line_without_a_traceback(kernel: LiveKernel) -> None:
+    for source, says in (
+        ("%%agent --modle x\nplot", "--model"),
+        ("%%agent\n", "chart the mean"),
+        ("%%agent -m openai/gpt-5\nplot it", "OPENAI_API_KEY"),
+        ("%agent histroy", "history"),
+        ("%agent answer 1", "waits for an answer"),
+    ):
+        cell = kernel.run(source)
+        assert cell.status == "error", source
+        assert says.lower() in cell.text.lower(), (source, cell.text)
+        assert "Traceback" not in cell.text, source
+        assert len(cell.text.strip().splitlines()) <= 3, cell.text
+
+
+def test_a_kernel_without_the_extension_is_still_python(tmp_path: Path) -> None:
+    """A broken agent is told about in the first cell, and the user's Python starts."""
+    broken = tmp_path / "parsimony_agent.py"
+    broken.write_text("raise RuntimeError('half an upgrade')\n")
+    environ = {"PYTHONPATH": str(tmp_path)}
+    with live_kernel(tmp_path, environ=environ) as running:
+        cell = running.run("6 * 7")
+        assert cell.status == "ok"
+        assert "half an upgrade" in cell.text
+        assert "42" in cell.text
+        assert "half an upgrade" not in running.run("6 * 7").text

@@ -1,0 +1,26 @@
+"""What `pip install` brings."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_wheel_holds_both_packages_the_kernelspec_and_nothing_else(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    (wheel,) = tmp_path.glob("parsimony_kernel-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    shared = "data/share/jupyter/kernels/parsimony-agent/"
+    spec = {name.partition(shared)[2] for name in names if shared in name}
+    assert spec == {"kernel.json", "logo-32x32.png", "logo-64x64.png", "logo-svg.svg"}
+    tops = {name.partition("/")[0] for name in names}
+    assert {top for top in tops if "-" not in top} == {"parsimony_kernel", "parsimony_agent"}
+    assert "parsimony_kernel/__main__.py" in names
