@@ -5,6 +5,7 @@ writes every event down before anybody sees it, and knows nothing of front ends.
 """
 
 import os
+import threading
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -43,7 +44,7 @@ from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.durable import StorageError, sweep_temporary
 from parsimony_kernel.execution.executor import BaseCodeExecutor
 from parsimony_kernel.execution.factory import summarise
-from parsimony_kernel.execution.interrupt import stop_on_sigint
+from parsimony_kernel.execution.interrupt import stop_on_sigint, stop_running_code
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.journal.store import Journal, JournalError, PendingRow, SqliteJournal
 from parsimony_kernel.journal.workspace import find_workspace, journal_path
@@ -332,6 +333,8 @@ class NotebookSession:
         if running is None:
             return False
         running.cancellation.set(reason)
+        if threading.current_thread() is not threading.main_thread():
+            stop_running_code()
         return True
 
     def close(self) -> None:

@@ -5,7 +5,6 @@ and every wait of the run goes through ``race``, which ends the wait at once.
 """
 
 import asyncio
-import threading
 from collections.abc import Awaitable
 from typing import TypeVar
 
@@ -24,14 +23,16 @@ class CancellationRequest:
     """
 
     def __init__(self) -> None:
-        self._flag = threading.Event()
+        # A plain bool: the lock of an Event could be held by the very thread whose signal handler
+        # sets it.
+        self._flag = False
         self._reason = ""
         self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
     @property
     def is_set(self) -> bool:
         """Whether the run is to stop."""
-        return self._flag.is_set()
+        return self._flag
 
     @property
     def reason(self) -> str:
@@ -40,22 +41,22 @@ class CancellationRequest:
 
     def set(self, reason: str = "stopped by the user") -> None:
         """Ask the run to stop."""
-        if self._flag.is_set():
+        if self._flag:
             return
         self._reason = reason
-        self._flag.set()
+        self._flag = True
         for loop, event in tuple(self._waiters):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(event.set)
 
     async def wait(self) -> None:
         """Return once the request is set."""
-        if self._flag.is_set():
+        if self._flag:
             return
         waiter = (asyncio.get_running_loop(), asyncio.Event())
         self._waiters.add(waiter)
         try:
-            if not self._flag.is_set():
+            if not self._flag:
                 await waiter[1].wait()
         finally:
             self._waiters.discard(waiter)
@@ -67,7 +68,7 @@ class CancellationRequest:
         the request won.
         """
         task = asyncio.ensure_future(work)
-        if self._flag.is_set():
+        if self._flag:
             task.cancel()
             raise Cancelled(self._reason)
         watch = asyncio.ensure_future(self.wait())

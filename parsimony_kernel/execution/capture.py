@@ -195,6 +195,9 @@ class _RoutedStream(io.TextIOBase):
         if capture_here() is None:
             self.fallback.flush()
 
+    def close(self) -> None:
+        """Nothing: what stands behind belongs to others."""
+
     def isatty(self) -> bool:
         return capture_here() is None and self.fallback.isatty()
 

@@ -158,7 +158,12 @@ class OutputFactory:
         """The output of a value that IPython has formatted already."""
         if frames.is_frame(value) or figures.is_altair(value):
             return self.convert(value)
-        return self.convert_bundle(bundle, source=type(value))
+        shown = self.convert_bundle(bundle, source=type(value))
+        if isinstance(shown, FigureObject) and figures.is_figure(value):
+            told = figures.figure(value, drawn=False)
+            if told is not None:
+                return told.model_copy(update={"png_base64": shown.png_base64, "svg": shown.svg})
+        return shown
 
     def convert_bundle(
         self, bundle: Mapping[str, Any], source: type | None = None

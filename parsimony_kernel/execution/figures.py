@@ -30,7 +30,7 @@ def figure(value: Any, name: str | None = None, *, drawn: bool = True) -> Figure
 
     With ``drawn`` false it is only put into words, at a cost that does not depend on its data.
     """
-    if _is_altair(value):
+    if is_altair(value):
         return _altair(value, name, drawn=drawn)
     if _is_matplotlib(value):
         return _matplotlib(value, name, drawn=drawn)
@@ -39,15 +39,11 @@ def figure(value: Any, name: str | None = None, *, drawn: bool = True) -> Figure
 
 def is_figure(value: Any) -> bool:
     """Whether it is a chart of a library that is known here."""
-    return _is_altair(value) or _is_matplotlib(value)
+    return is_altair(value) or _is_matplotlib(value)
 
 
 def is_altair(value: Any) -> bool:
     """Whether it is a chart of altair."""
-    return _is_altair(value)
-
-
-def _is_altair(value: Any) -> bool:
     altair = sys.modules.get("altair")
     top = getattr(altair, "TopLevelMixin", None)
     return top is not None and isinstance(value, top)

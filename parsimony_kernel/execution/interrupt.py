@@ -28,9 +28,12 @@ Reason = Literal["deadline", "stop", "cancel"]
 # The first pause lets clean-up finish: subprocess gives an interrupted child a quarter of a second.
 _FIRST_RESEND_S = 0.3
 _RESEND_S = 0.1
+# How long an exception stays pending in another thread before it is withdrawn for now.
 _WINDOW_S = 0.01
 _REASSERT_S = 0.1
+# How many cancelled awaits code may survive, and how often it is then killed.
 _PATIENCE = 1
+_THROWS = 5
 _HARD_PRESSES = 3
 
 
@@ -43,9 +46,8 @@ _EXCEPTION: dict[Reason, type[BaseException]] = {
     "stop": KeyboardInterrupt,
     "cancel": asyncio.CancelledError,
 }
-
-
 _INTERRUPTIONS = tuple(_EXCEPTION.values())
+_undying: list[Any] = []
 
 
 def _raise_in(thread: int, exception: type[BaseException] | None) -> None:
@@ -111,6 +113,9 @@ class CodeGuard:
         self._in_main = threading.current_thread() is threading.main_thread()
         if self._in_main:
             _sigint.guards.append(self)
+            if _sigint.turns and _sigint.turns[-1].cancellation.is_set:
+                # Pressed between the decision to run the code and this moment.
+                self.reason = "stop"
         self._alarm.acquire()
         threading.Thread(target=self._watch, name="parsimony-deadline", daemon=True).start()
         return self
@@ -234,18 +239,36 @@ class CodeGuard:
         return _EXCEPTION[self.reason or "stop"]()
 
     def kill(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        """End a suspended coroutine that has outlasted its interruptions. It raises."""
+        """End a suspended coroutine that has outlasted its interruptions. It raises.
+
+        The exception is thrown in again and again under a tracer that raises it anew on the
+        first line of whatever handler has caught it. Not once only: since 3.12 a frame that is
+        suspended is traced from its next loop or call on, and not yet in the handler.
+        """
+        raised_at: dict[FrameType, int] = {}
+
+        def anew(frame: FrameType, event: str, argument: Any) -> Any:
+            if not frame.f_code.co_filename.startswith(NAME_PREFIX):
+                return None
+            if event == "exception":
+                raised_at[frame] = frame.f_lineno
+            elif event == "line" and raised_at.get(frame, frame.f_lineno) != frame.f_lineno:
+                raise self.exception()
+            return anew
+
         tracer = sys.gettrace()
         suspended: Any = coroutine
         while (frame := getattr(suspended, "cr_frame", None)) is not None:
-            frame.f_trace = self._again
+            frame.f_trace = anew
             suspended = suspended.cr_await
-        exception = self.exception()
-        sys.settrace(self._again)
         try:
-            coroutine.throw(exception)
+            for _ in range(_THROWS):
+                sys.settrace(anew)
+                coroutine.throw(self.exception())
         finally:
             sys.settrace(tracer)
+        # Its clean-up when it is forgotten could run for ever, so it is not forgotten.
+        _undying.append(coroutine)
 
     def _again(self, frame: FrameType, event: str, argument: Any) -> Any:
         # Only in the agent's own lines: a tracer that has raised is gone, and the clean-up of some
@@ -472,6 +495,17 @@ class _Sigint:
 
 
 _sigint = _Sigint()
+
+
+def stop_running_code() -> bool:
+    """Stop agent code on the main thread, asked for in another one; whether there was any.
+
+    For a click that a subshell handles while the code blocks the event loop.
+    """
+    running = tuple(_sigint.guards)
+    for guard in running:
+        guard.interrupt("stop")
+    return bool(running)
 
 
 @contextmanager

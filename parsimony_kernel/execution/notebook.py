@@ -110,6 +110,8 @@ async def _drive(
 ) -> BaseException | None:
     for code, shown in cell.parts:
         show = capture.show if shown else _ignore
+        if guard.reason is not None:
+            return guard.exception()
         if awaits(code):
             coroutine = evaluate_awaiting(code, module, namespace, show)
             error = await guard.drive(coroutine)
@@ -117,7 +119,6 @@ async def _drive(
                 return error
             continue
         try:
-            guard.check()
             guard.call(evaluate, code, module, namespace, show)
         except BaseException as exc:
             return exc

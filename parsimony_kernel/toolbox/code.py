@@ -9,7 +9,7 @@ from parsimony_kernel.execution.executor import BaseCodeExecutor
 from parsimony_kernel.execution.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.gate.refusal import RefusalError
-from parsimony_kernel.tools import Tools, ToolResult, tool
+from parsimony_kernel.tools import ToolResult, Tools, tool
 from parsimony_kernel.triage.taxonomy import FailureType
 
 # The gate's deadline lies behind the executor's, which knows how to stop code and say so.

@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, stop_on_sigint
+from parsimony_kernel.execution.interrupt import (
+    CodeGuard,
+    DeadlineReached,
+    stop_on_sigint,
+    stop_running_code,
+)
 from parsimony_kernel.execution.notebook import NotebookExecutor
 
 PATIENCE_S = 0.5
@@ -198,6 +203,37 @@ def test_a_guard_raises_into_what_it_calls_and_says_why(function: Callable[[], N
     assert not issubclass(DeadlineReached, Exception)
 
 
+async def test_a_press_between_two_parts_of_a_cell_stops_the_next() -> None:
+    with plain_handler(), stop_on_sigint(CancellationRequest()), CodeGuard() as guard:
+        guard.call(int)
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            guard.check()
+    assert guard.reason == "stop"
+
+
+async def test_another_thread_can_stop_code_that_blocks_the_loop(shell: Any) -> None:
+    executor = NotebookExecutor(shell)
+    assert not stop_running_code()
+    shell.user_ns["click"] = threading.Thread(target=stop_running_code).start
+    output = await executor.execute("click()\nwhile True: pass")
+    assert output.duration_s < PATIENCE_S
+    assert output.error is not None
+    assert output.error.message == "stopped by the user"
+
+
 def test_a_deadline_must_leave_time() -> None:
     with pytest.raises(ValueError, match="0 s"):
         CodeGuard(0)
+
+
+async def test_code_that_starts_after_a_stop_does_not_run(shell: Any) -> None:
+    """A press in the moment between the decision to run and the first line is not lost."""
+    cancellation = CancellationRequest()
+    with stop_on_sigint(cancellation):
+        signal.raise_signal(signal.SIGINT)
+        output = await NotebookExecutor(shell).execute("reached = True")
+    assert cancellation.is_set
+    assert output.error is not None
+    assert output.error.name == "KeyboardInterrupt"
+    assert "reached" not in shell.user_ns

@@ -119,15 +119,15 @@ async def test_the_users_variables_are_there_and_nothing_is_seeded(
 async def test_code_has_a_file_name_that_says_whose_it_is(
     shell: Any, executor: NotebookExecutor
 ) -> None:
-    with run_scope(RunScope("r", "nb", "c", turn=3)):
+    with run_scope(RunScope("r", "nb", "c", turn=7)):
         await executor.execute("def f(x):\n    return x / 0")
         output = await executor.execute("f(21)")
     assert output.error is not None
-    assert '"<agent turn 3 step 2>", line 1' in output.error.traceback
-    assert '"<agent turn 3 step 1>", line 2, in f' in output.error.traceback
+    assert '"<agent turn 7 step 2>", line 1' in output.error.traceback
+    assert '"<agent turn 7 step 1>", line 2, in f' in output.error.traceback
     assert output.error.line == 1
-    assert linecache.getline("<agent turn 3 step 1>", 2) == "    return x / 0\n"
-    assert shell.user_ns["f"].__code__.co_filename == "<agent turn 3 step 1>"
+    assert linecache.getline("<agent turn 7 step 1>", 2) == "    return x / 0\n"
+    assert shell.user_ns["f"].__code__.co_filename == "<agent turn 7 step 1>"
 
 
 async def test_a_turn_that_runs_again_does_not_mix_up_its_sources(
