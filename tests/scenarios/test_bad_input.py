@@ -1,0 +1,101 @@
+"""What a person gets wrong gets one clear sentence, and leaves the notebook as it was."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel.agent.events import Handoff, RunCompleted, UserInputRequested, is_terminal
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.session import NotebookSession, open_session
+
+CONTENTS = {
+    "good.csv": b"region,amount\nnorth,1\nsouth,2\n",
+    "empty.csv": b"",
+    "header.csv": b"region,amount\n",
+    "latin.csv": "stadt,fläche\nKöln,405\n".encode("latin-1"),
+    "binary.csv": bytes(range(256)) * 8,
+    "ragged.csv": b"a,b\n1,2\n3,4,5,6\n",
+}
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[NotebookSession]:
+    for name, content in CONTENTS.items():
+        (tmp_path / name).write_bytes(content)
+    opened = open_session(
+        executor=CodeExecutor(cwd=str(tmp_path)),
+        notebook="a.ipynb",
+        folder=tmp_path,
+        model="offline",
+        environ={"PARSIMONY_SUSPENSION_SECRET": "s"},
+    )
+    yield opened
+    opened.close()
+
+
+async def last_of(session: NotebookSession, request: str) -> object:
+    events = [event async for event in session.turn(request, cell_key=request)]
+    assert is_terminal(events[-1])
+    return events[-1]
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        ("load nowhere.csv and plot amount", "nowhere.csv"),
+        ("load empty.csv", "empty"),
+        ("load binary.csv", "binary.csv"),
+    ],
+)
+async def test_a_file_that_cannot_be_read_is_handed_off_with_what_to_do(
+    session: NotebookSession, request_: str, says: str
+) -> None:
+    last = await last_of(session, request_)
+    assert isinstance(last, Handoff)
+    assert says in last.rationale
+    assert last.blockers
+    assert last.suggested_next_steps
+    assert session.executor.variables() == {}
+
+
+async def test_a_file_that_is_not_utf8_is_read_and_said(session: NotebookSession) -> None:
+    last = await last_of(session, "load latin.csv")
+    assert isinstance(last, RunCompleted)
+    assert "UTF-8" in last.summary
+    assert list(session.executor.variables()["latin"]["stadt"]) == ["Köln"]
+
+
+@pytest.mark.parametrize("request_", ["load good.csv and plot the mean profit by region"])
+async def test_a_column_that_does_not_exist_is_asked_about_and_never_substituted(
+    session: NotebookSession, request_: str
+) -> None:
+    last = await last_of(session, request_)
+    assert isinstance(last, UserInputRequested)
+    assert "profit" in last.question
+    assert "amount" in last.choices
+    assert set(session.executor.variables()) == {"good"}
+
+
+async def test_a_table_without_rows_gives_no_invented_number(session: NotebookSession) -> None:
+    last = await last_of(session, "load header.csv and show the mean amount by region")
+    assert not isinstance(last, RunCompleted) or "no rows" in last.summary.lower()
+
+
+async def test_a_request_it_does_not_understand_names_what_it_can_and_how_to_set_a_model(
+    session: NotebookSession,
+) -> None:
+    last = await last_of(session, "what is the meaning of life?")
+    assert isinstance(last, Handoff)
+    steps = " ".join(last.suggested_next_steps)
+    assert "load" in steps
+    assert "%agent model" in steps
+
+
+async def test_a_turn_that_fails_leaves_the_variables_of_the_user_untouched(
+    session: NotebookSession,
+) -> None:
+    await session.executor.execute("mine = [1, 2]")
+    before = session.executor.variables()["mine"]
+    await last_of(session, "load nowhere.csv")
+    assert session.executor.variables()["mine"] is before
