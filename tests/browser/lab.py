@@ -201,11 +201,14 @@ class Lab:
         )
         self.wait_until_idle()
 
-    def picture(self, name: str) -> Path:
-        """Keep a screenshot."""
+    def picture(self, name: str, of: Locator | None = None) -> Path:
+        """Keep a screenshot of the page, or of one element of it in full."""
         self.pictures.mkdir(parents=True, exist_ok=True)
         path = self.pictures / f"{name}.png"
-        self.page.screenshot(path=str(path))
+        if of is None:
+            self.page.screenshot(path=str(path))
+        else:
+            of.screenshot(path=str(path))
         return path
 
 
@@ -219,7 +222,7 @@ def browse(server: Server, pictures: Path, *, dark: bool = False) -> Iterator[La
             executable_path=executable, headless=True, args=CHROMIUM_FLAGS
         )
         try:
-            context = browser.new_context(viewport={"width": 1280, "height": 1500})
+            context = browser.new_context(viewport={"width": 1280, "height": 1800})
             page = context.new_page()
             page.set_default_timeout(PATIENCE_MS)
             expect.set_options(timeout=PATIENCE_MS)

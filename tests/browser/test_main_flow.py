@@ -46,6 +46,7 @@ def test_an_analysis_with_a_question_a_chart_and_a_restart(lab: Lab) -> None:
     expect(cell.get_by_text("temp_max", exact=False).first).to_be_visible()
     expect(button).to_have_count(0)
     lab.wait_until_idle()
+    lab.picture("answered", cell)
 
     # The variables are the notebook's.
     names = lab.run(
