@@ -79,6 +79,7 @@ class Aggregate:
 
     @property
     def label(self) -> str:
+        """What it is, in words."""
         if self.column is None:
             return "number of rows"
         return f"{FUNCTION_WORDS[self.func]} {self.column.name}"
@@ -93,6 +94,7 @@ class Group:
 
     @property
     def label(self) -> str:
+        """What it is, in words."""
         words = {"month_name": "month of the year", "weekday": "day of the week"}
         return words.get(self.unit or "", self.unit or self.column.name)
 
@@ -148,6 +150,8 @@ class Analysis:
                 by = f" by {self.sort.name}" if self.sort is not None else ""
                 if self.limit is not None:
                     side = "lowest" if self.ascending else "highest"
+                    if self.limit == 1 and self.sort is not None:
+                        return f"the row with the {side} {self.sort.name}"
                     return f"the {self.limit} {side} rows{by}"
                 return f"{spoken(names) if names else 'rows'}{f' sorted{by}' if by else ''}"
             case "scatter":

@@ -26,6 +26,7 @@ class Match:
 
     @property
     def literal(self) -> bool:
+        """Whether the words are the name, but for case and separators."""
         return self.score >= 100
 
 

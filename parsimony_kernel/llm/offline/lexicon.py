@@ -67,8 +67,8 @@ LEXICON: dict[tuple[str, ...], Entry] = {
         "filter to|filter for|filter by|filter on|restrict to|limit to|narrow to|narrow down to",
     ),
     **_entries("group", None, "group|aggregate|resample|break down|split"),
-    **_entries("compare", None, "compare|compare the"),
-    **_entries("sort", None, "sort|order|arrange|rank"),
+    **_entries("compare", None, "compare|compare the|differ|differs|vary|varies"),
+    **_entries("sort", None, "sort|sorted|order|ordered|arrange|rank"),
     **_entries(
         "sort_by", None, "sorted by|sort by|ordered by|order by|ranked by|rank by|in order of"
     ),
@@ -249,7 +249,7 @@ LEXICON: dict[tuple[str, ...], Entry] = {
         "respectively|how did|how does|how do|how has|how have|they|he|she|whole|entire|full|"
         "different kinds of|kind of|"
         "type of|types of|kinds of|single|there are|there is|are there|is there|do we have|"
-        "sold|sells|sell|earned|produced|built|seen|recorded|reached|got|bought|ordered|"
+        "generated|generates|produces|consumed|consumes|sold|sells|sell|earned|produced|built|seen|recorded|reached|got|bought|ordered|"
         "per cent|information|info|about|behave|look|looks|like this|by far|overall|group of",
     ),
 }
@@ -268,6 +268,7 @@ _UNSUPPORTED = _entries(
     "rolling average|rolling mean|rolling|cumulative|growth|percent change|"
     "percentage|share of|ratio|ratio of|difference between|outliers|outlier|"
     "anomalies|explain why|why|google|search|install|run|execute|sum squares|"
+    "contains|contain|containing|starts with|starting with|ends with|ending with|"
     "percentile|quantile|variance|mode|weighted|year over year|last year|"
     "last month|today|yesterday|this year|this month|last week|recent|latest data",
 )

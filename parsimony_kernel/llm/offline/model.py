@@ -18,7 +18,8 @@ from parsimony_kernel.llm.base import (
     Usage,
     answer,
 )
-from parsimony_kernel.llm.offline.plan import Planner, Step
+from parsimony_kernel.llm.offline.plan.planner import next_step
+from parsimony_kernel.llm.offline.plan.step import Step
 from parsimony_kernel.llm.offline.transcript import read
 
 _CHARACTERS_PER_TOKEN = 4
@@ -35,7 +36,7 @@ class OfflineModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
         """A sentence about the next step in pieces, then the step as tool calls."""
-        step = Planner(read(request.messages), _tool_names(request)).step()
+        step = next_step(read(request.messages), _tool_names(request))
         for piece in _pieces(step.text):
             yield Delta(text=piece)
         yield _completion(step, request)

@@ -7,8 +7,8 @@ where nothing new is left to try, the end is said plainly.
 import re
 from collections.abc import Sequence
 
-from parsimony_kernel.llm.offline.codegen import Options
-from parsimony_kernel.llm.offline.resolve import Declined
+from parsimony_kernel.llm.offline.codegen.cells import Options
+from parsimony_kernel.llm.offline.missing import Declined
 from parsimony_kernel.llm.offline.transcript import Call
 
 

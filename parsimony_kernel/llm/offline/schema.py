@@ -45,14 +45,17 @@ class Column:
 
     @property
     def is_date(self) -> bool:
+        """Whether it holds dates, also as text."""
         return self.kind in ("date", "date_text")
 
     @property
     def is_number(self) -> bool:
+        """Whether it holds numbers, also as text."""
         return self.kind in ("number", "number_text")
 
     @property
     def is_text(self) -> bool:
+        """Whether it holds names or yes and no."""
         return self.kind in ("text", "boolean")
 
     @property
@@ -73,13 +76,20 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table by the name of its variable."""
+    """A table by the name of its variable. ``whole`` says that no column is unknown."""
 
     name: str
     rows: int | None
     columns: tuple[Column, ...]
+    whole: bool = True
+
+    def with_columns(self, others: Iterable[Column]) -> "Table":
+        """The table with the columns of ``others`` that were not known."""
+        known = {c.name for c in self.columns}
+        return replace(self, columns=(*self.columns, *(c for c in others if c.name not in known)))
 
     def column(self, name: str) -> Column | None:
+        """The column of that name."""
         return next((c for c in self.columns if c.name == name), None)
 
     def is_doubled(self, name: str) -> bool:
@@ -88,10 +98,12 @@ class Table:
 
     @property
     def dates(self) -> tuple[Column, ...]:
+        """Columns that hold dates."""
         return tuple(c for c in self.columns if c.is_date)
 
     @property
     def years(self) -> tuple[Column, ...]:
+        """Columns that hold years as whole numbers."""
         return tuple(c for c in self.columns if c.is_year)
 
     @property
@@ -111,6 +123,7 @@ class Table:
 
     @property
     def texts(self) -> tuple[Column, ...]:
+        """Columns that hold names."""
         return tuple(c for c in self.columns if c.is_text)
 
     def speaks_of(self, word: str) -> bool:

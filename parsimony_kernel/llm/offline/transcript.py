@@ -8,7 +8,7 @@ import ast
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parsimony_kernel.llm.offline.schema import Table, read_table
@@ -32,31 +32,38 @@ class Call:
 
     @property
     def ok(self) -> bool:
+        """Whether it worked."""
         return self.answer is not None and "error" not in self.answer
 
     @property
     def failed(self) -> bool:
+        """Whether it was answered by an error."""
         return self.answer is not None and "error" in self.answer
 
     @property
     def code(self) -> str:
+        """The code that it ran."""
         return str(self.arguments.get("code", ""))
 
     @property
     def purpose(self) -> str:
+        """Its heading."""
         return str(self.arguments.get("purpose") or "")
 
     @property
     def result(self) -> Mapping[str, Any]:
+        """What the answer holds."""
         result = (self.answer or {}).get("result")
         return result if isinstance(result, dict) else {}
 
     @property
     def error_type(self) -> str:
+        """The kind of the error."""
         return str((self.answer or {}).get("error_type") or (self.answer or {}).get("error") or "")
 
     @property
     def error_text(self) -> str:
+        """The text of the error."""
         answer = self.answer or {}
         for key in ("error_message", "message", "reason"):
             if answer.get(key):
@@ -102,6 +109,7 @@ class Transcript:
     remarks: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     gone: frozenset[str] = frozenset()
+    lost: frozenset[str] = frozenset()
     changed: dict[str, int] = field(default_factory=dict)
     earlier: tuple[str, ...] = ()
 
@@ -112,6 +120,7 @@ class Transcript:
 
     @property
     def failed_code(self) -> set[str]:
+        """The code that has failed."""
         return {c.code for c in self.calls if c.name == "run_code" and c.failed}
 
     @property
@@ -150,8 +159,8 @@ class Transcript:
                 known[table.name] = table.seen_through(seen.columns) if seen else table
             shown = _inspected(call)
             if shown is not None and call.message >= self.changed.get(shown.name, 0):
-                whole = known.get(shown.name, shown)
-                known[shown.name] = whole.seen_through(shown.columns)
+                seen = known.get(shown.name, shown).seen_through(shown.columns)
+                known[shown.name] = seen if seen.whole else seen.with_columns(shown.columns)
         return known
 
     def figures(self) -> list[str]:
@@ -171,7 +180,8 @@ def _inspected(call: Call) -> Table | None:
         return None
     for output in outputs:
         if isinstance(output, dict):
-            return read_table(output, found.group(1))
+            table = read_table(output, found.group(1))
+            return table if table is None else replace(table, whole=not found.group(2))
     return None
 
 
@@ -289,8 +299,8 @@ def _read_steps(transcript: Transcript, messages: Sequence[Mapping[str, Any]], s
             for c in transcript.calls
         ]
     bound_again = {n for c in transcript.code_calls if c.ok for n in c.bound}
-    lost = frozenset(name for _, names in gone for name in names)
-    transcript.gone = lost - bound_again
+    transcript.lost = frozenset(name for _, names in gone for name in names)
+    transcript.gone = transcript.lost - bound_again
 
 
 def _read_calls(

@@ -208,6 +208,29 @@ async def complete(request: ModelRequest) -> tuple[Completion, str]:
     return found[0], text
 
 
+def model_request(messages: list[dict[str, Any]], tools: tuple[str, ...] = TOOLS) -> ModelRequest:
+    """A request of a run, with the tools that it has."""
+    schemas = [{"type": "function", "function": {"name": name}} for name in tools]
+    return ModelRequest(messages=messages, tools=schemas)
+
+
+def assistant_message(calls: list[tuple[str, str, str]]) -> dict[str, Any]:
+    """What the model said: calls of (id, tool, arguments)."""
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [
+            {"id": i, "type": "function", "function": {"name": n, "arguments": a}}
+            for i, n, a in calls
+        ],
+    }
+
+
+def tool_message(call_id: str, envelope: dict[str, Any]) -> dict[str, Any]:
+    """The answer of a tool."""
+    return {"role": "tool", "tool_call_id": call_id, "content": json.dumps(envelope)}
+
+
 def spec(chart: Any) -> dict[str, Any]:
     """The Vega-Lite specification of a chart, valid by altair's own check."""
     made = chart.to_dict()

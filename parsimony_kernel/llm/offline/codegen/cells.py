@@ -1,0 +1,38 @@
+"""A cell of code, and what was learned from errors about how to write it.
+
+The headings of the cells are the memory of a run: a transcript is read by them later.
+"""
+
+from dataclasses import dataclass
+
+# The headings of the steps, by which a transcript is read later.
+LOAD, LOOK, SEARCH, DISTINCT, KEEP, KEEP_FIRST = (
+    "Load",
+    "Look at",
+    "Look for",
+    "Count the different values in",
+    "Keep the rows of",
+    "First keep the rows of",
+)
+MAX_POINTS = 5000
+MAX_BARS = 30
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was learned from errors: how dates and names have to be treated."""
+
+    mixed_dates: bool = False
+    text_names: bool = False
+    day_first: frozenset[str] = frozenset()
+    title_suffix: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of code: its heading, and the names of what it leaves behind."""
+
+    code: str
+    purpose: str
+    table: str | None = None
+    chart: str | None = None

@@ -1,0 +1,1 @@
+"""A request becomes clauses: what is loaded, kept, computed, drawn, published."""

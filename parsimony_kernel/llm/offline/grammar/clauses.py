@@ -1,0 +1,178 @@
+"""What a request can say, clause by clause.
+
+What is in no clause's place is kept as ``unsupported`` and never dropped, since a request that is
+half understood must not be half answered in silence.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Mention:
+    """Words that stand where a column, a value or a name is expected."""
+
+    text: str
+    column: str | None = None
+    quoted: bool = False
+    unit: str | None = None
+
+
+@dataclass
+class Condition:
+    """One filter. Values are numbers, ``Mention`` or dates ``(year, month, day)`` of any length."""
+
+    left: Mention | None = None
+    op: str | None = None
+    values: list[Any] = field(default_factory=list)
+    negated: bool = False
+    word: str = ""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was said yet."""
+        return self.left is None and not self.values
+
+
+@dataclass
+class Wish:
+    """An aggregate that is asked for: a function over what is mentioned after it."""
+
+    func: str
+    of: list[Mention] = field(default_factory=list)
+
+
+@dataclass
+class Rank:
+    """Top or bottom rows; ``implied`` are the measures that an adjective stands for."""
+
+    count: int
+    ascending: bool
+    entity: list[Mention] = field(default_factory=list)
+    by: list[Mention] = field(default_factory=list)
+    func: str | None = None
+    implied: tuple[str, ...] = ()
+    adjective: str = ""
+
+
+@dataclass
+class Load:
+    """Files to load: by name or by words, and the variable's name if one was given."""
+
+    files: list[str] = field(default_factory=list)
+    words: list[Mention] = field(default_factory=list)
+    name: str | None = None
+    unsupported: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Publish:
+    """What to publish, under which title; empty ``kinds`` is whatever was made last."""
+
+    kinds: list[str] = field(default_factory=list)
+    title: str | None = None
+    target: list[Mention] = field(default_factory=list)
+    every: bool = False
+    unsupported: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Statement:
+    """A question to a table."""
+
+    text: str = ""
+    verb: str = ""
+    chart: str | None = None
+    wishes: list[Wish] = field(default_factory=list)
+    measures: list[Mention] = field(default_factory=list)
+    groups: list[Mention] = field(default_factory=list)
+    about: list[Mention] = field(default_factory=list)
+    against: list[Mention] = field(default_factory=list)
+    color: list[Mention] = field(default_factory=list)
+    sort: list[Mention] = field(default_factory=list)
+    conditions: list[Condition] = field(default_factory=list)
+    rank: Rank | None = None
+    over_time: bool = False
+    describe: bool = False
+    compare: bool = False
+    distinct: bool = False
+    ascending: bool | None = None
+    head: tuple[str, int] | None = None
+    bins: int | None = None
+    stacked: bool = False
+    refers_back: bool = False
+    files: list[str] = field(default_factory=list)
+    unsupported: list[str] = field(default_factory=list)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it asks for rows as they are."""
+        return not (
+            self.chart
+            or self.wishes
+            or self.groups
+            or self.rank
+            or self.sort
+            or self.describe
+            or self.distinct
+            or self.head
+            or self.over_time
+            or self.against
+            or self.compare
+            or any(m.column for m in [*self.measures, *self.about])
+        )
+
+    @property
+    def has_structure(self) -> bool:
+        """Whether it asks for something that only a table can tell."""
+        return bool(
+            self.chart
+            or self.wishes
+            or self.groups
+            or self.rank
+            or self.sort
+            or self.head
+            or self.describe
+            or self.distinct
+            or self.compare
+            or self.files
+            or self.over_time
+            or self.verb == "filter"
+            or any(
+                c.op or not all(isinstance(v, Mention) for v in c.values) for c in self.conditions
+            )
+        )
+
+    @property
+    def only_groups(self) -> bool:
+        """Whether it says how to group, and neither what to compute nor of what."""
+        return bool(self.groups) and not (
+            self.verb
+            or self.chart
+            or self.wishes
+            or self.measures
+            or self.about
+            or self.rank
+            or self.distinct
+            or self.compare
+            or self.files
+            or self.conditions
+        )
+
+    @property
+    def bare_chart(self) -> bool:
+        """Whether it only says how to draw what came before."""
+        return self.chart is not None and not (
+            self.wishes
+            or self.measures
+            or self.groups
+            or self.rank
+            or self.about
+            or self.against
+            or self.conditions
+            or self.over_time
+            or self.files
+        )
+
+
+Clause = Load | Publish | Statement

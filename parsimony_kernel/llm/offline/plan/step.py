@@ -1,0 +1,53 @@
+"""The values of planning: a step, and a turn taken apart into sources, tasks and publications."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from parsimony_kernel.llm.offline.grammar.clauses import Publish, Statement
+from parsimony_kernel.llm.offline.resolve.reading import Reading
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to say and which tools to call."""
+
+    text: str
+    calls: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file and the variable that it is read into."""
+
+    path: str
+    name: str
+
+
+@dataclass
+class Task:
+    """A statement, the table that it is about, and where its rows come from."""
+
+    statement: Statement
+    table: str
+    base: str = ""
+    narrowed: str = ""
+    reading: Reading | None = None
+
+
+@dataclass
+class Product:
+    """What a statement made."""
+
+    table: str | None
+    chart: str | None
+    title: str
+
+
+@dataclass
+class Work:
+    """A turn taken apart: sources to load, tasks to do, things to publish after how many tasks."""
+
+    sources: list[Source] = field(default_factory=list)
+    tasks: list[Task] = field(default_factory=list)
+    publishing: list[tuple[Publish, int, str | None]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)

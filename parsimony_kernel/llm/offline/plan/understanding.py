@@ -1,0 +1,84 @@
+"""Every task is read against its table; what must be seen first is looked at."""
+
+from collections.abc import Mapping, Sequence
+
+from parsimony_kernel.llm.offline.codegen.cells import LOOK, Cell
+from parsimony_kernel.llm.offline.codegen.filtering import filtered_name
+from parsimony_kernel.llm.offline.codegen.looking import look, search
+from parsimony_kernel.llm.offline.codegen.python import unique
+from parsimony_kernel.llm.offline.missing import LookFor
+from parsimony_kernel.llm.offline.plan.evidence import MAX_LOOKED, known_of, sampled, unseen
+from parsimony_kernel.llm.offline.plan.records import keep_calls
+from parsimony_kernel.llm.offline.plan.step import Step, Task, Work
+from parsimony_kernel.llm.offline.plan.turn import Turn
+from parsimony_kernel.llm.offline.resolve.statement import read
+from parsimony_kernel.llm.offline.resolve.subject import Subject
+from parsimony_kernel.llm.offline.words import spoken
+
+
+def understand(turn: Turn, work: Work) -> Step | None:
+    """Read every task against its table; a step when something must be seen first."""
+    tables = turn.tables
+    keeps = keep_calls(turn)
+    looks = _looks(turn, work)
+    if looks:
+        names = dict.fromkeys(f"`{cell.purpose.removeprefix(LOOK).strip()}`" for cell in looks)
+        return turn.run(f"I look at {spoken(names)}.", looks)
+    wanted: dict[str, list[str]] = {}
+    narrowed: dict[str, str] = {}
+    for task in work.tasks:
+        task.base = narrowed.get(task.table, task.table)
+        done = keeps[len(_kept(work))] if len(_kept(work)) < len(keeps) else None
+        table = sampled(turn, task, tables)
+        assert table is not None
+        known = known_of(turn, work, task, settled=done is not None)
+        try:
+            task.reading = read(Subject(table, known), task.statement)
+        except LookFor as missing:
+            wanted.setdefault(task.table, []).extend(missing.words)
+            continue
+        if task.reading.keeps:
+            task.narrowed = done.bound[0] if done else _keep_name(turn, task, work)
+            if task.statement.is_plain:
+                narrowed[task.table] = task.narrowed
+    return _search(turn, work, wanted) if wanted else None
+
+
+def _looks(turn: Turn, work: Work) -> list[Cell]:
+    """The cells that show what is not known of the tables yet; all in one step.
+
+    The results of a step are shortened two steps later, so that looks one by one would never end.
+    """
+    cells: list[Cell] = []
+    for task in work.tasks:
+        table = sampled(turn, task, turn.tables)
+        hidden = unseen(turn, table) if table is not None else []
+        parts = range(0, len(hidden), MAX_LOOKED)
+        found = [look(task.table, hidden[at : at + MAX_LOOKED]) for at in parts]
+        cells += [look(task.table)] if table is None else found
+    return list(dict.fromkeys(cells))
+
+
+def _search(turn: Turn, work: Work, wanted: Mapping[str, Sequence[str]]) -> Step:
+    """One step for all tables: what an older step found may have been shortened."""
+    cells, told = [], []
+    for task in work.tasks:
+        words = list(dict.fromkeys(wanted.get(task.table, ())))
+        table = sampled(turn, task, turn.tables)
+        cell = search(table, words) if words and table is not None else None
+        if cell is not None and cell not in cells:
+            cells.append(cell)
+            told.append(f"{spoken(repr(w[:40]) for w in words)} in `{task.table}`")
+    return turn.run(f"I look for {spoken(told)}.", cells)
+
+
+def _kept(work: Work) -> list[Task]:
+    return [t for t in work.tasks if t.narrowed]
+
+
+def _keep_name(turn: Turn, task: Task, work: Work) -> str:
+    assert task.reading is not None
+    wanted = filtered_name(task.base, task.reading.keeps)
+    mine = set(turn.transcript.mine) - {t.table for t in work.tasks}
+    taken = (turn.taken(work) - mine) | {t.narrowed for t in work.tasks if t.narrowed}
+    return unique(wanted, taken)

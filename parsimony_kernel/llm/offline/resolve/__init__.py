@@ -1,0 +1,1 @@
+"""A statement meets a table: every word becomes a column, a value or a question."""

@@ -1,0 +1,20 @@
+"""Two notebooks: one beside public datasets, one beside a table of four rows."""
+
+from pathlib import Path
+
+import pytest
+from offline_data import WEATHER, copy, write_sales
+from offline_notebook import Notebook
+
+
+@pytest.fixture
+def notebook(tmp_path: Path) -> Notebook:
+    copy(tmp_path / "data", "cars.json", "seattle-weather.csv", "stocks.csv")
+    write_sales(tmp_path / "data/sales.csv")
+    return Notebook(tmp_path)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Notebook:
+    (tmp_path / "weather.csv").write_text(WEATHER, encoding="utf-8")
+    return Notebook(tmp_path)
