@@ -177,7 +177,7 @@ def _skeleton(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bare(variable: dict[str, Any]) -> dict[str, Any]:
-    kept = ("name", "type", "rows", "title")
+    kept = ("name", "type", "rows", "title", "more_columns")
     bare: dict[str, Any] = {key: variable[key] for key in kept if key in variable}
     columns = variable.get("columns")
     if isinstance(columns, list):

@@ -1,0 +1,40 @@
+"""The README tells the truth where a test can know it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel import cli
+from parsimony_kernel.llm.offline.phrases import as_markdown
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def test_what_the_offline_model_understands_is_its_grammars_table() -> None:
+    assert as_markdown().strip() in README
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"`?make ([a-z]+)", README))))
+def test_every_make_target_exists(target: str) -> None:
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.M)
+
+
+@pytest.mark.parametrize("picture", re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README))
+def test_every_picture_is_there(picture: str) -> None:
+    assert (ROOT / picture).is_file()
+
+
+@pytest.mark.parametrize("command", sorted(set(re.findall(r"jupyter parsimony ([a-z]+)", README))))
+def test_every_command_exists(command: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([command, "--help"])
+    assert ended.value.code == 0
+
+
+def test_every_line_of_the_table_of_magics_is_a_command_of_the_extension() -> None:
+    from parsimony_agent import arguments
+
+    named = set(re.findall(r"^\| `%agent ([a-z]+)", README, re.M))
+    assert named == {command.name for command in arguments.COMMANDS}
