@@ -1,12 +1,22 @@
-"""What every test is run under: no request leaves this machine, nobody's settings are touched."""
+"""What every test is run under, and what tests of several areas run in.
 
+No request leaves this machine and nobody's settings are touched. A bare shell and a race of real
+processes are there for who asks for them.
+"""
+
+import atexit
 import os
 import socket
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 from parsimony_kernel.llm import chokepoint
 
@@ -41,3 +51,73 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
             environment.setenv(name, str(home / name.lower()))
         environment.setenv("PARSIMONY_LIVE_CALLS", "off")
         yield
+
+
+@pytest.fixture(scope="module")
+def one_shell() -> Iterator[Any]:
+    """A bare IPython shell, whose history is in memory. Ending one takes its time."""
+    settings = Config()
+    settings.HistoryManager.hist_file = ":memory:"
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance(config=settings)
+    yield shell
+    history = shell.history_manager.db
+    atexit.unregister(shell.atexit_operations)
+    shell.atexit_operations()
+    history.close()
+    shell.restore_sys_module_state()
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def shell(one_shell: Any) -> Iterator[Any]:
+    """The shell without the variables of other tests."""
+    before = set(one_shell.user_ns)
+    yield one_shell
+    for name in set(one_shell.user_ns) - before:
+        del one_shell.user_ns[name]
+
+
+_RUNNERS = 8
+_RUNNER = """
+import sys
+place, me = sys.argv[1:]
+def wait():
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def race() -> Callable[[str, Path], list[str]]:
+    """What eight real processes print that go through one program from the same moment on.
+
+    The program finds the path as the text ``place``, its own name, ``n0`` to ``n7``, as ``me``,
+    and calls ``wait()`` where the race begins.
+    """
+
+    def run(program: str, place: Path) -> list[str]:
+        with ExitStack() as stack:
+            runners = [
+                stack.enter_context(
+                    subprocess.Popen(
+                        [sys.executable, "-c", _RUNNER + program, str(place), f"n{number}"],
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        text=True,
+                    )
+                )
+                for number in range(_RUNNERS)
+            ]
+            for runner in runners:
+                assert runner.stdout is not None
+                assert runner.stdout.readline() == "ready\n"
+            for runner in runners:
+                assert runner.stdin is not None
+                runner.stdin.write("go\n")
+                runner.stdin.flush()
+            said = [runner.communicate()[0].strip() for runner in runners]
+        assert [runner.returncode for runner in runners] == [0] * _RUNNERS
+        return said
+
+    return run

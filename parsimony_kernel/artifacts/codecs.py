@@ -8,7 +8,7 @@ on first use, and a type is asked for without importing the package that defines
 import hashlib
 import io
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -352,136 +352,6 @@ def render_png(spec: Spec) -> tuple[bytes | None, str]:
         reason = lines[1] if len(lines) > 1 else "".join(lines[:1])
         return None, f"No picture could be made of the chart: {reason.rstrip('.')}."
     return png, ""
-
-
-_CHANNELS = {
-    "x": "on the x axis",
-    "y": "on the y axis",
-    "x2": "to the end on the x axis",
-    "y2": "to the end on the y axis",
-    "theta": "as the angle",
-    "color": "by colour",
-    "fill": "by fill",
-    "stroke": "by line colour",
-    "size": "by size",
-    "shape": "by shape",
-    "opacity": "by opacity",
-    "strokeDash": "by dashes",
-    "detail": "by group",
-    "text": "as text",
-    "row": "in rows",
-    "column": "in columns",
-    "facet": "in panels",
-    "latitude": "as latitude",
-    "longitude": "as longitude",
-}
-_MARKS = {
-    "arc": "Pie chart",
-    "area": "Area chart",
-    "bar": "Bar chart",
-    "boxplot": "Box plot",
-    "circle": "Scatter plot",
-    "errorband": "Error band",
-    "errorbar": "Error bars",
-    "geoshape": "Map",
-    "image": "Chart of pictures",
-    "line": "Line chart",
-    "point": "Scatter plot",
-    "rect": "Heat map",
-    "rule": "Rules",
-    "square": "Scatter plot",
-    "text": "Text",
-    "tick": "Tick plot",
-    "trail": "Line chart",
-}
-
-
-def describe_chart(spec: Mapping[str, Any]) -> str:
-    """The chart in words for who cannot see it: mark, title, encodings, number of points."""
-    sentences = [f"{_headline(spec)}{_shown(spec)}."]
-    points = _row_count(spec)
-    if points is not None:
-        sentences.append(f"{points:,} {'row' if points == 1 else 'rows'} of data.")
-    return " ".join(sentences)
-
-
-def _headline(spec: Mapping[str, Any]) -> str:
-    title = _text_of_title(spec.get("title"))
-    return f"{_name(spec)} “{title}”" if title else _name(spec)
-
-
-def _name(spec: Mapping[str, Any]) -> str:
-    for key, joined in (
-        ("layer", "Layers"),
-        ("hconcat", "Side by side"),
-        ("vconcat", "One above the other"),
-        ("concat", "Several charts"),
-    ):
-        if parts := spec.get(key):
-            return f"{joined}: {', '.join(_name(part).lower() for part in parts)}"
-    if isinstance(inner := spec.get("spec"), Mapping):
-        return f"{_name(inner)} in panels"
-    mark = spec.get("mark", "")
-    kind = mark.get("type", "") if isinstance(mark, Mapping) else mark
-    return "Histogram" if _is_histogram(kind, spec) else _MARKS.get(str(kind), "Chart")
-
-
-def _is_histogram(mark: object, spec: Mapping[str, Any]) -> bool:
-    channels = [c for c in spec.get("encoding", {}).values() if isinstance(c, Mapping)]
-    counted = any(c.get("aggregate") == "count" for c in channels)
-    return mark == "bar" and counted and any(c.get("bin") for c in channels)
-
-
-def _shown(spec: Mapping[str, Any]) -> str:
-    encoding = next((e for e in _encodings(spec) if e), None)
-    if encoding is None:
-        return ""
-    phrases = [
-        f"{_quantity(channel)} {words}"
-        for name, words in _CHANNELS.items()
-        if isinstance(channel := encoding.get(name), Mapping) and _quantity(channel)
-    ]
-    return f": {', '.join(phrases)}" if phrases else ""
-
-
-def _encodings(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield spec.get("encoding", {})
-    for key in ("layer", "hconcat", "vconcat", "concat"):
-        for part in spec.get(key, ()):
-            yield from _encodings(part)
-    if isinstance(inner := spec.get("spec"), Mapping):
-        yield from _encodings(inner)
-
-
-def _quantity(channel: Mapping[str, Any]) -> str:
-    field = channel.get("field")
-    name = str(field) if isinstance(field, str) else ""
-    name = name.replace("\\", "")  # Vega-Lite escapes dots and brackets
-    if channel.get("bin"):
-        name = f"{name} in bins"
-    if unit := channel.get("timeUnit"):
-        name = f"{name} by {unit}"
-    aggregate = channel.get("aggregate")
-    if aggregate == "count":
-        return "number of rows"
-    return f"{aggregate} of {name}" if isinstance(aggregate, str) else name
-
-
-def _text_of_title(title: object) -> str:
-    if isinstance(title, Mapping):
-        return _text_of_title(title.get("text"))
-    if isinstance(title, list):
-        return " ".join(str(line) for line in title)
-    return str(title) if title else ""
-
-
-def _row_count(spec: Mapping[str, Any]) -> int | None:
-    """Rows of the data that stands in the specification; ``None`` when it lies elsewhere."""
-    counts = [len(rows) for rows in spec.get("datasets", {}).values() if isinstance(rows, list)]
-    values = spec.get("data", {}).get("values") if isinstance(spec.get("data"), Mapping) else None
-    if isinstance(values, list):
-        counts.append(len(values))
-    return sum(counts) if counts else None
 
 
 def _first_line(exc: BaseException) -> str:

@@ -11,13 +11,8 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-from parsimony_kernel.artifacts.codecs import (
-    Encoded,
-    describe_chart,
-    encode_chart,
-    encode_dataset,
-    render_png,
-)
+from parsimony_kernel.artifacts.chart_words import describe_chart
+from parsimony_kernel.artifacts.codecs import Encoded, encode_chart, encode_dataset, render_png
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SourceFile
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.outputs import FigureObject
@@ -142,7 +137,7 @@ class Publisher:
         figure = FigureObject(
             name=variable,
             title=entry.title,
-            description=" ".join(part for part in (description, describe_chart(spec)) if part),
+            description=": ".join(part for part in (describe_chart(spec), description) if part),
             spec=spec,
             png_base64=None if png is None else base64.b64encode(png).decode("ascii"),
         )

@@ -1,27 +1,16 @@
-"""Charts in words, and pictures as bytes.
+"""Charts as figures: their words, and pictures as bytes.
 
-The words are for who cannot see the picture: the model, and a screen reader. They come from the
-chart's own specification, never from its data.
+A chart is asked for without importing the library that defines it.
 """
 
 import base64
 import io
 import sys
-from collections.abc import Mapping, Sequence
 from typing import Any
 
+from parsimony_kernel.artifacts.chart_words import describe_chart, title_of
 from parsimony_kernel.execution.outputs import FigureObject
 
-_MARKS = {
-    "point": "scatter plot", "circle": "scatter plot", "square": "scatter plot",
-    "bar": "bar chart", "line": "line chart", "trail": "line chart", "area": "area chart",
-    "rect": "heat map", "arc": "pie chart", "boxplot": "box plot", "tick": "strip plot",
-    "rule": "rule", "text": "text", "geoshape": "map", "image": "image",
-    "errorbar": "error bars", "errorband": "error band",
-}  # fmt: skip
-
-_DETAIL = {"color": "coloured by", "size": "sized by", "shape": "shaped by"}
-_FACETS = ("row", "column", "facet")
 _PNG = b"\x89PNG"
 
 
@@ -65,103 +54,14 @@ def _altair(chart: Any, name: str | None, *, drawn: bool) -> FigureObject:
         light = chart.copy(deep=False)
         light.data = data.head(20)
     spec = light.to_dict(validate=False)
-    return FigureObject(name=name, title=_title(spec), description=words(spec))
+    return FigureObject(name=name, title=title_of(spec), description=describe_chart(spec))
 
 
 def from_spec(spec: dict[str, Any], name: str | None = None) -> FigureObject:
     """The figure of a Vega-Lite specification."""
-    return FigureObject(name=name, title=_title(spec), description=words(spec), spec=spec)
-
-
-def _title(spec: Mapping[str, Any]) -> str:
-    title = spec.get("title", "")
-    if isinstance(title, Mapping):
-        title = title.get("text", "")
-    if isinstance(title, Sequence) and not isinstance(title, str):
-        title = " ".join(str(each) for each in title)
-    return str(title or "")
-
-
-def words(spec: Mapping[str, Any]) -> str:
-    """What a Vega-Lite specification draws, such as "line chart of mean price by year"."""
-    for key, joined in (
-        ("layer", " with "), ("hconcat", " beside "), ("vconcat", " above "), ("concat", " and "),
-    ):  # fmt: skip
-        parts = spec.get(key)
-        if parts:
-            told = dict.fromkeys(
-                words(
-                    {**part, "encoding": {**spec.get("encoding", {}), **part.get("encoding", {})}}
-                )
-                for part in parts
-            )
-            return joined.join(told)
-    if isinstance(spec.get("spec"), Mapping):
-        facet = spec.get("facet")
-        repeated = spec.get("repeat")
-        told_inner = words(spec["spec"])
-        if isinstance(facet, Mapping):
-            by = ", ".join(
-                _channel(each)
-                for each in ([facet] if "field" in facet else facet.values())
-                if isinstance(each, Mapping)
-            )
-            return f"{told_inner}, one panel per {by}"
-        return f"{told_inner}, repeated" if repeated else told_inner
-    mark = spec.get("mark", "")
-    kind = str(mark.get("type", "") if isinstance(mark, Mapping) else mark)
-    return _view(kind, spec.get("encoding", {}))
-
-
-def _view(kind: str, encoding: Mapping[str, Any]) -> str:
-    x, y = (encoding.get(each) or {} for each in ("x", "y"))
-    noun = _MARKS.get(kind, f"{kind} chart" if kind else "chart")
-    for binned, counted in ((x, y), (y, x)):
-        if kind == "bar" and binned.get("bin") and counted.get("aggregate") == "count":
-            return _with_detail(f"histogram of {binned.get('field', 'values')}", encoding)
-    if kind == "arc":
-        told = [_channel(encoding.get("theta") or {}), _channel(encoding.get("color") or {})]
-        return f"{noun} of " + " by ".join(each for each in told if each)
-    across, up = _channel(x), _channel(y)
-    if _is_measure(x) and not _is_measure(y):
-        across, up = up, across  # a horizontal chart tells the same
-    if up and across:
-        joined = "against" if noun == "scatter plot" else "by"
-        told_axes = f"{noun} of {up} {joined} {across}"
-    else:
-        told_axes = f"{noun} of {up or across}" if up or across else noun
-    return _with_detail(told_axes, encoding)
-
-
-def _with_detail(told: str, encoding: Mapping[str, Any]) -> str:
-    for channel, phrase in _DETAIL.items():
-        field = _channel(encoding.get(channel) or {})
-        if field:
-            told += f", {phrase} {field}"
-    panels = [_channel(encoding.get(each) or {}) for each in _FACETS]
-    if any(panels):
-        told += ", one panel per " + ", ".join(each for each in panels if each)
-    return told
-
-
-def _is_measure(channel: Mapping[str, Any]) -> bool:
-    return "aggregate" in channel or channel.get("type") == "quantitative"
-
-
-def _channel(channel: Any) -> str:
-    if not isinstance(channel, Mapping):
-        return ""
-    field = channel.get("field", "")
-    if isinstance(field, Mapping):
-        field = field.get("repeat", "")
-    aggregate = channel.get("aggregate", "")
-    if isinstance(aggregate, Mapping):
-        aggregate = next(iter(aggregate), "")
-    if aggregate == "count" and not field:
-        return "count of records"
-    told = " ".join(str(each) for each in (aggregate, field) if each)
-    unit = channel.get("timeUnit")
-    return f"{told} ({unit})" if told and isinstance(unit, str) else told
+    return FigureObject(
+        name=name, title=title_of(spec), description=describe_chart(spec), spec=spec
+    )
 
 
 def _matplotlib(drawing: Any, name: str | None, *, drawn: bool) -> FigureObject:

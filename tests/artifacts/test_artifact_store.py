@@ -1,8 +1,7 @@
 """Snapshots and logs on a real disk."""
 
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -192,42 +191,25 @@ def test_a_reference_to_nothing_published_is_missing(tmp_path: Path) -> None:
 
 
 _PUBLISHER = """
-import sys
 from pathlib import Path
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.identity import LiveNameCollisionError, content_sha
-root, me = Path(sys.argv[1]), sys.argv[2]
 data = me.encode()
 entry = LogEntry(kind="dataset", logical_id=f"of_{me}", content_sha=content_sha(data),
                  canonical_sha=me, live_name="Sales", notebook=f"{me}.ipynb", title=me)
-print("ready", flush=True)
-sys.stdin.readline()
+wait()
 try:
-    ArtifactStore(root).publish(entry, data)
+    ArtifactStore(Path(place)).publish(entry, data)
     print("won")
 except LiveNameCollisionError:
     print("lost")
 """
 
 
-def test_of_eight_processes_that_publish_one_live_name_one_wins(tmp_path: Path) -> None:
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", _PUBLISHER, str(tmp_path), f"n{number}"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(8)
-    ]
-    for child in children:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-    for child in children:
-        assert child.stdin is not None
-        child.stdin.write("go\n")
-        child.stdin.flush()
-    said = [child.communicate()[0].strip() for child in children]
+def test_of_eight_processes_that_publish_one_live_name_one_wins(
+    tmp_path: Path, race: Callable[[str, Path], list[str]]
+) -> None:
+    said = race(_PUBLISHER, tmp_path)
     assert sorted(said) == ["lost"] * 7 + ["won"]
     published = ArtifactStore(tmp_path).list()
     assert [entry.title for entry in published] == [f"n{said.index('won')}"]

@@ -14,7 +14,6 @@ import pytest
 
 from parsimony_kernel.artifacts.codecs import (
     CodecError,
-    describe_chart,
     encode_chart,
     encode_dataset,
     render_png,
@@ -243,34 +242,6 @@ def test_no_picture_is_a_reason_and_nothing_is_fetched() -> None:
     assert png is None
     assert "External data url not allowed" in reason
     assert "\n" not in reason
-
-
-def _described(chart: Any) -> str:
-    return describe_chart(encode_chart(chart, "c")[1])
-
-
-def test_a_chart_is_told_in_words() -> None:
-    assert _described(_chart(title="Mean v by g")) == (
-        "Bar chart “Mean v by g”: g on the x axis, mean of v on the y axis. 3 rows of data."
-    )
-    base = alt.Chart(pd.DataFrame({"v": [1.0], "t": ["2020-01-01"]}))
-    histogram = base.mark_bar().encode(x=alt.X("v:Q", bin=True), y="count()")
-    assert _described(histogram) == (
-        "Histogram: v in bins on the x axis, number of rows on the y axis. 1 row of data."
-    )
-    line = base.mark_line().encode(x="yearmonth(t):T", y="v:Q", color="t:N")
-    assert _described(line) == (
-        "Line chart: t by yearmonth on the x axis, v on the y axis, t by colour. 1 row of data."
-    )
-    layers = alt.layer(line, base.mark_point().encode(x="t:T", y="v:Q"), title="Both")
-    assert _described(layers).startswith("Layers: line chart, scatter plot “Both”: t by yearmonth")
-    assert _described(line | histogram).startswith("Side by side: line chart, histogram")
-    assert "number of points" not in _described(alt.Chart("x.csv").mark_point())
-
-
-@pytest.mark.parametrize("spec", [{}, {"mark": None}, {"title": ["a", "b"], "mark": "new"}])
-def test_any_specification_can_be_told(spec: dict[str, Any]) -> None:
-    assert describe_chart(spec).startswith("Chart")
 
 
 def test_types_are_named_by_their_package() -> None:

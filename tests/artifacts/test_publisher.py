@@ -130,9 +130,7 @@ def test_a_chart_is_published_with_a_picture_and_words(store: ArtifactStore) -> 
     assert published.note == ""
     assert figure.spec == CHART.to_dict()
     assert base64.b64decode(figure.png_base64 or "").startswith(b"\x89PNG")
-    assert figure.description == (
-        "Two cars. Bar chart: g on the x axis, v on the y axis. 2 rows of data."
-    )
+    assert figure.description == "bar chart of v by g: Two cars."
 
 
 def test_a_chart_without_a_picture_is_published_and_says_so(store: ArtifactStore) -> None:

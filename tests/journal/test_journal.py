@@ -1,10 +1,8 @@
 """The journal on a real disk, with real processes."""
 
 import sqlite3
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -244,68 +242,47 @@ def test_an_expired_lease_can_be_claimed_again(journal: SqliteJournal, clock: _C
 
 
 _CLAIMANT = """
-import sys
 from parsimony_kernel.journal.store import SqliteJournal
-journal = SqliteJournal(sys.argv[1])
-print("ready", flush=True)
-sys.stdin.readline()
-won = journal.claim("n", sys.argv[2], 60)
+journal = SqliteJournal(place)
+wait()
+won = journal.claim("n", me, 60)
 print("won" if won else "lost")
 journal.close()
 """
 
 _OPENER = """
-import sys
 from parsimony_kernel.agent.events import TextDelta
 from parsimony_kernel.journal.store import SqliteJournal
-print("ready", flush=True)
-sys.stdin.readline()
-journal = SqliteJournal(sys.argv[1])
+wait()
+journal = SqliteJournal(place)
 for number in range(20):
-    journal.append(sys.argv[2], TextDelta(content=str(number)))
+    journal.append(me, TextDelta(content=str(number)))
 journal.close()
 print("done")
 """
 
 
-def _eight(script: str, path: Path) -> list[str]:
-    """What eight processes say that run ``script`` from the same moment on."""
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, str(path), f"owner-{number}"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(8)
-    ]
-    for child in children:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-    for child in children:
-        assert child.stdin is not None
-        child.stdin.write("go\n")
-        child.stdin.flush()
-    return [child.communicate()[0].strip() for child in children]
-
-
-def test_of_eight_processes_that_claim_one_question_one_wins(tmp_path: Path) -> None:
+def test_of_eight_processes_that_claim_one_question_one_wins(
+    tmp_path: Path, race: Callable[[str, Path], list[str]]
+) -> None:
     path = tmp_path / "journal.sqlite"
     journal = SqliteJournal(path)
     _begin(journal, "a")
     journal.suspend(_record("a", "n"))
     journal.close()
-    assert sorted(_eight(_CLAIMANT, path)) == ["lost"] * 7 + ["won"]
+    assert sorted(race(_CLAIMANT, path)) == ["lost"] * 7 + ["won"]
 
 
-def test_eight_processes_open_a_new_journal_and_write_one_chain(tmp_path: Path) -> None:
+def test_eight_processes_open_a_new_journal_and_write_one_chain(
+    tmp_path: Path, race: Callable[[str, Path], list[str]]
+) -> None:
     path = tmp_path / ".ockham" / "journal.sqlite"
-    assert _eight(_OPENER, path) == ["done"] * 8
+    assert race(_OPENER, path) == ["done"] * 8
     journal = SqliteJournal(path)
     assert journal.verify() is None
     expected = [str(number) for number in range(20)]
     for number in range(8):
-        events = journal.events(f"owner-{number}")
+        events = journal.events(f"n{number}")
         assert [getattr(event, "content", "") for event in events] == expected
     journal.close()
 

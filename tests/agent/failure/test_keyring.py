@@ -1,7 +1,6 @@
 """Signing keys on a real disk."""
 
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -94,32 +93,16 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None
 
 
 _FIRST = """
-import sys
 from pathlib import Path
 from parsimony_kernel.agent.failure.keyring import Keyring
-print("ready", flush=True)
-sys.stdin.readline()
-print(Keyring.open(Path(sys.argv[1]), {}).current().key_id)
+wait()
+print(Keyring.open(Path(place), {}).current().key_id)
 """
 
 
-def test_processes_that_need_the_first_key_at_once_get_the_same(tmp_path: Path) -> None:
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", _FIRST, str(tmp_path / "keys")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(8)
-    ]
-    for child in children:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-    for child in children:
-        assert child.stdin is not None
-        child.stdin.write("go\n")
-        child.stdin.flush()
-    ids = {child.communicate()[0].strip() for child in children}
+def test_processes_that_need_the_first_key_at_once_get_the_same(
+    tmp_path: Path, race: Callable[[str, Path], list[str]]
+) -> None:
+    ids = set(race(_FIRST, tmp_path / "keys"))
     assert len(ids) == 1
-    assert sorted(p.name for p in (tmp_path / "keys").iterdir()) == [f"{ids.pop()}.key", "current"]
+    assert {p.name for p in (tmp_path / "keys").iterdir()} == {f"{ids.pop()}.key", "current"}
