@@ -18,16 +18,20 @@ def main() -> None:
     for path in sorted(HERE.glob("*.ipynb")):
         notebook = nbformat.read(path, as_version=4)
         with tempfile.TemporaryDirectory() as workspace:
-            os.environ["PARSIMONY_WORKSPACE"] = workspace
-            os.environ["PARSIMONY_MODEL"] = "offline"
+            environment = {
+                **os.environ,
+                "PARSIMONY_WORKSPACE": workspace,
+                "PARSIMONY_MODEL": "offline",
+            }
             client = NotebookClient(
                 notebook,
                 kernel_name="parsimony-agent",
                 timeout=120,
                 record_timing=False,
+                extra_arguments=["--log-level=ERROR"],
                 resources={"metadata": {"path": str(HERE)}},
             )
-            client.execute()
+            client.execute(env=environment)
         notebook.metadata.pop("signature", None)
         nbformat.write(notebook, path)
         print(f"{path.name}: {sum(cell.cell_type == 'code' for cell in notebook.cells)} cells")

@@ -40,16 +40,20 @@ def run(notebook: Path, out: Path | None = None, say: Callable[[str], None] = pr
     except (ValueError, OSError, nbformat.reader.NotJSONError) as exc:
         raise DemoError(f"{str(notebook)!r} cannot be read as a notebook: {exc}") from exc
     say(f"Running {notebook} with the embedded offline model …")
-    os.environ["PARSIMONY_MODEL"] = "offline"
-    os.environ["PARSIMONY_WORKSPACE"] = str(folder.resolve())
+    environment = {
+        **os.environ,
+        "PARSIMONY_MODEL": "offline",
+        "PARSIMONY_WORKSPACE": str(folder.resolve()),
+    }
     client = NotebookClient(
         content,
         kernel_name=KERNEL,
         timeout=TIMEOUT_S,
+        extra_arguments=["--log-level=ERROR"],
         resources={"metadata": {"path": str(notebook.parent)}},
     )
     try:
-        client.execute()
+        client.execute(env=environment)
     except NoSuchKernel as exc:
         raise DemoError(
             f"Jupyter does not know the kernel {KERNEL!r}: jupyter parsimony install --sys-prefix"

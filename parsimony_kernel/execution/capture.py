@@ -13,6 +13,7 @@ import re
 import sys
 import threading
 import traceback
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -80,7 +81,8 @@ class Capture:
         self._last: deque[KernelOutputType] = deque(maxlen=MAX_OUTPUTS // 2)
         self._shown = 0
         self._formatted: list[tuple[Any, Any]] = []
-        self._threads = {thread.ident for thread in threading.enumerate()}
+        # The threads themselves: an ident is given again once its thread has ended.
+        self._older = weakref.WeakSet(threading.enumerate())
         self.is_closed = False
 
     @property
@@ -94,9 +96,9 @@ class Capture:
         kept = len(self._first) + len(self._last)
         return self.stdout.is_cut or self.stderr.is_cut or self._shown > kept
 
-    def owns_thread(self, ident: int) -> bool:
+    def owns_thread(self, thread: threading.Thread) -> bool:
         """Whether the thread was born while this capture was open."""
-        return ident not in self._threads
+        return thread not in self._older
 
     def write(self, stream: str, text: str) -> None:
         """Append to ``stdout`` or ``stderr``."""
@@ -141,9 +143,9 @@ def capture_here() -> Capture | None:
     capture = _here.get()
     if capture is not None:
         return capture
-    ident = threading.get_ident()
+    thread = threading.current_thread()
     for each in reversed(_open):
-        if each.owns_thread(ident):
+        if each.owns_thread(thread):
             return each
     return None
 

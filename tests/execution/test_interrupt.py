@@ -97,7 +97,9 @@ async def test_stop_ends_an_idle_await_at_once(shell: Any) -> None:
     executor, stop, press = NotebookExecutor(shell), CancellationRequest(), Press()
     shell.user_ns["ready"] = press.ready.set
     with plain_handler(), stop_on_sigint(stop), pytest.raises(Cancelled):
-        await stop.race(executor.execute("import asyncio\nready()\nawait asyncio.sleep(60)"))
+        # Pressed by a callback of the loop, so that none of the code is on the stack by then.
+        idle = "asyncio.get_running_loop().call_later(0.01, ready)\nawait asyncio.sleep(60)"
+        await stop.race(executor.execute(f"import asyncio\n{idle}"))
     assert press.since() < PATIENCE_S
 
 
