@@ -23,7 +23,8 @@ def test_it_says_what_the_agent_did_what_was_published_and_where(
     (tmp_path / "sales.csv").write_text("region,amount\nnorth,1\nsouth,2\nnorth,3\n")
     notebook = write(
         tmp_path / "a.ipynb",
-        '%%agent\nload sales.csv and plot the total amount by region and publish the chart as "Sales"',
+        "%%agent\nload sales.csv and plot the total amount by region "
+        'and publish the chart as "Sales"',
         "len(sales)",
     )
     out = tmp_path / "out"

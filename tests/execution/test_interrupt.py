@@ -96,9 +96,9 @@ async def test_stop_ends_an_idle_await_at_once(shell: Any) -> None:
     """The selector is asleep when the signal comes; it must wake."""
     executor, stop, press = NotebookExecutor(shell), CancellationRequest(), Press()
     shell.user_ns["ready"] = press.ready.set
+    # Pressed by a callback of the loop, so that none of the code is on the stack by then.
+    idle = "asyncio.get_running_loop().call_later(0.01, ready)\nawait asyncio.sleep(60)"
     with plain_handler(), stop_on_sigint(stop), pytest.raises(Cancelled):
-        # Pressed by a callback of the loop, so that none of the code is on the stack by then.
-        idle = "asyncio.get_running_loop().call_later(0.01, ready)\nawait asyncio.sleep(60)"
         await stop.race(executor.execute(f"import asyncio\n{idle}"))
     assert press.since() < PATIENCE_S
 
