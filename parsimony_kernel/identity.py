@@ -172,9 +172,15 @@ def _sorted(values: Iterable[Any]) -> list[Any]:
 
 
 def notebook_logical_id(path: str) -> str:
-    """The base name of a notebook's working copy: ``notebooks/foo.py`` is ``foo``."""
+    """The base name of a notebook's working copy: ``notebooks/foo.py`` is ``foo``.
+
+    A name that cannot be a path on every system becomes its plain letters and a hash of the whole.
+    """
     base = PurePosixPath(str(path).replace("\\", "/")).stem
-    return checked_name(unicodedata.normalize("NFC", base), "notebook's name")
+    name = unicodedata.normalize("NFC", base)
+    if name.strip() and not _fault_in(name):
+        return name
+    return f"{slug_from_title(name)[:100]}-{content_sha(name.encode(errors='replace'))[:12]}"
 
 
 def dataset_logical_id(

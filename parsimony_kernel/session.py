@@ -7,10 +7,13 @@ writes every event down before anybody sees it, and knows nothing of front ends.
 import os
 import threading
 import uuid
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import wraps
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.cancellation import CancellationRequest
@@ -44,7 +47,12 @@ from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.durable import StorageError, sweep_temporary
 from parsimony_kernel.execution.executor import BaseCodeExecutor
 from parsimony_kernel.execution.factory import summarise
-from parsimony_kernel.execution.interrupt import stop_on_sigint, stop_running_code
+from parsimony_kernel.execution.interrupt import (
+    CodeGuard,
+    DeadlineReached,
+    stop_on_sigint,
+    stop_running_code,
+)
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.journal.store import Journal, JournalError, PendingRow, SqliteJournal
 from parsimony_kernel.journal.workspace import find_workspace, journal_path
@@ -53,11 +61,18 @@ from parsimony_kernel.llm.resolve import check_model, resolve_model
 from parsimony_kernel.toolbox.code import code_tools
 from parsimony_kernel.toolbox.publish import publish_tools
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 DEFAULT_MODEL = "offline"
 
 # A question may wait over a long weekend.
 MAX_QUESTION_AGE_S = 7 * 86_400
 _LEASE_S = 120.0
+_INVENTORY_S = 2.0
+
+# What the places that are written to may say; each text is a sentence with the remedy.
+_TROUBLE = (JournalError, StorageError, KeyringError)
 _REMEMBERED_TURNS = 10
 
 _DATA_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".xlsx", ".xls", ".json", ".jsonl"})
@@ -97,6 +112,7 @@ class PendingQuestion:
     context: str | None
     choices: tuple[str, ...]
     asked_at: str
+    nonce: str
 
 
 @dataclass(frozen=True)
@@ -133,6 +149,19 @@ class _Running:
     ordinal: int
     cell_key: str
     cancellation: CancellationRequest = field(default_factory=CancellationRequest)
+
+
+def _explained(method: Callable[P, T]) -> Callable[P, T]:
+    """``method`` with what the journal and the disk say as a ``SessionError``."""
+
+    @wraps(method)
+    def explained(*arguments: P.args, **named: P.kwargs) -> T:
+        try:
+            return method(*arguments, **named)
+        except _TROUBLE as exc:
+            raise SessionError(str(exc)) from exc
+
+    return explained
 
 
 class NotebookSession:
@@ -196,11 +225,11 @@ class NotebookSession:
         running = _Running(uuid.uuid4().hex, 0, cell_key)
         self._running = running
         try:
-            context, shared = self._context()
-            earlier = self._earlier(cell_key)
-            running.ordinal = self._begin(running, request, model.name)
             guardrails = chosen.guardrails()
             agent = self._agent(model, running, guardrails)
+            earlier = self._earlier(cell_key)
+            context, shared = self._context(len(earlier) // 2)
+            running.ordinal = self._begin(running, request, model.name)
             state = agent.start(
                 request,
                 ctx=AgentContext(earlier, context),
@@ -216,25 +245,27 @@ class NotebookSession:
                 max_iterations=guardrails.max_iterations,
                 max_execution_time_s=guardrails.max_execution_time_s,
             )
+            self._write_start(running, started)
             stream = run_loop(agent, state)
             async with aclosing(self._drive(running, started, stream)) as events:
                 async for event in events:
                     yield event
-        except (JournalError, StorageError) as exc:
+        except _TROUBLE as exc:
             raise SessionError(str(exc)) from exc
         finally:
             self._running = None
 
     async def resume(
-        self, reply: str, *, turn_id: str | None = None
+        self, reply: str, *, turn_id: str | None = None, nonce: str | None = None
     ) -> AsyncGenerator[AgentEvent, None]:
         """Answer the question of ``turn_id``, or the newest one, and go on.
 
-        A number picks that choice. Raises ``SessionError`` before anything ran: no such question,
-        an empty answer, a record that is expired, altered, or answered before.
+        A number picks that choice. With ``nonce`` only that very question is answered, not a
+        later one of the turn. Raises ``SessionError`` before anything ran: no such question, an
+        empty answer, a record that is expired, altered, or answered before.
         """
         self._must_be_free()
-        row = self._question(turn_id)
+        row = self._question(turn_id, nonce)
         record = row.record
         answer = _resolve(reply, record.choices)
         # The model that asked goes on, unless the session has it under the same name already.
@@ -243,7 +274,7 @@ class NotebookSession:
         running = _Running(record.run_id, row.turn.ordinal, row.turn.cell_key)
         self._running = running
         try:
-            guardrails = AgentGuardrails()
+            guardrails = self._limits_of(running.run_id)
             agent = self._agent(model, running, guardrails, key_id=record.key_id)
             gone, _ = self._differences(record)
             started = RunStarted(
@@ -263,21 +294,55 @@ class NotebookSession:
                 cancellation=running.cancellation,
                 max_suspension_age_s=MAX_QUESTION_AGE_S,
             )
-            self._journal.consume(record.nonce)
-            self._journal.resume_turn(
-                running.run_id, connection_file=self._connection_file, pid=os.getpid()
-            )
+            self._take_up(running, record, started)
             stream = go_on(agent, state, record, answer)
             async with aclosing(self._drive(running, started, stream)) as events:
                 async for event in events:
                     yield event
         except (SuspensionTokenMismatch, SuspensionExpired, SuspensionConsumed) as exc:
             raise SessionError(_sentence(str(exc))) from exc
-        except (JournalError, StorageError, KeyringError) as exc:
+        except _TROUBLE as exc:
             raise SessionError(str(exc)) from exc
         finally:
             self._running = None
 
+    def _write_start(self, running: _Running, started: RunStarted) -> None:
+        try:
+            self._journal.append(running.run_id, started)
+        except BaseException:
+            with suppress(*_TROUBLE):
+                self._journal.end_turn(running.run_id, "cancelled")
+            raise
+
+    def _take_up(self, running: _Running, record: SuspensionRecord, started: RunStarted) -> None:
+        """Write down that a claimed question goes on; its single use is spent with that."""
+        try:
+            self._journal.resume_turn(
+                running.run_id,
+                connection_file=self._connection_file,
+                pid=os.getpid(),
+                alive=_is_alive,
+            )
+            self._journal.append(running.run_id, started)
+            self._journal.consume(record.nonce)
+        except BaseException:
+            # Nothing ran, so the question waits on.
+            with suppress(*_TROUBLE):
+                self._journal.release(record.nonce)
+                self._journal.end_turn(running.run_id, "suspended", record.pending_question)
+            raise
+
+    def _limits_of(self, run_id: str) -> AgentGuardrails:
+        """The limits that the turn began with."""
+        for event in self._journal.events(run_id):
+            if isinstance(event, RunStarted) and event.max_iterations:
+                return AgentGuardrails(
+                    max_iterations=event.max_iterations,
+                    max_execution_time_s=event.max_execution_time_s,
+                )
+        return AgentGuardrails()
+
+    @_explained
     def pending(self) -> tuple[PendingQuestion, ...]:
         """The questions that wait in this notebook, newest first."""
         return tuple(
@@ -289,10 +354,12 @@ class NotebookSession:
                 context=row.record.pending_question_context,
                 choices=tuple(row.record.choices),
                 asked_at=row.record.suspended_at,
+                nonce=row.record.nonce,
             )
-            for row in self._journal.pending(self.notebook)
+            for row in self._waiting()
         )
 
+    @_explained
     def turns(self) -> tuple[TurnSummary, ...]:
         """This notebook's turns, oldest first."""
         return tuple(
@@ -308,10 +375,12 @@ class NotebookSession:
             for row in self._journal.turns(self.notebook)
         )
 
+    @_explained
     def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
         """What happened in a turn, from the journal."""
         return self._journal.events(turn_id)
 
+    @_explained
     def artifacts(self) -> tuple[PublishedArtifact, ...]:
         """What is published in the workspace, newest snapshot of each."""
         return tuple(
@@ -364,6 +433,7 @@ class NotebookSession:
             model=model,
             connection_file=self._connection_file,
             pid=os.getpid(),
+            alive=_is_alive,
         )
 
     def _agent(
@@ -410,12 +480,12 @@ class NotebookSession:
     async def _drive(
         self, running: _Running, started: RunStarted, stream: AsyncGenerator[AgentEvent, None]
     ) -> AsyncGenerator[AgentEvent, None]:
-        """Yield ``started`` and ``stream``, each event journalled first; close the turn."""
+        """Yield ``started``, which is written already, and ``stream``, each event journalled
+        first; close the turn."""
         scribe = _Scribe(self._journal, running.run_id)
         ended = False
         with stop_on_sigint(running.cancellation):
             try:
-                scribe.write(started)
                 yield started
                 async with aclosing(stream):
                     async for event in stream:
@@ -427,15 +497,17 @@ class NotebookSession:
                             self._journal.end_turn(running.run_id, *_ending(event))
                         yield event
             finally:
-                scribe.flush()
                 if not ended:
-                    # The consumer went away, or its task was cancelled: said in writing.
+                    # The consumer went away, its task was cancelled, or the journal failed: said
+                    # in writing as far as that is possible.
                     running.cancellation.set("the cell was cancelled")
-                    scribe.write(RunCancelled(reason=running.cancellation.reason))
-                    self._journal.end_turn(running.run_id, "cancelled")
+                    with suppress(*_TROUBLE):
+                        scribe.write(RunCancelled(reason=running.cancellation.reason))
+                    with suppress(*_TROUBLE):
+                        self._journal.end_turn(running.run_id, "cancelled")
 
-    def _context(self) -> tuple[str, tuple[str, ...]]:
-        variables, more = summarise(self.executor.variables())
+    def _context(self, earlier_turns: int) -> tuple[str, tuple[str, ...]]:
+        variables, more = self._inventory()
         files = data_files(self._folder)
         published = [
             {"kind": artifact.kind, "title": artifact.title, "path": artifact.path}
@@ -449,12 +521,29 @@ class NotebookSession:
             artifacts=published,
         )
         shared = []
+        if earlier_turns:
+            shared.append(f"{earlier_turns} earlier {_plural('request', earlier_turns)}")
         if variables:
             names = ", ".join(str(variable.get("name")) for variable in variables)
             shared.append(f"variables with samples: {names}")
         if files:
-            shared.append(f"names of {len(files)} data file{'' if len(files) == 1 else 's'}")
+            shared.append(f"names of {len(files)} data {_plural('file', len(files))}")
+        if published:
+            shared.append(f"titles of {len(published)} {_plural('artifact', len(published))}")
         return context, tuple(shared)
+
+    def _inventory(self) -> tuple[list[dict[str, Any]], int]:
+        """The variables as a model reads them, and how many were left out.
+
+        A summary runs the ``repr`` of the user's own classes, so it has a deadline.
+        """
+        variables = self.executor.variables()
+        guard = CodeGuard(_INVENTORY_S)
+        try:
+            with guard:
+                return guard.call(summarise, variables)
+        except (DeadlineReached, KeyboardInterrupt):
+            return [], len(variables)
 
     def _earlier(self, cell_key: str) -> tuple[AgentMessage, ...]:
         finished = [
@@ -468,14 +557,29 @@ class NotebookSession:
             messages.append(AgentMessage("assistant", row.summary))
         return tuple(messages)
 
-    def _question(self, turn_id: str | None) -> PendingRow:
-        rows = self._journal.pending(self.notebook)
+    def _waiting(self) -> list[PendingRow]:
+        """The questions that can still be answered, newest first."""
+        now = self._clock.now()
+        return [
+            row
+            for row in self._journal.pending(self.notebook)
+            if _age_s(row.record, now) <= MAX_QUESTION_AGE_S
+        ]
+
+    @_explained
+    def _question(self, turn_id: str | None, nonce: str | None = None) -> PendingRow:
+        rows = self._waiting() if turn_id is None else list(self._journal.pending(self.notebook))
         if not rows:
             raise SessionError("No question is waiting in this notebook. See %agent history.")
         if turn_id is None:
             return rows[0]
         for row in rows:
             if row.turn.run_id == turn_id:
+                if nonce not in (None, row.record.nonce):
+                    raise SessionError(
+                        "This question was answered already, and the turn asks another one now: "
+                        "%agent show draws it."
+                    )
                 return row
         raise SessionError(
             f"No question is waiting in turn {turn_id!r}. See %agent history for those that are."
@@ -566,14 +670,29 @@ def _resolve(reply: str, choices: list[str]) -> str:
         raise SessionError(
             "The answer is empty. Give the number of a choice or some words: %agent answer 2"
         )
-    if text.isdecimal() and choices:
+    if text in choices or not choices:
+        return text
+    if text.isdecimal():
         number = int(text)
         if not 1 <= number <= len(choices):
             raise SessionError(
-                f"There is no choice {text}; there are {len(choices)}, numbered from 1."
+                f"There is no choice {text}; there are {len(choices)}, numbered from 1. To answer "
+                f'with the number itself, put it in quotes: %agent answer "{text}"'
             )
         return choices[number - 1]
-    return text
+    quoted = len(text) > 2 and text[0] == text[-1] and text[0] in "\"'"
+    return text[1:-1] if quoted else text
+
+
+def _plural(noun: str, count: int) -> str:
+    return noun if count == 1 else f"{noun}s"
+
+
+def _age_s(record: SuspensionRecord, now: datetime) -> float:
+    try:
+        return (now - datetime.fromisoformat(record.suspended_at)).total_seconds()
+    except (ValueError, TypeError):
+        return 0.0  # the checks of resuming say what is wrong with it
 
 
 def _sentence(text: str) -> str:

@@ -4,6 +4,7 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from parsimony_kernel.agent.events import (
 )
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.session import NotebookSession, SessionError, TurnOptions, open_session
+from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, say
 
 ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
@@ -145,6 +147,112 @@ async def test_an_answer_in_another_process_is_told_what_is_gone(start: Any) -> 
         '<notebook_changes>\n{"gone": ["sales"], "changed": []}\n</notebook_changes>'
     )
     assert reply["content"] == "north please"
+
+
+@pytest.mark.parametrize(
+    ("reply", "taken"), [("2011", "2011"), ("1", "2012"), ('"15"', "15"), ("neither", "neither")]
+)
+async def test_a_choice_that_is_a_number_is_meant_by_its_text_first(
+    start: Any, reply: str, taken: str
+) -> None:
+    session = start([call("ask_user", question="Which year?", choices=["2012", "2011"]), DONE])
+    await gather(session.turn("sum it", cell_key="a"))
+    resumed = await gather(session.resume(reply))
+    assert isinstance(resumed[0], RunStarted)
+    assert resumed[0].reply == taken
+
+
+async def test_an_answer_meant_for_an_earlier_question_is_not_taken_for_a_later_one(
+    start: Any,
+) -> None:
+    again = call("ask_user", question="Which month?", choices=["all", "none"])
+    session = start([ASK, again, DONE])
+    await gather(session.turn("sum it", cell_key="a"))
+    (first,) = session.pending()
+    await gather(session.resume("1", turn_id=first.turn_id, nonce=first.nonce))
+    with pytest.raises(SessionError, match="answered already"):
+        await gather(session.resume("1", turn_id=first.turn_id, nonce=first.nonce))
+    (second,) = session.pending()
+    assert second.question == "Which month?"
+
+
+async def test_a_resumed_turn_keeps_the_limits_that_it_began_with(start: Any) -> None:
+    session = start([ASK, LOAD, DONE])
+    options = TurnOptions(max_iterations=2)
+    await gather(session.turn("sum it", cell_key="a", options=options))
+    stopped = (await gather(session.resume("1")))[-1]
+    assert isinstance(stopped, UserInputRequested)
+    assert "2 of 2 steps" in str(stopped.context)
+
+
+async def test_a_journal_that_fails_before_the_run_goes_on_leaves_the_question_waiting(
+    start: Any, folder: Path
+) -> None:
+    session = start([ASK, DONE])
+    await gather(session.turn("sum it", cell_key="a"))
+    with closing(sqlite3.connect(folder / ".ockham" / "journal.sqlite")) as journal, journal:
+        journal.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'full'); END"
+        )
+    with pytest.raises(SessionError):
+        await gather(session.resume("1"))
+    with closing(sqlite3.connect(folder / ".ockham" / "journal.sqlite")) as journal, journal:
+        journal.execute("DROP TRIGGER full")
+    assert [turn.status for turn in session.turns()] == ["suspended"]
+    assert isinstance((await gather(session.resume("1")))[-1], RunCompleted)
+
+
+async def test_a_turn_in_another_living_process_is_waited_for(start: Any, folder: Path) -> None:
+    session = start([DONE])
+    with closing(sqlite3.connect(folder / ".ockham" / "journal.sqlite")) as journal, journal:
+        journal.execute(
+            "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
+            "started_at, connection_file, pid) "
+            "VALUES ('x', 'analysis.ipynb', 'z', 1, '', '', 'running', '', '', ?)",
+            (os.getppid(),),
+        )
+    with pytest.raises(SessionError, match="running in another kernel"):
+        await gather(session.turn("sum it", cell_key="a"))
+    assert session._model.requests == []
+
+
+async def test_a_question_too_old_to_answer_is_not_offered(start: Any) -> None:
+    session = start([ASK])
+    await gather(session.turn("sum it", cell_key="a"))
+    session._clock = ManualClock(datetime.now(UTC) + timedelta(days=8))
+    assert session.pending() == ()
+    with pytest.raises(SessionError, match="days ago"):
+        await gather(session.resume("1", turn_id=session.turns()[0].turn_id))
+
+
+@pytest.mark.parametrize("name", ["analysis .ipynb", "aux.ipynb", "گزارش‌ها.ipynb"])
+async def test_a_notebook_of_any_name_has_turns_and_publishes(
+    folder: Path, opened: list[NotebookSession], name: str
+) -> None:
+    session = open_session(
+        executor=CodeExecutor(cwd=str(folder)),
+        notebook=name,
+        folder=folder,
+        model=ScriptedModel([LOAD, call("return_dataset", variable="sales", title="Sales"), DONE]),
+        environ=ENVIRON,
+    )
+    opened.append(session)
+    events = await gather(session.turn("publish", cell_key="a"))
+    assert isinstance(events[-1], RunCompleted)
+    assert len(session.artifacts()) == 1
+
+
+async def test_a_key_in_an_error_reaches_neither_the_model_nor_the_journal(
+    start: Any, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.setenv("SERVICE_API_KEY", "hush-hush-1234567890")
+    leak = call("run_code", code="import os\nraise ValueError(os.environ['SERVICE_API_KEY'])")
+    session = start([leak, leak, leak])
+    await gather(session.turn("leak it", cell_key="a"))
+    assert "hush-hush" not in str(session._model.requests)
+    session.close()
+    written = b"".join(path.read_bytes() for path in (folder / ".ockham").glob("journal.sqlite*"))
+    assert b"hush-hush" not in written
 
 
 @pytest.mark.parametrize(

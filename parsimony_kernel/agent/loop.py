@@ -46,7 +46,7 @@ from parsimony_kernel.agent.renderer import render_for_llm
 from parsimony_kernel.agent.state import RunState, SuspensionRecord, TurnSubstate, remember
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.outputs import KernelOutput
-from parsimony_kernel.gate.envelope import to_text
+from parsimony_kernel.gate.envelope import cleaned, to_text
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.llm.base import ChatModel, Completion, Delta, ModelRequest, ToolCall
 from parsimony_kernel.llm.chokepoint import call_llm
@@ -255,8 +255,6 @@ class _Run:
             if state.done:
                 return
             if not clean:
-                # What follows in the batch was written in the belief that this call succeeds.
-                self._skip(calls[index + 1 :], "not run: the call before it failed")
                 break
         if clean:
             state.failure_attempts.clear()
@@ -307,9 +305,12 @@ class _Run:
         yield ToolResultObserved(
             tool_name=name, tool_call_id=call.id, content=content, ok=outcome.ok
         )
+        # What follows in the batch was written in the belief that this call succeeds and the run
+        # goes on; and a record may be sealed next, in which no call may stay unanswered.
         if outcome.request is not None:
-            # A record is sealed the moment the question is put: no call may stay unanswered.
             self._skip(rest, "not run: the run ended with the call before")
+        elif not outcome.ok:
+            self._skip(rest, "not run: the call before it failed")
         async for event in self._conclude(call, outcome):
             yield event
 
@@ -417,7 +418,7 @@ def _for_people(outcome: StepOutcome, *, stopped: bool) -> dict[str, Any]:
         result["stopped"] = True
     data = outcome.result.data if outcome.ok else outcome.result.partial_data
     if isinstance(data, KernelOutput):
-        result["output"] = data.model_dump(mode="json")
+        result["output"] = cleaned(data.model_dump(mode="json"))
     return result
 
 

@@ -76,7 +76,7 @@ class SuspensionRecord(BaseModel):
 def remember(lessons: Iterable[Failure], failure: Failure) -> list[Failure]:
     """``lessons`` with ``failure`` as the newest: one per kind, five at most, oldest dropped."""
     kept = [lesson for lesson in lessons if lesson.kind != failure.kind]
-    return [*kept, failure][-MAX_LESSONS:]
+    return [*kept, failure.without_data()][-MAX_LESSONS:]
 
 
 class RunState(BaseModel):

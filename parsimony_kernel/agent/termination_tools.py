@@ -3,14 +3,21 @@
 Each checks its words and gives a request as a value; the loop turns it into the terminal event.
 """
 
-from collections.abc import Iterable
-
 from parsimony_kernel.agent.failure.suspension import SuspensionRequest
 from parsimony_kernel.agent.failure.termination import TerminationRequest
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 
 
-def _lines(values: Iterable[str]) -> tuple[str, ...]:
+def _words(value: object, what: str) -> str:
+    """``value`` as words. ``ValueError`` when it is no text or has none."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(what)
+    return value.strip()
+
+
+def _lines(values: object) -> tuple[str, ...]:
+    if not isinstance(values, list | tuple):
+        return ()
     return tuple(text for value in values if (text := str(value).strip()))
 
 
@@ -25,9 +32,8 @@ def _lines(values: Iterable[str]) -> tuple[str, ...]:
     terminal=True,
 )
 async def return_done(summary: str) -> ToolResult:
-    if not summary.strip():
-        raise ValueError("return_done needs a non-empty summary")
-    return ToolResult.from_data(TerminationRequest(summary.strip()))
+    said = _words(summary, "return_done needs a non-empty summary")
+    return ToolResult.from_data(TerminationRequest(said))
 
 
 @tool(
@@ -43,14 +49,11 @@ async def return_done(summary: str) -> ToolResult:
 async def return_unable(
     rationale: str, blockers: list[str], suggested_next_steps: list[str] | None = None
 ) -> ToolResult:
-    if not rationale.strip():
-        raise ValueError("return_unable needs a non-empty rationale")
+    said = _words(rationale, "return_unable needs a non-empty rationale")
     reasons = _lines(blockers)
     if not reasons:
         raise ValueError("return_unable needs non-empty blockers")
-    return ToolResult.from_data(
-        TerminationRequest(rationale.strip(), reasons, _lines(suggested_next_steps or ()))
-    )
+    return ToolResult.from_data(TerminationRequest(said, reasons, _lines(suggested_next_steps)))
 
 
 @tool(
@@ -67,10 +70,9 @@ async def return_unable(
 async def ask_user(
     question: str, context: str | None = None, choices: list[str] | None = None
 ) -> ToolResult:
-    if not question.strip():
-        raise ValueError("ask_user needs a non-empty question")
+    asked = _words(question, "ask_user needs a non-empty question")
     return ToolResult.from_data(
-        SuspensionRequest(question.strip(), (context or "").strip() or None, _lines(choices or ()))
+        SuspensionRequest(asked, (context or "").strip() or None, _lines(choices))
     )
 
 

@@ -79,11 +79,11 @@ class Gate:
         for stage in self._stages:
             failure = stage(attempt)
             if failure is not None:
-                return self._refuse(action, failure, ToolResult.from_failure(failure))
+                return self._refuse(action, failure)
         result = await self._run(self._tools[action], inputs, cancellation)
         failure = result.failure or _from_message(action, result)
         if failure is not None:
-            return self._refuse(action, failure, ToolResult.from_failure(failure))
+            return self._refuse(action, failure)
         return self._accept(action, result)
 
     def _accept(self, action: str, result: ToolResult) -> StepOutcome:
@@ -99,14 +99,23 @@ class Gate:
         )
         return StepOutcome(envelope, result, request=request)
 
-    def _refuse(self, action: str, failure: Failure, result: ToolResult) -> StepOutcome:
+    def _refuse(self, action: str, failure: Failure) -> StepOutcome:
+        # Cleaned once, here: the envelope, the lessons and a handoff all tell it again.
+        told = Failure(
+            failure.kind,
+            scrub(failure.explanation),
+            tuple(scrub(blocker) for blocker in failure.blockers),
+            failure.suggested_action,
+            failure.partial_data,
+            failure.metadata,
+        )
         envelope = refused(
             action,
-            failure,
+            told,
             state="over" if self._over else "running",
             valid_next_actions=self.valid_next_actions,
         )
-        return StepOutcome(envelope, result, failure)
+        return StepOutcome(envelope, ToolResult.from_failure(told), told)
 
     async def _run(
         self, tool: Tool, inputs: Mapping[str, Any], cancellation: CancellationRequest | None

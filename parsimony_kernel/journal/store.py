@@ -7,6 +7,7 @@ a crash (a suspension, a claim, the end of a turn) is synced before the call ret
 
 import hashlib
 import json
+import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -73,6 +74,9 @@ CREATE TABLE suspensions (
 """
 
 
+_log = logging.getLogger(__name__)
+
+
 class JournalError(Exception):
     """The journal cannot be opened, read or written. ``str()`` is one sentence with the remedy."""
 
@@ -107,6 +111,10 @@ class PendingRow:
 _TURN_COLUMNS = ", ".join(f"turns.{name}" for name in TurnRow.__dataclass_fields__)
 
 
+def _nobody(_pid: int) -> bool:
+    return False
+
+
 class Journal(Protocol):
     """What a run and its readers need of a journal. Every method may raise ``JournalError``."""
 
@@ -120,14 +128,23 @@ class Journal(Protocol):
         model: str,
         connection_file: str = "",
         pid: int = 0,
+        alive: Callable[[int], bool] = _nobody,
     ) -> int:
         """Record a new turn as running; returns its ordinal in the notebook.
 
-        Earlier turns of the same notebook and cell become ``replaced``.
+        Earlier turns of the same notebook and cell become ``replaced``. ``JournalError`` when a
+        turn of the notebook runs in another process that is ``alive``.
         """
         ...
 
-    def resume_turn(self, run_id: str, *, connection_file: str = "", pid: int = 0) -> None:
+    def resume_turn(
+        self,
+        run_id: str,
+        *,
+        connection_file: str = "",
+        pid: int = 0,
+        alive: Callable[[int], bool] = _nobody,
+    ) -> None:
         """Record that a turn runs again, in this process. One that is replaced stays so."""
         ...
 
@@ -254,8 +271,10 @@ class SqliteJournal:
         model: str,
         connection_file: str = "",
         pid: int = 0,
+        alive: Callable[[int], bool] = _nobody,
     ) -> int:
         with self._transaction() as db:
+            self._refuse_beside_another(db, notebook, pid, alive)
             db.execute(
                 "UPDATE turns SET status = 'replaced', replaced_by = ? "
                 "WHERE notebook = ? AND cell_key = ? AND status != 'replaced'",
@@ -282,13 +301,37 @@ class SqliteJournal:
             )
         return ordinal
 
-    def resume_turn(self, run_id: str, *, connection_file: str = "", pid: int = 0) -> None:
+    def resume_turn(
+        self,
+        run_id: str,
+        *,
+        connection_file: str = "",
+        pid: int = 0,
+        alive: Callable[[int], bool] = _nobody,
+    ) -> None:
+        row = self.turn(run_id)
         with self._transaction() as db:
+            self._refuse_beside_another(db, row.notebook if row else "", pid, alive)
             db.execute(
                 "UPDATE turns SET status = 'running', ended_at = '', connection_file = ?, pid = ? "
                 "WHERE run_id = ? AND status != 'replaced'",
                 (_text(connection_file), pid, run_id),
             )
+
+    def _refuse_beside_another(
+        self, db: sqlite3.Connection, notebook: str, pid: int, alive: Callable[[int], bool]
+    ) -> None:
+        """Raise when a turn of this notebook runs in another process that lives."""
+        for ordinal, other in db.execute(
+            "SELECT ordinal, pid FROM turns WHERE notebook = ? AND status = 'running' "
+            "AND pid NOT IN (0, ?)",
+            (_text(notebook), pid),
+        ).fetchall():
+            if alive(int(other)):
+                raise JournalError(
+                    f"Turn {ordinal} of this notebook is running in another kernel (process "
+                    f"{other}): wait for it, or stop it there."
+                )
 
     def end_turn(self, run_id: str, status: str, summary: str = "") -> None:
         if status not in STATUSES:
@@ -395,7 +438,16 @@ class SqliteJournal:
             None if notebook is None else _text(notebook),
             self._clock.now().timestamp(),
         )
-        return tuple(PendingRow(self._record(row[0], row[1]), TurnRow(*row[2:])) for row in rows)
+        pending: list[PendingRow] = []
+        for row in rows:
+            try:
+                record = self._record(row[0], row[1])
+            except JournalError as damaged:
+                # One question that cannot be read does not take the others along.
+                _log.warning("%s", damaged)
+                continue
+            pending.append(PendingRow(record, TurnRow(*row[2:])))
+        return tuple(pending)
 
     def _record(self, nonce: str, text: Any) -> SuspensionRecord:
         try:

@@ -27,6 +27,8 @@ _CAUSES: dict[type[Exception], FailureType] = {
 }
 _FORESEEN = tuple(_CAUSES)
 
+_LAST_MOMENT_S = 0.3
+
 
 class _Publish(Protocol):
     def __call__(
@@ -59,8 +61,8 @@ def publish_tools(
             return _failed(
                 FailureType.HALLUCINATED_STATE, "NameError", _unknown(variable, variables)
             )
-        try:
-            published = await asyncio.to_thread(
+        writing = asyncio.ensure_future(
+            asyncio.to_thread(
                 how,
                 variables[variable],
                 variable=variable,
@@ -69,6 +71,15 @@ def publish_tools(
                 lineage=tuple(executor.origin_ledger.ancestry(variable)),
                 run_id=run_id(),
             )
+        )
+        try:
+            published = await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            # The thread goes on; what it has on the disk a moment later is still told.
+            await asyncio.wait({writing}, timeout=_LAST_MOMENT_S)
+            if writing.done() and writing.exception() is None:
+                emit(_event(writing.result(), variable))
+            raise
         except _FORESEEN as exc:
             cause = next(c for kind, c in _CAUSES.items() if isinstance(exc, kind))
             return _failed(cause, type(exc).__name__, str(exc))

@@ -24,6 +24,9 @@ def test_the_three_are_terminal_and_say_whether_they_repeat(name: str, idempoten
         ("return_unable", {"rationale": "", "blockers": ["x"]}, "non-empty rationale"),
         ("return_unable", {"rationale": "x", "blockers": [" "]}, "non-empty blockers"),
         ("ask_user", {"question": "\n"}, "non-empty question"),
+        ("return_done", {"summary": None}, "non-empty summary"),
+        ("return_unable", {"rationale": "x", "blockers": None}, "non-empty blockers"),
+        ("return_unable", {"rationale": "x", "blockers": "abc"}, "non-empty blockers"),
     ],
 )
 async def test_empty_words_are_refused(

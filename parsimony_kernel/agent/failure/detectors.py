@@ -48,7 +48,7 @@ def arguments_of(call: Any) -> dict[str, Any]:
         return raw
     try:
         parsed = json.loads(raw) if raw else {}
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):  # the last for text nested without end
         return {"_raw_args": raw}
     return parsed if isinstance(parsed, dict) else {"_raw_args": raw}
 

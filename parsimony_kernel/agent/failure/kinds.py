@@ -118,6 +118,18 @@ class Failure:
         """What may already have happened outside."""
         return Effect(self.metadata.get("effect", Effect.none))
 
+    def without_data(self) -> "Failure":
+        """The same failure as it is written down: no partial data, and of the metadata only what
+        is plain."""
+        plain = {
+            key: value
+            for key, value in self.metadata.items()
+            if value is None or isinstance(value, str | int | float | bool)
+        }
+        return Failure(
+            self.kind, self.explanation, self.blockers, self.suggested_action, metadata=plain
+        )
+
     def _identity(self) -> tuple[FailureKind, str, tuple[str, ...]]:
         return (self.kind, self.explanation, self.blockers)
 

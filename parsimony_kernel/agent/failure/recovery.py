@@ -61,7 +61,7 @@ async def handle_failure(
             state.pending_instruction = retry_note(failure)
             yield AgentError(
                 message=failure.explanation,
-                failure=failure,
+                failure=failure.without_data(),
                 recoverable=True,
                 action=action.value,
                 attempt=prior + 1,
@@ -73,7 +73,7 @@ async def handle_failure(
             state.pending_instruction = narrowing(failure)
             yield AgentError(
                 message=failure.explanation,
-                failure=failure,
+                failure=failure.without_data(),
                 recoverable=True,
                 action=action.value,
                 attempt=prior + 1,
@@ -98,7 +98,7 @@ async def handle_failure(
                 rationale=failure.explanation,
                 blockers=failure.blockers or (failure.explanation,),
                 suggested_next_steps=tuple(filter(None, (failure.metadata.get("remedy"),))),
-                failure=failure,
+                failure=failure.without_data(),
             )
         case Action.stop:
             state.done = True
