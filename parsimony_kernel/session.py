@@ -762,7 +762,7 @@ def open_session(
         journal=journal,
         store=store,
         keyring=keyring,
-        model=model or environ.get("PARSIMONY_MODEL") or DEFAULT_MODEL,
+        model=model or environ.get("PARSIMONY_MODEL", "").strip() or DEFAULT_MODEL,
         environ=environ,
         clock=clock,
         connection_file=connection_file,
@@ -778,13 +778,15 @@ def _name_in(workspace: Path, notebook: Path) -> str:
         return notebook.resolve().as_posix()
 
 
-def _is_alive(pid: int) -> bool:
+def _is_alive(pid: int, since: str) -> bool:
+    """Whether process ``pid`` is the one that ran at ``since``; ids are given again."""
     if pid == os.getpid():
         return False  # a turn of this very process that is still marked running was cut off
+    import psutil  # deferred: only asked when another process has a turn here
+
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        started = float(psutil.Process(pid).create_time())
+        ran_at = datetime.fromisoformat(since).timestamp()
+    except (psutil.Error, ValueError, OverflowError):
         return False
-    except PermissionError:
-        return True
-    return True
+    return started <= ran_at + 1.0

@@ -1,6 +1,7 @@
 """A notebook's turns: one at a time, written down, answerable later and elsewhere."""
 
 import os
+import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing
@@ -207,13 +208,38 @@ async def test_a_turn_in_another_living_process_is_waited_for(start: Any, folder
     with closing(sqlite3.connect(folder / ".ockham" / "journal.sqlite")) as journal, journal:
         journal.execute(
             "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
-            "started_at, connection_file, pid) "
-            "VALUES ('x', 'analysis.ipynb', 'z', 1, '', '', 'running', '', '', ?)",
-            (os.getppid(),),
+            "started_at, running_since, pid) "
+            "VALUES ('x', 'analysis.ipynb', 'z', 1, '', '', 'running', '', ?, ?)",
+            (datetime.now(UTC).isoformat(), os.getppid()),
         )
     with pytest.raises(SessionError, match="running in another kernel"):
         await gather(session.turn("sum it", cell_key="a"))
     assert session._model.requests == []
+
+
+async def test_another_process_that_took_over_an_id_is_not_waited_for(
+    start: Any, folder: Path
+) -> None:
+    session = start([DONE])
+    with closing(sqlite3.connect(folder / ".ockham" / "journal.sqlite")) as journal, journal:
+        journal.execute(
+            "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
+            "started_at, running_since, pid) "
+            "VALUES ('x', 'analysis.ipynb', 'z', 1, '', '', 'running', '', ?, ?)",
+            ("2001-01-01T00:00:00+00:00", os.getppid()),
+        )
+    assert isinstance((await gather(session.turn("sum", cell_key="a")))[-1], RunCompleted)
+
+
+async def test_a_workspace_that_is_deleted_while_open_is_made_again(
+    start: Any, folder: Path
+) -> None:
+    session = start([DONE, DONE])
+    await gather(session.turn("first", cell_key="a"))
+    shutil.rmtree(folder / ".ockham")
+    await gather(session.turn("second", cell_key="b"))
+    assert (folder / ".ockham" / "journal.sqlite").is_file()
+    assert [turn.request for turn in session.turns()] == ["second"]
 
 
 async def test_a_question_too_old_to_answer_is_not_offered(start: Any) -> None:

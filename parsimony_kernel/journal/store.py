@@ -29,7 +29,8 @@ STATUSES: Final = frozenset(
     {"running", "done", "suspended", "handed_off", "stopped", "cancelled", "replaced"}
 )
 MEMORY = ":memory:"
-BUSY_TIMEOUT_S = 10.0
+# Writes are short. Longer waits than this are a stuck process, and Stop waits as long.
+BUSY_TIMEOUT_S = 2.0
 
 _APPLICATION_ID = 0x5041524A  # "PARJ": tells our file from any other database
 _SCHEMA_VERSION = 1
@@ -52,6 +53,7 @@ CREATE TABLE turns (
     connection_file TEXT NOT NULL DEFAULT '',
     pid INTEGER NOT NULL DEFAULT 0,
     replaced_by TEXT NOT NULL DEFAULT '',
+    running_since TEXT NOT NULL DEFAULT '',
     UNIQUE (notebook, ordinal)
 );
 CREATE TABLE events (
@@ -98,6 +100,7 @@ class TurnRow:
     connection_file: str = ""
     pid: int = 0
     replaced_by: str = ""
+    running_since: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,11 @@ class PendingRow:
 _TURN_COLUMNS = ", ".join(f"turns.{name}" for name in TurnRow.__dataclass_fields__)
 
 
-def _nobody(_pid: int) -> bool:
+# Whether the process with this id has been running since that moment (ISO 8601): ids come again.
+Alive = Callable[[int, str], bool]
+
+
+def _nobody(_pid: int, _since: str) -> bool:
     return False
 
 
@@ -128,7 +135,7 @@ class Journal(Protocol):
         model: str,
         connection_file: str = "",
         pid: int = 0,
-        alive: Callable[[int], bool] = _nobody,
+        alive: Alive = _nobody,
     ) -> int:
         """Record a new turn as running; returns its ordinal in the notebook.
 
@@ -143,7 +150,7 @@ class Journal(Protocol):
         *,
         connection_file: str = "",
         pid: int = 0,
-        alive: Callable[[int], bool] = _nobody,
+        alive: Alive = _nobody,
     ) -> None:
         """Record that a turn runs again, in this process. One that is replaced stays so."""
         ...
@@ -188,7 +195,7 @@ class Journal(Protocol):
         """Give a claimed question back; whether it was claimed (by ``owner``, if given)."""
         ...
 
-    def abandon_running(self, notebook: str, alive: Callable[[int], bool]) -> tuple[str, ...]:
+    def abandon_running(self, notebook: str, alive: Alive) -> tuple[str, ...]:
         """Mark as cancelled what a dead process left running; returns the run ids.
 
         ``alive`` is asked about process ids; a turn without one counts as dead.
@@ -227,11 +234,19 @@ class SqliteJournal:
         self._clock = clock
         self._lock = threading.RLock()
         self._closed = False
+        self._busy_timeout_s = busy_timeout_s
+        self._connect()
+
+    def _connect(self) -> None:
         if self._path != MEMORY:
-            _create_file(Path(path))
+            _create_file(Path(self._path))
+        self._inode = self._inode_on_disk()
         with self._explained("open"):
             self._db = sqlite3.connect(
-                self._path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False
+                self._path,
+                timeout=self._busy_timeout_s,
+                isolation_level=None,
+                check_same_thread=False,
             )
         try:
             with self._explained("open"):
@@ -244,6 +259,13 @@ class SqliteJournal:
         except BaseException:
             self._db.close()
             raise
+
+    def _inode_on_disk(self) -> int:
+        """Which file lies at the path; 0 for none, and for a journal in memory."""
+        try:
+            return Path(self._path).stat().st_ino if self._path != MEMORY else 0
+        except OSError:
+            return 0
 
     def _check_format(self) -> None:
         application = self._db.execute("PRAGMA application_id").fetchone()[0]
@@ -271,7 +293,7 @@ class SqliteJournal:
         model: str,
         connection_file: str = "",
         pid: int = 0,
-        alive: Callable[[int], bool] = _nobody,
+        alive: Alive = _nobody,
     ) -> int:
         with self._transaction() as db:
             self._refuse_beside_another(db, notebook, pid, alive)
@@ -286,7 +308,8 @@ class SqliteJournal:
             ordinal = int(newest) + 1
             db.execute(
                 "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
-                "started_at, connection_file, pid) VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?)",
+                "started_at, running_since, connection_file, pid) "
+                "VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?)",
                 (
                     run_id,
                     _text(notebook),
@@ -294,7 +317,8 @@ class SqliteJournal:
                     ordinal,
                     _text(request),
                     _text(model),
-                    self._now(),
+                    now := self._now(),
+                    now,
                     _text(connection_file),
                     pid,
                 ),
@@ -307,27 +331,28 @@ class SqliteJournal:
         *,
         connection_file: str = "",
         pid: int = 0,
-        alive: Callable[[int], bool] = _nobody,
+        alive: Alive = _nobody,
     ) -> None:
         row = self.turn(run_id)
         with self._transaction() as db:
             self._refuse_beside_another(db, row.notebook if row else "", pid, alive)
             db.execute(
-                "UPDATE turns SET status = 'running', ended_at = '', connection_file = ?, pid = ? "
+                "UPDATE turns SET status = 'running', ended_at = '', connection_file = ?, pid = ?, "
+                "running_since = ? "
                 "WHERE run_id = ? AND status != 'replaced'",
-                (_text(connection_file), pid, run_id),
+                (_text(connection_file), pid, self._now(), run_id),
             )
 
     def _refuse_beside_another(
-        self, db: sqlite3.Connection, notebook: str, pid: int, alive: Callable[[int], bool]
+        self, db: sqlite3.Connection, notebook: str, pid: int, alive: Alive
     ) -> None:
         """Raise when a turn of this notebook runs in another process that lives."""
-        for ordinal, other in db.execute(
-            "SELECT ordinal, pid FROM turns WHERE notebook = ? AND status = 'running' "
+        for ordinal, other, since in db.execute(
+            "SELECT ordinal, pid, running_since FROM turns WHERE notebook = ? AND status = 'running' "
             "AND pid NOT IN (0, ?)",
             (_text(notebook), pid),
         ).fetchall():
-            if alive(int(other)):
+            if alive(int(other), str(since)):
                 raise JournalError(
                     f"Turn {ordinal} of this notebook is running in another kernel (process "
                     f"{other}): wait for it, or stop it there."
@@ -355,9 +380,11 @@ class SqliteJournal:
         )
         return tuple(TurnRow(*row) for row in rows)
 
-    def abandon_running(self, notebook: str, alive: Callable[[int], bool]) -> tuple[str, ...]:
+    def abandon_running(self, notebook: str, alive: Alive) -> tuple[str, ...]:
         running = [turn for turn in self.turns(notebook) if turn.status == "running"]
-        dead = [turn for turn in running if turn.pid <= 0 or not alive(turn.pid)]
+        dead = [
+            turn for turn in running if turn.pid <= 0 or not alive(turn.pid, turn.running_since)
+        ]
         with self._transaction() as db:
             for turn in dead:
                 db.execute(
@@ -499,6 +526,10 @@ class SqliteJournal:
     def _open_db(self) -> sqlite3.Connection:
         if self._closed:
             raise JournalError(f"The journal {self._path!r} is closed: open it again.")
+        if self._inode_on_disk() != self._inode and not self._db.in_transaction:
+            # Deleted or replaced meanwhile: what is written to the old file reaches nobody.
+            self._db.close()
+            self._connect()
         return self._db
 
     @contextmanager

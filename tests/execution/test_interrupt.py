@@ -239,3 +239,17 @@ async def test_code_that_starts_after_a_stop_does_not_run(shell: Any) -> None:
     assert output.error is not None
     assert output.error.name == "KeyboardInterrupt"
     assert "reached" not in shell.user_ns
+
+
+async def test_a_stop_waits_until_pandas_parallel_reader_has_returned(shell: Any) -> None:
+    """Interrupted, it closes its parsers under the feet of its threads, and the kernel is gone."""
+    reader: dict[str, Any] = {}
+    source = "def _read_csv_parallel(press):\n    press()\n    return 'whole'"
+    exec(compile(source, "site-packages/pandas/io/parsers/readers.py", "exec"), reader)
+    shell.user_ns["reader"] = reader["_read_csv_parallel"]
+    shell.user_ns["press"] = lambda: signal.raise_signal(signal.SIGINT)
+    with plain_handler(), stop_on_sigint(CancellationRequest()):
+        output = await NotebookExecutor(shell).execute("made = reader(press)\nwhile True: pass")
+    assert output.error is not None
+    assert output.error.name == "KeyboardInterrupt"
+    assert shell.user_ns["made"] == "whole"

@@ -129,14 +129,14 @@ def test_what_a_dead_process_left_running_is_cancelled(journal: SqliteJournal) -
     for run_id, pid in (("dead", 1), ("alive", 2), ("unknown", 0), ("done", 1)):
         journal.begin_turn(run_id, notebook="n", cell_key=run_id, request="", model="", pid=pid)
     journal.end_turn("done", "done")
-    assert journal.abandon_running("n", lambda pid: pid == 2) == ("dead", "unknown")
+    assert journal.abandon_running("n", lambda pid, _since: pid == 2) == ("dead", "unknown")
     assert {turn.run_id: turn.status for turn in journal.turns("n")} == {
         "dead": "cancelled",
         "alive": "running",
         "unknown": "cancelled",
         "done": "done",
     }
-    assert journal.abandon_running("elsewhere", lambda _: False) == ()
+    assert journal.abandon_running("elsewhere", lambda _pid, _since: False) == ()
 
 
 # -- events
