@@ -348,8 +348,8 @@ class SqliteJournal:
     ) -> None:
         """Raise when a turn of this notebook runs in another process that lives."""
         for ordinal, other, since in db.execute(
-            "SELECT ordinal, pid, running_since FROM turns WHERE notebook = ? AND status = 'running' "
-            "AND pid NOT IN (0, ?)",
+            "SELECT ordinal, pid, running_since FROM turns "
+            "WHERE notebook = ? AND status = 'running' AND pid NOT IN (0, ?)",
             (_text(notebook), pid),
         ).fetchall():
             if alive(int(other), str(since)):
