@@ -17,6 +17,7 @@ examples:
   jupyter parsimony demo                       run the quickstart notebook
   jupyter parsimony resume                     list the questions that wait in this folder
   jupyter parsimony resume 2                   answer with the second choice
+  jupyter parsimony resume -- -1 or less       answer with words that begin with a dash
   jupyter parsimony install --user             make the kernel known for this user
   jupyter parsimony doctor                     look at what a run needs
 """
@@ -64,27 +65,47 @@ def _parser() -> argparse.ArgumentParser:
         "resume", _resume, "list waiting questions, or answer one", "resume --turn 3f2a temp_max"
     )
     resume.add_argument("answer", nargs="*", help="a choice's number, or words; nothing lists")
+    resume.add_argument(
+        "--wait",
+        type=_seconds,
+        default=0.0,
+        metavar="SECONDS",
+        help="how long to wait for a busy kernel",
+    )
     resume.add_argument("--turn", help="the beginning of the turn's id")
     resume.add_argument("--folder", type=Path, default=Path(), help="the notebook's folder")
 
     install = add(
         "install", _install, "make the kernel known to Jupyter", "install --user --name my-agent"
     )
-    where = install.add_mutually_exclusive_group()
-    where.add_argument("--user", action="store_true", help="for this user")
-    where.add_argument("--sys-prefix", action="store_true", help="for this environment (default)")
-    where.add_argument("--prefix", help="below this installation prefix")
+    _add_place(install, default="--sys-prefix")
     install.add_argument("--name", help="the kernel's name")
     install.add_argument("--display-name", help="what front ends show")
 
     uninstall = add(
         "uninstall", _uninstall, "take the kernel away from Jupyter", "uninstall --name my-agent"
     )
+    _add_place(uninstall, default="where Jupyter finds it")
     uninstall.add_argument("--name", help="the kernel's name")
 
     doctor = add("doctor", _doctor, "look at what a run needs", "doctor --folder notebooks")
     doctor.add_argument("--folder", type=Path, default=Path(), help="the notebooks' folder")
     return parser
+
+
+def _add_place(command: argparse.ArgumentParser, *, default: str) -> None:
+    where = command.add_argument_group(f"where (default: {default})").add_mutually_exclusive_group()
+    where.add_argument("--user", action="store_true", help="for this user")
+    where.add_argument("--sys-prefix", action="store_true", help="for this environment")
+    where.add_argument("--prefix", help="below this installation prefix")
+
+
+def _seconds(text: str) -> float:
+    """A finite number of seconds that is not negative; ``ValueError`` is misuse to argparse."""
+    seconds = float(text)
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(text)
+    return seconds
 
 
 def _fail(problem: Exception) -> int:
@@ -115,7 +136,7 @@ def _resume(arguments: argparse.Namespace) -> int:
             print(resume.listing(rows))
             return 0
         row = resume.choose(rows, arguments.turn)
-        went_on = resume.in_kernel(row, answer, print)
+        went_on = resume.in_kernel(row, answer, print, wait_s=arguments.wait)
         if went_on is None:
             print("The notebook's kernel is gone; the run goes on here, without its variables.")
             went_on = asyncio.run(resume.in_this_process(row, answer, folder, print))
@@ -145,7 +166,11 @@ def _uninstall(arguments: argparse.Namespace) -> int:
     from parsimony_kernel.kernel import install
 
     try:
-        removed = install.uninstall(arguments.name or install.NAME)
+        removed = install.uninstall(
+            arguments.name or install.NAME,
+            user=arguments.user,
+            prefix=sys.prefix if arguments.sys_prefix else arguments.prefix,
+        )
     except install.InstallError as problem:
         return _fail(problem)
     print(f"Removed {removed}")

@@ -1,5 +1,6 @@
 """Running an agent notebook from a shell, and saying what happened in it."""
 
+import atexit
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -21,12 +22,13 @@ def run(notebook: Path, out: Path | None = None, say: Callable[[str], None] = pr
 
     The executed copy is written to ``out``, by default the folder ``executed`` beside the
     notebook, and given. What is published goes to a workspace in that folder. Raises
-    ``DemoError`` when the notebook is missing, cannot be read, or fails.
+    ``DemoError`` when the notebook is missing, cannot be read, fails or takes too long, when the
+    kernel does not start, or when the folder cannot be written.
     """
     import nbformat  # deferred: seconds of imports that no other command needs
     from jupyter_client.kernelspec import NoSuchKernel
     from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError, DeadKernelError
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
     if not notebook.is_file():
         raise DemoError(
@@ -34,7 +36,10 @@ def run(notebook: Path, out: Path | None = None, say: Callable[[str], None] = pr
             "name one."
         )
     folder = out or notebook.parent / "executed"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise _unwritable(folder, exc) from exc
     try:
         content = nbformat.read(notebook, as_version=4)
     except (ValueError, OSError, nbformat.reader.NotJSONError) as exc:
@@ -45,6 +50,7 @@ def run(notebook: Path, out: Path | None = None, say: Callable[[str], None] = pr
         "PARSIMONY_MODEL": "offline",
         "PARSIMONY_WORKSPACE": str(folder.resolve()),
     }
+    executed = folder / notebook.name
     client = NotebookClient(
         content,
         kernel_name=KERNEL,
@@ -58,13 +64,44 @@ def run(notebook: Path, out: Path | None = None, say: Callable[[str], None] = pr
         raise DemoError(
             f"Jupyter does not know the kernel {KERNEL!r}: jupyter parsimony install --sys-prefix"
         ) from exc
+    except CellTimeoutError as exc:
+        raise DemoError(
+            f"{notebook.name} was stopped: a cell ran for longer than {TIMEOUT_S} s. "
+            f"What the cells before it gave is in {str(executed)!r}."
+        ) from exc
     except (CellExecutionError, DeadKernelError) as exc:
         raise DemoError(f"{notebook.name} stopped: {_last_line(str(exc))}") from exc
+    except (RuntimeError, OSError) as exc:
+        # Else the client, which has no kernel to end, fails once more when this process ends.
+        atexit.unregister(client._cleanup_kernel)
+        raise DemoError(
+            f"The kernel {KERNEL!r} did not start: {_last_line(str(exc)).rstrip('.')}. "
+            "Look at what it needs with: jupyter parsimony doctor"
+        ) from exc
     finally:
-        executed = folder / notebook.name
-        nbformat.write(content, executed)
+        # Of two troubles the first is told.
+        unwritten = _write(content, executed)
+    if unwritten is not None:
+        raise _unwritable(folder, unwritten) from unwritten
     _tell(content, folder, executed, say)
     return executed
+
+
+def _unwritable(folder: Path, problem: OSError) -> DemoError:
+    return DemoError(
+        f"The executed notebook cannot be written to {str(folder)!r}: "
+        f"{problem.strerror or problem}. Name another folder with --out."
+    )
+
+
+def _write(content: Any, path: Path) -> OSError | None:
+    import nbformat
+
+    try:
+        nbformat.write(content, path)
+    except OSError as exc:
+        return exc
+    return None
 
 
 def _last_line(text: str) -> str:

@@ -80,10 +80,40 @@ def _workspace(folder: Path, environ: Mapping[str, str]) -> Finding:
 
 
 def _keys(environ: Mapping[str, str]) -> Finding:
-    from parsimony_kernel.agent.failure.keyring import Keyring, KeyringError
+    from jupyter_core.paths import jupyter_data_dir
 
+    from parsimony_kernel.agent.failure.keyring import (
+        ENVIRONMENT_VARIABLE,
+        Keyring,
+        KeyringError,
+    )
+
+    folder = Path(jupyter_data_dir()) / "parsimony" / "keys"
+    given = bool(environ.get(ENVIRONMENT_VARIABLE, "").strip())
+    # The keyring creates the key that it is asked for; so it is asked only where there is one.
+    if not given and not _is_filled(folder / "current"):
+        return _no_key(folder)
     try:
-        key = Keyring.open(None, environ).current()
+        key = Keyring.open(folder, environ).current()
     except KeyringError as exc:
         return Finding("signing key", False, str(exc))
     return Finding("signing key", True, key.key_id)
+
+
+def _is_filled(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _no_key(folder: Path) -> Finding:
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        return Finding("signing key", True, f"will be created on first use in {folder}")
+    return Finding(
+        "signing key",
+        False,
+        f"none, and {str(there)!r} cannot be written: make it writable, or set "
+        "PARSIMONY_SUSPENSION_SECRET to a secret of your own",
+    )

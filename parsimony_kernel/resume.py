@@ -1,19 +1,23 @@
 """Answering a question from a shell.
 
 Where the notebook's kernel still lives, the answer is given there, so that the run goes on in the
-person's own namespace; else it goes on in this process, in a private one.
+person's own namespace; else it goes on in this process, in a private one. The rule of the place: a
+question is answered once, so a kernel that lives but is busy is never taken for a dead one.
 """
 
-import json
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from parsimony_kernel.journal.store import PendingRow, SqliteJournal
 from parsimony_kernel.journal.workspace import find_workspace, journal_path
 from parsimony_kernel.session import SessionError, open_session
+from parsimony_kernel.view.blocks import Block, ResultBlock
 
 Say = Callable[[str], None]
 
+# Longer than the heartbeat needs to tell a dead kernel.
 _ANSWERS_WITHIN_S = 5.0
 
 
@@ -70,32 +74,62 @@ def choose(rows: tuple[PendingRow, ...], turn: str | None) -> PendingRow:
     return meant[0]
 
 
-def in_kernel(row: PendingRow, answer: str, say: Say) -> bool | None:
+def in_kernel(row: PendingRow, answer: str, say: Say, *, wait_s: float = 0.0) -> bool | None:
     """Answer in the notebook's own kernel.
 
-    ``None`` when it does not live any more; else whether the run went on without an error.
+    ``None`` when it does not live any more; else whether the run went on without an error. A busy
+    kernel is waited for, ``wait_s`` seconds but never less than it takes to tell it from a dead
+    one. Raises ``SessionError`` when it lives and does not answer; nothing is consumed then.
     """
-    if not row.turn.connection_file or not Path(row.turn.connection_file).is_file():
+    turn = row.turn
+    if not turn.connection_file:
         return None
     from jupyter_client.blocking.client import BlockingKernelClient  # deferred: few need it
 
-    client = BlockingKernelClient(connection_file=row.turn.connection_file)
-    client.load_connection_file()
+    client = BlockingKernelClient(connection_file=turn.connection_file)
+    try:
+        client.load_connection_file()
+    except (OSError, ValueError) as exc:
+        if _is_running(turn.pid, turn.connection_file):
+            raise SessionError(
+                f"The notebook's kernel is alive, but its connection file {turn.connection_file!r} "
+                "is gone or damaged, so nothing was answered. Answer in the notebook, or end its "
+                "kernel and answer here."
+            ) from exc
+        return None
     client.start_channels()
     try:
         try:
-            client.wait_for_ready(timeout=_ANSWERS_WITHIN_S)
-        except RuntimeError:
+            client.wait_for_ready(timeout=max(wait_s, _ANSWERS_WITHIN_S))
+        except RuntimeError as exc:
+            if client.is_alive() or _is_running(turn.pid, turn.connection_file):
+                raise SessionError(
+                    "The notebook's kernel is alive but busy, so nothing was answered and the "
+                    "question still waits. Answer when its cell has finished, or wait for that "
+                    "with --wait SECONDS."
+                ) from exc
             return None
-        line = f"answer --turn {row.turn.run_id} --here {answer}"
-        # The magic is a coroutine; IPython awaits a top-level expression.
-        code = f"await get_ipython().run_line_magic('agent', {json.dumps(line)})"
+        # As data, in ASCII: whatever the answer begins with or holds, it stays an answer.
+        code = f"await __import__('parsimony_agent').answer_here({turn.run_id!a}, {answer!a})"
         reply = client.execute_interactive(
             code, store_history=False, allow_stdin=False, output_hook=_teller(say)
         )
         return bool(reply["content"]["status"] == "ok")
     finally:
         client.stop_channels()
+
+
+def _is_running(pid: int, connection_file: str) -> bool:
+    """Whether the process ``pid`` is the kernel of ``connection_file``.
+
+    The number alone does not tell: another process may have it by now. Where there is no
+    ``/proc`` only the heartbeat can tell, and this is false.
+    """
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return os.fsencode(Path(connection_file).name) in command
 
 
 def _teller(say: Say) -> Callable[[dict[str, object]], None]:
@@ -139,5 +173,23 @@ async def in_this_process(row: PendingRow, answer: str, folder: Path, say: Say) 
     finally:
         session.close()
         if view.blocks:
-            say(text_of(view.blocks))
+            blocks, names = _without_variables(view.blocks)
+            say(text_of(blocks))
+            whose = f"The variables ({', '.join(names)})" if names else "The variables of this run"
+            say(
+                f"\n{whose} lived in this process only, not in your notebook; what was published "
+                "is in the workspace."
+            )
     return done
+
+
+def _without_variables(blocks: Sequence[Block]) -> tuple[list[Block], list[str]]:
+    """``blocks`` without what the results name as the notebook's variables, and those names."""
+    kept: list[Block] = []
+    names: list[str] = []
+    for block in blocks:
+        if isinstance(block, ResultBlock):
+            names += block.variables
+            block = replace(block, variables=())
+        kept.append(block)
+    return kept, names

@@ -1,11 +1,15 @@
 """Running a notebook from a shell."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from parsimony_kernel import cli
+from parsimony_kernel import cli, demo
 
 pytestmark = pytest.mark.kernel
 
@@ -55,3 +59,56 @@ def test_a_notebook_that_is_none_is_one_sentence(
         path.write_text(content)
     assert cli.main(["demo", str(path)]) == 1
     assert says in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notebook = write(tmp_path / "a.ipynb", "open('ran', 'w').close()")
+    (tmp_path / "file").write_text("in the way")
+    assert cli.main(["demo", str(notebook), "--out", str(tmp_path / "file" / "out")]) == 1
+    said = capsys.readouterr().err
+    assert "cannot be written" in said
+    assert "--out" in said
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_notebook_that_cannot_be_written_in_the_end_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notebook = write(tmp_path / "a.ipynb", "1")
+    (tmp_path / "out" / "a.ipynb").mkdir(parents=True)
+    assert cli.main(["demo", str(notebook), "--out", str(tmp_path / "out")]) == 1
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_a_cell_that_takes_too_long_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "TIMEOUT_S", 2)
+    notebook = write(tmp_path / "a.ipynb", "while True: pass")
+    assert cli.main(["demo", str(notebook)]) == 1
+    assert "longer than 2 s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("starts", [[sys.executable, "-c", "raise SystemExit(1)"], ["/no/python"]])
+def test_a_kernel_that_does_not_start_is_one_sentence_up_to_the_end_of_the_process(
+    tmp_path: Path, starts: list[str]
+) -> None:
+    kernel = tmp_path / "jupyter" / "kernels" / demo.KERNEL
+    kernel.mkdir(parents=True)
+    spec = {"argv": starts, "display_name": "broken", "language": "python"}
+    (kernel / "kernel.json").write_text(json.dumps(spec))
+    notebook = write(tmp_path / "a.ipynb", "1")
+    ended = subprocess.run(
+        [sys.executable, "-m", "parsimony_kernel.cli", "demo", str(notebook)],
+        env={**os.environ, "JUPYTER_PATH": str(tmp_path / "jupyter")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "did not start" in ended.stderr
+    assert "jupyter parsimony doctor" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,11 +1,15 @@
 """Answering from a shell: in the live kernel if there is one, else in this process."""
 
+import os
 import shutil
+import signal
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from parsimony_kernel import cli
+from parsimony_kernel import cli, resume
 from parsimony_kernel.testing.kernel import live_kernel
 
 ROOT = Path(__file__).parents[1]
@@ -52,6 +56,11 @@ def test_without_the_kernel_the_run_goes_on_here_and_loads_again(
     assert "kernel is gone" in said
     assert "temp_min" in said
     assert "pd.read_csv" in said
+    assert "Variables in your notebook" not in said
+    last = said.splitlines()[-1]
+    assert "mean_temp_min_by_month" in last
+    assert "lived in this process only" in last
+    assert "in the workspace" in last
     assert cli.main(["resume", "temp_min"]) == 1
     assert "No question is waiting" in capsys.readouterr().err
 
@@ -61,3 +70,114 @@ def test_a_folder_without_a_journal_says_how_to_name_one(
 ) -> None:
     assert cli.main(["resume", "1"]) == 1
     assert "--folder" in capsys.readouterr().err
+
+
+BUSY = """
+import pathlib, time
+print("busy", flush=True)
+while not pathlib.Path("go").exists():
+    time.sleep(0.05)
+"""
+
+
+def test_a_busy_kernel_is_not_taken_for_a_dead_one_and_nothing_is_consumed(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "_ANSWERS_WITHIN_S", 2.0)
+    with live_kernel(folder) as kernel:
+        kernel.run(ASK, cell_id="a")
+        busy = kernel.begin(BUSY)
+        kernel.until(busy, "busy")
+        assert cli.main(["resume", "1"]) == 1
+        refused = capsys.readouterr()
+        assert "alive but busy" in refused.err
+        assert "--wait" in refused.err
+        assert refused.out == ""
+        assert len(resume.questions(folder)) == 1
+
+        # With --wait the answer comes as soon as the cell ends, in the kernel.
+        release = threading.Timer(4.0, (folder / "go").touch)
+        release.start()
+        assert cli.main(["resume", "--wait", "60", "1"]) == 0
+        release.join()
+        assert "kernel is gone" not in capsys.readouterr().out
+        assert kernel.end(busy).status == "ok"
+        assert kernel.run("'mean_temp_max_by_month' in globals()").text == "True"
+    assert resume.questions(folder) == ()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only /proc tells whose a silent process is")
+def test_a_kernel_that_is_halted_is_not_taken_for_a_dead_one(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "_ANSWERS_WITHIN_S", 2.0)
+    with live_kernel(folder) as kernel:
+        kernel.run(ASK, cell_id="a")
+        pid = int(kernel.run("import os; os.getpid()").text)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            assert cli.main(["resume", "1"]) == 1
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert "alive but busy" in capsys.readouterr().err
+        assert len(resume.questions(folder)) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only /proc tells whose process it is")
+@pytest.mark.parametrize("content", [None, "{"])
+def test_a_kernel_that_cannot_be_reached_is_not_taken_for_a_dead_one(
+    folder: Path, capsys: pytest.CaptureFixture[str], content: str | None
+) -> None:
+    with live_kernel(folder) as kernel:
+        kernel.run(ASK, cell_id="a")
+        (row,) = resume.questions(folder)
+        connection_file = Path(row.turn.connection_file)
+        connection_file.unlink()
+        if content is not None:
+            connection_file.write_text(content)
+        assert cli.main(["resume", "1"]) == 1
+        assert "gone or damaged" in capsys.readouterr().err
+        assert len(resume.questions(folder)) == 1
+    assert cli.main(["resume", "1"]) == 0
+    assert "kernel is gone" in capsys.readouterr().out
+
+
+def test_a_kernel_that_was_killed_is_dead_though_its_connection_file_is_there(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with live_kernel(folder) as kernel:
+        kernel.run(ASK, cell_id="a")
+        pid = int(kernel.run("import os; os.getpid()").text)
+        os.kill(pid, signal.SIGKILL)
+        (row,) = resume.questions(folder)
+        assert Path(row.turn.connection_file).is_file()
+        assert cli.main(["resume", "1"]) == 0
+    assert "kernel is gone" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words", ["-1 or less", "--turn 'x' \"y\"", "%agent $HOME {1} \\n ?", "naïve 🌧"]
+)
+def test_the_answer_reaches_the_kernel_word_for_word(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    foreign = """
+import parsimony_agent
+async def answer_here(turn_id, reply):
+    print(f"<{turn_id}|{reply}>")
+parsimony_agent.answer_here = answer_here
+get_ipython().register_magic_function(lambda line: print("FOREIGN"), "line", "agent")
+"""
+    with live_kernel(folder) as kernel:
+        kernel.run(ASK, cell_id="a")
+        assert kernel.run(foreign).status == "ok"
+        (row,) = resume.questions(folder)
+        assert cli.main(["resume", "--", *words.split()]) == 0
+        assert capsys.readouterr().out == f"<{row.turn.run_id}|{words}>\n"
+
+
+@pytest.mark.parametrize("seconds", ["-1", "nan", "inf", "soon"])
+def test_a_wait_that_is_no_time_is_misuse(seconds: str, folder: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["resume", "--wait=" + seconds, "1"])
+    assert ended.value.code == 2

@@ -1,16 +1,16 @@
 """What is written past Python: by child processes and C code, to the descriptors 1 and 2.
 
-While code is on the stack both lead into pipes of ours; a thread empties them, always, so that a
-child that outlives the cell never blocks. Only for code on the main thread, where nobody else
+While code is on the stack both lead into pipes of ours; a thread for each empties it, always, so
+that a child that outlives the cell never blocks. The threads read and wait in the read: not every
+platform can wait for several pipes at once. Only for code on the main thread, where nobody else
 writes meanwhile. The text comes after what Python printed, since their order cannot be known.
 """
 
 import ctypes
 import os
-import selectors
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from parsimony_kernel.execution.capture import BoundedText, Capture
@@ -53,9 +53,10 @@ class Descriptors:
     def _open(self) -> None:
         self._flush_c = ctypes.CDLL(None).fflush if os.name == "posix" else (lambda _: None)
         self._pipes = {number: _Pipe() for number in (1, 2)}
-        threading.Thread(
-            target=_empty, args=(tuple(self._pipes.values()),), name="parsimony-pipes", daemon=True
-        ).start()
+        for number, pipe in self._pipes.items():
+            threading.Thread(
+                target=pipe.empty, name=f"parsimony-pipe-{number}", daemon=True
+            ).start()
 
 
 class _Pipe:
@@ -79,9 +80,17 @@ class _Pipe:
             text, self._text = self._text, BoundedText()
         return text.text()
 
-    def receive(self) -> None:
-        """Read what is there. Called by the thread that empties."""
-        data = self._rest + os.read(self.exit, _CHUNK)
+    def empty(self) -> None:
+        """Read for as long as the pipe is there. The work of a thread of its own."""
+        try:
+            while data := os.read(self.exit, _CHUNK):
+                self._receive(data)
+        except OSError:
+            # A cell closed descriptors that are not its own; there is nothing left to read.
+            return
+
+    def _receive(self, arrived: bytes) -> None:
+        data = self._rest + arrived
         self._rest = b""
         before, mark, after = data.partition(self._mark) if self._mark else (data, b"", b"")
         if not mark and b"\0" in data:
@@ -93,16 +102,6 @@ class _Pipe:
             self._text.write((before + after).decode("utf-8", "replace"))
         if mark:
             self._seen.set()
-
-
-def _empty(pipes: tuple[_Pipe, ...]) -> None:
-    with selectors.DefaultSelector() as selector:
-        for pipe in pipes:
-            selector.register(pipe.exit, selectors.EVENT_READ, pipe)
-        while True:
-            for key, _ in selector.select():
-                with suppress(OSError):
-                    key.data.receive()
 
 
 # One, as the descriptors themselves.

@@ -9,10 +9,14 @@ import shutil
 import sys
 import tempfile
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 
 NAME = "parsimony-agent"
 DISPLAY_NAME = "Parsimony Agent"
+
+# The words in a kernelspec's argv that make it one of this kernel's, whatever its name.
+_STARTS = ("-m", "parsimony_kernel")
 
 
 class InstallError(Exception):
@@ -71,18 +75,63 @@ def install(
     return Path(str(placed))
 
 
-def uninstall(name: str = NAME) -> Path:
-    """Remove the kernelspec ``name`` and give the folder that it was in."""
-    from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+def uninstall(name: str = NAME, *, user: bool = False, prefix: str | None = None) -> Path:
+    """Remove the kernelspec ``name`` and give the folder that it was in.
 
-    manager = KernelSpecManager()
+    Args:
+        name: the kernel's name.
+        user: the one of the user, and no other.
+        prefix: the one below this installation prefix, and no other.
+
+    Without a place it is the one that Jupyter starts under this name. Raises ``InstallError`` when
+    there is none, when it starts something else than this kernel, or cannot be removed.
+    """
+    folder = _folder_of(name, user=user, prefix=prefix)
+    started = _argv(folder)
+    if _STARTS not in pairwise(started):
+        raise InstallError(
+            f"{str(folder)!r} is not Parsimony Agent but a kernel that starts "
+            f"{' '.join(started)!r}; it stays. Use: jupyter kernelspec remove {name}"
+        )
     try:
-        return Path(str(manager.remove_kernel_spec(name)))
-    except (NoSuchKernel, KeyError) as exc:
-        known = ", ".join(sorted(manager.find_kernel_specs())) or "none"
-        raise InstallError(f"No kernel is named {name!r}. There are: {known}.") from exc
+        if folder.is_symlink():
+            folder.unlink()
+        else:
+            shutil.rmtree(folder)
     except OSError as exc:
         raise InstallError(f"{exc.filename!r} cannot be removed: {exc.strerror}.") from exc
+    return folder
+
+
+def _folder_of(name: str, *, user: bool, prefix: str | None) -> Path:
+    """Where the kernelspec ``name`` lies. ``InstallError`` when there is none."""
+    from jupyter_client.kernelspec import KernelSpecManager
+
+    # A kernel that is only a part of ipykernel, and lies nowhere, is not looked for.
+    manager = KernelSpecManager(ensure_native_kernel=False)
+    if user:
+        manager.kernel_dirs = [manager.user_kernel_dir]
+    elif prefix is not None:
+        manager.kernel_dirs = [str(Path(prefix).absolute() / "share" / "jupyter" / "kernels")]
+    found = manager.find_kernel_specs()
+    if name.lower() not in found:
+        where = " in " + repr(manager.kernel_dirs[0]) if user or prefix is not None else ""
+        known = ", ".join(sorted(found)) or "none"
+        raise InstallError(f"No kernel is named {name!r}{where}. There are: {known}.")
+    return Path(found[name.lower()])
+
+
+def _argv(folder: Path) -> list[str]:
+    """What the kernelspec in ``folder`` starts."""
+    path = folder / "kernel.json"
+    try:
+        argv = json.loads(path.read_text(encoding="utf-8"))["argv"]
+    except (OSError, ValueError, LookupError, TypeError) as exc:
+        raise InstallError(
+            f"{str(path)!r} cannot be read as a kernelspec, so that it is not known whose it is; "
+            "it stays. Remove its folder yourself."
+        ) from exc
+    return [str(word) for word in argv]
 
 
 def _logos() -> list[Path]:

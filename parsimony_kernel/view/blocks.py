@@ -152,7 +152,6 @@ class QuestionBlock(Block):
     context: str = ""
     choices: tuple[str, ...] = ()
     reply: str | None = None
-    gone: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -211,8 +210,7 @@ class FooterBlock(Block):
     volatile: ClassVar[bool] = True
 
     model: str = ""
-    steps: int = 0
-    rounds: int = 0
+    calls: int = 0
     max_rounds: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0

@@ -1,4 +1,4 @@
-"""Blocks as what a display takes: MIME data by type, and where each block is displayed.
+"""Blocks as what a display takes: MIME data by type.
 
 Nothing here differs between two runs that did the same, as long as the blocks are lasting ones:
 recorded notebooks are compared byte by byte. What does differ goes into metadata.
@@ -53,23 +53,3 @@ def _alternative(figure: FigureBlock) -> str:
     return next(
         inline(part.alternative) for part in outline(figure).parts if isinstance(part, Picture)
     )
-
-
-def layout(blocks: Sequence[Block], slots: int) -> tuple[tuple[Block, ...], ...]:
-    """``blocks`` over exactly ``slots`` displays, in order; trailing ones may be empty.
-
-    Blocks that follow one another share a display, a solo block has its own, and what does not
-    fit joins the last. A block keeps its display while more are appended, unless the last one is
-    full.
-    """
-    if slots < 1:
-        raise ValueError(f"a layout needs at least one slot, not {slots!r}")
-    groups: list[list[Block]] = []
-    for block in blocks:
-        alone = block.solo or not groups or groups[-1][-1].solo
-        if alone and len(groups) < slots:
-            groups.append([block])
-        else:
-            groups[-1].append(block)
-    groups.extend([] for _ in range(slots - len(groups)))
-    return tuple(tuple(group) for group in groups)

@@ -225,8 +225,7 @@ def _footer(view: RunView) -> FooterBlock:
     return FooterBlock(
         key="footer",
         model=view.model,
-        steps=view.steps,
-        rounds=view.rounds,
+        calls=view.calls,
         max_rounds=view.max_rounds,
         prompt_tokens=view.prompt_tokens,
         completion_tokens=view.completion_tokens,
@@ -292,7 +291,7 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
         asked = earlier.closed[index]
         if isinstance(asked, QuestionBlock):
             if asked.reply is None:
-                earlier = _with(earlier, index, replace(asked, reply=reply, gone=event.gone))
+                earlier = _with(earlier, index, replace(asked, reply=reply))
             break
     start = len(earlier.closed)
     return replace(
@@ -385,6 +384,7 @@ def _step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
     )
     if event.tool_type == "termination" and not failed:
         return view
+    stopped = bool(envelope.get("stopped"))
     index = _running_step(view, event.tool_call_id)
     if index is None:
         view = _new_step(view, event)
@@ -393,8 +393,8 @@ def _step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
     assert isinstance(step, StepBlock)
     step = replace(
         step,
-        state="failed" if failed else "done",
-        error=_error_of(envelope, output) if failed else None,
+        state="stopped" if stopped else "failed" if failed else "done",
+        error=_error_of(envelope, output) if failed and not stopped else None,
     )
     view = replace(view, activity="Thinking")
     if output is None:

@@ -250,9 +250,17 @@ def _request(block: RequestBlock) -> Section:
         (
             title,
             Paragraph((block.words,), "words"),
-            *_names("Shared with the model: ", block.shared),
+            *_shared(block),
         ),
     )
+
+
+def _shared(block: RequestBlock) -> tuple[Part, ...]:
+    if not block.shared:
+        return ()
+    # The embedded model runs in this process, so nothing leaves it.
+    label = "Read from the notebook: " if block.model == "offline" else "Shared with the model: "
+    return (Paragraph((label + "; ".join(block.shared),), "note"),)
 
 
 def _prose(block: ProseBlock) -> Section:
@@ -380,7 +388,7 @@ def _recovery(block: RecoveryBlock) -> Section:
         state = f"{next_step}, attempt {block.attempt} of {block.budget}"
     parts: list[Part] = [Title(what, state=state)]
     if block.message.strip():
-        parts.append(Paragraph((block.message,), "note"))
+        parts.append(Paragraph(_spans(block.message), "note"))
     if block.blockers:
         parts.append(_items(block.blockers))
     return Section("recovery", "Recovery", tuple(parts))
@@ -390,13 +398,13 @@ def _question(block: QuestionBlock) -> Section:
     reply = block.reply
     parts: list[Part] = [
         Title("Question", state="waiting for your answer" if reply is None else "answered"),
-        Paragraph((block.question,), "words"),
+        Paragraph(_spans(block.question), "words"),
     ]
     if block.context.strip():
-        parts.append(Paragraph((block.context,)))
+        parts.append(Paragraph(_spans(block.context)))
     chosen = _chosen(block.choices, reply)
     if block.choices:
-        parts.append(Items(tuple((choice,) for choice in block.choices), True, chosen))
+        parts.append(Items(tuple(map(_spans, block.choices)), True, chosen))
     if reply is None:
         words = Mono("%agent answer your words")
         if block.choices:
@@ -407,7 +415,6 @@ def _question(block: QuestionBlock) -> Section:
         parts.append(Paragraph(how, "note"))
     elif chosen is None:
         parts.append(Paragraph((Strong("Answer: "), reply)))
-    parts.extend(_gone(block.gone))
     return Section(
         "question", "Question", tuple(parts), state="pending" if reply is None else "answered"
     )
@@ -452,7 +459,7 @@ def _names(label: str, names: Sequence[str]) -> tuple[Part, ...]:
 
 def _items(texts: Iterable[str]) -> Items:
     given = tuple(texts)
-    items: tuple[Sentence, ...] = tuple((text,) for text in given[:LISTED])
+    items: tuple[Sentence, ...] = tuple(map(_spans, given[:LISTED]))
     if len(given) > LISTED:
         items += ((f"and {len(given) - LISTED:,} more",),)
     return Items(items)
@@ -482,11 +489,10 @@ def _artifacts(artifacts: Sequence[Artifact]) -> tuple[Part, ...]:
 
 
 def footer_facts(block: FooterBlock) -> tuple[str, ...]:
-    """Model, steps, rounds, tokens, cost and time, each against its limit where it has one."""
+    """Model, its calls, tokens, cost and time, each against its limit where it has one."""
     facts = [block.model] if block.model else []
-    facts.append(_count(block.steps, "step"))
-    if block.max_rounds:
-        facts.append(f"{block.rounds:,} of {_count(block.max_rounds, 'round')}")
+    calls = _count(block.calls, "model call")
+    facts.append(f"{calls} of {block.max_rounds:,}" if block.max_rounds else calls)
     tokens = block.prompt_tokens + block.completion_tokens
     if tokens:
         facts.append(_count(tokens, "token"))

@@ -18,23 +18,27 @@ _UI = "var(--jp-ui-font-family,var(--vscode-font-family,system-ui,sans-serif))"
 _CODE = "var(--jp-code-font-family,var(--vscode-editor-font-family,monospace))"
 
 _RULES = (
-    ("", f"color:{_INK};font-family:{_UI};font-size:14px;line-height:1.5;max-width:60rem"),
+    (
+        "",
+        f"color:{_INK};font-family:{_UI};font-size:14px;line-height:1.5;max-width:60rem;"
+        "overflow-wrap:anywhere",
+    ),
     (" section", "margin:0 0 .75em;padding:0 0 0 .9em;border-left:2px solid transparent"),
     (" p", "margin:0 0 .35em"),
     (" section>:last-child", "margin-bottom:0"),
     (" .pk-title", "display:flex;flex-wrap:wrap;align-items:baseline;gap:0 .6em"),
     (" .pk-title strong", "font-weight:600"),
-    (" .pk-detail", "flex:0 1 auto;overflow-wrap:anywhere"),
+    (" .pk-detail", "flex:0 1 auto"),
     (" .pk-state", f"font-style:normal;font-size:.86em;color:{_QUIET}"),
-    (" .pk-words", "font-size:1.08em;overflow-wrap:anywhere"),
-    (" .pk-note", f"font-size:.9em;color:{_QUIET};overflow-wrap:anywhere"),
+    (" .pk-words", "font-size:1.08em"),
+    (" .pk-note", f"font-size:.9em;color:{_QUIET}"),
     (" ul", "margin:0 0 .35em;padding-left:1.4em"),
     (" ol", "margin:0 0 .35em;padding-left:1.6em"),
-    (" li", "margin:.1em 0;overflow-wrap:anywhere"),
+    (" li", "margin:.1em 0"),
     (
         " code",
         f"font-family:{_CODE};font-size:.92em;color:inherit;background:{_WASH};"
-        "padding:.08em .32em;border-radius:3px;overflow-wrap:anywhere",
+        "padding:.08em .32em;border-radius:3px",
     ),
     (
         " pre",
@@ -61,7 +65,8 @@ _RULES = (
     ),
     (
         " caption",
-        f"caption-side:top;text-align:left;color:{_QUIET};font-size:12px;padding:0 0 .3em",
+        f"caption-side:top;text-align:left;color:{_QUIET};font-size:12px;padding:0 0 .3em;"
+        "white-space:nowrap",
     ),
     (
         " th",

@@ -1,0 +1,159 @@
+"""Events folded into blocks."""
+
+from typing import Any
+
+import pytest
+from record_events import RUNS, SPEC, asked_model, code, figure, published, question, started
+
+from parsimony_kernel.agent import events as ev
+from parsimony_kernel.view.blocks import (
+    Block,
+    CancelledBlock,
+    FigureBlock,
+    FooterBlock,
+    HandoffBlock,
+    PartialBlock,
+    ProseBlock,
+    QuestionBlock,
+    RecoveryBlock,
+    ReplyBlock,
+    ResultBlock,
+    StepBlock,
+    lasting,
+)
+from parsimony_kernel.view.fold import EMPTY, RunView, fold, replay
+
+KINDS = {
+    "done": ["Request", "Prose", "Figure", "Step", "Result"],
+    "suspended": ["Request", "Question"],
+    "answered": ["Request", "Question", "Reply", "Result"],
+    "recovered": ["Request", "Recovery", "Result"],
+    "handed_off": ["Request", "Handoff"],
+    "stopped": ["Request", "Partial"],
+    "cancelled": ["Request", "Step", "Cancelled"],
+}
+
+
+def only(view: RunView, kind: type[Block]) -> Any:
+    (block,) = [block for block in view.blocks if isinstance(block, kind)]
+    return block
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_gives_its_blocks_and_its_status(name: str) -> None:
+    view = replay(RUNS[name])
+    kinds = [type(block).__name__.removesuffix("Block") for block in lasting(view.blocks)]
+    assert sorted(kinds) == sorted(KINDS[name])
+    assert view.status == {"answered": "done", "recovered": "done"}.get(name, name)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_folding_from_json_gives_the_same_record(name: str) -> None:
+    written = [event.model_dump(mode="json") for event in RUNS[name]]
+    assert replay([ev.parse_event(each) for each in written]) == replay(RUNS[name])
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_keys_are_unique_and_stay_with_their_block(name: str) -> None:
+    view, seen = EMPTY, dict[str, type[Block]]()
+    for event in RUNS[name]:
+        view = fold(view, event)
+        keys = [block.key for block in view.blocks]
+        assert len(set(keys)) == len(keys)
+        for block in view.blocks:
+            assert seen.setdefault(block.key, type(block)) is type(block)
+
+
+def test_prose_is_one_block_up_to_the_next_step() -> None:
+    assert only(replay(RUNS["done"]), ProseBlock).text.head == "I look first."
+
+
+def test_a_chart_that_is_shown_and_then_published_is_one_figure() -> None:
+    shown = only(replay(RUNS["done"]), FigureBlock)
+    assert shown.published is not None
+    assert shown.published.title == "My chart"
+    assert shown.png_base64
+    assert shown.spec == SPEC
+
+
+def test_two_different_charts_are_two_figures() -> None:
+    other = {**SPEC, "mark": "bar"}
+    view = replay([started(), *code(outputs=[figure(), figure(other)])])
+    figures = [block for block in view.blocks if isinstance(block, FigureBlock)]
+    assert [each.number for each in figures] == [1, 2]
+
+
+def test_a_chart_that_would_load_something_is_told_and_not_drawn() -> None:
+    reaching = {"data": {"url": "https://example.com/x.csv"}, "mark": "line"}
+    assert only(replay([started(), published(reaching, None)]), FigureBlock).spec is None
+
+
+def test_an_answer_marks_its_question_and_says_what_is_gone_once() -> None:
+    view = replay(RUNS["answered"])
+    assert only(view, QuestionBlock).reply == "temp_min"
+    assert only(view, ReplyBlock).gone == ("df",)
+
+
+def test_a_stopped_step_says_so_and_shows_no_error() -> None:
+    step = only(replay(RUNS["cancelled"]), StepBlock)
+    assert (step.state, step.error) == ("stopped", None)
+    assert only(replay(RUNS["cancelled"]), CancelledBlock).reason == "stopped by the user"
+
+
+def test_a_step_that_runs_when_the_run_is_stopped_is_stopped() -> None:
+    view = replay([started(), code()[0], ev.RunCancelled()])
+    assert only(view, StepBlock).state == "stopped"
+
+
+def test_the_same_trouble_again_is_one_block_that_counts() -> None:
+    assert only(replay(RUNS["recovered"]), RecoveryBlock).attempt == 2
+
+
+def test_a_failed_step_has_one_sentence_and_its_place() -> None:
+    error = {
+        "type": "exception",
+        "name": "KeyError",
+        "message": "'yaer'",
+        "line": 2,
+        "source_line": "df['yaer']",
+        "traceback": "Traceback…",
+    }
+    step = only(replay([started(), *code(outputs=[error])]), StepBlock)
+    assert step.state == "failed"
+    assert (step.error.sentence, step.error.line) == ("KeyError: 'yaer'", 2)
+
+
+def test_the_footer_counts_and_says_unknown_prices() -> None:
+    view = replay([started(), asked_model(0.5), asked_model(None)])
+    footer = only(view, FooterBlock)
+    assert (footer.calls, footer.prompt_tokens, footer.cost_usd) == (2, 2468, 0.5)
+    assert footer.cost_partial
+
+
+def test_ends_are_told_with_what_to_do() -> None:
+    handoff = only(replay(RUNS["handed_off"]), HandoffBlock)
+    assert (handoff.blockers, handoff.next_steps) == (("no file",), ("add one",))
+    assert only(replay(RUNS["stopped"]), PartialBlock).learned == ("a fact",)
+    assert only(replay(RUNS["done"]), ResultBlock).artifacts[0].title == "My chart"
+
+
+def test_events_in_a_wrong_order_never_raise() -> None:
+    every = [event for run in RUNS.values() for event in run]
+    for first in every:
+        replay([first, *reversed(every)])
+
+
+def test_a_long_stream_costs_the_same_per_piece_from_first_to_last() -> None:
+    """What a delta copies is bounded: the open prose has a cap, and the closed part is shared."""
+    view = fold(EMPTY, started())
+    closed = view.closed
+    for _ in range(10_000):
+        view = fold(view, ev.TextDelta(content="word " * 4))
+    assert view.closed is closed
+    assert view.prose is not None
+    assert len(view.prose.text.head) == 20_000
+    assert view.prose.text.omitted == 10_000 * 20 - 20_000
+
+
+def test_a_suspended_run_waits() -> None:
+    assert replay([started(), question()]).status == "suspended"
