@@ -38,34 +38,11 @@ SENTENCES = {
     "cancelled": ("Stopped", "by the user", "stopped"),
 }
 
-TAGS = set(
-    [
-        "div",
-        "style",
-        "section",
-        "p",
-        "strong",
-        "span",
-        "em",
-        "code",
-        "pre",
-        "details",
-        "summary",
-        "ul",
-        "ol",
-        "li",
-        "table",
-        "caption",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-        "figure",
-        "img",
-        "br",
-    ]
-)
+_NAMES = """
+    div style section p strong span em code pre details summary ul ol li table caption thead tbody
+    tr th td figure img br
+"""
+TAGS = frozenset(_NAMES.split())
 ATTRIBUTES = {
     "class", "aria-label", "role", "aria-level", "aria-live", "scope", "tabindex", "src", "alt",
     "open",
