@@ -228,7 +228,7 @@ class NotebookSession:
             guardrails = chosen.guardrails()
             agent = self._agent(model, running, guardrails)
             earlier = self._earlier(cell_key)
-            context, shared = self._context(len(earlier) // 2)
+            context, shared = self._context(len(earlier) // 2, self._replaceable(cell_key))
             running.ordinal = self._begin(running, request, model.name)
             state = agent.start(
                 request,
@@ -506,7 +506,21 @@ class NotebookSession:
                     with suppress(*_TROUBLE):
                         self._journal.end_turn(running.run_id, "cancelled")
 
-    def _context(self, earlier_turns: int) -> tuple[str, tuple[str, ...]]:
+    def _replaceable(self, cell_key: str) -> tuple[str, ...]:
+        """The names that hold what this cell's earlier turn bound."""
+        replaced = {
+            row.run_id for row in self._journal.turns(self.notebook) if row.cell_key == cell_key
+        }
+        ledger = self.executor.origin_ledger
+        return tuple(
+            name
+            for name in self.executor.variables()
+            if (origin := ledger.get(name)) is not None and origin.run_id in replaced
+        )
+
+    def _context(
+        self, earlier_turns: int, replaceable: tuple[str, ...]
+    ) -> tuple[str, tuple[str, ...]]:
         variables, more = self._inventory()
         files = data_files(self._folder)
         published = [
@@ -519,6 +533,7 @@ class NotebookSession:
             variables=variables,
             more_variables=more,
             artifacts=published,
+            replaceable=replaceable,
         )
         shared = []
         if earlier_turns:

@@ -121,6 +121,16 @@ async def test_running_a_cell_again_replaces_its_turn(start: Any) -> None:
     assert len(session._model.requests[1].messages) == 2
 
 
+async def test_a_cell_that_runs_again_may_bind_its_names_again(start: Any) -> None:
+    session = start([LOAD, DONE, DONE, DONE])
+    await gather(session.turn("load it", cell_key="a"))
+    await gather(session.turn("something else", cell_key="b"))
+    await gather(session.turn("load it", cell_key="a"))
+    firsts = [request.messages[-1]["content"] for request in session._model.requests[2:]]
+    assert '"replaceable"' not in firsts[0]
+    assert '"replaceable": ["sales"]' in firsts[1]
+
+
 async def test_an_answer_by_number_goes_on_with_that_choice(start: Any) -> None:
     session = start([ASK, DONE])
     asked = (await gather(session.turn("sum it", cell_key="a")))[-1]

@@ -14,6 +14,27 @@ def load_ipython_extension(shell: Any) -> None:
     install(shell)
 
 
+async def answer_here(turn_id: str, reply: str) -> None:
+    """Answer the question of turn ``turn_id`` in the current shell, for a caller outside it.
+
+    ``reply`` is the number of a choice or words, taken as they are. The turn goes on in the cell
+    that asked when this process still shows it, and what is new of it is printed as text.
+    Errors are one line without a traceback, among them that the extension is not loaded here.
+    """
+    from IPython.core.getipython import get_ipython
+
+    from parsimony_agent.extension import installed
+    from parsimony_agent.pending import TurnError
+
+    shell = get_ipython()
+    extension = installed(shell) if shell is not None else None
+    if extension is None:
+        raise TurnError(
+            "The agent is not loaded in this shell. Load it with %load_ext parsimony_agent."
+        )
+    await extension.magics.answer_here(turn_id, reply)
+
+
 def unload_ipython_extension(shell: Any) -> None:
     """Called by ``%unload_ext`` and before ``%reload_ext``; leaves the shell as it was."""
     from parsimony_agent.extension import uninstall

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from parsimony_agent.pending import TurnError
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -65,12 +67,28 @@ class Cells:
         return Cell(key if count == 1 else f"{key}#{count}", self.has_id())
 
 
+def working_folder() -> Path:
+    """The folder that code runs in. ``TurnError`` when it is gone."""
+    try:
+        return Path.cwd()
+    except OSError:
+        raise TurnError(
+            "The working folder of this kernel does not exist any more. Change to one that does, "
+            "for example with %cd ~, and run the cell again."
+        ) from None
+
+
 def locate(shell: Any, environ: Mapping[str, str] = os.environ) -> Location:
-    """Where the notebook lies: what Jupyter, then VS Code says, else the working folder."""
+    """Where the notebook lies: what Jupyter, then VS Code says, else the working folder.
+
+    ``TurnError`` when that is needed and gone.
+    """
     for named in (environ.get("JPY_SESSION_NAME"), shell.user_ns.get("__vsc_ipynb_file__")):
         if isinstance(named, str) and named.endswith(".ipynb"):
             path = Path(named)
             # A server with a remote file system names a path that does not exist here.
-            folder = path.parent if path.is_absolute() and path.parent.is_dir() else Path.cwd()
+            folder = (
+                path.parent if path.is_absolute() and path.parent.is_dir() else working_folder()
+            )
             return Location(path.name, folder)
-    return Location("untitled", Path.cwd())
+    return Location("untitled", working_folder())

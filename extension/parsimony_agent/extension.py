@@ -88,6 +88,11 @@ def install(shell: Any, session_factory: SessionFactory = open_in) -> Extension:
     return extension
 
 
+def installed(shell: Any) -> Extension | None:
+    """The extension of ``shell``, if it is loaded there."""
+    return _installed.get(shell)
+
+
 def uninstall(shell: Any) -> None:
     """Take the extension out of ``shell``, if it is there."""
     extension = _installed.pop(shell, None)

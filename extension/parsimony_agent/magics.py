@@ -6,32 +6,66 @@ import stands behind the session and is imported when a turn needs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import no_var_expand
 
 from parsimony_agent.arguments import (
     EXAMPLE,
+    AnswerRequest,
     Command,
     help_text,
     parse_answer,
     parse_cell,
     split_command,
 )
-from parsimony_agent.cell import Cells
+from parsimony_agent.cell import Cells, working_folder
 from parsimony_agent.outlet import outlet_of
-from parsimony_agent.pending import Misuse, Silent, TurnError
+from parsimony_agent.pending import Misuse, Silent, TurnError, TurnStopped
 from parsimony_agent.sessions import Session, SessionFactory, open_in
-from parsimony_agent.tables import table
+from parsimony_agent.tables import note, table
 from parsimony_agent.user_cells import UserCells
+from parsimony_kernel.agent.cancellation import CancellationRequest
+from parsimony_kernel.execution.interrupt import stop_on_sigint
 
 if TYPE_CHECKING:
     from parsimony_agent.turns import Turns
 
 
+# A kernel that was interrupted cancels the cell some turns of the loop later.
+_LATE_TURNS = 5
+
+
 async def _nothing() -> None:
     """What a cell awaits that has nothing to wait for."""
+
+
+async def _take_late_stop(stop: CancellationRequest) -> None:
+    """Set ``stop`` if Stop was pressed after the cell began and before it was listened for."""
+    try:
+        for _ in range(_LATE_TURNS):
+            await asyncio.sleep(0)
+    except asyncio.CancelledError:
+        stop.set()
+        task = asyncio.current_task()
+        if task is not None:
+            task.uncancel()
+
+
+@contextmanager
+def _plainly() -> Iterator[None]:
+    """Turn what a session refuses into one line."""
+    try:
+        yield
+    except Exception as error:
+        from parsimony_kernel.session import SessionError
+
+        if isinstance(error, SessionError):
+            raise TurnError(str(error)) from None
+        raise
 
 
 class AgentMagics:
@@ -80,16 +114,17 @@ class AgentMagics:
                 f"The request is empty. Say below the first line what you want:\n{example}"
             )
         cell_now = self._cells.next_turn(f"{line}\n{body}")
-        return self._run(self._needed_turns().ask(request, cell_now))
+        return self._run(lambda turns, stop: turns.ask(request, cell_now, stop))
 
     def _command(self, line: str) -> Coroutine[Any, Any, None] | None:
         command, rest = split_command(line, f"%{self._name}")
         if command is None:
-            self._status()
+            with _plainly():
+                self._status()
             return None
         if command.name == "answer":
             answer = parse_answer(rest, f"%{self._name}")
-            return self._run(self._needed_turns().answer(answer))
+            return self._run(lambda turns, stop: turns.answer(answer, stop))
         self._refuse_surplus(command, rest)
         do: dict[str, Callable[[str], None]] = {
             "show": lambda named: self._needed_turns().show(named or None),
@@ -99,13 +134,38 @@ class AgentMagics:
             "stop": lambda _: self._stop(),
             "help": lambda _: print(help_text(self._name)),
         }
-        do[command.name](rest)
+        with _plainly():
+            do[command.name](rest)
         return None
 
-    async def _run(self, turn: Coroutine[Any, Any, None]) -> None:
+    async def answer_here(self, turn_id: str, reply: str) -> None:
+        """Answer for a caller outside the notebook; see ``parsimony_agent.answer_here``."""
+        request = AnswerRequest(words=reply, turn=turn_id, here=True)
+        await self._run(lambda turns, stop: turns.answer(request, stop))
+
+    async def _run(self, begin: Callable[[Turns, CancellationRequest], Awaitable[None]]) -> None:
+        """Open what a turn needs and run it; Stop ends the cell quietly all the while."""
         self.user_cells.leave_out()
+        stop = CancellationRequest()
         try:
-            await turn
+            try:
+                with stop_on_sigint(stop), _plainly():
+                    await _take_late_stop(stop)
+                    working_folder()
+                    turns = None if stop.is_set else self._needed_turns()
+                    if turns is not None and not stop.is_set:
+                        self._needed_session()
+                    if turns is None or stop.is_set:
+                        outlet_of(self._shell).show(note("Stopped before the turn began."))
+                        raise TurnStopped("The cell was stopped before its turn began.")
+                    await begin(turns, stop)
+            except asyncio.CancelledError:
+                # Somebody else's cancellation is theirs to see.
+                if not stop.is_set:
+                    raise
+                raise TurnStopped("The cell was stopped.") from None
+            except KeyboardInterrupt:
+                raise TurnStopped("The cell was stopped.") from None
         except Silent:
             # Whoever set a handler of exceptions since we did took the place of ours.
             self._silence()
@@ -119,12 +179,8 @@ class AgentMagics:
 
     def _needed_session(self) -> Session:
         if self._session is None:
-            from parsimony_kernel.session import SessionError
-
-            try:
+            with _plainly():
                 self._session = self._session_factory(self._shell)
-            except SessionError as error:
-                raise TurnError(str(error)) from None
             self.user_cells.stamp_into(self._session.executor.origin_ledger)
         return self._session
 
@@ -169,12 +225,7 @@ class AgentMagics:
     def _model(self, name: str) -> None:
         session = self._needed_session()
         if name:
-            from parsimony_kernel.session import SessionError
-
-            try:
-                session.set_model(name)
-            except SessionError as error:
-                raise TurnError(str(error)) from None
+            session.set_model(name)
         print(f"Model: {session.model_name}")
 
     def _stop(self) -> None:

@@ -26,6 +26,7 @@ from parsimony_agent.record_display import (
 )
 from parsimony_agent.sessions import Session
 from parsimony_agent.widgets.prompt import Prompt
+from parsimony_kernel.agent.cancellation import CancellationRequest
 from parsimony_kernel.agent.events import AgentEvent, RunCancelled, UserInputRequested
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.session import PendingQuestion, SessionError, TurnOptions, TurnSummary
@@ -33,6 +34,7 @@ from parsimony_kernel.view.blocks import QuestionBlock, lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.text import text_of
 
+_STOPPED = "stopped by the user"
 _log = logging.getLogger(__name__)
 
 
@@ -56,6 +58,12 @@ def _reply(record: TurnRecord) -> str:
     """What the newest question of ``record`` was answered with."""
     asked = [block for block in record.view.blocks if isinstance(block, QuestionBlock)]
     return (asked[-1].reply or "") if asked else ""
+
+
+def _pass_on(stop: CancellationRequest | None, session: Session) -> None:
+    """Stop the turn that has just begun, if that was asked for while it was being opened."""
+    if stop is not None and stop.is_set:
+        session.stop(stop.reason)
 
 
 class Turns:
@@ -82,8 +90,12 @@ class Turns:
         # The loop keeps weak references only.
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def ask(self, request: CellRequest, cell: Cell) -> None:
+    async def ask(
+        self, request: CellRequest, cell: Cell, stop: CancellationRequest | None = None
+    ) -> None:
         """Run the turn of an agent cell and show it there.
+
+        ``stop`` says that Stop was pressed before the session listened.
 
         Raises ``TurnError`` when it cannot begin, ``QuestionPending`` and ``TurnStopped`` when
         the cells behind it are not to run.
@@ -101,12 +113,13 @@ class Turns:
             self._leave(self._turn_of_cell.get(cell.key, ""), "The cell was run again.")
             self._turn_of_cell[cell.key] = record.run_id
             self._records[record.run_id] = record
+            _pass_on(stop, session)
 
         events = session.turn(request.text, cell_key=cell.key, options=options)
         await self._follow(record, events, begun)
         self._end_cell(record, mode, outlet)
 
-    async def answer(self, request: AnswerRequest) -> None:
+    async def answer(self, request: AnswerRequest, stop: CancellationRequest | None = None) -> None:
         """Answer a question and show how the turn goes on; raises what ``ask`` raises.
 
         In the cell that runs now, or, with ``here``, where the question stands if this process
@@ -131,8 +144,9 @@ class Turns:
                 record.settle_prompt(
                     f"Answered: {_reply(record)}. It goes on in the cell that answered."
                 )
+            _pass_on(stop, session)
 
-        events = session.resume(request.words, turn_id=question.turn_id)
+        events = session.resume(request.words, turn_id=question.turn_id, nonce=question.nonce)
         await self._follow(record, events, begun)
         if not request.here:
             self._end_cell(record, mode, outlet)
@@ -158,7 +172,7 @@ class Turns:
         if asking and mode is Mode.LIVE:
             self._leave(turn.turn_id, "The question is shown again in another cell.")
             self._records[turn.turn_id] = record
-            self._prompt(record, asking[0].choices)
+            self._prompt(record, asking[0].choices, asking[0].nonce)
             record.go_on_in(LivePlace(outlet, RESERVED))
 
     def leave_all(self) -> None:
@@ -203,8 +217,12 @@ class Turns:
         except asyncio.CancelledError:
             # The journal has how it ended; the stream had no time to say it.
             if record.last_event is not None:
-                record.view = replay(self._open().events(record.run_id))
+                events_kept = self._open().events(record.run_id)
+                record.view = replay(events_kept)
                 record.draw(ended=True)
+                # Pressed again and again, Stop reaches the kernel too, and that cancels the cell.
+                if events_kept[-1:] == (RunCancelled(reason=_STOPPED),):
+                    raise TurnStopped("The turn was stopped.") from None
             raise
         finally:
             # Only a turn that is asked about later is worth keeping.
@@ -220,8 +238,8 @@ class Turns:
     def _end_cell(self, record: TurnRecord, mode: Mode, outlet: Outlet) -> None:
         """What stands behind the record in its cell, and whether the cells behind it may run."""
         match record.last_event:
-            case UserInputRequested(choices=choices) if mode is Mode.LIVE:
-                self._prompt(record, choices)
+            case UserInputRequested() as asked if mode is Mode.LIVE:
+                self._prompt(record, asked.choices, asked.suspension_record.nonce)
                 record.go_on_in(LivePlace(outlet, RESERVED))
                 raise QuestionPending("The agent asks; cells queued behind it were not run.")
             case UserInputRequested(question=question):
@@ -230,40 +248,54 @@ class Turns:
             case RunCancelled():
                 raise TurnStopped("The turn was stopped; cells queued behind it were not run.")
 
-    def _prompt(self, record: TurnRecord, choices: Sequence[str]) -> None:
+    def _prompt(self, record: TurnRecord, choices: Sequence[str], nonce: str) -> None:
         loop = asyncio.get_running_loop()
 
         def on_reply(reply: str) -> None:
             # Perhaps on another thread, perhaps inside a cell: the loop takes it from here.
-            loop.call_soon_threadsafe(self._go_on, record, reply)
+            loop.call_soon_threadsafe(self._go_on, record, reply, nonce)
 
         record.add_prompt(Prompt(choices, on_reply))
 
-    def _go_on(self, record: TurnRecord, reply: str) -> None:
-        task = asyncio.get_running_loop().create_task(self._answered(record, reply))
+    def _go_on(self, record: TurnRecord, reply: str, nonce: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._answered(record, reply, nonce))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answered(self, record: TurnRecord, reply: str) -> None:
+    async def _answered(self, record: TurnRecord, reply: str, nonce: str) -> None:
         """Continue after a click, where the question stands. Nobody awaits this: all is shown."""
         prompt = record.prompt
         try:
-            events = self._open().resume(reply, turn_id=record.run_id)
+            events = self._open().resume(reply, turn_id=record.run_id, nonce=nonce)
             await self._follow(record, events, record.settle_prompt)
             self._ask_again(record)
-        except TurnError as error:
-            if prompt is not None and prompt.state is None:
-                prompt.reopen(str(error))
-            else:
-                record.add_note(str(error))
+        except TurnStopped:
+            return  # the record says it
         except Exception as error:
-            _log.exception("Turn %s broke off", record.run_id)
-            record.add_note(f"The turn broke off ({type(error).__name__}: {error}).")
+            sentence = str(error)
+            if not isinstance(error, TurnError | SessionError):
+                _log.exception("Turn %s broke off", record.run_id)
+                sentence = f"The turn broke off ({type(error).__name__}: {error})."
+            if prompt is None or prompt.state is not None:
+                record.add_note(sentence)
+            elif record.prompt is prompt and self._is_over(record.run_id, nonce):
+                record.settle_prompt(sentence)
+            else:
+                prompt.reopen(sentence)
+
+    def _is_over(self, turn_id: str, nonce: str) -> bool:
+        """Whether the question is known to wait no more."""
+        try:
+            pending = self._open().pending()
+        except (TurnError, SessionError):
+            return False
+        return all((each.turn_id, each.nonce) != (turn_id, nonce) for each in pending)
 
     def _ask_again(self, record: TurnRecord) -> None:
         """A continuation that asks in its turn gets its prompt where it stands."""
         if isinstance(record.last_event, UserInputRequested):
-            self._prompt(record, record.last_event.choices)
+            asked = record.last_event
+            self._prompt(record, asked.choices, asked.suspension_record.nonce)
 
     def _leave(self, turn_id: str, why: str) -> None:
         record = self._records.pop(turn_id, None)

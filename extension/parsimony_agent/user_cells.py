@@ -1,18 +1,20 @@
 """What the user's own cells did to the namespace, for the origins of variables.
 
-Two shallow snapshots around each cell. While there is no session what a cell did is kept as
-stand-ins that hold no data, and told once there is one: looking at cells imports nothing heavy
-and keeps nothing alive that the user has let go.
+Two shallow snapshots around each cell. What goes wrong here is logged and never shown in that
+cell. While there is no session what a cell did is kept as stand-ins that hold no data, and told
+once there is one: looking at cells imports nothing heavy and keeps nothing alive that the user
+has let go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parsimony_agent.cell import Cells, locate
+from parsimony_agent.cell import Cells, locate, working_folder
 from parsimony_kernel.clock import SYSTEM_CLOCK
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.analysis import analyse
@@ -20,6 +22,8 @@ from parsimony_kernel.lineage.snapshot import difference, visible
 
 if TYPE_CHECKING:
     from parsimony_kernel.lineage.ledger import OriginLedger
+
+_log = logging.getLogger(__name__)
 
 Names = Mapping[str, Any]
 _MOST_KEPT = 1_000
@@ -59,7 +63,7 @@ class UserCell:
         def stripped(bindings: Names) -> Names:
             return {
                 name: stand_ins.setdefault(
-                    id(value), str(id(value)) if isinstance(value, _IMMUTABLE) else object()
+                    id(value), str(id(value)) if issubclass(type(value), _IMMUTABLE) else object()
                 )
                 for name in matter
                 if (value := bindings.get(name, stand_ins)) is not stand_ins
@@ -96,18 +100,30 @@ class UserCells:
         self._ledger = ledger
         kept, self._kept = self._kept, []
         for cell in kept:
-            self._stamp(ledger, cell)
+            self._quietly(lambda cell=cell: self._stamp(ledger, cell))  # type: ignore[misc]
 
     def leave_out(self) -> None:
         """The cell that runs now holds a turn, which stamps what it does itself."""
         self._is_agent = True
 
     def _begin(self, info: Any) -> None:
+        self._quietly(lambda: self._look_before(info))
+
+    def _end(self, result: Any) -> None:
+        self._quietly(lambda: self._look_after(result))
+
+    def _quietly(self, look: Callable[[], None]) -> None:
+        try:
+            look()
+        except Exception:  # an observer: the cell is somebody else's, whatever is in it
+            _log.debug("A cell could not be looked at", exc_info=True)
+
+    def _look_before(self, info: Any) -> None:
         if not self._open:
             self._is_agent = False
         self._open.append((info, self._visible()))
 
-    def _end(self, result: Any) -> None:
+    def _look_after(self, result: Any) -> None:
         info = getattr(result, "info", None)
         found = [place for place, (begun, _) in enumerate(self._open) if begun is info]
         if info is None or not found:
@@ -122,7 +138,7 @@ class UserCells:
         where = locate(self._shell)
         scope = RunScope("", where.notebook, self._cells.key(info.raw_cell), actor="user")
         cell = UserCell(
-            before, self._visible(), code, scope, Path.cwd(), SYSTEM_CLOCK.now().isoformat()
+            before, self._visible(), code, scope, working_folder(), SYSTEM_CLOCK.now().isoformat()
         )
         if self._ledger is not None:
             self._stamp(self._ledger, cell)

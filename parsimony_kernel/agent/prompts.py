@@ -17,7 +17,8 @@ How to work
 a column; if several fit, call ask_user with the candidates as choices.
 - One step at a time: short code, then read its result. The last expression of the code is shown \
 to the person.
-- Do not change or overwrite the person's variables; bind new, telling names.
+- Do not change or overwrite the person's variables; bind new, telling names. Names under \
+"replaceable" come from the run that this one replaces: bind them again.
 - Numbers in your summary must have been observed in this run.
 - A refused or failed call says what to send instead. Never repeat it unchanged.
 - Publish (return_dataset, return_chart) only what the person asked to publish or save.
@@ -47,20 +48,22 @@ def notebook_context(
     variables: Iterable[Mapping[str, Any]],
     more_variables: int = 0,
     artifacts: Iterable[Mapping[str, str]] = (),
+    replaceable: Iterable[str] = (),
 ) -> str:
-    """The inventory of a notebook as a block of the first message."""
-    return _block(
-        CONTEXT_TAG,
-        _data(
-            {
-                "working_folder": working_folder,
-                "files": list(files),
-                "variables": [dict(variable) for variable in variables],
-                "more_variables": more_variables,
-                "artifacts": [dict(artifact) for artifact in artifacts],
-            }
-        ),
-    )
+    """The inventory of a notebook as a block of the first message.
+
+    ``replaceable`` are names that the turn which this one replaces has bound: free to bind again.
+    """
+    inventory: dict[str, Any] = {
+        "working_folder": working_folder,
+        "files": list(files),
+        "variables": [dict(variable) for variable in variables],
+        "more_variables": more_variables,
+        "artifacts": [dict(artifact) for artifact in artifacts],
+    }
+    if free := list(replaceable):
+        inventory["replaceable"] = free
+    return _block(CONTEXT_TAG, _data(inventory))
 
 
 def request_message(request: str, context: str | None = None) -> dict[str, Any]:

@@ -36,10 +36,15 @@ def visible(namespace: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, A
 
 
 def _is_imported(value: Any) -> bool:
-    if isinstance(value, ModuleType):
+    # By type: what a value says of its own class is code of the user's, and may raise.
+    kind = type(value)
+    if issubclass(kind, ModuleType):
         return True
-    if isinstance(value, type | FunctionType | BuiltinFunctionType):
-        return value.__module__ != "__main__"
+    if issubclass(kind, type | FunctionType | BuiltinFunctionType):
+        try:
+            return bool(value.__module__ != "__main__")
+        except Exception:
+            return False
     return False
 
 

@@ -38,7 +38,10 @@ NO_OPTIONS = TurnOptions()
 def asks(question: str, *choices: str) -> UserInputRequested:
     """The event of a question."""
     record = SuspensionRecord(
-        run_id="", session_id="", suspension_token="nonce.hex", suspended_at="2026-01-01T00:00:00Z"
+        run_id="",
+        session_id="",
+        suspension_token=f"{question}.hex",
+        suspended_at="2026-01-01T00:00:00Z",
     )
     return UserInputRequested(question=question, choices=choices, suspension_record=record)
 
@@ -56,6 +59,9 @@ class FakeSession:
         self.is_closed = False
         self.requests: list[tuple[str, str, TurnOptions]] = []
         self.replies: list[tuple[str, str]] = []
+        self.nonces: list[str | None] = []
+        self.cancelled_for = "the cell was cancelled"
+        self.trouble: Exception | None = None
         self.by_turn: dict[str, list[AgentEvent]] = {}
         self.published: tuple[PublishedArtifact, ...] = ()
 
@@ -71,17 +77,24 @@ class FakeSession:
         turn_id = f"{len(self.by_turn) + 1}0ab"
         return self._play(turn_id, request, None)
 
-    def resume(self, reply: str, *, turn_id: str | None = None) -> AsyncIterator[AgentEvent]:
+    def resume(
+        self, reply: str, *, turn_id: str | None = None, nonce: str | None = None
+    ) -> AsyncIterator[AgentEvent]:
+        self.nonces.append(nonce)
         question = next((each for each in self.pending() if each.turn_id == turn_id), None)
-        return self._resumed(reply, question)
+        return self._resumed(reply, question, nonce)
 
     async def _resumed(
-        self, reply: str, question: PendingQuestion | None
+        self, reply: str, question: PendingQuestion | None, nonce: str | None
     ) -> AsyncIterator[AgentEvent]:
+        if self.trouble is not None:
+            raise self.trouble
         if self._running:
             raise SessionError("Turn 1 is still running in this notebook.")
         if question is None:
             raise SessionError("No question is waiting in this notebook.")
+        if nonce is not None and nonce != question.nonce:
+            raise SessionError("Another question of this turn is waiting.")
         if reply.isdigit():
             if not 1 <= int(reply) <= len(question.choices):
                 raise SessionError(f"There is no choice {reply}.")
@@ -119,7 +132,7 @@ class FakeSession:
                 if isinstance(step, RunCancelled):
                     return
         except (asyncio.CancelledError, GeneratorExit):
-            kept.append(RunCancelled(reason="the cell was cancelled"))
+            kept.append(RunCancelled(reason=self.cancelled_for))
             raise
         finally:
             stack.close()
@@ -140,6 +153,8 @@ class FakeSession:
         return "running", ""
 
     def turns(self) -> tuple[TurnSummary, ...]:
+        if self.trouble is not None:
+            raise self.trouble
         return tuple(
             TurnSummary(
                 turn_id=turn_id,
@@ -167,6 +182,7 @@ class FakeSession:
                         context=asked.context,
                         choices=asked.choices,
                         asked_at="2026-01-01T08:31:00Z",
+                        nonce=asked.suspension_record.nonce,
                     )
                 )
         return tuple(reversed(found))
@@ -175,6 +191,8 @@ class FakeSession:
         return tuple(self.by_turn[turn_id])
 
     def artifacts(self) -> tuple[PublishedArtifact, ...]:
+        if self.trouble is not None:
+            raise self.trouble
         return self.published
 
     def stop(self, reason: str = "stopped by the user") -> bool:

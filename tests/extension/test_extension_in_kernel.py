@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from jupyter_client.manager import KernelManager
 
+from parsimony_kernel.testing.kernel import live_kernel
+
 pytestmark = pytest.mark.kernel
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -241,3 +243,28 @@ def test_the_kernel_goes_on_with_plain_cells(front: Front) -> None:
     run = front.run("1 + 1")
     assert run.of("execute_result")[0]["data"]["text/plain"] == "2"
     assert front.run("1 / 0").of("error")[0]["ename"] == "ZeroDivisionError"
+
+
+@pytest.mark.parametrize("presses", [1, 2, 3])
+def test_stop_before_the_turn_has_begun_ends_the_cell_in_one_line(
+    tmp_path: Path, presses: int
+) -> None:
+    """The first agent cell of a kernel imports and opens its session: Stop is heard there too."""
+    with live_kernel(tmp_path, name="python3") as kernel:
+        assert kernel.run("%load_ext parsimony_agent").status == "ok"
+        # Before a cell's first line an interrupt is ipykernel's own to handle, and it loses the
+        # request; so the cell says that it has begun.
+        request = kernel.begin(
+            "print('begun', flush=True)\n"
+            "await get_ipython().run_cell_magic('agent', '--model offline', 'Show the rows.')",
+            cell_id="c1",
+        )
+        kernel.until(request, "begun\\n")
+        for _ in range(presses):
+            kernel.interrupt()
+        cell = kernel.end(request, patience_s=8)
+        assert (cell.status, cell.reply["ename"]) == ("error", "TurnStopped")
+        for error in cell.of_type("error"):
+            assert len(error["traceback"]) <= 3
+        assert "Traceback" not in cell.text
+        assert kernel.run("print(1 + 1)", cell_id="c2").text == "2\n"

@@ -1,5 +1,6 @@
 """The extension in an IPython shell, without a kernel."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from parsimony_agent import load_ipython_extension, unload_ipython_extension
 from parsimony_agent.extension import install, uninstall
 from parsimony_agent.pending import QuestionPending, Silent
 from parsimony_kernel.agent.events import RunCompleted, TextDelta
-from parsimony_kernel.session import PublishedArtifact
+from parsimony_kernel.session import PublishedArtifact, SessionError
 
 DONE = RunCompleted(summary="Finished as asked.")
 
@@ -250,7 +251,7 @@ def test_a_handler_set_after_ours_does_not_bring_the_traceback_back(
     async def ask() -> None:
         raise QuestionPending("x")
 
-    shell.user_ns["run"] = lambda: extension.magics._run(ask())
+    shell.user_ns["run"] = lambda: extension.magics._run(lambda turns, stop: ask())
     assert not shell.run_cell("await run()").success
     assert capsys.readouterr() == ("", "")
     assert shell.custom_exceptions == (Silent, KeyError)
@@ -260,3 +261,70 @@ def test_unloading_lets_go_of_the_session(shell: Any, session: FakeSession) -> N
     shell.run_cell("%%agent\nplot it")
     uninstall(shell)
     assert session.is_closed
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["%agent", "%agent history", "%agent artifacts", "%agent show", "%agent answer 1"],
+)
+def test_a_journal_that_cannot_be_read_is_one_sentence(
+    shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str], source: str
+) -> None:
+    session.trouble = SessionError("The journal cannot be read.")
+    assert not shell.run_cell(source).success
+    assert capsys.readouterr().out.strip() == "Parsimony Agent: The journal cannot be read."
+
+
+@pytest.mark.parametrize("reply", ["-1 or less", "--turn 7 --here", '"quoted" % {x}'])
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_caller_outside_answers_whatever_the_magic_is_called_and_the_words_are(
+    shell: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    reply: str,
+    taken: bool,
+) -> None:
+    if taken:
+        shell.register_magic_function(lambda line: None, magic_kind="line", magic_name="agent")
+    monkeypatch.setattr("IPython.core.getipython.get_ipython", lambda: shell)
+    session = FakeSession([asks("Which one?", "alpha", "beta")], [DONE])
+    extension = install(shell, session_factory=lambda _: session)
+    assert extension.name == ("parsimony" if taken else "agent")
+    shell.run_cell(f"%%{extension.name}\nplot it")
+    capsys.readouterr()
+    shell.user_ns["reply"] = reply
+    source = "await __import__('parsimony_agent').answer_here('10ab', reply)"
+    assert shell.run_cell(source).success
+    assert session.replies == [("10ab", reply)]
+    printed = capsys.readouterr().out
+    assert "Finished as asked." in printed
+    assert "plot it" not in printed
+
+
+def test_a_caller_outside_is_told_when_the_agent_is_not_loaded(
+    shell: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("IPython.core.getipython.get_ipython", lambda: shell)
+    assert not shell.run_cell("await __import__('parsimony_agent').answer_here('1', '2')").success
+    assert capsys.readouterr().out.strip() == (
+        "Parsimony Agent: The agent is not loaded in this shell. "
+        "Load it with %load_ext parsimony_agent."
+    )
+
+
+def test_a_program_that_cancels_its_turn_sees_its_own_cancellation(shell: Any) -> None:
+    session = FakeSession([TextDelta(content="Waiting."), asyncio.Event(), DONE])
+    install(shell, session_factory=lambda _: session)
+    result = shell.run_cell(
+        "import asyncio\n"
+        "turn = asyncio.ensure_future(get_ipython().run_cell_magic('agent', '', 'wait'))\n"
+        "for _ in range(50):\n"
+        "    await asyncio.sleep(0)\n"
+        "turn.cancel()\n"
+        "try:\n"
+        "    await turn\n"
+        "except asyncio.CancelledError:\n"
+        "    seen = True\n"
+    )
+    assert result.success
+    assert shell.user_ns["seen"]

@@ -14,8 +14,9 @@ from parsimony_agent.cell import Cells
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.record_display import RESERVED
 from parsimony_agent.turns import Turns
+from parsimony_kernel.agent.cancellation import CancellationRequest
 from parsimony_kernel.agent.events import RunCancelled, RunCompleted, TextDelta
-from parsimony_kernel.session import TurnOptions
+from parsimony_kernel.session import SessionError, TurnOptions
 
 DONE = RunCompleted(summary="Finished as asked.")
 ASKS = asks("Which one?", "alpha", "beta")
@@ -79,10 +80,15 @@ class Notebook:
     @property
     def buttons(self) -> list[Any]:
         """The buttons of the prompt that is open."""
+        return list(self.prompt.buttons)
+
+    @property
+    def prompt(self) -> Any:
+        """The prompt that is open."""
         (prompt,) = (
             record.prompt for record in self.turns._records.values() if record.prompt is not None
         )
-        return prompt.buttons
+        return prompt
 
 
 async def asked(notebook: Notebook, cell_id: str = "c1") -> OutputArea:
@@ -318,7 +324,10 @@ async def test_what_breaks_behind_a_click_is_shown_where_the_turn_stands(
     area = await asked(notebook)
     click(notebook.buttons[0])
     await settle()
-    assert "The turn broke off (AssertionError: no segment is left" in area.text
+    label = notebook.prompt._note.value
+    assert "The turn broke off (AssertionError: no segment is left" in label
+    assert not notebook.buttons[0].disabled
+    assert widgets(area) == 1
     assert "broke off" in caplog.text
 
 
@@ -364,3 +373,63 @@ async def test_a_turn_is_named_by_its_number_or_the_beginning_of_its_id() -> Non
         assert words in area.text
     with pytest.raises(TurnError, match="'9'"):
         notebook.turns.show("9")
+
+
+async def test_every_way_to_answer_names_the_question_that_was_meant() -> None:
+    notebook = Notebook([ASKS], [asks("And then?", "gamma")], [asks("Last?", "delta")], [DONE])
+    await asked(notebook)
+    click(notebook.buttons[0])
+    await settle()
+    click(notebook.buttons[0])
+    await settle()
+    notebook.begin("c2")
+    await notebook.answer("1")
+    assert notebook.session.nonces == ["Which one?", "And then?", "Last?"]
+
+
+async def test_a_button_of_an_earlier_question_is_refused_in_its_place() -> None:
+    """Another process answered, and the turn asked something else: the click is not for that."""
+    notebook = Notebook([ASKS], [asks("Delete all?", "yes", "no")], [DONE])
+    area = await asked(notebook)
+    async for _ in notebook.session.resume("1", turn_id="10ab"):
+        pass
+    click(notebook.buttons[0])
+    await settle()
+    assert notebook.session.replies == [("10ab", "alpha")]
+    assert "Another question of this turn is waiting." in area.text
+    assert widgets(area) == 0
+
+
+async def test_a_click_that_meets_trouble_says_it_and_can_be_repeated() -> None:
+    notebook = Notebook([ASKS], [DONE])
+    area = await asked(notebook)
+    notebook.session.trouble = SessionError("The journal cannot be read.")
+    click(notebook.buttons[0])
+    await settle()
+    assert notebook.prompt._note.value == "The journal cannot be read."
+    assert not notebook.buttons[0].disabled
+    notebook.session.trouble = None
+    click(notebook.buttons[0])
+    await settle()
+    assert "Finished as asked." in area.text
+
+
+async def test_stop_pressed_while_the_session_was_opened_stops_the_turn_that_begins() -> None:
+    notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE])
+    notebook.begin("c1")
+    stop = CancellationRequest()
+    stop.set()
+    with pytest.raises(TurnStopped):
+        await notebook.turns.ask(CellRequest("plot it"), notebook.cells.next_turn("plot it"), stop)
+    assert isinstance(notebook.session.events("10ab")[-1], RunCancelled)
+
+
+async def test_a_cell_that_the_kernel_cancels_because_of_stop_ends_quietly() -> None:
+    notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE])
+    notebook.begin("c1")
+    task = asyncio.create_task(notebook.ask("c1"))
+    await settle()
+    notebook.session.cancelled_for = "stopped by the user"
+    task.cancel()
+    with pytest.raises(TurnStopped):
+        await task

@@ -4,12 +4,14 @@ import gc
 import time
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_session import FakeSession
 from IPython.core.interactiveshell import InteractiveShell
 
+from parsimony_agent import user_cells
 from parsimony_agent.extension import install, uninstall
 from parsimony_kernel.agent.events import RunCompleted
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger
@@ -123,3 +125,74 @@ def test_looking_costs_under_a_millisecond_with_a_thousand_variables(shell: Any)
         after(Result)
         spent.append(time.thread_time() - begun)
     assert sorted(spent)[len(spent) // 2] < 0.001
+
+
+def test_a_cell_in_a_folder_that_is_gone_is_left_alone(
+    shell: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    assert shell.run_cell("x = 1").success
+    assert capsys.readouterr() == ("", "")
+    assert not shell.run_cell("%%agent\nplot it").success
+    printed = capsys.readouterr().out.strip()
+    assert printed.startswith("Parsimony Agent: The working folder of this kernel does not exist")
+    assert len(printed.splitlines()) == 1
+
+
+HOSTILE = """
+class Hostile:
+    @property
+    def __class__(self):
+        raise RuntimeError("not yours")
+    def __getattr__(self, name):
+        raise RuntimeError("not yours")
+class Meta(type):
+    @property
+    def __module__(cls):
+        raise RuntimeError("not yours")
+class Strange(metaclass=Meta):
+    pass
+value = Hostile()
+held = [value]
+"""
+
+
+@pytest.mark.parametrize("turn_first", [True, False])
+def test_values_that_raise_when_looked_at_show_nothing(
+    shell: Any, capsys: pytest.CaptureFixture[str], turn_first: bool
+) -> None:
+    if turn_first:
+        shell.run_cell("%%agent\nplot it")
+        capsys.readouterr()
+    assert shell.run_cell(HOSTILE).success
+    assert shell.run_cell("other = value\nheld.append(1)").success
+    assert capsys.readouterr() == ("", "")
+    assert shell.run_cell("%%agent\nplot it").success
+
+
+def test_a_listener_that_breaks_shows_nothing_and_the_next_cell_is_told(
+    shell: Any,
+    session: FakeSession,
+    ledger: OriginLedger,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shell.run_cell("%%agent\nplot it")
+    capsys.readouterr()
+
+    def broken(*_: Any) -> None:
+        raise RuntimeError("broken")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ledger, "get", broken)
+        patched.setattr(user_cells, "locate", broken)
+        assert shell.run_cell("x = 1").success
+    assert capsys.readouterr() == ("", "")
+    shell.run_cell("y = 2")
+    assert ledger.get("y") is not None

@@ -7,7 +7,11 @@ from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.agent.state import SuspensionRecord
 
 SPEC = {"mark": "line", "encoding": {"x": {"field": "year"}}, "title": "By year"}
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+# One red pixel.
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 FRAME = {
     "type": "dataframe",
     "rows": 3,
