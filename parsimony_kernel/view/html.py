@@ -31,7 +31,7 @@ from parsimony_kernel.view.outline import (
     Title,
     outline,
 )
-from parsimony_kernel.view.style import ROOT, SHEET
+from parsimony_kernel.view.style import ROOT, sheet_for
 from parsimony_kernel.view.text import numeric_columns
 
 HIGHLIGHTED_CHARS = 8_000
@@ -58,7 +58,7 @@ def html_of(blocks: Iterable[Block]) -> str:
         pieces.append(_section(outline(block), mark))
     body = "".join(fit(pieces, lambda note: f'<p class="pk-note">{note}</p>'))
     body = re.sub("\x00([0-9]+)\x00", lambda found: pictures[int(found[1])], body)
-    return f'<div class="{ROOT} {_IGNORED_BY_MATHJAX}"><style>{SHEET}</style>{body}</div>'
+    return f'<div class="{ROOT} {_IGNORED_BY_MATHJAX}"><style>{sheet_for(body)}</style>{body}</div>'
 
 
 def png_of(figure: FigureBlock) -> str | None:

@@ -6,6 +6,8 @@ followed without being asked for. An untrusted notebook loses this sheet and kee
 which therefore reads without it.
 """
 
+import re
+
 _INK = "var(--jp-ui-font-color1,var(--vscode-foreground,inherit))"
 _QUIET = "var(--jp-ui-font-color2,var(--vscode-descriptionForeground,#767676))"
 _RULE = "var(--jp-border-color2,rgba(127,127,127,.28))"
@@ -117,15 +119,34 @@ _RULES = (
 ROOT = "parsimony-record"
 
 
-def _sheet() -> str:
-    rules = []
-    for selectors, declarations in _RULES:
-        scoped = ",".join(
-            f".{ROOT} {each.strip()}" if each.strip() else f".{ROOT}"
-            for each in selectors.split(",")
-        )
-        rules.append(f"{scoped}{{{declarations}}}")
-    return "".join(rules)
+_CLASS = re.compile(r"\.([a-z][\w-]*)")
+_TAG = re.compile(r"(?:^|[\s>+])([a-z]+)")
 
 
-SHEET = _sheet()
+def _scoped(selector: str) -> str:
+    return f".{ROOT} {selector}" if selector else f".{ROOT}"
+
+
+# Each rule, with the classes and elements that each of its selectors needs.
+_SHEET = tuple(
+    (
+        _scoped(selector.strip()),
+        frozenset(_CLASS.findall(selector)),
+        frozenset(_TAG.findall(selector.strip())),
+        declarations,
+    )
+    for selectors, declarations in _RULES
+    for selector in selectors.split(",")
+)
+
+
+def sheet_for(body: str) -> str:
+    """The rules that apply to ``body``: every display carries its own sheet, so a short one must
+    not carry the whole."""
+    classes = {name for value in re.findall(r'class="([^"]*)"', body) for name in value.split()}
+    elements = set(re.findall(r"<([a-z]+)", body))
+    return "".join(
+        f"{selector}{{{declarations}}}"
+        for selector, needed, tags, declarations in _SHEET
+        if needed <= classes and tags <= elements
+    )

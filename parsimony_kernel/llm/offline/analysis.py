@@ -46,6 +46,8 @@ class Keep:
         if self.part == "month":
             name, shown = f"the month of {name}", [MONTH_NAMES[int(v) - 1] for v in self.values]
         match self.op:
+            case "missing" | "present":
+                return f"{name} is {'' if self.op == 'missing' else 'not '}missing"
             case "==" if self.part == "month":
                 return f"{name} is {shown[0]}"
             case op if self.column.is_date and op in _TIMES:

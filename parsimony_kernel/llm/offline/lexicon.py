@@ -221,6 +221,16 @@ LEXICON: dict[tuple[str, ...], Entry] = {
     **_entries("time", "<", "before|earlier than|is before|prior to"),
     **_entries("time", ">=", "since|starting in|starting from|beginning in"),
     **_entries("time", "<=", "until|till|through|up until"),
+    **_entries(
+        "lacks",
+        "missing",
+        "have no|has no|had no|with no|having no|that have no|that has no|which have no|lack|lacks|"
+        "lacking|is missing|are missing|is null|are null|is empty|are empty|is unknown|"
+        "missing|missing values|missing value|null values|nulls|empty values|nan values|nans",
+    ),
+    **_entries(
+        "lacks", "present", "is not missing|are not missing|is not null|is not empty|is known"
+    ),
     **_entries("between", None, "between|is between|are between|in between"),
     **_entries("to", None, "to"),
     **_entries("and", None, "and|or|and also|as well as|and the|then|and then|plus|both|also"),

@@ -104,6 +104,7 @@ class Transcript:
     working_folder: str = ""
     files: tuple[str, ...] = ()
     variables: tuple[Mapping[str, Any], ...] = ()
+    replaceable: frozenset[str] = frozenset()
     calls: list[Call] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -136,7 +137,10 @@ class Transcript:
     @property
     def mine(self) -> tuple[str, ...]:
         """The names that earlier turns of this model speak of, newest last."""
-        found = [n for text in self.earlier for n in re.findall(r"`([^\W\d]\w{0,80})`", text)]
+        told = [
+            re.sub(r"I used `\w+`|`\w+` is in the notebook already", "", t) for t in self.earlier
+        ]
+        found = [n for text in told for n in re.findall(r"`([^\W\d]\w{0,80})`", text)]
         return tuple(dict.fromkeys(reversed(found)))[::-1]
 
     def tables(self) -> dict[str, Table]:
@@ -256,6 +260,7 @@ def _read_opening(transcript: Transcript, text: str) -> None:
             transcript.variables = tuple(
                 v for v in _list(context.get("variables")) if isinstance(v, dict)
             )
+            transcript.replaceable = frozenset(map(str, _list(context.get("replaceable"))))
         text = text[end:]
     at = text.find(_REQUEST)
     if at >= 0:

@@ -62,6 +62,7 @@ class Notebook:
         self.requests: list[ModelRequest] = []
         self.turn = Turn()
         self.more_files: list[str] = []
+        self.replaceable: list[str] = []
 
     async def run(self, code: str) -> None:
         """A cell of the person's own."""
@@ -80,12 +81,14 @@ class Notebook:
             p.relative_to(self.folder).as_posix() for p in self.folder.rglob("*") if p.is_file()
         )
         variables, more = summarise(self.executor.variables())
-        return notebook_context(
+        context = notebook_context(
             working_folder="",
             files=[*files, *self.more_files],
             variables=variables,
             more_variables=more,
         )
+        given = f'{{"replaceable": {json.dumps(self.replaceable)}, "working_folder"'
+        return context.replace('{"working_folder"', given, 1) if self.replaceable else context
 
     async def ask(self, request: str) -> Turn:
         """Play a request up to its end or its question."""

@@ -14,6 +14,9 @@ def filtered_name(table: str, keeps: Sequence[Keep]) -> str:
     """A name that says what was kept."""
     parts = []
     for keep in keeps:
+        if keep.op in ("missing", "present"):
+            parts.append(f"{'no' if keep.op == 'missing' else 'with'}_{slug(keep.column.name, 24)}")
+            continue
         words = {">": "above", ">=": "from", "<": "below", "<=": "to", "!=": "not"}
         if keep.column.is_date:
             words |= {">": "after", "<": "before"}
@@ -54,6 +57,8 @@ def keep_rows(
 
 def _test(table: str, keep: Keep, options: Options) -> str:
     value = values_of(table, keep.column, options)
+    if keep.op in ("missing", "present"):
+        return f"{value}.{'isna' if keep.op == 'missing' else 'notna'}()"
     if keep.column.is_date:
         value = as_dates(value, keep.column, options)
         if keep.part:

@@ -49,6 +49,8 @@ def rows(table: Table, analysis: Analysis, taken: set[str], options: Options, ti
         name = f"{table.name}_{'_'.join(slug(c.name, 16) for c in columns[:3]) or 'sorted'}"
     if columns:
         steps.append(f"[{listed([c.name for c in columns])}]")
+    elif sort is not None and analysis.limit is not None:
+        steps += _ranked_first(table, sort)
     steps.append(".reset_index(drop=True)")
     name = unique(identifier(name[:60], "rows"), taken)
     code = chain(name, steps)
@@ -56,6 +58,8 @@ def rows(table: Table, analysis: Analysis, taken: set[str], options: Options, ti
         side = "Lowest" if analysis.ascending else "Highest"
         first = first_text(table, sort)
         shown = [first, sort.name] if first and (not columns or len(columns) > 1) else [sort.name]
+        if analysis.limit == 1 and len(table.dates) == 1 and table.dates[0].name not in shown:
+            shown.insert(-1, table.dates[0].name)
         shown = [s for s in shown if not columns or any(c.name == s for c in columns)]
         code += headline(f"{side} {sort.name}:", f"{name}[{listed(shown)}]", ".head(1)")
     else:
@@ -74,6 +78,17 @@ def rows(table: Table, analysis: Analysis, taken: set[str], options: Options, ti
         ),
     ]
     return Cell(f"{code}\n\n{chart_code(chart, drawn, title)}\n{chart}", "", name, chart)
+
+
+def _ranked_first(table: Table, sort: Column) -> list[str]:
+    """The step that puts the ranked column right after the one that names the rows."""
+    label = first_text(table, sort)
+    first = [label, sort.name] if label is not None else [sort.name]
+    names = [c.name for c in table.columns]
+    if names[: len(first)] == first or len(set(names)) < len(names):
+        return []
+    shown = ", ".join(map(literal, first))
+    return [f".pipe(lambda each: each[[{shown}, *each.columns.drop([{shown}])]])"]
 
 
 def first_text(table: Table, other: Column) -> str | None:

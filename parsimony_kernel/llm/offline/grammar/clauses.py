@@ -29,6 +29,11 @@ class Condition:
     word: str = ""
 
     @property
+    def lacks(self) -> bool:
+        """Whether it asks if there is a value at all."""
+        return self.op in ("missing", "present")
+
+    @property
     def empty(self) -> bool:
         """Whether nothing was said yet."""
         return self.left is None and not self.values

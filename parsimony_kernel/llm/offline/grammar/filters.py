@@ -18,7 +18,8 @@ def _where(reader: Reader, item: Item, following: Item | None) -> None:
         reader.open(Condition(word=item.value))
         reader.number = kept
         return
-    if reader.condition is not None and reader.condition.empty and reader.condition.negated:
+    condition = reader.condition
+    if condition is not None and condition.empty and (condition.negated or condition.lacks):
         return
     kept_number, reader.number = reader.number, None
     reader.open(Condition(word=item.value))
@@ -55,9 +56,16 @@ def _not(reader: Reader, item: Item, following: Item | None) -> None:
     verb = item.text.casefold().startswith(("is ", "are ", "not"))
     if verb and (following is None or following.kind != "where"):
         left = reader.take_left()
-    reader.open(Condition(left=left, op="==" if left else None, negated=True, word="not"))
+    word = "without" if item.text.casefold() == "without" else "not"
+    reader.open(Condition(left=left, op="==" if left else None, negated=True, word=word))
     if reader.condition is not None:
         reader.condition.negated = True
+
+
+def _lacks(reader: Reader, item: Item, following: Item | None) -> None:
+    stated = item.text.casefold().startswith(("is ", "are "))
+    left = reader.take_left() if stated else None
+    reader.open(Condition(op=item.value, values=[left] if left else [], word=item.text))
 
 
 def _is(reader: Reader, item: Item, following: Item | None) -> None:
@@ -191,6 +199,9 @@ _JUST = Phrase("just the cars from Europe", "keeps the rows with a value", "tabl
 _TO = Phrase("filter to Japan", "keeps the rows with a value", "table")
 _NOT = Phrase("cars that are not from Japan", "leaves the rows with a value out", "table")
 _IS = Phrase("cars where origin is Japan", "compares a column with a value", "table")
+_LACKS = Phrase(
+    "cars where horsepower is not missing", "keeps or counts rows with or without a value", "table"
+)
 _NUMBERS = Phrase(
     "cars with horsepower above 75 and weight below 3000", "keeps rows by numbers", "table"
 )
@@ -208,6 +219,7 @@ RULES = (
     Rule("filter_to", _filter_to, _TO),
     Rule("not", _not, _NOT),
     Rule("is", _is, _IS),
+    Rule("lacks", _lacks, _LACKS),
     Rule("cmp", _cmp, _NUMBERS),
     Rule("number", _number, _NUMBERS),
     Rule("suffix", _suffix, _SUFFIX),

@@ -104,8 +104,11 @@ class Reader:
 
     def close(self) -> None:
         """End the condition that is open; a number without a place is unsupported."""
-        if self.condition is not None and not self.condition.empty:
-            self.made.conditions.append(self.condition)
+        condition = self.condition
+        if condition is not None and not condition.empty:
+            self.made.conditions.append(condition)
+        elif condition is not None and condition.lacks and not self.made.describe:
+            self.made.unsupported.append(condition.word)
         self.condition = None
         if self.number is not None:
             self.made.unsupported.append(str(self.number))

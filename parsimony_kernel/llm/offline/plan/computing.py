@@ -1,5 +1,6 @@
 """What every task asks is computed, in one step where nothing else must be known."""
 
+import re
 from dataclasses import replace
 
 from parsimony_kernel.llm.offline import recovery
@@ -63,6 +64,7 @@ def compute(turn: Turn, work: Work) -> Step | None:
             options,
             heading,
         )
+        _tell_other_name(turn, made, names)
         names |= {n for n in (made.table, made.chart) if n}
         turn.tell(analysis.notes)
         cells.append(made)
@@ -89,8 +91,19 @@ def check_failures(turn: Turn) -> None:
 
 def _unavailable(turn: Turn, work: Work) -> set[str]:
     kept = {c.bound[0] for c in keep_calls(turn)}
-    mine = set(turn.transcript.mine) - {t.table for t in work.tasks}
-    return (turn.taken(work) - mine) | kept | {t.narrowed for t in work.tasks if t.narrowed}
+    return (
+        (turn.taken(work) - turn.free(work)) | kept | {t.narrowed for t in work.tasks if t.narrowed}
+    )
+
+
+def _tell_other_name(turn: Turn, made: Cell, names: set[str]) -> None:
+    """Say why a result has a number in its name: a variable of the person has the plain one."""
+    for name in (made.table, made.chart):
+        wanted = re.sub(r"_\d+$", "", name or "")
+        theirs = wanted in turn.transcript.all_names and wanted not in names
+        if name and name != wanted and theirs:
+            turn.tell([f"There is a variable {wanted!r} already, so this is `{name}`"])
+            return
 
 
 def _rows(turn: Turn, base: str) -> int | None:

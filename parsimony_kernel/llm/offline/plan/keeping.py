@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from parsimony_kernel.llm.offline import recovery
 from parsimony_kernel.llm.offline.codegen.filtering import keep_rows
 from parsimony_kernel.llm.offline.missing import Declined
+from parsimony_kernel.llm.offline.plan.emptiness import counts
 from parsimony_kernel.llm.offline.plan.evidence import day_first
 from parsimony_kernel.llm.offline.plan.records import keep_calls
 from parsimony_kernel.llm.offline.plan.step import Step, Work
@@ -16,7 +17,8 @@ from parsimony_kernel.llm.offline.words import spoken
 def keep(turn: Turn, work: Work) -> Step | None:
     """The step that keeps rows for tasks that have conditions; raises when none is left."""
     keeps = {c.bound[0]: c for c in keep_calls(turn)}
-    _check_empty(keeps)
+    counted = {t.narrowed for t in work.tasks if counts(t.statement)}
+    _check_empty({name: call for name, call in keeps.items() if name not in counted})
     cells = []
     for task in work.tasks:
         if not task.narrowed or task.narrowed in keeps or task.reading is None:

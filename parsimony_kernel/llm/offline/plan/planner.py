@@ -12,6 +12,7 @@ from parsimony_kernel.llm.offline.missing import Ask, Declined, Stopped, is_stop
 from parsimony_kernel.llm.offline.phrases import help_steps
 from parsimony_kernel.llm.offline.plan.computing import check_failures, compute, is_computed
 from parsimony_kernel.llm.offline.plan.division import divide
+from parsimony_kernel.llm.offline.plan.emptiness import check_results, check_rows
 from parsimony_kernel.llm.offline.plan.keeping import keep
 from parsimony_kernel.llm.offline.plan.loading import load_sources
 from parsimony_kernel.llm.offline.plan.publishing import publish
@@ -46,9 +47,11 @@ def _planned(turn: Turn) -> Step:
         return step
     if not is_computed(turn, work):
         check_failures(turn)
+        check_rows(turn, work)
         step = understand(turn, work) or keep(turn, work) or compute(turn, work)
         if step is not None:
             return step
+    check_results(turn)
     return publish(turn, work) or _finish(turn, summarise(turn, work))
 
 

@@ -83,6 +83,8 @@ def told(call: Call) -> str:
         made += [f"`{name}`" for name in call.bound]
     shown = rows.get(product.table or "")
     lines = [" ".join(line.split())[:200] for line in call.printed[:4] if line.strip()]
+    if shown == 0:
+        lines = ["There are no rows in it: no row has a value in every column that it needs"]
     cut = f".head({MAX_BARS}))" in call.code
     if cut and isinstance(shown, int) and shown > MAX_BARS:
         lines.append(f"The chart shows the first {MAX_BARS} of {shown:,} bars")

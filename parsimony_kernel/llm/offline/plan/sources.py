@@ -4,6 +4,7 @@ A file that was read in this turn keeps its variable's name, also when it must b
 """
 
 from parsimony_kernel.llm.offline import recovery
+from parsimony_kernel.llm.offline.answers import choose
 from parsimony_kernel.llm.offline.codegen.cells import LOAD
 from parsimony_kernel.llm.offline.codegen.loading import name_for_file
 from parsimony_kernel.llm.offline.codegen.python import identifier, unique
@@ -37,7 +38,17 @@ def load_calls(turn: Turn, path: str, name: str | None = None) -> list[Call]:
 def _new_name(turn: Turn, work: Work, path: str, given: str | None) -> str:
     wanted = (given if given.isidentifier() else identifier(given, "data")) if given else ""
     wanted = wanted or name_for_file(path)
-    return unique(wanted, turn.taken(work) - _own(turn, path, wanted))
+    free = _own(turn, path, wanted) | turn.transcript.replaceable
+    name = unique(wanted, turn.taken(work) - free)
+    if name == wanted:
+        return name
+    if given and wanted in turn.transcript.all_names:
+        overwrite = f"overwrite {wanted}"
+        question = f"There is a variable {wanted!r} already. Shall I overwrite it?"
+        choice = choose(turn.answers, question, [overwrite, f"call it {name}"])
+        return wanted if choice == overwrite else name
+    turn.tell([f"There is a variable {wanted!r} already, so I loaded {path!r} as `{name}`"])
+    return name
 
 
 def _own(turn: Turn, path: str, name: str) -> set[str]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from parsimony_kernel.llm.offline import lexicon
 from parsimony_kernel.llm.offline.answers import choose
+from parsimony_kernel.llm.offline.codegen.loading import name_for_file
 from parsimony_kernel.llm.offline.columns import candidates, near_values, same_value
 from parsimony_kernel.llm.offline.grammar.clauses import Mention, Statement
 from parsimony_kernel.llm.offline.missing import Declined
@@ -109,6 +110,9 @@ def _pick(turn: Turn, statement: Statement) -> str:
         ranks = {n: rank for n, rank in ranks.items() if n in originals}
     highest = max(ranks.values(), default=())
     best = [n for n, rank in ranks.items() if rank == highest]
+    # A table that is called like a file comes before others like it.
+    files = {name_for_file(f) for f in turn.files}
+    best = [n for n in best if n in files] or best
     if len(best) == 1:
         if len(pool) > 1:
             turn.tell([f"I used `{best[0]}`, the table that has these columns"])

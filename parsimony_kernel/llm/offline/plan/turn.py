@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from parsimony_kernel.llm.offline import recovery
+from parsimony_kernel.llm.offline.codegen.aliases import with_free_aliases
 from parsimony_kernel.llm.offline.codegen.cells import Cell
 from parsimony_kernel.llm.offline.plan.step import Step, Work
 from parsimony_kernel.llm.offline.transcript import Transcript, missing_name
@@ -37,7 +38,8 @@ class Turn:
         """The names of tables that were made of others, by this model as far as can be told."""
         told = " ".join(self.transcript.earlier)
         loaded = set(re.findall(r"Loaded `(\w+)` from", told))
-        return (set(self.transcript.mine) | self._parts()) - loaded
+        made = {*self.transcript.mine, *self.transcript.replaceable}
+        return (made | self._parts()) - loaded
 
     def _parts(self) -> set[str]:
         """Tables named after another one with the same columns: rows that were kept of it."""
@@ -53,6 +55,11 @@ class Turn:
         sources = {s.name for s in work.sources} if work is not None else set()
         return set(self.transcript.all_names) | sources
 
+    def free(self, work: Work) -> set[str]:
+        """The names that may be bound again: made before by this model, and not worked on now."""
+        made = {*self.transcript.mine, *self.transcript.replaceable}
+        return made - {task.table for task in work.tasks}
+
     def tell(self, notes: Sequence[str]) -> None:
         """Note what a person should know of how the request was read."""
         for note in notes:
@@ -61,7 +68,10 @@ class Turn:
 
     def run(self, text: str, cells: Sequence[Cell]) -> Step:
         """The step that runs ``cells``; notes that were not told yet go with it."""
-        cells = [self._fresh(cell) for cell in cells]
+        names = set(self.transcript.all_names)
+        cells = [
+            self._fresh(replace(cell, code=with_free_aliases(cell.code, names))) for cell in cells
+        ]
         told = {line for said in self.transcript.said for line in said.splitlines()}
         new = [f"{NOTE}{n}." for n in self.notes if f"{NOTE}{n}." not in told]
         calls = tuple(("run_code", {"code": c.code, "purpose": c.purpose}) for c in cells)

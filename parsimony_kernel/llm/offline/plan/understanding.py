@@ -79,6 +79,5 @@ def _kept(work: Work) -> list[Task]:
 def _keep_name(turn: Turn, task: Task, work: Work) -> str:
     assert task.reading is not None
     wanted = filtered_name(task.base, task.reading.keeps)
-    mine = set(turn.transcript.mine) - {t.table for t in work.tasks}
-    taken = (turn.taken(work) - mine) | {t.narrowed for t in work.tasks if t.narrowed}
+    taken = (turn.taken(work) - turn.free(work)) | {t.narrowed for t in work.tasks if t.narrowed}
     return unique(wanted, taken)

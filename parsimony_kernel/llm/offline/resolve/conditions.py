@@ -5,13 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from parsimony_kernel.llm.offline.analysis import Keep
-from parsimony_kernel.llm.offline.columns import ranked
+from parsimony_kernel.llm.offline.columns import candidates, ranked
 from parsimony_kernel.llm.offline.grammar.clauses import Condition, Mention
 from parsimony_kernel.llm.offline.missing import Ask, Declined, not_understood
 from parsimony_kernel.llm.offline.resolve.reading import Reading
 from parsimony_kernel.llm.offline.resolve.subject import Subject, names_of
 from parsimony_kernel.llm.offline.resolve.values import find_value, holding
 from parsimony_kernel.llm.offline.schema import Column
+from parsimony_kernel.llm.offline.words import spoken
 
 
 def read_conditions(subject: Subject, reading: Reading) -> None:
@@ -21,6 +22,9 @@ def read_conditions(subject: Subject, reading: Reading) -> None:
 
 
 def _condition(subject: Subject, condition: Condition, reading: Reading) -> None:
+    if condition.lacks:
+        _lacking(subject, condition, reading)
+        return
     condition = _without_subject(subject, condition)
     values = condition.values
     words = [v for v in values if isinstance(v, Mention)]
@@ -40,6 +44,23 @@ def _condition(subject: Subject, condition: Condition, reading: Reading) -> None
     keep = _compared(subject, column, condition, reading)
     if keep is not None:
         reading.keeps.append(keep)
+
+
+def _lacking(subject: Subject, condition: Condition, reading: Reading) -> None:
+    """Keep the rows without a value, or with one, in every column that is named."""
+    columns: list[Column] = []
+    for value in condition.values:
+        near = candidates(value.text, subject.table.columns) if isinstance(value, Mention) else []
+        literal = subject.literal(value) if isinstance(value, Mention) else None
+        if literal is None and (not near or near[0].extra):
+            said = value.text if isinstance(value, Mention) else str(value)
+            raise Declined(
+                f"I do not see which column of `{subject.table.name}` is meant by {said!r}.",
+                [f"no column is called {said!r}"],
+                [f"Name one of {spoken(names_of(subject.table.columns), 'or')}."],
+            )
+        columns.append(literal or subject.column(value, reading.notes, ())[0])
+    reading.keeps += [Keep(c, condition.op or "missing", ()) for c in columns]
 
 
 def _without_subject(subject: Subject, condition: Condition) -> Condition:
@@ -160,6 +181,9 @@ def _named_values(
         if subject.is_noun(mention.text) and not mention.quoted:
             continue
         literal = subject.literal(mention)
+        if literal is not None and condition.word == "without" and reading.statement.wishes:
+            reading.keeps.append(Keep(literal, "missing", ()))
+            continue
         if literal is not None and condition.negated:
             reading.notes.append(f"I left no column out, so {literal.name!r} is still there")
             continue

@@ -1,5 +1,7 @@
 """Words in their places become columns: what is measured, grouped by, and drawn against."""
 
+import re
+
 from parsimony_kernel.llm.offline.analysis import Group
 from parsimony_kernel.llm.offline.columns import candidates
 from parsimony_kernel.llm.offline.grammar.clauses import Mention
@@ -8,7 +10,13 @@ from parsimony_kernel.llm.offline.resolve.reading import Reading
 from parsimony_kernel.llm.offline.resolve.subject import Subject
 from parsimony_kernel.llm.offline.resolve.values import explain, holding, keep_value, near_in
 from parsimony_kernel.llm.offline.schema import Column
-from parsimony_kernel.llm.offline.words import fold
+from parsimony_kernel.llm.offline.words import fold, singular, word_set
+
+_MANY = word_set("people crew staff team population fleet")
+# Words for some of the rows, though no value is written like this.
+_SOME_PEOPLE = word_set(
+    "men women males females boys girls adults children kids survivors winners losers others rest"
+)
 
 
 def read_group(subject: Subject, mention: Mention, reading: Reading) -> Group:
@@ -93,10 +101,11 @@ def _measured(subject: Subject, mention: Mention, reading: Reading, func: str) -
 
 def read_measure(subject: Subject, mention: Mention, reading: Reading) -> None:
     """A column that is asked for, or a value that stands beside one."""
-    if subject.is_noun(mention.text) and not mention.quoted:
+    literal = subject.literal(mention)
+    noun = subject.is_noun(mention.text) and not mention.quoted
+    if noun and not (literal is not None and _is_measured(mention, literal, reading)):
         # The table's own name is the subject, even where a column is called the same.
         return
-    literal = subject.literal(mention)
     if literal is not None:
         once(reading.measures, literal)
         return
@@ -124,6 +133,47 @@ def read_measure(subject: Subject, mention: Mention, reading: Reading) -> None:
     column, extra = subject.column(mention, reading.notes, subject.table.numbers)
     explain(subject, extra, reading)
     once(reading.measures, column)
+
+
+def _is_measured(mention: Mention, column: Column, reading: Reading) -> bool:
+    """Whether a name that table and column share is the column: in a list, or alone in a chart."""
+    statement = reading.statement
+    if mention not in statement.measures:
+        return False
+    name = re.escape(mention.text)
+    beside = rf"(?:,|&|\band(?: the)?) {name}(?!\w)|(?<!\w){name} (?:,|&|and\b)"
+    if len(statement.measures) > 1:
+        return re.search(beside, statement.text) is not None
+    return statement.chart is not None and column.is_number and not statement.wishes
+
+
+def read_about(subject: Subject, mention: Mention, reading: Reading) -> None:
+    """What stands after "of": a column, a value, or another word for the rows."""
+    named = mention.column is not None or mention.quoted or subject.is_noun(mention.text)
+    if not named and _says_rows(mention.text, reading):
+        text = subject.without_nouns(mention.text)
+        searched = subject.searched()
+        looked = subject.known.values.get(text.casefold())
+        sampled = {c.name: c.samples for c in searched}
+        unknown = not candidates(text, subject.table.columns) and not holding(
+            text, searched, sampled
+        )
+        sought = looked is not None or not searched or subject.known.settled
+        values = looked or {}
+        found = holding(text, searched, values) or near_in(text, searched, values)
+        if unknown and sought and not found:
+            reading.notes.append(f"I took {text!r} to mean the rows of {subject.table.name}")
+            return
+    read_measure(subject, mention, reading)
+
+
+def _says_rows(text: str, reading: Reading) -> bool:
+    """Whether the words can stand for all rows: "of the victims", not "of the women"."""
+    words = fold(text)
+    if len(words) != 1 or text != text.casefold() or words[0] in _SOME_PEOPLE:
+        return False
+    several = singular(words[0]) != words[0] or words[0] in _MANY
+    return several and f"of the {text}" in reading.statement.text
 
 
 def once(columns: list[Column], column: Column) -> None:

@@ -5,7 +5,12 @@ from copy import deepcopy
 from parsimony_kernel.llm.offline.grammar.clauses import Statement
 from parsimony_kernel.llm.offline.missing import LookFor, not_understood
 from parsimony_kernel.llm.offline.resolve.conditions import read_conditions
-from parsimony_kernel.llm.offline.resolve.mentions import read_group, read_measure, read_wishes
+from parsimony_kernel.llm.offline.resolve.mentions import (
+    read_about,
+    read_group,
+    read_measure,
+    read_wishes,
+)
 from parsimony_kernel.llm.offline.resolve.reading import Reading
 from parsimony_kernel.llm.offline.resolve.subject import Subject
 from parsimony_kernel.llm.offline.resolve.superlatives import read_rank
@@ -19,8 +24,10 @@ def read(subject: Subject, statement: Statement) -> Reading:
     _groups(subject, reading)
     read_wishes(subject, reading)
     # Not the statement as it came: a condition may have turned out to be a column.
-    for mention in [*reading.statement.measures, *reading.statement.about]:
+    for mention in reading.statement.measures:
         read_measure(subject, mention, reading)
+    for mention in reading.statement.about:
+        read_about(subject, mention, reading)
     _rest(subject, reading)
     if subject.wanted:
         raise LookFor(subject.wanted)
