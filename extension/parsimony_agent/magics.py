@@ -213,11 +213,9 @@ class AgentMagics:
         outlet_of(self._shell).show(table(head, rows, empty="This notebook has no turns yet."))
 
     def _artifacts(self) -> None:
-        rows = [
-            (each.kind, each.title, each.path, _minute(each.published_at))
-            for each in self._needed_session().artifacts()
-        ]
-        head = ("kind", "title", "path", "published (UTC)")
+        # No times: a notebook that lists what it published is compared with its saved outputs.
+        rows = [(each.kind, each.title, each.path) for each in self._needed_session().artifacts()]
+        head = ("kind", "title", "path")
         # A path is there to be copied.
         data = table(head, rows, empty="Nothing has been published here yet.", widest=400)
         outlet_of(self._shell).show(data)

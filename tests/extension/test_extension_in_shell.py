@@ -200,7 +200,7 @@ def test_the_lists_say_what_there_is(
     shell.run_cell("%agent history")
     assert "1     done    plot it" in capsys.readouterr().out
     shell.run_cell("%agent artifacts")
-    assert "chart  A chart  .ockham/x.json  2026-01-01 08:31" in capsys.readouterr().out
+    assert "chart  A chart  .ockham/x.json" in capsys.readouterr().out
     shell.run_cell("%agent model other")
     assert capsys.readouterr().out == "Model: other\n"
     shell.run_cell("%agent stop")
