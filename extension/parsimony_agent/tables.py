@@ -10,6 +10,7 @@ from typing import Any
 # A display that takes no room, in JupyterLab measured as zero pixels.
 NOTHING: dict[str, Any] = {"text/plain": "", "text/html": ""}
 _WIDEST = 60
+_CELL = "text-align:left;white-space:normal;overflow-wrap:anywhere"
 
 
 def _one_line(value: str, width: int) -> str:
@@ -41,7 +42,7 @@ def table(
 
     def row(tag: str, values: Sequence[str], scope: str = "") -> str:
         return "".join(
-            f'<{tag}{scope} style="text-align:left">{html.escape(value)}</{tag}>'
+            f'<{tag}{scope} style="{_CELL}">{html.escape(value)}</{tag}>'
             for value in values
         )
 
