@@ -42,8 +42,7 @@ def table(
 
     def row(tag: str, values: Sequence[str], scope: str = "") -> str:
         return "".join(
-            f'<{tag}{scope} style="{_CELL}">{html.escape(value)}</{tag}>'
-            for value in values
+            f'<{tag}{scope} style="{_CELL}">{html.escape(value)}</{tag}>' for value in values
         )
 
     body = "".join(f"<tr>{row('td', each)}</tr>" for each in cells)
