@@ -34,11 +34,16 @@ LINE = "get_ipython().run_line_magic('agent', "
         ("agent answer 2", f"await {LINE}'answer 2')\n"),
         ("x = 'é'\n%agent answer é", f"x = 'é'\nawait {LINE}'answer é')\n"),
         ("if x:\n    %agent answer 2", f"if x:\n    await {LINE}'answer 2')\n"),
-        ("y = 'a\x0cb'\n%agent answer 2", f"y = 'a\x0cb'\nawait {LINE}'answer 2')\n"),
     ],
 )
 def test_what_waits_is_awaited(shell: Any, source: str, expected: str) -> None:
     assert shell.transform_cell(source) == expected
+
+
+def test_a_form_feed_in_a_string_moves_nothing() -> None:
+    """Python counts it as white space, and a splitter of lines as an end of one."""
+    lines = ["y = 'a\x0cb'\n", f"{LINE}'answer 2')\n"]
+    assert "".join(awaiting("agent")(lines)) == f"y = 'a\x0cb'\nawait {LINE}'answer 2')\n"
 
 
 @pytest.mark.parametrize(
