@@ -158,7 +158,8 @@ async def in_this_process(row: PendingRow, answer: str, folder: Path, say: Say) 
     """
     from parsimony_kernel.agent.events import RunCompleted
     from parsimony_kernel.execution.executor import CodeExecutor
-    from parsimony_kernel.view.fold import EMPTY, fold
+    from parsimony_kernel.view.fold import fold
+    from parsimony_kernel.view.run_view import EMPTY
     from parsimony_kernel.view.text import text_of
 
     place = find_workspace(folder) / row.turn.notebook

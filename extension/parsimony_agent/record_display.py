@@ -30,7 +30,8 @@ from parsimony_kernel.view.blocks import (
     StepBlock,
 )
 from parsimony_kernel.view.bundle import bundle
-from parsimony_kernel.view.fold import EMPTY, RunView, fold, metadata_of
+from parsimony_kernel.view.fold import fold
+from parsimony_kernel.view.run_view import EMPTY, RunView, metadata_of
 
 _log = logging.getLogger(__name__)
 

@@ -21,7 +21,8 @@ from parsimony_kernel.view.blocks import (
     StepBlock,
     lasting,
 )
-from parsimony_kernel.view.fold import EMPTY, RunView, fold, replay
+from parsimony_kernel.view.fold import fold, replay
+from parsimony_kernel.view.run_view import EMPTY, RunView
 
 KINDS = {
     "done": ["Request", "Prose", "Figure", "Step", "Result"],

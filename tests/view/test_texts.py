@@ -23,9 +23,10 @@ from record_events import (
 from parsimony_kernel.agent import events as ev
 from parsimony_kernel.view.blocks import FigureBlock, lasting
 from parsimony_kernel.view.bundle import VEGALITE_MIME, bundle
-from parsimony_kernel.view.fold import metadata_of, replay
+from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import html_of
 from parsimony_kernel.view.markdown import markdown_of
+from parsimony_kernel.view.run_view import metadata_of
 from parsimony_kernel.view.text import text_of
 
 SENTENCES = {

@@ -1,0 +1,166 @@
+"""Steps among the blocks: a tool begins, and ends with what came of it."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from parsimony_kernel.agent import events as ev
+from parsimony_kernel.execution.outputs import (
+    DataFrameObject,
+    ExceptionObject,
+    FigureObject,
+    KernelOutput,
+    KernelOutputType,
+    PrimitiveObject,
+)
+from parsimony_kernel.view.blocks import FigureMention, Passage, StepBlock, StepError
+from parsimony_kernel.view.escape import steady
+from parsimony_kernel.view.figures import drawn
+from parsimony_kernel.view.run_view import ARGUMENT_CHARS, RunView, cut, settled, with_block
+
+CODE_CHARS = 20_000
+STREAM_CHARS = 4_000
+VALUE_CHARS = 4_000
+OUTPUTS = 20
+
+# What is shown in a place of its own, not in the list of arguments.
+_CODE_ARGUMENTS = frozenset({"code", "purpose"})
+
+
+def _new_step(view: RunView, event: ev.ToolEvent) -> RunView:
+    view = settled(view)
+    number = view.steps + 1
+    given = event.arguments
+    code = given.get("code")
+    step = StepBlock(
+        key=f"step-{len(view.closed)}",
+        number=number,
+        tool=event.tool_name,
+        call_id=event.tool_call_id,
+        tool_type=event.tool_type,
+        purpose=cut(str(given.get("purpose") or ""), ARGUMENT_CHARS),
+        code=Passage.of(code, CODE_CHARS) if isinstance(code, str) else Passage(),
+        arguments=tuple(
+            (cut(str(name), 80), cut(_as_text(value), ARGUMENT_CHARS))
+            for name, value in given.items()
+            if name not in _CODE_ARGUMENTS
+        )[:12],
+    )
+    about = f": {step.purpose}" if step.purpose else ""
+    return replace(
+        view,
+        steps=number,
+        activity=f"Step {number} is running{about}",
+        closed=(*view.closed, step),
+    )
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return type(value).__name__
+
+
+def step_begun(view: RunView, event: ev.ToolEvent) -> RunView:
+    # What a terminating tool says is told by the block of its outcome.
+    if event.tool_type == "termination":
+        return replace(settled(view), activity="Finishing")
+    return _new_step(view, event)
+
+
+def running_step(view: RunView, call_id: str | None = None) -> int | None:
+    for index in range(len(view.closed) - 1, -1, -1):
+        block = view.closed[index]
+        if (
+            isinstance(block, StepBlock)
+            and block.state == "running"
+            and call_id in (None, block.call_id)
+        ):
+            return index
+    return None
+
+
+def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
+    envelope = event.result or {}
+    output = _output_of(envelope)
+    failed = (
+        event.ok is False
+        or "error" in envelope
+        or (output is not None and output.error is not None)
+    )
+    if event.tool_type == "termination" and not failed:
+        return view
+    stopped = bool(envelope.get("stopped"))
+    index = running_step(view, event.tool_call_id)
+    if index is None:
+        view = _new_step(view, event)
+        index = len(view.closed) - 1
+    step = view.closed[index]
+    assert isinstance(step, StepBlock)
+    step = replace(
+        step,
+        state="stopped" if stopped else "failed" if failed else "done",
+        error=_error_of(envelope, output) if failed and not stopped else None,
+    )
+    view = replace(view, activity="Thinking")
+    if output is None:
+        return with_block(view, index, step)
+    step = replace(
+        step,
+        stdout=Passage.of(steady(output.stdout), STREAM_CHARS, tail=STREAM_CHARS // 2),
+        stderr=Passage.of(steady(output.stderr), STREAM_CHARS, tail=STREAM_CHARS // 2),
+        deleted=output.deleted,
+        more_outputs=max(0, len(output.outputs) - OUTPUTS),
+    )
+    shown: list[DataFrameObject | PrimitiveObject | FigureMention] = []
+    for each in output.outputs[:OUTPUTS]:
+        if isinstance(each, FigureObject):
+            view, mention = drawn(view, each)
+            shown.append(mention)
+        elif not isinstance(each, ExceptionObject):
+            shown.append(_bounded(each))
+    return with_block(view, index, replace(step, outputs=tuple(shown)))
+
+
+def _bounded(output: DataFrameObject | PrimitiveObject) -> DataFrameObject | PrimitiveObject:
+    if isinstance(output, DataFrameObject):
+        return output
+    text = steady(output.text)
+    return output.model_copy(
+        update={
+            "text": text[:VALUE_CHARS],
+            "truncated": output.truncated or len(text) > VALUE_CHARS,
+        }
+    )
+
+
+def _output_of(envelope: dict[str, Any]) -> KernelOutput | None:
+    data = envelope.get("output")
+    if not isinstance(data, dict):
+        return None
+    try:
+        return KernelOutput.model_validate(data)
+    except ValidationError:
+        # A record of another version: what can still be read is the streams.
+        known = {
+            name: data[name] for name in ("stdout", "stderr") if isinstance(data.get(name), str)
+        }
+        return KernelOutput(**known) if known else None
+
+
+def _error_of(envelope: dict[str, Any], output: KernelOutput | None) -> StepError:
+    raised: KernelOutputType | None = output.error if output is not None else None
+    if isinstance(raised, ExceptionObject):
+        message = raised.message.strip()
+        sentence = f"{raised.name}: {message}" if message else raised.name
+        return StepError(cut(steady(sentence)), raised.line, cut(raised.source_line, 400))
+    for name in ("message", "reason", "error_message", "error"):
+        told = envelope.get(name)
+        if isinstance(told, str) and told.strip():
+            return StepError(cut(steady(told)))
+    return StepError("It did not work, and the tool did not say why.")
