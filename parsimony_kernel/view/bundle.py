@@ -11,7 +11,8 @@ from parsimony_kernel.view.blocks import Block, FigureBlock
 from parsimony_kernel.view.escape import inline
 from parsimony_kernel.view.html import html_of, png_of
 from parsimony_kernel.view.markdown import markdown_of
-from parsimony_kernel.view.outline import Picture, outline
+from parsimony_kernel.view.outline import outline
+from parsimony_kernel.view.parts import Picture
 from parsimony_kernel.view.text import text_of
 
 VEGALITE_MIME = "application/vnd.vegalite.v5+json"

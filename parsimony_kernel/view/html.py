@@ -13,7 +13,8 @@ from functools import lru_cache
 from parsimony_kernel.view.blocks import Block, FigureBlock, Passage
 from parsimony_kernel.view.budget import fit
 from parsimony_kernel.view.escape import html_text, inline, plain
-from parsimony_kernel.view.outline import (
+from parsimony_kernel.view.outline import outline
+from parsimony_kernel.view.parts import (
     CELL_CHARS,
     Facts,
     Folded,
@@ -29,7 +30,6 @@ from parsimony_kernel.view.outline import (
     Strong,
     Table,
     Title,
-    outline,
 )
 from parsimony_kernel.view.style import ROOT, sheet_for
 from parsimony_kernel.view.text import numeric_columns

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from parsimony_kernel.view.blocks import Block, Passage
 from parsimony_kernel.view.budget import fit
 from parsimony_kernel.view.escape import fenced, markdown_code, markdown_inline, plain
-from parsimony_kernel.view.outline import (
+from parsimony_kernel.view.outline import outline
+from parsimony_kernel.view.parts import (
     CELL_CHARS,
     Facts,
     Folded,
@@ -25,7 +26,6 @@ from parsimony_kernel.view.outline import (
     Strong,
     Table,
     Title,
-    outline,
 )
 from parsimony_kernel.view.text import numeric_columns
 

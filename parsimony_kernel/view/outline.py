@@ -5,10 +5,7 @@ parts. So the texts hold the same information by construction. A string in a par
 and is escaped by the writer; a state is said in words.
 """
 
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from parsimony_kernel.execution.outputs import DataFrameObject, PrimitiveObject
 from parsimony_kernel.view.blocks import (
@@ -30,120 +27,29 @@ from parsimony_kernel.view.blocks import (
     ResultBlock,
     StepBlock,
 )
+from parsimony_kernel.view.parts import (
+    Facts,
+    Folded,
+    Items,
+    Listing,
+    Mono,
+    Paragraph,
+    Part,
+    Picture,
+    Printed,
+    Section,
+    Sentence,
+    Span,
+    Strong,
+    Table,
+    Title,
+)
+from parsimony_kernel.view.prose import spans_of, written
 
 LISTED = 40
 NAMED = 24
 TABLE_ROWS = 20
 TABLE_COLUMNS = 40
-CELL_CHARS = 60
-
-
-@dataclass(frozen=True)
-class Mono:
-    """Text of a machine within a sentence: a path, a name, a command."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Strong:
-    """Text that stands out within a sentence."""
-
-    text: str
-
-
-Span = str | Mono | Strong
-Sentence = tuple[Span, ...]
-
-
-@dataclass(frozen=True)
-class Title:
-    """The first line of a section: what it is, what of it, and how it stands."""
-
-    name: str
-    detail: str = ""
-    state: str = ""
-
-
-@dataclass(frozen=True)
-class Paragraph:
-    """Sentences. Newlines within stay."""
-
-    spans: Sentence
-    tone: Literal["body", "words", "note"] = "body"
-
-
-@dataclass(frozen=True)
-class Items:
-    """A list. ``chosen`` is the index of the item that was picked."""
-
-    items: tuple[Sentence, ...]
-    ordered: bool = False
-    chosen: int | None = None
-
-
-@dataclass(frozen=True)
-class Listing:
-    """Code. ``folded`` is ``None`` where it is short enough to need no fold."""
-
-    passage: Passage
-    folded: bool | None = None
-    language: str = "python"
-
-
-@dataclass(frozen=True)
-class Printed:
-    """Text that code wrote, under a label."""
-
-    label: str
-    passage: Passage
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of text under column names."""
-
-    caption: Sentence
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Folded:
-    """Text that is there but put away, under a summary."""
-
-    summary: str
-    passage: Passage
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A chart: its pixels when there are some, and the words that stand for them."""
-
-    figure: FigureBlock
-    alternative: str
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Short facts side by side."""
-
-    facts: tuple[str, ...]
-
-
-Part = Title | Paragraph | Items | Listing | Printed | Table | Folded | Picture | Facts
-
-
-@dataclass(frozen=True)
-class Section:
-    """One block in words. ``live`` is announced as it changes."""
-
-    kind: str
-    label: str
-    parts: tuple[Part, ...]
-    state: str = ""
-    live: bool = False
 
 
 KIND_WORDS = {
@@ -201,7 +107,7 @@ def outline(block: Block) -> Section:
                 "Result",
                 (
                     Title("Result"),
-                    *_written(block.summary),
+                    *written(block.summary),
                     *_artifacts(block.artifacts),
                     *_names("Variables in your notebook: ", block.variables),
                 ),
@@ -212,7 +118,7 @@ def outline(block: Block) -> Section:
                 "Handed over to you",
                 (
                     Title("Handed over to you"),
-                    *_written(block.rationale),
+                    *written(block.rationale),
                     *_list("What stands in the way", block.blockers),
                     *_list("What you can do", block.next_steps),
                     *_artifacts(block.artifacts),
@@ -267,7 +173,7 @@ def _prose(block: ProseBlock) -> Section:
     parts: list[Part] = []
     if block.reasoning:
         parts.append(Folded("Reasoning", block.reasoning))
-    parts.extend(_written(block.text.head))
+    parts.extend(written(block.text.head))
     if block.text.omitted:
         parts.append(Paragraph((f"… {block.text.omitted:,} more characters …",), "note"))
     return Section("prose", "The agent", tuple(parts))
@@ -388,7 +294,7 @@ def _recovery(block: RecoveryBlock) -> Section:
         state = f"{next_step}, attempt {block.attempt} of {block.budget}"
     parts: list[Part] = [Title(what, state=state)]
     if block.message.strip():
-        parts.append(Paragraph(_spans(block.message), "note"))
+        parts.append(Paragraph(spans_of(block.message), "note"))
     if block.blockers:
         parts.append(_items(block.blockers))
     return Section("recovery", "Recovery", tuple(parts))
@@ -398,13 +304,13 @@ def _question(block: QuestionBlock) -> Section:
     reply = block.reply
     parts: list[Part] = [
         Title("Question", state="waiting for your answer" if reply is None else "answered"),
-        Paragraph(_spans(block.question), "words"),
+        Paragraph(spans_of(block.question), "words"),
     ]
     if block.context.strip():
-        parts.append(Paragraph(_spans(block.context)))
+        parts.append(Paragraph(spans_of(block.context)))
     chosen = _chosen(block.choices, reply)
     if block.choices:
-        parts.append(Items(tuple(map(_spans, block.choices)), True, chosen))
+        parts.append(Items(tuple(map(spans_of, block.choices)), True, chosen))
     if reply is None:
         words = Mono("%agent answer your words")
         if block.choices:
@@ -459,7 +365,7 @@ def _names(label: str, names: Sequence[str]) -> tuple[Part, ...]:
 
 def _items(texts: Iterable[str]) -> Items:
     given = tuple(texts)
-    items: tuple[Sentence, ...] = tuple(map(_spans, given[:LISTED]))
+    items: tuple[Sentence, ...] = tuple(map(spans_of, given[:LISTED]))
     if len(given) > LISTED:
         items += ((f"and {len(given) - LISTED:,} more",),)
     return Items(items)
@@ -512,72 +418,3 @@ def cost_words(cost_usd: float | None, *, partial: bool = False) -> str:
         return "cost partly unknown" if partial else "free"
     amount = f"${cost_usd:,.2f}" if cost_usd >= 0.1 else f"${cost_usd:.4f}"
     return f"at least {amount}, some prices unknown" if partial else amount
-
-
-_BULLET = re.compile(r"^ *[-*+•] +(\S.*)$")
-_NUMBERED = re.compile(r"^ *\d{1,3}[.)] +(\S.*)$")
-_HEADING = re.compile(r"^#{1,6} +(\S.*)$")
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,}) {0,3}([A-Za-z0-9+-]{0,20})[^`]*$")
-_MARKS = re.compile(r"`([^`\n]{1,200})`|\*\*([^*\n]{1,300})\*\*")
-
-
-def _written(text: str) -> tuple[Part, ...]:
-    """A model's prose: of its Markdown the plain part (lists, headings, code, emphasis) is kept.
-
-    Links, images and markup are not among it and stay the characters that they are.
-    """
-    parts: list[Part] = []
-    lines: list[str] = []
-    items: list[Sentence] = []
-    ordered = False
-
-    def close() -> None:
-        if items:
-            parts.append(Items(tuple(items), ordered))
-        if lines:
-            parts.append(Paragraph(_spans("\n".join(lines))))
-        items.clear()
-        lines.clear()
-
-    pending = iter(text.replace("\r\n", "\n").split("\n"))
-    for line in pending:
-        if fence := _FENCE.match(line):
-            close()
-            body = []
-            for inner in pending:
-                if inner.strip().startswith(fence[1]) and not inner.strip().strip(fence[1][0]):
-                    break
-                body.append(inner)
-            if any(each.strip() for each in body):
-                parts.append(Listing(Passage("\n".join(body)), None, fence[2] or "text"))
-        elif (item := _BULLET.match(line)) or (item := _NUMBERED.match(line)):
-            numbered = _BULLET.match(line) is None
-            if lines or (items and ordered != numbered):
-                close()
-            ordered = numbered
-            items.append(_spans(item[1]))
-        elif heading := _HEADING.match(line):
-            close()
-            parts.append(Paragraph((Strong(heading[1].rstrip(" #")),)))
-        elif not line.strip():
-            if lines:
-                close()
-        else:
-            if items:
-                close()
-            lines.append(line.strip())
-    close()
-    return tuple(parts)
-
-
-def _spans(text: str) -> Sentence:
-    spans: list[Span] = []
-    at = 0
-    for mark in _MARKS.finditer(text):
-        if mark.start() > at:
-            spans.append(text[at : mark.start()])
-        spans.append(Mono(mark[1]) if mark[1] is not None else Strong(mark[2]))
-        at = mark.end()
-    if at < len(text):
-        spans.append(text[at:])
-    return tuple(spans)

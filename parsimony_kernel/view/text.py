@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from parsimony_kernel.view.blocks import Block, Passage
 from parsimony_kernel.view.budget import fit
 from parsimony_kernel.view.escape import columns, inline, plain, shortened
-from parsimony_kernel.view.outline import (
+from parsimony_kernel.view.outline import outline
+from parsimony_kernel.view.parts import (
     Facts,
     Folded,
     Items,
@@ -23,7 +24,6 @@ from parsimony_kernel.view.outline import (
     Sentence,
     Table,
     Title,
-    outline,
 )
 
 _CELL = 28
