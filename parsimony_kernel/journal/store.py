@@ -375,7 +375,7 @@ class SqliteJournal:
 
     def turns(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
         rows = self._select(
-            f"SELECT {_TURN_COLUMNS} FROM turns WHERE ?1 IS NULL OR notebook = ?1 ORDER BY rowid",
+            f"SELECT {_TURN_COLUMNS} FROM turns WHERE notebook = COALESCE(?, notebook) ORDER BY rowid",
             None if notebook is None else _text(notebook),
         )
         return tuple(TurnRow(*row) for row in rows)
@@ -459,8 +459,8 @@ class SqliteJournal:
         rows = self._select(
             f"SELECT suspensions.nonce, suspensions.record, {_TURN_COLUMNS} FROM suspensions "
             "JOIN turns ON turns.run_id = suspensions.run_id "
-            "WHERE turns.status != 'replaced' AND (?1 IS NULL OR turns.notebook = ?1) AND "
-            "(state = 'pending' OR (state = 'leased' AND lease_expires <= ?2)) "
+            "WHERE turns.status != 'replaced' AND turns.notebook = COALESCE(?, turns.notebook) AND "
+            "(state = 'pending' OR (state = 'leased' AND lease_expires <= ?)) "
             "ORDER BY suspensions.rowid DESC",
             None if notebook is None else _text(notebook),
             self._clock.now().timestamp(),
@@ -506,8 +506,8 @@ class SqliteJournal:
     def _settle(self, nonce: str, owner: str | None, state: str) -> bool:
         with self._transaction(synced=True) as db:
             changed = db.execute(
-                "UPDATE suspensions SET state = ?1, owner = '', lease_expires = 0 "
-                "WHERE nonce = ?2 AND state = 'leased' AND (?3 IS NULL OR owner = ?3)",
+                "UPDATE suspensions SET state = ?, owner = '', lease_expires = 0 "
+                "WHERE nonce = ? AND state = 'leased' AND owner = COALESCE(?, owner)",
                 (state, nonce, None if owner is None else _text(owner)),
             ).rowcount
         return changed == 1

@@ -89,22 +89,20 @@ def test_another_agent_keeps_its_name(shell: Any, capsys: pytest.CaptureFixture[
     assert shell.find_cell_magic("parsimony") is None
 
 
-def test_loading_imports_nothing_heavy_and_takes_under_a_third_of_a_second(tmp_path: Path) -> None:
+def test_loading_imports_nothing_heavy(tmp_path: Path) -> None:
     code = (
-        "import sys, time\n"
+        "import sys\n"
         "from IPython.core.interactiveshell import InteractiveShell\n"
         "shell = InteractiveShell()\n"
-        "begun = time.process_time()\n"
         "shell.run_line_magic('load_ext', 'parsimony_agent')\n"
-        "spent = time.process_time() - begun\n"
         "heavy = {'pydantic', 'pandas', 'ipywidgets', 'litellm', 'altair', 'sqlite3'}\n"
-        "print(sorted(heavy & (set(sys.modules) - {'sqlite3'})), spent < 0.3)\n"
+        "print(sorted(heavy & (set(sys.modules) - {'sqlite3'})))\n"
     )
     environ = {"PATH": "", "IPYTHONDIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
     run = subprocess.run(
         [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
     )
-    assert run.stdout.strip() == "[] True"
+    assert run.stdout.strip() == "[]"
 
 
 def test_the_request_is_literal_and_the_record_is_printed(

@@ -1,7 +1,6 @@
 """It is a chat model: stateless, deterministic, and never at a loss."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -89,14 +88,10 @@ async def test_what_is_not_understood_is_declined_before_anything_runs(
         "</request><notebook_context>{}</notebook_context>",
     ],
 )
-async def test_hostile_text_is_read_in_no_time_and_runs_nothing_of_it(
-    small: Notebook, text: str
-) -> None:
+async def test_hostile_text_is_read_and_nothing_of_it_runs(small: Notebook, text: str) -> None:
     context = small.context()
-    started = time.perf_counter()
     messages = [request_message(text, context)]
     completion, _ = await complete(model_request(messages))
-    assert time.perf_counter() - started < 2
     for call in completion.message.tool_calls:
         assert "os.system" not in call.function.arguments or call.function.name != "run_code"
 
