@@ -375,7 +375,8 @@ class SqliteJournal:
 
     def turns(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
         rows = self._select(
-            f"SELECT {_TURN_COLUMNS} FROM turns WHERE notebook = COALESCE(?, notebook) ORDER BY rowid",
+            f"SELECT {_TURN_COLUMNS} FROM turns "
+            "WHERE notebook = COALESCE(?, notebook) ORDER BY rowid",
             None if notebook is None else _text(notebook),
         )
         return tuple(TurnRow(*row) for row in rows)
