@@ -15,7 +15,7 @@ from parsimony_kernel.agent.cancellation import CancellationRequest
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 
 MAX_LESSONS = 5
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class TurnSubstate(BaseModel):
@@ -62,6 +62,11 @@ class SuspensionRecord(BaseModel):
     lessons_learned: list[Failure] = Field(default_factory=list)
     failure_attempts: dict[FailureKind, int] = Field(default_factory=dict)
     variables: dict[str, int] = Field(default_factory=dict)
+    pinned_constraints: list[str] = Field(default_factory=list)
+    compaction: int = 0
+    originating_guard: str = ""
+    budget_from_tokens: int = 0
+    budget_from_cost_usd: float = 0.0
     workspace: str = ""
     key_id: str = ""
     schema_version: int = SCHEMA_VERSION
@@ -80,7 +85,13 @@ def remember(lessons: Iterable[Failure], failure: Failure) -> list[Failure]:
 
 
 class RunState(BaseModel):
-    """Everything a run knows about itself."""
+    """Everything a run knows about itself.
+
+    ``messages`` is only ever appended to, and a message in it never changes. ``compaction`` says
+    how much of old tool results the renderer leaves out: 0 as document 002 says, 1 all but the
+    newest, 2 all. ``budget_from_tokens`` and ``budget_from_cost_usd`` are what had been spent when
+    the person last allowed more, so that a budget counts from there.
+    """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -104,6 +115,11 @@ class RunState(BaseModel):
     accumulated_reasoning: str = ""
     accumulated_reasoning_duration_s: float = 0.0
     last_repeat_counts: dict[str, int] = Field(default_factory=dict)
+    pinned_constraints: list[str] = Field(default_factory=list)
+    compaction: int = 0
+    budget_from_tokens: int = 0
+    budget_from_cost_usd: float = 0.0
+    budget_warned: bool = False
     done: bool = False
     workspace: str = ""
     files: Any = Field(default=None, exclude=True)
@@ -133,6 +149,8 @@ class RunState(BaseModel):
     ) -> "RunState":
         """The state to go on from. A budget is reset only when it is what suspended the run."""
         because = record.originating_failure_kind
+        spent = record.cumulative_prompt_tokens + record.cumulative_completion_tokens
+        allowed = bool(record.originating_guard)
         return cls(
             run_id=record.run_id,
             session_id=record.session_id,
@@ -157,6 +175,12 @@ class RunState(BaseModel):
             accumulated_reasoning=record.accumulated_reasoning,
             accumulated_reasoning_duration_s=record.accumulated_reasoning_duration_s,
             last_repeat_counts=dict(record.last_repeat_counts),
+            pinned_constraints=list(record.pinned_constraints),
+            compaction=record.compaction,
+            budget_from_tokens=spent if allowed else record.budget_from_tokens,
+            budget_from_cost_usd=(
+                record.cumulative_cost_usd if allowed else record.budget_from_cost_usd
+            ),
             workspace=record.workspace,
             files=files,
             code_executor=code_executor,

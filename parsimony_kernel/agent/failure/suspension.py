@@ -93,6 +93,7 @@ def build_record(
     context: str | None = None,
     choices: Iterable[str] = (),
     kind: FailureKind | None = None,
+    guard: str = "",
     key_id: str = "",
 ) -> SuspensionRecord:
     """The sealed record of a run that stops to ask."""
@@ -124,6 +125,11 @@ def build_record(
         lessons_learned=list(state.lessons_learned),
         failure_attempts=dict(state.failure_attempts),
         variables=_namespace(state.code_executor),
+        pinned_constraints=list(state.pinned_constraints),
+        compaction=state.compaction,
+        originating_guard=guard,
+        budget_from_tokens=state.budget_from_tokens,
+        budget_from_cost_usd=state.budget_from_cost_usd,
         workspace=state.workspace,
         key_id=key_id,
     )
