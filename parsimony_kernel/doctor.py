@@ -57,10 +57,10 @@ def _extension() -> Finding:
 
 
 def _model(environ: Mapping[str, str]) -> Finding:
-    from parsimony_kernel.llm.resolve import check_model
+    from parsimony_kernel.llm.resolve import check_models
 
     name = environ.get("PARSIMONY_MODEL") or "offline"
-    failure = check_model(name, environ)
+    failure = check_models(name, environ)
     if failure is None:
         return Finding("model", True, name)
     return Finding("model", False, failure.explanation)

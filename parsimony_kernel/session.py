@@ -7,7 +7,7 @@ writes every event down before anybody sees it, and knows nothing of front ends.
 import os
 import threading
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -32,6 +32,7 @@ from parsimony_kernel.agent.events import (
 from parsimony_kernel.agent.failure.keyring import Keyring, KeyringError
 from parsimony_kernel.agent.failure.suspension import (
     SuspensionConsumed,
+    SuspensionElsewhere,
     SuspensionExpired,
     SuspensionTokenMismatch,
 )
@@ -56,8 +57,9 @@ from parsimony_kernel.execution.interrupt import (
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.journal.store import Journal, JournalError, PendingRow, SqliteJournal
 from parsimony_kernel.journal.workspace import find_workspace, journal_path
+from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.llm.base import ChatModel
-from parsimony_kernel.llm.resolve import check_model, resolve_model
+from parsimony_kernel.llm.resolve import check_models, resolve_models
 from parsimony_kernel.toolbox.code import code_tools
 from parsimony_kernel.toolbox.publish import publish_tools
 
@@ -73,6 +75,7 @@ _INVENTORY_S = 2.0
 
 # What the places that are written to may say; each text is a sentence with the remedy.
 _TROUBLE = (JournalError, StorageError, KeyringError)
+_REFUSED = (SuspensionTokenMismatch, SuspensionExpired, SuspensionElsewhere, SuspensionConsumed)
 _REMEMBERED_TURNS = 10
 
 _DATA_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".xlsx", ".xls", ".json", ".jsonl"})
@@ -86,17 +89,24 @@ class SessionError(Exception):
 
 @dataclass(frozen=True)
 class TurnOptions:
-    """What one cell may set. Times are in seconds."""
+    """What one cell may set. Times are in seconds; ``max_cost_usd`` in US dollars.
+
+    ``model`` may name several with commas between: the next takes over where one fails.
+    """
 
     model: str | None = None
     max_iterations: int | None = None
     max_time_s: float | None = None
+    max_tokens: int | None = None
+    max_cost_usd: float | None = None
 
     def guardrails(self) -> AgentGuardrails:
         """The limits of the turn."""
         given = {
             "max_iterations": self.max_iterations,
             "max_execution_time_s": self.max_time_s,
+            "max_tokens": self.max_tokens,
+            "max_cost_usd": self.max_cost_usd,
         }
         return AgentGuardrails(**{k: v for k, v in given.items() if v is not None})
 
@@ -195,6 +205,7 @@ class NotebookSession:
         self._connection_file = connection_file
         self._running: _Running | None = None
         self._session_id = uuid.uuid4().hex
+        self._breakers = Breakers(clock)
 
     @property
     def model_name(self) -> str:
@@ -220,30 +231,29 @@ class NotebookSession:
                 "The request is empty. Say what you want below %%agent, for example: "
                 "load data/cars.csv and show the mean mileage by origin"
             )
-        model = self._require(chosen.model or self._model)
+        models = self._require(chosen.model or self._model)
+        model_name = ", ".join(model.name for model in models)
         self._must_be_free()
         running = _Running(uuid.uuid4().hex, 0, cell_key)
         self._running = running
         try:
             guardrails = chosen.guardrails()
-            agent = self._agent(model, running, guardrails)
+            agent = self._agent(models, running, guardrails)
             earlier = self._earlier(cell_key)
             context, shared = self._context(len(earlier) // 2, self._replaceable(cell_key))
-            running.ordinal = self._begin(running, request, model.name)
+            running.ordinal = self._begin(running, request, model_name)
             state = agent.start(
                 request,
                 ctx=AgentContext(earlier, context),
                 run_id=running.run_id,
                 cancellation=running.cancellation,
             )
-            state.workspace = str(self.workspace)
             started = RunStarted(
                 run_id=running.run_id,
                 request=request,
-                model=model.name,
+                model=model_name,
                 shared=shared,
-                max_iterations=guardrails.max_iterations,
-                max_execution_time_s=guardrails.max_execution_time_s,
+                **_shown_limits(guardrails),
             )
             self._write_start(running, started)
             stream = run_loop(agent, state)
@@ -270,21 +280,20 @@ class NotebookSession:
         answer = _resolve(reply, record.choices)
         # The model that asked goes on, unless the session has it under the same name already.
         asked_by = record.model_id or self.model_name
-        model = self._require(self._model if asked_by == self.model_name else asked_by)
+        models = self._require(self._model if asked_by == self.model_name else asked_by)
         running = _Running(record.run_id, row.turn.ordinal, row.turn.cell_key)
         self._running = running
         try:
             guardrails = self._limits_of(running.run_id)
-            agent = self._agent(model, running, guardrails, key_id=record.key_id)
+            agent = self._agent(models, running, guardrails)
             gone, _ = self._differences(record)
             started = RunStarted(
                 run_id=running.run_id,
                 request=row.turn.request,
-                model=model.name,
+                model=", ".join(model.name for model in models),
                 reply=answer,
                 gone=gone,
-                max_iterations=guardrails.max_iterations,
-                max_execution_time_s=guardrails.max_execution_time_s,
+                **_shown_limits(guardrails),
             )
             state = admit(
                 agent,
@@ -299,7 +308,7 @@ class NotebookSession:
             async with aclosing(self._drive(running, started, stream)) as events:
                 async for event in events:
                     yield event
-        except (SuspensionTokenMismatch, SuspensionExpired, SuspensionConsumed) as exc:
+        except _REFUSED as exc:
             raise SessionError(_sentence(str(exc))) from exc
         except _TROUBLE as exc:
             raise SessionError(str(exc)) from exc
@@ -336,10 +345,7 @@ class NotebookSession:
         """The limits that the turn began with."""
         for event in self._journal.events(run_id):
             if isinstance(event, RunStarted) and event.max_iterations:
-                return AgentGuardrails(
-                    max_iterations=event.max_iterations,
-                    max_execution_time_s=event.max_execution_time_s,
-                )
+                return AgentGuardrails(**{name: getattr(event, name) for name in _LIMITS})
         return AgentGuardrails()
 
     @_explained
@@ -410,12 +416,12 @@ class NotebookSession:
         """Release the journal."""
         self._journal.close()
 
-    def _require(self, model: str | ChatModel) -> ChatModel:
+    def _require(self, model: str | ChatModel) -> tuple[ChatModel, ...]:
         if isinstance(model, str):
-            failure = check_model(model, self._environ)
+            failure = check_models(model, self._environ)
             if failure is not None:
                 raise SessionError(_sentence(failure.explanation))
-        return resolve_model(model, self._environ)
+        return resolve_models(model, self._environ)
 
     def _must_be_free(self) -> None:
         if self._running is not None:
@@ -438,18 +444,10 @@ class NotebookSession:
 
     def _agent(
         self,
-        model: ChatModel,
+        models: Sequence[ChatModel],
         running: _Running,
         guardrails: AgentGuardrails,
-        *,
-        key_id: str = "",
     ) -> Agent:
-        key = self._keyring.get(key_id) if key_id else self._keyring.current()
-        if key is None:
-            raise SessionError(
-                f"The key {key_id!r} that sealed this question is not on this machine, so the "
-                "question cannot be trusted. Run the cell again."
-            )
         hooks = _NotebookHooks(self, running)
         publisher = Publisher(
             self._store, notebook_path=self.notebook, clock=self._clock, folder=self._folder
@@ -466,12 +464,12 @@ class NotebookSession:
             + termination_tools()
         )
         return Agent(
-            model_config=model,
+            model_config=models,
             code_executor=self.executor,
             guardrails=guardrails,
             session_id=self._session_id,
-            suspension_secret=key.secret,
-            key_id=key.key_id,
+            keyring=self._keyring,
+            workspace=str(self.workspace),
             tools=tools,
             hooks=hooks,
             clock=self._clock,
@@ -616,6 +614,7 @@ class _NotebookHooks(RunHooks):
     """What a notebook adds to a run: its journal's claim, its ledger, its tools' events."""
 
     def __init__(self, session: NotebookSession, running: _Running) -> None:
+        super().__init__(session._breakers)
         self._session = session
         self._running = running
         self._emitted: list[AgentEvent] = []
@@ -697,6 +696,14 @@ def _resolve(reply: str, choices: list[str]) -> str:
         return choices[number - 1]
     quoted = len(text) > 2 and text[0] == text[-1] and text[0] in "\"'"
     return text[1:-1] if quoted else text
+
+
+# The limits of a turn, by the name that guardrails and events give them.
+_LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")
+
+
+def _shown_limits(guardrails: AgentGuardrails) -> dict[str, Any]:
+    return {name: getattr(guardrails, name) for name in _LIMITS}
 
 
 def _plural(noun: str, count: int) -> str:

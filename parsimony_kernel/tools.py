@@ -80,6 +80,11 @@ class Tool:
     timeout_s: float | None = None
     terminal: bool = False
 
+    @functools.cached_property
+    def arguments(self) -> "type[BaseModel]":
+        """What the function takes, as a pydantic model of its whole signature."""
+        return arguments_model(self.function)
+
     def to_llm(self) -> dict[str, Any]:
         """The schema that a provider takes."""
         return {

@@ -21,6 +21,7 @@ from parsimony_kernel.agent.events import (
     UserInputRequested,
 )
 from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.llm.base import ModelRequest
 from parsimony_kernel.session import NotebookSession, SessionError, TurnOptions, open_session
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, say
@@ -113,12 +114,20 @@ async def test_a_later_turn_knows_the_earlier_ones_by_request_and_summary(start:
     assert roles == [("user", "<request>\nfirst\n</request>"), ("assistant", "done")]
 
 
+def said(request: ModelRequest) -> list[dict[str, Any]]:
+    """The conversation of a request: what stands between the instructions and the addendum."""
+    first, *conversation, last = request.messages
+    assert first["role"] == "system"
+    assert last["content"].startswith("<context_addendum>")
+    return conversation
+
+
 async def test_running_a_cell_again_replaces_its_turn(start: Any) -> None:
     session = start([DONE, DONE])
     await gather(session.turn("first", cell_key="a"))
     await gather(session.turn("first, better", cell_key="a"))
     assert [turn.status for turn in session.turns()] == ["replaced", "done"]
-    assert len(session._model.requests[1].messages) == 2
+    assert [m["role"] for m in said(session._model.requests[1])] == ["user"]
 
 
 async def test_a_cell_that_runs_again_may_bind_its_names_again(start: Any) -> None:
@@ -126,7 +135,7 @@ async def test_a_cell_that_runs_again_may_bind_its_names_again(start: Any) -> No
     await gather(session.turn("load it", cell_key="a"))
     await gather(session.turn("something else", cell_key="b"))
     await gather(session.turn("load it", cell_key="a"))
-    firsts = [request.messages[-1]["content"] for request in session._model.requests[2:]]
+    firsts = [said(request)[-1]["content"] for request in session._model.requests[2:]]
     assert '"replaceable"' not in firsts[0]
     assert '"replaceable": ["sales"]' in firsts[1]
 
@@ -141,7 +150,7 @@ async def test_an_answer_by_number_goes_on_with_that_choice(start: Any) -> None:
     assert isinstance(resumed[0], RunStarted)
     assert resumed[0].reply == "south"
     assert isinstance(resumed[-1], RunCompleted)
-    assert session._model.requests[1].messages[-1] == {"role": "user", "content": "south"}
+    assert said(session._model.requests[1])[-1] == {"role": "user", "content": "south"}
     assert session.pending() == ()
     assert [turn.status for turn in session.turns()] == ["done"]
 
@@ -153,7 +162,7 @@ async def test_an_answer_in_another_process_is_told_what_is_gone(start: Any) -> 
     resumed = await gather(second.resume("north please"))
     assert isinstance(resumed[0], RunStarted)
     assert resumed[0].gone == ("sales",)
-    told, reply = second._model.requests[0].messages[-2:]
+    told, reply = said(second._model.requests[0])[-2:]
     assert told["content"] == (
         '<notebook_changes>\n{"gone": ["sales"], "changed": []}\n</notebook_changes>'
     )

@@ -32,6 +32,22 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _dollars(text: str) -> float:
+    match = re.fullmatch(r"\$?(\d+(?:\.\d+)?)", text)
+    value = float(match[1]) if match else 0.0
+    if not value or not math.isfinite(value):
+        raise ValueError("an amount of US dollars above zero, for example 0.50")
+    return value
+
+
+def _tokens(text: str) -> int:
+    match = re.fullmatch(r"(\d{1,12})(k?)", text, re.ASCII)
+    value = int(match[1]) * (1000 if match[2] else 1) if match else 0
+    if not value:
+        raise ValueError("a whole number from 1 up, for example 20000 or 20k")
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Flag:
     """One flag. Without ``metavar`` it is a switch; ``read`` raises ValueError with what it needs.
@@ -69,8 +85,8 @@ CELL_FLAGS = (
     Flag(
         ("-m", "--model"),
         "model",
-        "the model of this turn, in place of the notebook's",
-        "NAME",
+        "the model of this turn, or several: the next takes over where one fails",
+        "NAME[,NAME]",
         "--model offline",
     ),
     Flag(
@@ -88,6 +104,22 @@ CELL_FLAGS = (
         "TIME",
         "--max-time 5m",
         _seconds,
+    ),
+    Flag(
+        ("--budget",),
+        "max_cost_usd",
+        "ask before the turn costs more than USD dollars",
+        "USD",
+        "--budget 0.50",
+        _dollars,
+    ),
+    Flag(
+        ("--max-tokens",),
+        "max_tokens",
+        "ask before the turn uses more than N tokens: 20000, or 20k",
+        "N",
+        "--max-tokens 20k",
+        _tokens,
     ),
     HELP,
 )
@@ -123,6 +155,8 @@ class CellRequest:
     model: str | None = None
     max_iterations: int | None = None
     max_time_s: float | None = None
+    max_cost_usd: float | None = None
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,8 @@ class Turns:
             model=request.model,
             max_iterations=request.max_iterations,
             max_time_s=request.max_time_s,
+            max_tokens=request.max_tokens,
+            max_cost_usd=request.max_cost_usd,
         )
 
         def begun() -> None:

@@ -5,7 +5,7 @@ It brings together a model, an executor, tools, limits and a policy, and hands t
 
 import os
 import uuid
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -14,19 +14,24 @@ from parsimony_kernel.agent.config import AgentGuardrails, FileStore
 from parsimony_kernel.agent.events import AgentEvent
 from parsimony_kernel.agent.failure.keyring import Keyring
 from parsimony_kernel.agent.failure.policy import DefaultPolicy, RecoveryPolicy
-from parsimony_kernel.agent.failure.suspension import Secret
+from parsimony_kernel.agent.failure.suspension import Secret, SuspensionTokenMismatch
 from parsimony_kernel.agent.hooks import RunHooks
 from parsimony_kernel.agent.loop import MAX_SUSPENSION_AGE_S, resume_run, run_loop
 from parsimony_kernel.agent.models import AgentContext
 from parsimony_kernel.agent.outputs import AgentResult, collect
-from parsimony_kernel.agent.prompts import INSTRUCTIONS, request_message
+from parsimony_kernel.agent.prompts import INSTRUCTIONS, PINNED_CONSTRAINTS, request_message
 from parsimony_kernel.agent.state import RunState, SuspensionRecord
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.executor import BaseCodeExecutor
-from parsimony_kernel.llm.base import ChatModel
+from parsimony_kernel.limits.breaker import Breakers
+from parsimony_kernel.llm.resolve import Config, names_in
 from parsimony_kernel.toolbox.code import code_tools
 from parsimony_kernel.tools import Tool, Tools
+
+# More of them, and each is heeded less.
+MAX_PINNED = 5
+MAX_PINNED_LENGTH = 300
 
 
 def __getattr__(name: str) -> Any:
@@ -41,9 +46,10 @@ class Agent:
     """Runs requests with a model and tools.
 
     Args:
-        model: a litellm model name, ``"offline"``, or a ``ChatModel``.
+        model: a litellm model name, ``"offline"``, or a ``ChatModel``; a list of them, or names
+            with commas between, is a fallback chain.
         api_key: passed to the provider; never stored.
-        model_config: litellm's keyword arguments instead of ``model``.
+        model_config: litellm's keyword arguments instead of ``model``, or a list of such.
         instructions: the system prompt; the notebook agent's by default.
         code_executor: where ``run_code`` runs; a private ``CodeExecutor`` by default.
         output_factory: for that default executor.
@@ -52,17 +58,20 @@ class Agent:
         file_store: handed to the run's state for the host's tools.
         model_id: what the record calls the model.
         policy: answers failures; ``DefaultPolicy`` by default.
-        suspension_secret: signs suspensions; the user's key file by default.
+        suspension_secret: signs suspensions; the user's key files by default.
         tools: tools beside ``run_code`` and the three that end a run; a ``Tools`` replaces all.
+        pinned_constraints: at most five rules that stand last in every prompt; the notebook
+            agent's where the instructions are its own.
 
-    Raises ``TypeError`` when neither ``model`` nor ``model_config`` is given.
+    Raises ``TypeError`` when neither ``model`` nor ``model_config`` is given, and ``ValueError``
+    for too many, empty or long constraints.
     """
 
     def __init__(
         self,
-        model: str | ChatModel | None = None,
+        model: Config | Sequence[Config] | None = None,
         api_key: str | None = None,
-        model_config: Mapping[str, Any] | ChatModel | None = None,
+        model_config: Config | Sequence[Config] | None = None,
         instructions: str | None = None,
         code_executor: BaseCodeExecutor | None = None,
         output_factory: Any = None,
@@ -74,7 +83,10 @@ class Agent:
         suspension_secret: Secret | None = None,
         tools: Tools | Iterable[Tool] | None = None,
         *,
+        pinned_constraints: Iterable[str] | None = None,
         key_id: str = "",
+        keyring: Keyring | None = None,
+        workspace: str = "",
         hooks: RunHooks | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -86,24 +98,37 @@ class Agent:
         self.session_id = session_id or uuid.uuid4().hex
         self.code_executor = code_executor or _private_executor(output_factory)
         self.file_store = file_store
-        self.hooks = hooks or RunHooks()
+        self.hooks = hooks or RunHooks(Breakers(clock))
+        self.pinned_constraints = _pinned(instructions, pinned_constraints)
         self.clock = clock
+        self.workspace = workspace
         self._secret = suspension_secret
         self._key_id = key_id
+        self._keyring = keyring or Keyring.open(None, os.environ)
         self.tools = tools if isinstance(tools, Tools) else self._default_tools() + (tools or ())
 
     @property
     def suspension_secret(self) -> Secret:
-        """The key that seals suspensions."""
-        self._unlock()
-        assert self._secret is not None
-        return self._secret
+        """The key that seals suspensions. ``KeyringError`` when there is none."""
+        return self._keyring.current().secret if self._secret is None else self._secret
 
     @property
     def key_id(self) -> str:
         """Which key that is."""
-        self._unlock()
-        return self._key_id
+        return self._keyring.current().key_id if self._secret is None else self._key_id
+
+    def secret_for(self, key_id: str) -> Secret:
+        """The key that sealed a record: an older one too, while it is accepted.
+
+        ``SuspensionTokenMismatch`` says why it is not.
+        """
+        if self._secret is not None or not key_id:
+            return self.suspension_secret
+        now = self.clock.now()
+        key = self._keyring.get(key_id, now)
+        if key is None:
+            raise SuspensionTokenMismatch(self._keyring.why_not(key_id, now))
+        return key.secret
 
     def start(
         self,
@@ -123,6 +148,8 @@ class Agent:
                 request_message(message, context.notebook),
             ],
             started_monotonic_s=self.clock.monotonic(),
+            pinned_constraints=list(self.pinned_constraints),
+            workspace=self.workspace,
             files=self.file_store,
             code_executor=self.code_executor,
             cancellation=cancellation,
@@ -176,28 +203,45 @@ class Agent:
             + termination_tools()
         )
 
-    def _unlock(self) -> None:
-        if self._secret is None:
-            key = Keyring.open(None, os.environ).current()
-            self._secret, self._key_id = key.secret, key.key_id
-
 
 def _config(
-    model: str | ChatModel | None,
+    model: Config | Sequence[Config] | None,
     api_key: str | None,
-    model_config: Mapping[str, Any] | ChatModel | None,
-) -> Mapping[str, Any] | ChatModel:
+    model_config: Config | Sequence[Config] | None,
+) -> Config | Sequence[Config]:
     if model_config is not None:
         return model_config
     if model is None:
         raise TypeError("Agent needs a model, such as model='offline', or a model_config")
-    if not isinstance(model, str):
+    if api_key is None or not isinstance(model, str):
         return model
-    return {"model": model} if api_key is None else {"model": model, "api_key": api_key}
+    return [{"model": name, "api_key": api_key} for name in names_in(model)]
 
 
-def _name(config: Mapping[str, Any] | ChatModel) -> str:
-    return str(config["model"]) if isinstance(config, Mapping) else config.name
+def _name(config: Config | Sequence[Config]) -> str:
+    match config:
+        case str():
+            return config
+        case Mapping():
+            return str(config["model"])
+        case Sequence():
+            return ", ".join(_name(each) for each in config)
+        case _:
+            return config.name
+
+
+def _pinned(instructions: str | None, given: Iterable[str] | None) -> tuple[str, ...]:
+    if given is None:
+        return PINNED_CONSTRAINTS if instructions is None else ()
+    pinned = (given,) if isinstance(given, str) else tuple(given)
+    if len(pinned) > MAX_PINNED or not all(
+        each.strip() and len(each) <= MAX_PINNED_LENGTH for each in pinned
+    ):
+        raise ValueError(
+            f"pinned_constraints are at most {MAX_PINNED} rules of 1 to {MAX_PINNED_LENGTH} "
+            "characters each; what is longer belongs into the instructions"
+        )
+    return pinned
 
 
 def _private_executor(output_factory: Any) -> BaseCodeExecutor:

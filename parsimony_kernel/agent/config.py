@@ -9,7 +9,9 @@ class AgentGuardrails(BaseModel):
     """The limits that the detectors check. Times are in seconds.
 
     ``stall_threshold_s`` counts a model's silence only: never back-off, a provider's error or a
-    running tool.
+    running tool. ``max_tokens`` counts prompt and answer tokens together, ``max_cost_usd`` is in
+    US dollars; ``None`` sets no limit. With a cost limit, a model whose price is unknown is not
+    asked.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -22,6 +24,8 @@ class AgentGuardrails(BaseModel):
     stream_heartbeat_s: float = Field(20, gt=0)
     loop_soft_threshold: int = Field(2, ge=1)
     loop_hard_threshold: int = Field(6, ge=2)
+    max_tokens: int | None = Field(None, gt=0)
+    max_cost_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
 
 
 class FileStore(Protocol):

@@ -36,6 +36,8 @@ class RunStarted(AgentEvent):
     gone: tuple[str, ...] = ()
     max_iterations: int = 0
     max_execution_time_s: float = 0.0
+    max_tokens: int | None = None
+    max_cost_usd: float | None = None
 
 
 class TextDelta(AgentEvent):
@@ -116,11 +118,31 @@ class LLMCallCompleted(AgentEvent):
     finish_reason: str | None = None
 
 
+class Heartbeat(AgentEvent):
+    """The model has said nothing for ``silent_s`` seconds; the run waits and is alive."""
+
+    type: Literal["heartbeat"] = "heartbeat"
+    model: str
+    silent_s: float
+
+
+class BudgetWarning(AgentEvent):
+    """Most of a budget is used: from here on the run comes to its end.
+
+    ``guard`` is ``tokens`` or ``cost`` (US dollars); ``used`` counts what is spent.
+    """
+
+    type: Literal["budget_warning"] = "budget_warning"
+    guard: str
+    used: float
+    limit: float
+
+
 class AgentError(AgentEvent):
     """A failure that the funnel answered without ending the run, if ``recoverable``.
 
     ``action`` is what is done about it, ``attempt`` counts from 1 up to ``budget``, and
-    ``delay_s`` is the wait before the next try.
+    ``delay_s`` is the wait before the next try; ``fallback`` the model that takes over.
     """
 
     type: Literal["error"] = "error"
@@ -131,6 +153,7 @@ class AgentError(AgentEvent):
     attempt: int = 0
     budget: int = 0
     delay_s: float = 0.0
+    fallback: str | None = None
 
 
 class RunCompleted(AgentEvent):
@@ -188,6 +211,8 @@ AnyEvent = Annotated[
     | ArtifactPublished
     | StateSnapshot
     | LLMCallCompleted
+    | Heartbeat
+    | BudgetWarning
     | AgentError
     | RunCompleted
     | UserInputRequested

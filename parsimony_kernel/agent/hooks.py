@@ -5,13 +5,15 @@ The loop reads six attributes of an agent (``guardrails``, ``policy``, ``suspens
 Subclass it and set it as the agent's ``hooks``.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from parsimony_kernel.agent.events import AgentEvent
 from parsimony_kernel.agent.state import RunState, SuspensionRecord
 from parsimony_kernel.gate.gate import Gate
+from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.llm.base import ChatModel
-from parsimony_kernel.llm.resolve import resolve_model
+from parsimony_kernel.llm.resolve import resolve_models
 from parsimony_kernel.tools import Tools
 
 # Nonces that this process has resumed. Without a journal, single use is kept per process.
@@ -19,11 +21,17 @@ _consumed: set[str] = set()
 
 
 class RunHooks:
-    """The seam between the loop and its host."""
+    """The seam between the loop and its host.
 
-    def model(self, agent: Any) -> ChatModel:
-        """The model that answers this run."""
-        return resolve_model(agent.model_config)
+    ``breakers`` outlive a run when the hooks do.
+    """
+
+    def __init__(self, breakers: Breakers | None = None) -> None:
+        self.breakers = breakers or Breakers()
+
+    def models(self, agent: Any) -> Sequence[ChatModel]:
+        """The models that answer this run, the preferred one first."""
+        return resolve_models(agent.model_config)
 
     def gate(self, agent: Any, state: RunState) -> Gate:
         """The gate through which this run's actions pass."""

@@ -6,13 +6,15 @@ exit is one of the terminal events; the loop knows nothing of notebooks.
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.agent.events import (
     AgentEvent,
+    BudgetWarning,
     Handoff,
+    Heartbeat,
     LLMCallCompleted,
     PartialRunSummary,
     ReasoningDelta,
@@ -34,22 +36,33 @@ from parsimony_kernel.agent.failure.detectors import (
     text_only,
 )
 from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
-from parsimony_kernel.agent.failure.recovery import LIMITS, declines, handle_failure, suspend
+from parsimony_kernel.agent.failure.recovery import (
+    FALLBACK,
+    FINAL,
+    declines,
+    handle_failure,
+    is_limit,
+    suspend,
+)
+from parsimony_kernel.agent.failure.spending import reserve
 from parsimony_kernel.agent.failure.suspension import (
+    Secret,
     SuspensionConsumed,
     SuspensionRequest,
     check_record,
 )
 from parsimony_kernel.agent.failure.termination import TerminationRequest
 from parsimony_kernel.agent.hooks import RunHooks, hooks_of
-from parsimony_kernel.agent.renderer import render_for_llm
+from parsimony_kernel.agent.prompts import FINISH_WITHIN_BUDGET
+from parsimony_kernel.agent.renderer import IncrementalRenderer
 from parsimony_kernel.agent.state import RunState, SuspensionRecord, TurnSubstate, remember
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.outputs import KernelOutput
 from parsimony_kernel.gate.envelope import cleaned, to_text
 from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.llm.base import ChatModel, Completion, Delta, ModelRequest, ToolCall
-from parsimony_kernel.llm.chokepoint import call_llm
+from parsimony_kernel.limits.budget import Demand
+from parsimony_kernel.llm.base import Beat, Completion, Delta, ModelRequest, ToolCall
+from parsimony_kernel.llm.chain import Chain
 from parsimony_kernel.tools import Tools
 
 MAX_SUSPENSION_AGE_S = 86_400
@@ -111,17 +124,19 @@ def admit(
 ) -> RunState:
     """Check a record and take its single use; the state to go on from.
 
-    Checked in this order: empty reply, token, age, seal, single use. Raises ``ValueError``,
-    ``SuspensionTokenMismatch``, ``SuspensionExpired`` or ``SuspensionConsumed``; nothing ran then.
+    Checked in this order: empty reply, token, age, seal, workspace, single use. Raises
+    ``ValueError``, ``SuspensionTokenMismatch``, ``SuspensionExpired``, ``SuspensionElsewhere`` or
+    ``SuspensionConsumed``; nothing ran then.
     """
     clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
     hooks = hooks_of(agent)
     check_record(
         suspension,
         user_reply,
-        secret=agent.suspension_secret,
+        secret=_secret_of(agent, suspension.key_id),
         now=clock.now(),
         max_age_s=max_suspension_age_s,
+        workspace=getattr(agent, "workspace", ""),
     )
     if not hooks.claim(suspension):
         raise SuspensionConsumed("this question was answered before; nothing was run again")
@@ -139,11 +154,17 @@ def admit(
     return state
 
 
+def _secret_of(agent: Any, key_id: str) -> Secret:
+    older = getattr(agent, "secret_for", None)
+    secret: Secret = agent.suspension_secret if older is None else older(key_id)
+    return secret
+
+
 async def go_on(
     agent: Any, state: RunState, suspension: SuspensionRecord, user_reply: str
 ) -> AsyncGenerator[AgentEvent, None]:
     """Run an admitted state, unless the answer to a limit was to stop."""
-    if suspension.originating_failure_kind in LIMITS and declines(user_reply):
+    if is_limit(suspension) and declines(user_reply):
         state.done = True
         yield PartialRunSummary(
             missing=suspension.pending_question_context or suspension.pending_question,
@@ -165,12 +186,17 @@ class _Run:
     clock: Clock = field(init=False)
     hooks: RunHooks = field(init=False)
     gate: Gate = field(init=False)
-    _model: ChatModel | None = None
+    chain: Chain = field(init=False)
+    _renderer: IncrementalRenderer = field(default_factory=IncrementalRenderer)
+    _schemas: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.clock = getattr(self.agent, "clock", None) or SYSTEM_CLOCK
         self.hooks = hooks_of(self.agent)
         self.gate = self.hooks.gate(self.agent, self.state)
+        self.chain = Chain(self.hooks.models(self.agent), self.hooks.breakers, self.clock)
+        tools = self.agent.tools
+        self._schemas = (tools if isinstance(tools, Tools) else Tools(tools or ())).to_llm()
         self.state.cancellation = self.cancellation
         if not self.state.started_at:
             self.state.started_at = self.clock.now().isoformat()
@@ -187,6 +213,16 @@ class _Run:
             async for event in self._fail(failure):
                 yield event
             return
+        request = self._request()
+        demand = await reserve(state, self.agent.guardrails, self.chain.current, request)
+        if isinstance(demand, Failure):
+            async for event in self._fail(demand):
+                yield event
+            return
+        if demand is not None and not state.budget_warned:
+            yield self._warn(demand)
+            request = self._request()
+        state.pending_instruction = None
         state.iteration += 1
         state.turn = TurnSubstate(
             minted_refs=state.turn.minted_refs,
@@ -194,35 +230,57 @@ class _Run:
         )
         reply: Completion | Failure | None = None
         started = now
-        async with aclosing(self._ask()) as items:
+        asked = self.chain.current.name
+        answers = self.chain.ask(request, cancellation=self.cancellation)
+        async with aclosing(answers) as items:
             async for item in items:
+                match item:
+                    case Delta():
+                        for event in _deltas(item):
+                            yield event
+                    case Beat(silent_s):
+                        yield Heartbeat(model=asked, silent_s=silent_s)
+                    case _:
+                        reply = item
                 state.last_event_time_s = self.clock.monotonic()
-                if isinstance(item, Delta):
-                    for event in _deltas(item):
-                        yield event
-                else:
-                    reply = item
         if not isinstance(reply, Completion):
-            async for event in self._fail(reply or _nothing_came()):
+            async for event in self._fail(self._rerouted(reply or _nothing_came())):
                 yield event
             return
         yield self._account(reply, started)
         async for event in self._act(reply):
             yield event
 
-    def _ask(self) -> AsyncGenerator[Delta | Completion | Failure, None]:
-        if self._model is None:
-            self._model = self.hooks.model(self.agent)
-        tools = self.agent.tools
-        schemas = tools.to_llm() if isinstance(tools, Tools) else Tools(tools or ()).to_llm()
-        messages = render_for_llm(self.state, instructions=self.agent.instructions)
-        self.state.pending_instruction = None
-        return call_llm(
-            self._model,
-            ModelRequest(messages, schemas, timeout_s=self.agent.guardrails.llm_timeout_s),
-            cancellation=self.cancellation,
-            clock=self.clock,
+    def _request(self) -> ModelRequest:
+        return ModelRequest(
+            self._renderer.render(self.state, instructions=self.agent.instructions),
+            self._schemas,
+            timeout_s=self.agent.guardrails.llm_timeout_s,
+            heartbeat_s=self.agent.guardrails.stream_heartbeat_s,
         )
+
+    def _warn(self, demand: Demand) -> BudgetWarning:
+        """Most of a budget is used: less of the past is sent, and the model is told to finish."""
+        state = self.state
+        state.budget_warned = True
+        state.compaction = max(state.compaction, 1)
+        state.pending_instruction = state.pending_instruction or FINISH_WITHIN_BUDGET
+        return BudgetWarning(guard=demand.guard, used=demand.used, limit=demand.limit)
+
+    def _rerouted(self, failure: Failure) -> Failure:
+        """``failure``, after the next model has taken over where this one is given up."""
+        if self.chain.is_spent:
+            return _noted(failure, FINAL, True)
+        if failure.kind is not FailureKind.transient_provider:
+            return failure
+        attempts = self.state.failure_attempts
+        is_open = "breaker" in failure.metadata
+        if is_open or attempts.get(failure.kind, 0) >= self.agent.policy.retry_budget(failure.kind):
+            fallback = self.chain.move_on()
+            if fallback is not None:
+                attempts.pop(failure.kind, None)
+                return _noted(failure, FALLBACK, fallback)
+        return _noted(failure, FINAL, True) if is_open else failure
 
     def _account(self, reply: Completion, started: float) -> LLMCallCompleted:
         prompt, completion, _ = accumulate_usage(self.state, reply, model=reply.model)
@@ -406,6 +464,10 @@ def _assistant(reply: Completion, calls: Sequence[ToolCall]) -> dict[str, Any]:
             for call in calls
         ]
     return message
+
+
+def _noted(failure: Failure, key: str, value: Any) -> Failure:
+    return replace(failure, metadata={**failure.metadata, key: value})
 
 
 def _is_cut_off(failure: Failure | None) -> bool:

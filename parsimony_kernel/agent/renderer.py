@@ -2,13 +2,14 @@
 
 Pure and byte-stable: the same state gives the same bytes, inputs are only read, outputs are fresh
 dicts. No clock, no randomness, no knowledge of providers, so that a provider's prompt cache stays
-warm from one iteration to the next.
+warm from one iteration to the next. ``IncrementalRenderer`` gives the same bytes for a state that
+only grows, at the price of what is new.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
-from xml.sax.saxutils import quoteattr
+from xml.sax.saxutils import escape, quoteattr
 
 from parsimony_kernel.agent.failure.kinds import Failure
 from parsimony_kernel.agent.state import RunState
@@ -30,26 +31,97 @@ def render_for_llm(
     """The messages of the next request, in litellm's shape.
 
     In order: the system prompt; ``state.pending_instruction`` as a user message; the conversation
-    with old tool results compacted; what was learned from failures.
+    with old tool results compacted; what was learned from failures, and last the pinned
+    constraints.
     """
-    messages: list[dict[str, Any]] = []
-    system = "\n\n".join(
-        part for part in (instructions, capabilities_preamble, tools_block) if part
-    )
-    if system:
-        messages.append({"role": "system", "content": system})
-    if state.pending_instruction:
-        messages.append({"role": "user", "content": state.pending_instruction})
-    messages.extend(_conversation(state.messages))
-    lessons = render_lessons_learned(state.lessons_learned)
-    if lessons:
-        messages.append(
-            {
-                "role": "user",
-                "content": f"<context_addendum>\n{lessons}\n</context_addendum>",
-            }
+    return [
+        *_head(state, instructions, tools_block, capabilities_preamble),
+        *_conversation(state),
+        *_addendum(state),
+    ]
+
+
+class IncrementalRenderer:
+    """``render_for_llm`` for one run.
+
+    A message that was rendered before is the very same dict again: callers copy before they
+    change one. Rests on ``RunState.messages`` growing at its end only; a list that was replaced
+    or cut is noticed and rendered anew.
+    """
+
+    def __init__(self) -> None:
+        self._head: list[dict[str, Any]] = []
+        self._begin(0)
+
+    def _begin(self, compaction: int) -> None:
+        self._compaction = compaction
+        self._read = 0  # how many messages of the state were taken in
+        self._newest: Any = None
+        self._sources: list[Any] = []  # those of them that are rendered
+        self._modes: list[Mode] = []
+        self._rendered: list[dict[str, Any]] = []
+        self._minimal_before = 0
+        self._last_tool = -1
+        self._has_snapshot = False
+
+    def render(
+        self,
+        state: RunState,
+        *,
+        instructions: str | None = None,
+        tools_block: str | None = None,
+        capabilities_preamble: str = "",
+    ) -> list[dict[str, Any]]:
+        """The messages of the next request; see ``render_for_llm``."""
+        self._follow(state)
+        head = list(_head(state, instructions, tools_block, capabilities_preamble))
+        if head != self._head:
+            self._head = head
+        return [
+            *self._head,
+            *self._rendered,
+            *_addendum(state),
+        ]
+
+    def _follow(self, state: RunState) -> None:
+        messages = state.messages
+        grew = len(messages) >= self._read and (
+            self._read == 0 or messages[self._read - 1] is self._newest
         )
-    return messages
+        added: Sequence[Any] = messages[self._read :] if grew else ()
+        snapshots = sum(1 for message in added if _is_snapshot(message)) + self._has_snapshot
+        # A newer snapshot of the context takes an older one out of the middle.
+        if not grew or state.compaction != self._compaction or snapshots > 1:
+            self._begin(state.compaction)
+            added = select_messages_to_render(messages)
+        self._take(added)
+        self._has_snapshot = self._has_snapshot or any(map(_is_snapshot, added))
+        self._read = len(messages)
+        self._newest = messages[-1] if messages else None
+
+    def _take(self, added: Sequence[Any]) -> None:
+        first = len(self._sources)
+        self._sources.extend(added)
+        cutoff, last_tool = _cuts(self._sources, self._compaction)
+        # What was rendered before changes only where it fell behind the cut, or is the newest
+        # tool result no more.
+        behind = range(self._minimal_before, min(cutoff, first))
+        stale = {i for i in (*behind, self._last_tool) if i >= 0 and self._is_tool(i)}
+        for index in sorted(stale):
+            mode = self._mode_of(index, cutoff, last_tool)
+            if mode != self._modes[index]:
+                self._modes[index] = mode
+                self._rendered[index] = _render(self._sources[index], mode)
+        for index in range(first, len(self._sources)):
+            self._modes.append(self._mode_of(index, cutoff, last_tool))
+            self._rendered.append(_render(self._sources[index], self._modes[index]))
+        self._minimal_before, self._last_tool = cutoff, last_tool
+
+    def _mode_of(self, index: int, cutoff: int, last_tool: int) -> Mode:
+        return _mode(index, self._sources[index], cutoff, last_tool, self._compaction)
+
+    def _is_tool(self, index: int) -> bool:
+        return _role(self._sources[index]) == "tool"
 
 
 def recent_iterations_cutoff(
@@ -100,18 +172,57 @@ def render_lessons_learned(lessons: Iterable[Failure]) -> str:
     return "\n".join(["<lessons_learned>", *rows, "</lessons_learned>"])
 
 
-def _conversation(messages: Sequence[Any]) -> Iterable[dict[str, Any]]:
-    selected = select_messages_to_render(messages)
-    cutoff = recent_iterations_cutoff(selected)
-    last_tool = max((i for i, m in enumerate(selected) if _role(m) == "tool"), default=-1)
+def render_pinned_constraints(constraints: Sequence[str]) -> str:
+    """The rules that stand last in every prompt, as bullets; empty when there are none."""
+    if not constraints:
+        return ""
+    bullets = (f"- {' '.join(escape(each).split())}" for each in constraints)
+    return "\n".join(["<pinned_constraints>", *bullets, "</pinned_constraints>"])
+
+
+def _head(
+    state: RunState,
+    instructions: str | None,
+    tools_block: str | None,
+    capabilities_preamble: str,
+) -> Iterator[dict[str, Any]]:
+    parts = [part for part in (instructions, capabilities_preamble, tools_block) if part]
+    if parts:
+        yield {"role": "system", "content": "\n\n".join(parts)}
+    if state.pending_instruction:
+        yield {"role": "user", "content": state.pending_instruction}
+
+
+def _addendum(state: RunState) -> Iterator[dict[str, Any]]:
+    lessons = render_lessons_learned(state.lessons_learned)
+    pinned = render_pinned_constraints(state.pinned_constraints)
+    body = "\n".join(part for part in (lessons, pinned) if part)
+    if body:
+        yield {"role": "user", "content": f"<context_addendum>\n{body}\n</context_addendum>"}
+
+
+def _conversation(state: RunState) -> Iterator[dict[str, Any]]:
+    selected = select_messages_to_render(state.messages)
+    cutoff, last_tool = _cuts(selected, state.compaction)
     for index, message in enumerate(selected):
-        mode = infer_message_mode(
-            index=index,
-            is_last_tool_message=index == last_tool,
-            role=_role(message),
-            default_cutoff=cutoff,
-        )
-        yield _render(message, mode)
+        yield _render(message, _mode(index, message, cutoff, last_tool, state.compaction))
+
+
+def _cuts(messages: Sequence[Any], compaction: int) -> tuple[int, int]:
+    """Before which index tool results are shortened, and where the newest one stands."""
+    newest = range(len(messages) - 1, -1, -1)
+    last_tool = next((i for i in newest if _role(messages[i]) == "tool"), -1)
+    cutoff = len(messages) if compaction else recent_iterations_cutoff(messages)
+    return cutoff, last_tool
+
+
+def _mode(index: int, message: Any, cutoff: int, last_tool: int, compaction: int) -> Mode:
+    return infer_message_mode(
+        index=index,
+        is_last_tool_message=index == last_tool and compaction < 2,
+        role=_role(message),
+        default_cutoff=cutoff,
+    )
 
 
 def _role(message: Any) -> str:
@@ -169,11 +280,15 @@ def minimal_content(content: Any) -> str:
 
 def _skeleton(result: dict[str, Any]) -> dict[str, Any]:
     if "outputs" not in result and "variables" not in result and "stdout" not in result:
-        return {key: value for key, value in result.items() if isinstance(value, str | bool | int)}
+        return {key: value for key, value in result.items() if _is_short(value)}
     variables = result.get("variables")
     if not isinstance(variables, list):
         return {}
     return {"variables": [_bare(variable) for variable in variables if isinstance(variable, dict)]}
+
+
+def _is_short(value: Any) -> bool:
+    return len(value) <= _MINIMAL_TEXT if isinstance(value, str) else isinstance(value, int | float)
 
 
 def _bare(variable: dict[str, Any]) -> dict[str, Any]:

@@ -264,7 +264,9 @@ class InProcessExecutor(BaseCodeExecutor):
                     "variables: what it does from now on is lost, and functions defined before "
                     "must be defined again"
                 )
-            return told.model_copy(update={"name": "TimeoutError", "message": message})
+            return told.model_copy(
+                update={"name": "TimeoutError", "message": message, "state_lost": end.late}
+            )
         if end.reason == "stop":
             told = self.output_factory.exception(end.error or KeyboardInterrupt(), **where)
             return told.model_copy(

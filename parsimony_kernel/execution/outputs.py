@@ -110,7 +110,10 @@ class PrimitiveObject(_Output):
 
 
 class ExceptionObject(_Output):
-    """An exception that left the cell. ``line`` is the line of the cell, counted from 1."""
+    """An exception that left the cell. ``line`` is the line of the cell, counted from 1.
+
+    ``state_lost`` says that what earlier cells made can no longer be relied on.
+    """
 
     type: Literal["exception"] = "exception"
     name: str
@@ -119,6 +122,7 @@ class ExceptionObject(_Output):
     source_line: str = ""
     traceback: str = ""
     status_code: int | None = None
+    state_lost: bool = False
 
     def for_model(self) -> dict[str, Any]:
         """One sentence and where; a traceback is for people."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from parsimony_kernel.agent.failure.kinds import Failure
-from parsimony_kernel.llm.faults import scrub
+from parsimony_kernel.llm.faults import Scrub, scrubber
 
 Envelope = dict[str, Any]
 
@@ -24,7 +24,7 @@ def succeeded(
     return _bounded(
         {
             "requested": requested,
-            "result": _plain(result),
+            "result": result,
             "state": state,
             "valid_next_actions": list(valid_next_actions),
         }
@@ -45,12 +45,13 @@ def refused(
         **failure.metadata.get("envelope", {}),
         "message": failure.explanation,
     }
-    observed = _plain(failure.partial_data)
-    if observed not in (None, {}, []):
-        envelope["result"] = observed
+    envelope["result"] = failure.partial_data
     envelope["state"] = state
     envelope["valid_next_actions"] = list(valid_next_actions)
-    return _bounded(envelope)
+    bounded = _bounded(envelope)
+    if bounded["result"] in (None, {}, []):
+        del bounded["result"]
+    return bounded
 
 
 def to_text(envelope: Envelope) -> str:
@@ -60,32 +61,36 @@ def to_text(envelope: Envelope) -> str:
 
 def cleaned(value: Any) -> Any:
     """``value``, JSON already, with secrets taken out of every text but pictures and charts."""
+    return _cleaned(value, scrubber())
+
+
+def _cleaned(value: Any, clean: Scrub) -> Any:
     if isinstance(value, dict):
         return {
-            key: item if key in {"png_base64", "svg", "spec"} else cleaned(item)
+            key: item if key in {"png_base64", "svg", "spec"} else _cleaned(item, clean)
             for key, item in value.items()
         }
     if isinstance(value, list):
-        return [cleaned(item) for item in value]
-    return scrub(value) if isinstance(value, str) else value
+        return [_cleaned(item, clean) for item in value]
+    return clean(value) if isinstance(value, str) else value
 
 
-def _plain(value: Any) -> Any:
-    for_model = getattr(value, "for_model", None)
-    if for_model is not None:
-        return _plain(for_model())
-    dump = getattr(value, "model_dump", None)
-    if dump is not None:
-        return _plain(dump(mode="json"))
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item) for item in value]
-    if isinstance(value, str):
-        return _short(scrub(value), MAX_TEXT)
+def _plain(value: Any, clean: Scrub) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
-    return _short(scrub(str(value)), MAX_TEXT)
+    if isinstance(value, str):
+        return _short(clean(value), MAX_TEXT)
+    if isinstance(value, dict):
+        return {str(key): _plain(item, clean) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item, clean) for item in value]
+    for_model = getattr(value, "for_model", None)
+    if for_model is not None:
+        return _plain(for_model(), clean)
+    dump = getattr(value, "model_dump", None)
+    if dump is not None:
+        return _plain(dump(mode="json"), clean)
+    return _short(clean(str(value)), MAX_TEXT)
 
 
 def _short(text: str, limit: int) -> str:
@@ -97,10 +102,8 @@ def _short(text: str, limit: int) -> str:
 
 
 def _bounded(envelope: Envelope) -> Envelope:
-    clean = {key: _plain(value) for key, value in envelope.items()}
-    size = len(to_text(clean))
-    if size <= MAX_BYTES or "result" not in clean:
-        return clean
-    whole = json.dumps(clean["result"], ensure_ascii=False, default=str)
-    clean["result"] = {"truncated": True, "text": _short(whole, MAX_BYTES // 2)}
-    return clean
+    plain: Envelope = _plain(envelope, scrubber())
+    if len(to_text(plain)) > MAX_BYTES:
+        whole = json.dumps(plain["result"], ensure_ascii=False, default=str)
+        plain["result"] = {"truncated": True, "text": _short(whole, MAX_BYTES // 2)}
+    return plain

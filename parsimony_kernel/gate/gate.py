@@ -17,7 +17,7 @@ from parsimony_kernel.gate.envelope import Envelope, refused, succeeded
 from parsimony_kernel.gate.refusal import GUIDANCE, RefusalError
 from parsimony_kernel.gate.stages import STAGES, Attempt, Stage
 from parsimony_kernel.llm.faults import scrub
-from parsimony_kernel.tools import Tool, ToolResult, Tools, arguments_model
+from parsimony_kernel.tools import Tool, ToolResult, Tools
 from parsimony_kernel.triage.taxonomy import FailureType
 
 # How long a cancelled body may take to unwind before it is left behind, fenced.
@@ -120,7 +120,7 @@ class Gate:
     async def _run(
         self, tool: Tool, inputs: Mapping[str, Any], cancellation: CancellationRequest | None
     ) -> ToolResult:
-        parsed = arguments_model(tool.function).model_validate(dict(inputs))
+        parsed = tool.arguments.model_validate(dict(inputs))
         given = {name: getattr(parsed, name) for name in parsed.model_fields_set}
         task: asyncio.Task[Any] = asyncio.ensure_future(_call(tool, given))
         deadline = tool.timeout_s or self._timeout_s

@@ -13,7 +13,7 @@ from rapidfuzz import process
 
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.gate.refusal import RefusalError
-from parsimony_kernel.tools import Tools, arguments_model
+from parsimony_kernel.tools import Tools
 from parsimony_kernel.triage.taxonomy import FailureType
 
 NEAR = 60.0
@@ -80,7 +80,7 @@ def arguments(attempt: Attempt) -> Failure | None:
         return _invalid(attempt, "the arguments are not a JSON object", {"field": "arguments"})
     tool = attempt.tools[attempt.action]
     try:
-        arguments_model(tool.function).model_validate(dict(attempt.inputs))
+        tool.arguments.model_validate(dict(attempt.inputs))
     except ValidationError as exc:
         return _from_validation(attempt, exc)
     return None

@@ -11,11 +11,16 @@ from typing import Any, Protocol, runtime_checkable
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """One request: rendered messages, the tools' schemas, and how long the model may be silent."""
+    """One request: rendered messages, the tools' schemas, and how long the model may be silent.
+
+    Messages and schemas are shared with other requests of the run: copy before changing one.
+    ``heartbeat_s`` asks for a sign each time the model was silent for so long.
+    """
 
     messages: Sequence[dict[str, Any]]
     tools: Sequence[dict[str, Any]] = ()
     timeout_s: float = 60.0
+    heartbeat_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,13 @@ class Delta:
 
     text: str = ""
     reasoning: str = ""
+
+
+@dataclass(frozen=True)
+class Beat:
+    """The model has said nothing for ``silent_s`` seconds and is waited for."""
+
+    silent_s: float
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ as a ``Failure``. Trying again is the funnel's.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.llm.base import ChatModel, Completion, Delta, ModelRequest
+from parsimony_kernel.llm.base import Beat, ChatModel, Completion, Delta, ModelRequest
 from parsimony_kernel.llm.faults import translate
 from parsimony_kernel.llm.transcript import repair
 from parsimony_kernel.triage.taxonomy import FailureType
@@ -45,12 +45,15 @@ class _Silent:
     seconds: float
 
 
+_Heard = Delta | Completion | Beat | _Broke | _Silent | None
+
+
 class _Line:
     """What was heard from the model and not read yet, and when it was last heard."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._items: asyncio.Queue[Delta | Completion | _Broke | _Silent | None] = asyncio.Queue()
+        self._items: asyncio.Queue[_Heard] = asyncio.Queue()
         self._heard_at = clock.monotonic()
 
     async def listen(self, model: ChatModel, request: ModelRequest) -> None:
@@ -73,10 +76,20 @@ class _Line:
             self._items.put_nowait(_Broke(exc))
             raise
 
-    async def time_silence(self, limit_s: float) -> None:
-        """Put down a mark once nothing was heard for ``limit_s`` seconds."""
-        while (left := self._heard_at + limit_s - self._clock.monotonic()) > 0:
-            await self._clock.sleep(left)
+    async def time_silence(self, limit_s: float, heartbeat_s: float | None) -> None:
+        """Put down a beat for each ``heartbeat_s`` seconds in which nothing was heard, and a mark
+        after ``limit_s``."""
+        beats, heard_at = 0, self._heard_at
+        while (silent := self._clock.monotonic() - self._heard_at) < limit_s:
+            if heard_at != self._heard_at:
+                beats, heard_at = 0, self._heard_at
+            wait = limit_s - silent
+            if heartbeat_s is not None:
+                if silent >= heartbeat_s * (beats + 1):
+                    beats = int(silent // heartbeat_s)
+                    self._items.put_nowait(Beat(silent))
+                wait = min(wait, heartbeat_s * (beats + 1) - silent)
+            await self._clock.sleep(wait)
         self._items.put_nowait(_Silent(self._clock.monotonic() - self._heard_at))
 
     async def wake(self, cancellation: CancellationRequest) -> None:
@@ -84,7 +97,7 @@ class _Line:
         await cancellation.wait()
         self._items.put_nowait(None)
 
-    async def next(self) -> Delta | Completion | _Broke | _Silent | None:
+    async def next(self) -> _Heard:
         return await self._items.get()
 
 
@@ -94,11 +107,13 @@ async def call_llm(
     *,
     cancellation: CancellationRequest,
     clock: Clock = SYSTEM_CLOCK,
-) -> AsyncGenerator[Delta | Completion | Failure, None]:
+    repair: Callable[[Sequence[dict[str, Any]]], list[dict[str, Any]]] = repair,
+) -> AsyncGenerator[Delta | Beat | Completion | Failure, None]:
     """Ask ``model`` once.
 
-    Yields any number of ``Delta`` and last, exactly one ``Completion`` or ``Failure``. A failure
-    after some text holds that text as ``partial_data``; its ``metadata`` names the model.
+    Yields any number of ``Delta`` and ``Beat``, and last, exactly one ``Completion`` or
+    ``Failure``. A failure after some text holds that text as ``partial_data``; its ``metadata``
+    names the model. ``repair`` may be that of a ``Repairer``, which knows earlier requests.
 
     ``request.timeout_s`` limits the model's silence, not the whole answer, and time that the
     caller spends between two items does not count.
@@ -113,7 +128,7 @@ async def call_llm(
     sent = replace(request, messages=repair(request.messages))
     tasks = {
         asyncio.create_task(line.listen(model, sent)),
-        asyncio.create_task(line.time_silence(request.timeout_s)),
+        asyncio.create_task(line.time_silence(request.timeout_s, request.heartbeat_s)),
         asyncio.create_task(line.wake(cancellation)),
     }
     text: list[str] = []
@@ -129,6 +144,8 @@ async def call_llm(
                     # An empty delta is a sign of life, of interest to the silence alone.
                     if item.text or item.reasoning:
                         yield item
+                case Beat():
+                    yield item
                 case Completion(choices=()):
                     last = _transient("The provider's response holds no answer.")
                 case Completion():

@@ -12,9 +12,10 @@ A failure that leaves here carries no key: every foreign word in it went through
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Any
 
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind, FailureRaised
@@ -429,20 +430,37 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 
 
-def scrub(
-    text: str, *, secrets: Iterable[str] = (), environ: Mapping[str, str] | None = None
-) -> str:
-    """``text`` without keys.
+@lru_cache(maxsize=1024)
+def _is_secret(name: str) -> bool:
+    return _SECRET_NAME.search(name) is not None
+
+
+Scrub = Callable[[str], str]
+
+
+def scrubber(*, secrets: Iterable[str] = (), environ: Mapping[str, str] | None = None) -> Scrub:
+    """A function that takes keys out of texts, for many texts at once.
 
     Removed are ``secrets``, the values of environment variables whose name ends like a key's,
     and whatever has the shape of a key or of an authorization header.
     """
     source = os.environ if environ is None else environ
-    values = {value for name, value in source.items() if _SECRET_NAME.search(name)}
+    values = {source.get(name, "") for name in source if _is_secret(name)}
     values.update(secrets)
-    for value in sorted(values, key=len, reverse=True):
-        if len(value) >= _SECRET_LENGTH:
+    known = [v for v in sorted(values, key=len, reverse=True) if len(v) >= _SECRET_LENGTH]
+
+    def clean(text: str) -> str:
+        for value in known:
             text = text.replace(value, REDACTED)
-    for shape, replacement in _SHAPES:
-        text = shape.sub(replacement, text)
-    return text
+        for shape, replacement in _SHAPES:
+            text = shape.sub(replacement, text)
+        return text
+
+    return clean
+
+
+def scrub(
+    text: str, *, secrets: Iterable[str] = (), environ: Mapping[str, str] | None = None
+) -> str:
+    """``text`` without keys; see ``scrubber``."""
+    return scrubber(secrets=secrets, environ=environ)(text)

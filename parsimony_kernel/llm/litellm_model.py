@@ -6,6 +6,7 @@ functions are looked up on the module when they are called.
 """
 
 import asyncio
+import copy
 import importlib
 import importlib.metadata
 import math
@@ -73,6 +74,27 @@ class LiteLLMModel:
         return str(self._config["model"])
 
     @property
+    def max_answer_tokens(self) -> int | None:
+        """The longest answer that the configuration allows."""
+        limit = self._config.get("max_completion_tokens") or self._config.get("max_tokens")
+        return limit if isinstance(limit, int) and limit > 0 else None
+
+    async def estimate_cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float | None:
+        """What a request of this size costs by the price map that litellm ships.
+
+        ``None`` when the price is unknown. ``FailureRaised`` when litellm cannot be used.
+        """
+        litellm = await _load()
+        try:
+            parts = litellm.cost_per_token(
+                model=self.name, prompt_tokens=prompt_tokens, completion_tokens=answer_tokens
+            )
+            cost = sum(parts)
+        except Exception:  # litellm raises many types for a price that it does not know
+            return None
+        return float(cost) if _is_number(cost) and cost > 0 else None
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """The values that no text may show."""
         key = credentials.key_of(self._config, self._environ)
@@ -133,14 +155,15 @@ class LiteLLMModel:
             "timeout": request.timeout_s * _PATIENCE,
             "stream_options": {"include_usage": True},
             **self._config,
-            "messages": list(request.messages),
+            # litellm rewrites what it is given, and these are shared with later requests.
+            "messages": copy.deepcopy(list(request.messages)),
             "stream": True,
             # One attempt: the funnel is the only place that tries again.
             "num_retries": 0,
             "max_retries": 0,
         }
         if request.tools:
-            arguments["tools"] = list(request.tools)
+            arguments["tools"] = copy.deepcopy(list(request.tools))
         if self._base:
             arguments.pop("base_url", None)
             arguments["api_base"] = self._base

@@ -1,7 +1,7 @@
 """From what a person configured to a model, and whether it can work before it is asked."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
@@ -10,10 +10,10 @@ from parsimony_kernel.llm.base import ChatModel
 
 OFFLINE = "offline"
 
+Config = Mapping[str, Any] | ChatModel | str
 
-def resolve_model(
-    config: Mapping[str, Any] | ChatModel | str, environ: Mapping[str, str] = os.environ
-) -> ChatModel:
+
+def resolve_model(config: Config, environ: Mapping[str, str] = os.environ) -> ChatModel:
     """The model that ``config`` means.
 
     A ``ChatModel`` is itself; ``"offline"`` is the embedded one; any other name, or a mapping of
@@ -30,6 +30,37 @@ def resolve_model(
             return OfflineModel()
         return litellm_model.LiteLLMModel(settings, environ)
     return config
+
+
+def resolve_models(
+    config: Config | Sequence[Config], environ: Mapping[str, str] = os.environ
+) -> tuple[ChatModel, ...]:
+    """The fallback chain that ``config`` means, the preferred model first.
+
+    A list has one member a model; a text names several with commas between them. Raises
+    ``ValueError`` when no model is named.
+    """
+    if isinstance(config, str):
+        named = names_in(config)
+        if not named:
+            raise ValueError("no model is named; write for instance 'openai/gpt-5'")
+        return tuple(resolve_model(name, environ) for name in named)
+    if isinstance(config, Sequence):
+        if not config:
+            raise ValueError("the list of models is empty")
+        return tuple(resolve_model(each, environ) for each in config)
+    return (resolve_model(config, environ),)
+
+
+def names_in(models: str) -> tuple[str, ...]:
+    """The models that a text names, with commas between them."""
+    return tuple(name for part in models.split(",") if (name := part.strip()))
+
+
+def check_models(models: str, environ: Mapping[str, str] = os.environ) -> Failure | None:
+    """Why one of the models in this text cannot work here, or ``None``; see ``check_model``."""
+    checked = (check_model(name, environ) for name in names_in(models) or (models,))
+    return next((failure for failure in checked if failure is not None), None)
 
 
 def check_model(name: str, environ: Mapping[str, str] = os.environ) -> Failure | None:

@@ -2,13 +2,16 @@
 
 Pure: ``repair`` returns fresh dicts, never touches its input, and changes a message for no reason
 but these. A name that it gives depends on earlier messages only, so a repaired prefix stays the
-same when messages are added behind it.
+same when messages are added behind it; ``Repairer`` makes use of that.
 """
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
+from operator import is_
 from typing import Any, NoReturn
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
@@ -34,41 +37,88 @@ def repair(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     - A turn that says nothing is dropped, and so are keys that providers do not know.
     - Text can be encoded as UTF-8.
     """
-    repaired: list[dict[str, Any]] = []
-    used: set[str] = set()
-    owed: list[tuple[str, str]] = []  # (id as written, id as sent) of calls without a result yet
-    given: dict[str, dict[str, Any]] = {}
-    behind: list[dict[str, Any]] = []  # what stood between the calls and the next turn
+    return Repairer().repair(list(messages))
 
-    def settle() -> None:
-        for _, sent in owed:
-            repaired.append(
-                given.get(sent) or {"role": "tool", "tool_call_id": sent, "content": MISSING_RESULT}
-            )
-        repaired.extend(behind)
-        owed.clear()
-        given.clear()
-        behind.clear()
 
-    for message in messages:
-        role = message.get("role")
-        if role == "tool":
-            written = _id(message.get("tool_call_id"))
-            sent = next((s for w, s in owed if w == written and s not in given), None)
-            if sent is not None:
-                given[sent] = _result(message, sent)
-        elif role == "assistant":
-            settle()
-            turn, ids = _turn(message, used)
-            if turn is not None:
-                repaired.append(turn)
-                owed.extend(ids)
-        else:
-            said = _said(message)
-            if said is not None:
-                (behind if owed else repaired).append(said)
-    settle()
-    return repaired
+@dataclass(frozen=True)
+class _Settled:
+    """A point at which every call had its result: how much was read, written and named."""
+
+    read: int
+    written: int
+    named: int
+
+
+class Repairer:
+    """``repair`` for transcripts that grow: what was repaired before is the same dict again.
+
+    Messages count as the same when they are the same object, so an object that was handed in
+    must not be changed afterwards.
+    """
+
+    def __init__(self) -> None:
+        self._seen: Sequence[Mapping[str, Any]] = ()
+        self._settled: list[_Settled] = []
+        self._repaired: list[dict[str, Any]] = []
+        self._used: dict[str, None] = {}  # in the order in which the ids were given
+
+    def repair(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """``messages``, repaired; see the function of this name."""
+        start = self._go_back(sum(1 for _ in takewhile(bool, map(is_, self._seen, messages))))
+        self._seen = tuple(messages)
+        open_calls = _OpenCalls()
+        for index in range(start, len(messages)):
+            message = messages[index]
+            role = message.get("role")
+            if role == "tool":
+                open_calls.take(message)
+            elif role == "assistant":
+                self._repaired.extend(open_calls.settle())
+                self._settled.append(_Settled(index, len(self._repaired), len(self._used)))
+                turn, ids = _turn(message, self._used)
+                open_calls = _OpenCalls(ids)
+                if turn is not None:
+                    self._repaired.append(turn)
+            else:
+                said = _said(message)
+                if said is not None:
+                    (open_calls.behind if open_calls.owed else self._repaired).append(said)
+        return [*self._repaired, *open_calls.settle()]
+
+    def _go_back(self, same: int) -> int:
+        """Forget all but what the first ``same`` messages settled; where to read on."""
+        while self._settled and self._settled[-1].read > same:
+            self._settled.pop()
+        last = self._settled.pop() if self._settled else _Settled(0, 0, 0)
+        del self._repaired[last.written :]
+        for _ in range(len(self._used) - last.named):
+            self._used.popitem()
+        return last.read
+
+
+class _OpenCalls:
+    """The calls of one turn, as (id as written, id as sent), until the next turn begins."""
+
+    def __init__(self, owed: Sequence[tuple[str, str]] = ()) -> None:
+        self.owed = owed
+        self.behind: list[dict[str, Any]] = []  # what stood between the calls and the next turn
+        self._given: dict[str, dict[str, Any]] = {}
+
+    def take(self, message: Mapping[str, Any]) -> None:
+        """Give a result to the call that it answers, if there is one."""
+        written = _id(message.get("tool_call_id"))
+        sent = next((s for w, s in self.owed if w == written and s not in self._given), None)
+        if sent is not None:
+            self._given[sent] = _result(message, sent)
+
+    def settle(self) -> list[dict[str, Any]]:
+        """Every call's result in the order of the calls, and what stood behind them."""
+        results = [
+            self._given.get(sent)
+            or {"role": "tool", "tool_call_id": sent, "content": MISSING_RESULT}
+            for _, sent in self.owed
+        ]
+        return [*results, *self.behind]
 
 
 def _said(message: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -94,7 +144,7 @@ def _result(message: Mapping[str, Any], sent: str) -> dict[str, Any]:
 
 
 def _turn(
-    message: Mapping[str, Any], used: set[str]
+    message: Mapping[str, Any], used: dict[str, None]
 ) -> tuple[dict[str, Any] | None, list[tuple[str, str]]]:
     content = _content(message.get("content"))
     calls: list[dict[str, Any]] = []
@@ -132,13 +182,13 @@ def _turn(
     return turn, ids
 
 
-def _unique(written: str, used: set[str]) -> str:
+def _unique(written: str, used: dict[str, None]) -> str:
     base = written or "call"
     sent, n = base, 1
     while sent in used:
         n += 1
         sent = f"{base}_{n}"
-    used.add(sent)
+    used[sent] = None
     return sent
 
 

@@ -57,7 +57,7 @@ def _failure(error: ExceptionObject, output: KernelOutput) -> Failure:
     where = f" at line {error.line}: {error.source_line}" if error.line is not None else ""
     fields: dict[str, Any] = {"error_type": error.name, "error_message": error.message}
     return Failure(
-        FailureKind.tool_error,
+        FailureKind.kernel_invalidated if error.state_lost else FailureKind.tool_error,
         f"{error.name}: {error.message}{where}" if error.message else f"{error.name}{where}",
         partial_data=output,
         metadata={

@@ -133,7 +133,8 @@ class FigureBlock(Block):
 
 @dataclass(frozen=True)
 class RecoveryBlock(Block):
-    """A failure and what is done about it. ``kind`` and ``action`` are wire names or empty."""
+    """A failure and what is done about it. ``kind`` and ``action`` are wire names or empty;
+    ``fallback`` is the model that takes over."""
 
     message: str
     kind: str = ""
@@ -141,7 +142,15 @@ class RecoveryBlock(Block):
     attempt: int = 0
     budget: int = 0
     recoverable: bool = True
+    fallback: str = ""
     blockers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class BudgetBlock(Block):
+    """Most of a budget is used. ``guard`` is ``tokens`` or ``cost``."""
+
+    guard: str
 
 
 @dataclass(frozen=True)
@@ -218,6 +227,8 @@ class FooterBlock(Block):
     cost_partial: bool = False
     elapsed_s: float = 0.0
     max_elapsed_s: float = 0.0
+    max_tokens: int = 0
+    max_cost_usd: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from parsimony_kernel.agent import events as ev
 from parsimony_kernel.view.blocks import (
     Artifact,
     Block,
+    BudgetBlock,
     CancelledBlock,
     FigureMention,
     HandoffBlock,
@@ -72,6 +73,13 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
                 rounds=max(view.rounds, event.iteration),
                 elapsed_s=max(view.elapsed_s, event.elapsed_s),
             )
+        case ev.Heartbeat():
+            silent = f"{event.silent_s:.0f} s"
+            return replace(view, activity=f"Waiting for {cut(event.model)}, silent for {silent}")
+        case ev.BudgetWarning():
+            view = settled(view)
+            block = BudgetBlock(key=f"budget-{len(view.closed)}", guard=event.guard)
+            return replace(view, activity="Coming to the end", closed=(*view.closed, block))
         case ev.AgentError():
             return _recovering(view, event)
         case ev.RunCompleted():
@@ -147,6 +155,8 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
         model=event.model,
         max_rounds=event.max_iterations,
         max_elapsed_s=event.max_execution_time_s,
+        max_tokens=event.max_tokens or 0,
+        max_cost_usd=event.max_cost_usd or 0.0,
         closed=(
             RequestBlock(
                 key="request-0",
@@ -174,6 +184,8 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
         model=event.model,
         max_rounds=event.max_iterations or earlier.max_rounds,
         max_elapsed_s=event.max_execution_time_s or earlier.max_elapsed_s,
+        max_tokens=event.max_tokens or earlier.max_tokens,
+        max_cost_usd=event.max_cost_usd or earlier.max_cost_usd,
         closed=(*earlier.closed, ReplyBlock(key=f"reply-{start}", reply=reply, gone=event.gone)),
     )
 
@@ -234,6 +246,7 @@ def _recovering(view: RunView, event: ev.AgentError) -> RunView:
         attempt=event.attempt,
         budget=event.budget,
         recoverable=event.recoverable,
+        fallback=cut(event.fallback or ""),
         blockers=tuple(cut(each) for each in failure.blockers) if failure else (),
     )
     if event.delay_s >= 1:

@@ -11,6 +11,7 @@ from parsimony_kernel.execution.outputs import DataFrameObject, PrimitiveObject
 from parsimony_kernel.view.blocks import (
     Artifact,
     Block,
+    BudgetBlock,
     CancelledBlock,
     FigureBlock,
     FigureMention,
@@ -92,6 +93,8 @@ def outline(block: Block) -> Section:
             return _figure(block)
         case RecoveryBlock():
             return _recovery(block)
+        case BudgetBlock():
+            return _budget(block)
         case QuestionBlock():
             return _question(block)
         case ReplyBlock():
@@ -290,7 +293,9 @@ def _recovery(block: RecoveryBlock) -> Section:
     if not block.recoverable and block.action in ("", "retry", "narrow_scope"):
         next_step = "this cannot be recovered"
     state = next_step
-    if block.budget > 0 and block.action in ("retry", "narrow_scope"):
+    if block.fallback:
+        state = f"going on with {block.fallback}"
+    elif block.budget > 0 and block.action in ("retry", "narrow_scope"):
         state = f"{next_step}, attempt {block.attempt} of {block.budget}"
     parts: list[Part] = [Title(what, state=state)]
     if block.message.strip():
@@ -298,6 +303,12 @@ def _recovery(block: RecoveryBlock) -> Section:
     if block.blockers:
         parts.append(_items(block.blockers))
     return Section("recovery", "Recovery", tuple(parts))
+
+
+def _budget(block: BudgetBlock) -> Section:
+    name = "cost" if block.guard == "cost" else "token"
+    title = Title(f"Most of the {name} budget is used", state="coming to the end")
+    return Section("budget", "Budget", (title,))
 
 
 def _question(block: QuestionBlock) -> Section:
@@ -401,8 +412,10 @@ def footer_facts(block: FooterBlock) -> tuple[str, ...]:
     facts.append(f"{calls} of {block.max_rounds:,}" if block.max_rounds else calls)
     tokens = block.prompt_tokens + block.completion_tokens
     if tokens:
-        facts.append(_count(tokens, "token"))
-    facts.append(cost_words(block.cost_usd, partial=block.cost_partial))
+        used = _count(tokens, "token")
+        facts.append(f"{tokens:,} of {block.max_tokens:,} tokens" if block.max_tokens else used)
+    cost = cost_words(block.cost_usd, partial=block.cost_partial)
+    facts.append(f"{cost} of ${block.max_cost_usd:,.2f}" if block.max_cost_usd else cost)
     took = f"{block.elapsed_s:.1f} s"
     if block.max_elapsed_s:
         took += f" of {block.max_elapsed_s:,.0f} s"

@@ -38,6 +38,8 @@ class RunView:
     elapsed_s: float = 0.0
     max_rounds: int = 0
     max_elapsed_s: float = 0.0
+    max_tokens: int = 0
+    max_cost_usd: float = 0.0
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
@@ -89,6 +91,8 @@ def _footer(view: RunView) -> FooterBlock:
         cost_partial=0 < view.unpriced_calls < view.calls,
         elapsed_s=view.elapsed_s,
         max_elapsed_s=view.max_elapsed_s,
+        max_tokens=view.max_tokens,
+        max_cost_usd=view.max_cost_usd,
     )
 
 

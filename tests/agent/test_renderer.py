@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from parsimony_kernel.agent.failure import Failure, FailureKind
 from parsimony_kernel.agent.models import AgentMessage
 from parsimony_kernel.agent.renderer import (
+    IncrementalRenderer,
     infer_message_mode,
     minimal_content,
     recent_iterations_cutoff,
@@ -162,6 +163,74 @@ def test_rendering_is_byte_stable_and_changes_no_input(conversation: list[Messag
         for call in message.get("tool_calls") or ():
             call["function"]["name"] = "changed"
     assert state.messages == before
+
+
+snapshots = st.builds(
+    lambda text: {"role": "user", "content": text, "metadata": {"context_snapshot": True}}, texts
+)
+growth = st.lists(
+    st.tuples(st.one_of(messages, st.lists(snapshots, max_size=2)), st.integers(0, 2)), max_size=6
+)
+
+
+@given(growth, st.booleans())
+def test_rendering_what_is_new_gives_the_bytes_of_rendering_all(
+    parts: list[tuple[list[Message], int]], replaced: bool
+) -> None:
+    renderer, state = IncrementalRenderer(), RunState()
+    for number, (added, compaction) in enumerate(parts):
+        if replaced and number == 2:
+            state.messages = [user("a list of its own")]
+        state.messages.extend(added)
+        state.compaction = max(state.compaction, compaction)
+        state.pending_instruction = "now" if number % 2 else None
+        rendered = renderer.render(state, instructions="I")
+        assert json.dumps(rendered) == json.dumps(render_for_llm(state, instructions="I"))
+
+
+def test_what_was_rendered_before_is_not_rendered_again() -> None:
+    renderer, state = IncrementalRenderer(), RunState(messages=run_of(5))
+    earlier = renderer.render(state)
+    state.messages.extend(step(5))
+    later = renderer.render(state)
+    assert [a is b for a, b in zip(earlier, later, strict=False)] == [
+        *[True] * 8,
+        False,  # the fourth result fell behind the cut
+        True,
+        True,
+    ]
+
+
+def test_pinned_constraints_stand_last_behind_the_lessons() -> None:
+    state = RunState(
+        messages=run_of(1),
+        lessons_learned=[Failure(FailureKind.tool_error, "boom")],
+        pinned_constraints=["No <b>bold</b> claims.", "One\nline."],
+    )
+    assert render_for_llm(state)[-1]["content"] == (
+        "<context_addendum>\n<lessons_learned>\n"
+        '  <failure kind="tool_error" explanation="boom" />\n'
+        "</lessons_learned>\n<pinned_constraints>\n"
+        "- No &lt;b&gt;bold&lt;/b&gt; claims.\n- One line.\n"
+        "</pinned_constraints>\n</context_addendum>"
+    )
+
+
+def test_compaction_shortens_all_results_but_the_newest_and_then_that_too() -> None:
+    def shortened(level: int) -> list[bool]:
+        rendered = render_for_llm(RunState(messages=run_of(3), compaction=level))
+        return ["shortened" in m["content"] for m in rendered if m["role"] == "tool"]
+
+    assert [shortened(level) for level in (0, 1, 2)] == [
+        [True, False, False],
+        [True, True, False],
+        [True, True, True],
+    ]
+
+
+def test_long_text_in_an_old_result_goes_whatever_its_place() -> None:
+    envelope = json.dumps({"requested": "f", "result": {"seen": "x" * 2000, "rows": 3}})
+    assert json.loads(minimal_content(envelope))["result"] == {"rows": 3}
 
 
 @given(st.integers(0, 6))

@@ -11,7 +11,7 @@ import pytest
 from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.llm import chokepoint
-from parsimony_kernel.llm.base import ChatModel, Completion, Delta, ModelRequest
+from parsimony_kernel.llm.base import Beat, ChatModel, Completion, Delta, ModelRequest
 from parsimony_kernel.llm.chokepoint import CLOSING_S, call_llm, live_calls_allowed
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call, say
@@ -61,7 +61,7 @@ async def swallows_the_cancel(fake: Fake) -> AsyncIterator[Any]:
 released: asyncio.Event
 
 
-async def all_of(model: ChatModel, **given: Any) -> list[Delta | Completion | Failure]:
+async def all_of(model: ChatModel, **given: Any) -> list[Delta | Beat | Completion | Failure]:
     given.setdefault("cancellation", CancellationRequest())
     return [item async for item in call_llm(model, REQUEST, **given)]
 

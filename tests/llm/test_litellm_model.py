@@ -11,7 +11,7 @@ import pytest
 from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.llm import chokepoint
-from parsimony_kernel.llm.base import Completion, Delta, ModelRequest, Usage, answer
+from parsimony_kernel.llm.base import Beat, Completion, Delta, ModelRequest, Usage, answer
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.litellm_model import LiteLLMModel, import_litellm
 from parsimony_kernel.testing.clock import ManualClock
@@ -66,7 +66,7 @@ def model_at(provider: LoopbackProvider, **config: Any) -> LiteLLMModel:
 
 async def ask(
     model: LiteLLMModel, messages: Any = ASK, tools: Any = ()
-) -> list[Delta | Completion | Failure]:
+) -> list[Delta | Beat | Completion | Failure]:
     request = ModelRequest(messages, tools)
     return [item async for item in call_llm(model, request, cancellation=CancellationRequest())]
 

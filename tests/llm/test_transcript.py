@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsimony_kernel.llm.transcript import MISSING_RESULT, repair
+from parsimony_kernel.llm.transcript import MISSING_RESULT, Repairer, repair
 from parsimony_kernel.testing.provider import transcript_breach
 
 
@@ -122,6 +122,27 @@ def test_a_settled_prefix_is_repaired_the_same_whatever_follows(
     settled = repair([*prefix, turn(("end", "{}")), result("end")])
     whole = repair([*prefix, turn(("end", "{}")), result("end"), turn(content="so"), *rest])
     assert whole[: len(settled)] == settled
+
+
+@given(st.lists(st.tuples(transcripts, st.integers(0, 3)), max_size=5))
+def test_repairing_what_is_new_gives_what_repairing_all_gives(
+    parts: list[tuple[list[dict[str, Any]], int]],
+) -> None:
+    repairer = Repairer()
+    growing: list[dict[str, Any]] = []
+    for added, taken_back in parts:
+        growing = [*growing[: len(growing) - taken_back], *added]
+        assert repairer.repair(growing) == repair(growing)
+
+
+def test_what_was_repaired_before_is_not_repaired_again() -> None:
+    repairer = Repairer()
+    transcript = [USER, turn(("a", "{}")), result("a"), turn(("b", "{}")), result("b")]
+    earlier = repairer.repair(transcript)
+    later = repairer.repair([*transcript, turn(content="so"), USER])
+    # The last turn could still have been answered otherwise, so it is read again.
+    same = [a is b for a, b in zip(earlier, later, strict=False)]
+    assert same == [True, True, True, False, False]
 
 
 def test_a_valid_transcript_is_unchanged() -> None:

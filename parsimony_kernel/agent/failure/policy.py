@@ -5,7 +5,7 @@ Pure: a policy reads the failure and the counts, and changes neither.
 
 from typing import Protocol, runtime_checkable
 
-from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
+from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
 from parsimony_kernel.agent.state import RunState
 
 MAX_BACKOFF_S = 30.0
@@ -35,11 +35,7 @@ class RecoveryPolicy(Protocol):
 
 
 class DefaultPolicy:
-    """The shipped ladder: try again within a budget, narrow once, then a person.
-
-    An uncertain effect is put to the user and a committed one handed off, whatever the kind: to
-    repeat either could do the thing twice.
-    """
+    """The shipped ladder: try again within a budget, narrow once, then a person."""
 
     def retry_budget(self, kind: FailureKind) -> int:
         return _RETRIES.get(kind, 0)
@@ -53,11 +49,6 @@ class DefaultPolicy:
         action = failure.suggested_action
         assert action is not None  # a Failure always has one after construction
         prior = state.failure_attempts.get(failure.kind, 0)
-        if action in (Action.retry, Action.narrow_scope):
-            if failure.effect is Effect.uncertain:
-                return Action.ask_user
-            if failure.effect is Effect.committed:
-                return Action.handoff
         if action is Action.retry and prior >= self.retry_budget(failure.kind):
             return Action.handoff
         if action is Action.narrow_scope and prior >= 1:

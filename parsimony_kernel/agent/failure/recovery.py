@@ -16,11 +16,12 @@ from parsimony_kernel.agent.events import (
     UserInputRequested,
 )
 from parsimony_kernel.agent.failure.corrections import narrowing, retry_note
-from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
+from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
 from parsimony_kernel.agent.failure.policy import RecoveryPolicy
 from parsimony_kernel.agent.failure.suspension import build_record
-from parsimony_kernel.agent.state import RunState, remember
+from parsimony_kernel.agent.state import RunState, SuspensionRecord, remember
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.triage.taxonomy import FailureType
 
 _QUESTIONS = {
     FailureKind.iteration_limit: "The run has used all its steps. Go on with as many again?",
@@ -29,6 +30,15 @@ _QUESTIONS = {
 }
 LIMITS = frozenset({FailureKind.iteration_limit, FailureKind.time_limit})
 _GO_ON = ("Go on", "Stop here")
+
+# Keys of a failure's metadata: the budget that was reached; the model that takes over at once;
+# and that nothing is left to be tried.
+GUARD, FALLBACK, FINAL = "guard", "fallback", "final"
+
+
+def is_limit(record: SuspensionRecord) -> bool:
+    """Whether the question was about a limit, so that an answer may be to stop there."""
+    return record.originating_failure_kind in LIMITS or bool(record.originating_guard)
 
 
 def declines(reply: str) -> bool:
@@ -50,7 +60,7 @@ async def handle_failure(
     """
     policy: RecoveryPolicy = agent.policy
     clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
-    action = policy.decide(failure, state)
+    action = _permitted(policy.decide(failure, state), failure)
     prior = state.failure_attempts.get(failure.kind, 0)
     state.record_failure_attempt(failure.kind)
     state.lessons_learned = remember(state.lessons_learned, failure)
@@ -67,10 +77,13 @@ async def handle_failure(
                 attempt=prior + 1,
                 budget=policy.retry_budget(failure.kind),
                 delay_s=delay,
+                fallback=failure.metadata.get(FALLBACK),
             )
             await _pause(delay, clock, state)
         case Action.narrow_scope:
             state.pending_instruction = narrowing(failure)
+            if failure.type is FailureType.CONTEXT_OVERFLOW:
+                state.compaction += 1
             yield AgentError(
                 message=failure.explanation,
                 failure=failure.without_data(),
@@ -89,8 +102,9 @@ async def handle_failure(
                 or failure.explanation,
                 context=failure.explanation,
                 choices=failure.metadata.get("choices")
-                or (_GO_ON if failure.kind in LIMITS else ()),
+                or (_GO_ON if failure.kind in LIMITS or failure.metadata.get(GUARD) else ()),
                 kind=failure.kind,
+                guard=failure.metadata.get(GUARD, ""),
             )
         case Action.handoff:
             state.done = True
@@ -120,6 +134,7 @@ def suspend(
     context: str | None = None,
     choices: Any = (),
     kind: FailureKind | None = None,
+    guard: str = "",
 ) -> UserInputRequested:
     """Seal the state and give the event that carries the question."""
     clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
@@ -133,6 +148,7 @@ def suspend(
         context=context,
         choices=offered,
         kind=kind,
+        guard=guard,
         key_id=getattr(agent, "key_id", ""),
     )
     return UserInputRequested(
@@ -144,7 +160,21 @@ def suspend(
     )
 
 
+def _permitted(action: Action, failure: Failure) -> Action:
+    """What holds above every policy: an effect that may have happened is not repeated, and what
+    is final is not tried again."""
+    if action not in (Action.retry, Action.narrow_scope):
+        return action
+    if failure.effect is Effect.uncertain:
+        return Action.ask_user
+    if failure.effect is Effect.committed or failure.metadata.get(FINAL):
+        return Action.handoff
+    return action
+
+
 def _delay(failure: Failure, policy: RecoveryPolicy, attempt: int) -> float:
+    if failure.metadata.get(FALLBACK):
+        return 0.0
     delay = policy.backoff(failure.kind, attempt)
     asked_for = failure.metadata.get("retry_after_s")
     if isinstance(asked_for, int | float) and delay > 0:

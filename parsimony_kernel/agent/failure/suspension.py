@@ -1,30 +1,46 @@
 """Sealing a run that waits, and checking the seals.
 
 Two seals. The token proves that the ids of a record were issued by a holder of the secret and
-verifies by itself; the seal covers every other byte. Neither the secret nor the session id ever
-stands in a record.
+verifies by itself; the seal covers every other byte. The secret never stands in a record. A
+record of an older version is sealed over the fields of its own version and stays good.
 """
 
 import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from parsimony_kernel.agent.failure.kinds import FailureKind
-from parsimony_kernel.agent.state import RunState, SuspensionRecord
+from parsimony_kernel.agent.state import SCHEMA_VERSION, RunState, SuspensionRecord
 
 Secret = str | bytes
+
+# The fields that each version added to a record. Version 1 has all others.
+ADDED_FIELDS: Mapping[int, frozenset[str]] = {
+    2: frozenset(
+        {
+            "pinned_constraints",
+            "compaction",
+            "originating_guard",
+            "budget_from_tokens",
+            "budget_from_cost_usd",
+        }
+    ),
+}
 
 # A record from a machine whose clock is a little ahead is honest; one from tomorrow is not.
 CLOCK_SKEW = timedelta(minutes=5)
 
 
 class SuspensionTokenMismatch(ValueError):
-    """The token or the seal does not belong to this record and this secret."""
+    """The token, the seal or the version does not belong to this record and this secret."""
 
 
 class SuspensionExpired(ValueError):
@@ -33,6 +49,10 @@ class SuspensionExpired(ValueError):
 
 class SuspensionConsumed(ValueError):
     """The record was resumed before; a record is good for one answer."""
+
+
+class SuspensionElsewhere(ValueError):
+    """The question was asked in another workspace, which is still there."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +65,8 @@ class SuspensionRequest:
 
 
 def _bytes(secret: Secret) -> bytes:
-    raw = secret.encode() if isinstance(secret, str) else secret
+    # An environment variable of any bytes arrives as text with surrogates.
+    raw = secret.encode("utf-8", "surrogatepass") if isinstance(secret, str) else secret
     if not raw:
         raise ValueError("the suspension secret is empty; give a key of at least one byte")
     return raw
@@ -71,9 +92,13 @@ def verify_suspension_token(*, record: SuspensionRecord, secret: Secret) -> bool
     return hmac.compare_digest(expected.encode(), record.suspension_token.encode())
 
 
+def _newer_fields(version: int) -> set[str]:
+    return {name for added, names in ADDED_FIELDS.items() if added > version for name in names}
+
+
 def compute_seal(record: SuspensionRecord, secret: Secret) -> str:
-    """The MAC over the canonical bytes of everything but the seal itself."""
-    body = record.model_dump(mode="json", exclude={"seal"})
+    """The MAC over the canonical bytes of all fields of the record's version but the seal."""
+    body = record.model_dump(mode="json", exclude={"seal", *_newer_fields(record.schema_version)})
     canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hmac.new(_bytes(secret), canonical.encode(), hashlib.sha256).hexdigest()
 
@@ -96,43 +121,49 @@ def build_record(
     guard: str = "",
     key_id: str = "",
 ) -> SuspensionRecord:
-    """The sealed record of a run that stops to ask."""
-    record = SuspensionRecord(
-        run_id=state.run_id,
-        session_id=state.session_id,
-        suspension_token=compute_suspension_token(
-            run_id=state.run_id, session_id=state.session_id, secret=secret
-        ),
-        suspended_at=now.isoformat(),
-        model_id=state.model_id,
-        messages=[_as_dict(message) for message in state.messages],
-        iteration_count=state.iteration,
-        tool_call_history=list(state.tool_call_history),
-        minted_refs=list(state.turn.minted_refs),
-        minted_live_names=list(state.turn.minted_live_names),
-        started_at=state.started_at,
-        elapsed_seconds=elapsed_s,
-        pending_question=question,
-        pending_question_context=context,
-        choices=list(choices),
-        originating_failure_kind=kind,
-        accumulated_reasoning=state.accumulated_reasoning,
-        accumulated_reasoning_duration_s=state.accumulated_reasoning_duration_s,
-        last_repeat_counts=dict(state.last_repeat_counts),
-        cumulative_cost_usd=state.cumulative_cost_usd,
-        cumulative_prompt_tokens=state.cumulative_prompt_tokens,
-        cumulative_completion_tokens=state.cumulative_completion_tokens,
-        lessons_learned=list(state.lessons_learned),
-        failure_attempts=dict(state.failure_attempts),
-        variables=_namespace(state.code_executor),
-        pinned_constraints=list(state.pinned_constraints),
-        compaction=state.compaction,
-        originating_guard=guard,
-        budget_from_tokens=state.budget_from_tokens,
-        budget_from_cost_usd=state.budget_from_cost_usd,
-        workspace=state.workspace,
-        key_id=key_id,
+    """The sealed record of a run that stops to ask; it is the same after a way through JSON.
+
+    What JSON has no word for is kept as near as it can be: half a surrogate pair is a question
+    mark, NaN is null, and null or zero for a number of the record itself.
+    """
+    fields = {
+        "run_id": state.run_id,
+        "session_id": state.session_id,
+        "suspended_at": now.isoformat(),
+        "model_id": state.model_id,
+        "messages": [_as_dict(message) for message in state.messages],
+        "iteration_count": state.iteration,
+        "tool_call_history": state.tool_call_history,
+        "minted_refs": state.turn.minted_refs,
+        "minted_live_names": state.turn.minted_live_names,
+        "started_at": state.started_at,
+        "elapsed_seconds": elapsed_s,
+        "pending_question": question,
+        "pending_question_context": context,
+        "choices": list(choices),
+        "originating_failure_kind": kind,
+        "accumulated_reasoning": state.accumulated_reasoning,
+        "accumulated_reasoning_duration_s": state.accumulated_reasoning_duration_s,
+        "last_repeat_counts": state.last_repeat_counts,
+        "cumulative_cost_usd": state.cumulative_cost_usd,
+        "cumulative_prompt_tokens": state.cumulative_prompt_tokens,
+        "cumulative_completion_tokens": state.cumulative_completion_tokens,
+        "lessons_learned": [lesson.without_data() for lesson in state.lessons_learned],
+        "failure_attempts": state.failure_attempts,
+        "variables": _namespace(state.code_executor),
+        "pinned_constraints": state.pinned_constraints,
+        "compaction": state.compaction,
+        "originating_guard": guard,
+        "budget_from_tokens": state.budget_from_tokens,
+        "budget_from_cost_usd": state.budget_from_cost_usd,
+        "workspace": state.workspace,
+        "key_id": key_id,
+    }
+    plain = {name: value for name, value in _plain(fields).items() if value is not None}
+    token = compute_suspension_token(
+        run_id=plain["run_id"], session_id=plain["session_id"], secret=secret
     )
+    record = SuspensionRecord.model_validate({**plain, "suspension_token": token})
     return record.model_copy(update={"seal": compute_seal(record, secret)})
 
 
@@ -143,14 +174,17 @@ def check_record(
     secret: Secret,
     now: datetime,
     max_age_s: float,
+    workspace: str = "",
 ) -> None:
-    """Refuse what must not be resumed: empty reply, token, age, seal, in this order.
+    """Refuse what must not be resumed: empty reply, version, token, age, seal, workspace, in
+    this order.
 
-    Raises ``ValueError``, ``SuspensionTokenMismatch`` or ``SuspensionExpired``. Single use is the
-    last check and needs a claim, which is not here.
+    Raises ``ValueError``, ``SuspensionTokenMismatch``, ``SuspensionExpired`` or
+    ``SuspensionElsewhere``. Single use is the last check and needs a claim, which is not here.
     """
     if not reply.strip():
         raise ValueError("resume needs a non-empty user_reply")
+    _check_version(record)
     if not verify_suspension_token(record=record, secret=secret):
         raise SuspensionTokenMismatch(
             "the token of this suspension was not issued under this key; nothing was run"
@@ -159,6 +193,50 @@ def check_record(
     if (record.messages or record.seal) and not verify_seal(record, secret):
         raise SuspensionTokenMismatch(
             "the suspension record was changed after it was sealed; nothing was run"
+        )
+    _check_workspace(record, workspace)
+
+
+def _check_version(record: SuspensionRecord) -> None:
+    version = record.schema_version
+    if version > SCHEMA_VERSION:
+        raise SuspensionTokenMismatch(
+            f"a newer Parsimony asked this question (its record has version {version}, and this "
+            f"one reads up to {SCHEMA_VERSION}): update parsimony-kernel and answer again, or run "
+            "the cell again; nothing was run"
+        )
+    if version < 1:
+        raise SuspensionTokenMismatch(
+            f"no Parsimony writes suspension records of version {version}: run the cell again; "
+            "nothing was run"
+        )
+    known = SuspensionRecord.model_fields
+    smuggled = [
+        name
+        for name in sorted(_newer_fields(version))
+        if getattr(record, name) != known[name].get_default(call_default_factory=True)
+    ]
+    if smuggled:
+        raise SuspensionTokenMismatch(
+            "the suspension record was changed after it was sealed, for version "
+            f"{version} has no {', '.join(smuggled)}; nothing was run"
+        )
+
+
+def _check_workspace(record: SuspensionRecord, workspace: str) -> None:
+    if not record.workspace or not workspace:
+        return
+    asked_in, here = Path(record.workspace), Path(workspace)
+    try:
+        is_elsewhere = asked_in.resolve() != here.resolve() and asked_in.is_dir()
+    except PermissionError:
+        is_elsewhere = True
+    except (OSError, RuntimeError, ValueError):  # no such disk, a loop of links, a NUL
+        is_elsewhere = False
+    if is_elsewhere:
+        raise SuspensionElsewhere(
+            f"this question was asked in {record.workspace!r} and not here: answer it there, or "
+            "run the cell again here; nothing was run"
         )
 
 
@@ -170,7 +248,7 @@ def _check_age(record: SuspensionRecord, now: datetime, max_age_s: float) -> Non
         raise SuspensionExpired(
             f"the suspension has no usable date ({record.suspended_at!r}); ask again"
         ) from exc
-    if age > timedelta(seconds=max_age_s):
+    if age.total_seconds() > max_age_s:
         raise SuspensionExpired(
             f"the question was asked {_in_words(age)} ago and answers are taken for "
             f"{_in_words(timedelta(seconds=max_age_s))}; run the cell again"
@@ -188,6 +266,17 @@ def _in_words(span: timedelta) -> str:
             count = round(seconds / size)
             return f"{count} {unit}{'' if count == 1 else 's'}"
     return f"{round(seconds)} seconds"
+
+
+def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
+    text = json.dumps(fields, default=_foreign, ensure_ascii=False)
+    whole = text.encode("utf-8", "replace")
+    plain: dict[str, Any] = json.loads(whole, parse_constant=lambda _: None)
+    return plain
+
+
+def _foreign(value: Any) -> Any:
+    return to_jsonable_python(value, fallback=str, bytes_mode="base64")
 
 
 def _as_dict(message: Any) -> dict[str, Any]:

@@ -34,6 +34,10 @@ class OfflineModel:
         """``offline``."""
         return "offline"
 
+    async def estimate_cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float:
+        """Nothing: it runs here."""
+        return 0.0
+
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
         """A sentence about the next step in pieces, then the step as tool calls."""
         step = next_step(read(request.messages), _tool_names(request))

@@ -48,6 +48,8 @@ def test_the_guardrails_are_the_documented_ones() -> None:
         "stream_heartbeat_s": 20,
         "loop_soft_threshold": 2,
         "loop_hard_threshold": 6,
+        "max_tokens": None,
+        "max_cost_usd": None,
     }
 
 

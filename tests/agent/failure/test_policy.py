@@ -43,10 +43,3 @@ def test_the_second_strike_of_narrowing_is_a_handoff(kind: str) -> None:
     failure = Failure(FailureKind(kind), "x")
     assert POLICY.decide(failure, state()) is Action.narrow_scope
     assert POLICY.decide(failure, state(**{kind: 1})) is Action.handoff
-
-
-def test_an_uncertain_effect_is_asked_about_and_a_committed_one_never_repeated() -> None:
-    uncertain = Failure(FailureKind.tool_error, "x", metadata={"effect": "uncertain"})
-    committed = Failure(FailureKind.tool_error, "x", metadata={"effect": "committed"})
-    assert POLICY.decide(uncertain, state()) is Action.ask_user
-    assert POLICY.decide(committed, state()) is Action.handoff
