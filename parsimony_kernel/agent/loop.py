@@ -252,11 +252,14 @@ class _Run:
             yield event
 
     def _request(self) -> ModelRequest:
+        limits = self.agent.guardrails
         return ModelRequest(
             self._renderer.render(self.state, instructions=self.agent.instructions),
             self._schemas,
-            timeout_s=self.agent.guardrails.llm_timeout_s,
-            heartbeat_s=self.agent.guardrails.stream_heartbeat_s,
+            timeout_s=limits.llm_timeout_s,
+            heartbeat_s=limits.stream_heartbeat_s,
+            deadline_s=limits.max_execution_time_s
+            - self.state.elapsed_seconds(self.clock.monotonic()),
         )
 
     def _warn(self, demand: Demand) -> BudgetWarning:

@@ -14,13 +14,15 @@ class ModelRequest:
     """One request: rendered messages, the tools' schemas, and how long the model may be silent.
 
     Messages and schemas are shared with other requests of the run: copy before changing one.
-    ``heartbeat_s`` asks for a sign each time the model was silent for so long.
+    ``heartbeat_s`` asks for a sign each time the model was silent for so long; ``deadline_s``
+    ends the whole answer, however lively it is.
     """
 
     messages: Sequence[dict[str, Any]]
     tools: Sequence[dict[str, Any]] = ()
     timeout_s: float = 60.0
     heartbeat_s: float | None = None
+    deadline_s: float | None = None
 
 
 @dataclass(frozen=True)

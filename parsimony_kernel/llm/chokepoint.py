@@ -45,7 +45,12 @@ class _Silent:
     seconds: float
 
 
-_Heard = Delta | Completion | Beat | _Broke | _Silent | None
+@dataclass(frozen=True)
+class _TooLong:
+    seconds: float
+
+
+_Heard = Delta | Completion | Beat | _Broke | _Silent | _TooLong | None
 
 
 class _Line:
@@ -92,6 +97,12 @@ class _Line:
             await self._clock.sleep(wait)
         self._items.put_nowait(_Silent(self._clock.monotonic() - self._heard_at))
 
+    async def time_answer(self, limit_s: float | None) -> None:
+        """Put down a mark once the answer has taken ``limit_s`` seconds."""
+        if limit_s is not None:
+            await self._clock.sleep(limit_s)
+            self._items.put_nowait(_TooLong(limit_s))
+
     async def wake(self, cancellation: CancellationRequest) -> None:
         """Wake the reader when the run is to stop."""
         await cancellation.wait()
@@ -129,6 +140,7 @@ async def call_llm(
     tasks = {
         asyncio.create_task(line.listen(model, sent)),
         asyncio.create_task(line.time_silence(request.timeout_s, request.heartbeat_s)),
+        asyncio.create_task(line.time_answer(request.deadline_s)),
         asyncio.create_task(line.wake(cancellation)),
     }
     text: list[str] = []
@@ -155,6 +167,12 @@ async def call_llm(
                         f"The model was silent for {seconds:.0f} s.",
                         type=FailureType.TIMEOUT,
                         silence_s=seconds,
+                    )
+                case _TooLong(seconds):
+                    last = Failure(
+                        FailureKind.time_limit,
+                        f"the time of the run was over {seconds:.0f} s into the model's answer",
+                        metadata={"answer_s": seconds},
                     )
                 case _Broke(None):
                     last = _transient("The model's answer ended before it was complete.")
