@@ -130,6 +130,13 @@ RUNS: dict[str, list[ev.AgentEvent]] = {
         asked_model(None),
         ev.RunCompleted(summary="ok"),
     ],
+    "rerouted": [
+        started(max_tokens=5_000, max_cost_usd=0.5),
+        trouble().model_copy(update={"fallback": "openai/b", "delay_s": 0.0}),
+        asked_model(0.25),
+        ev.BudgetWarning(guard="tokens", used=4_200, limit=5_000),
+        ev.RunCompleted(summary="ok"),
+    ],
     "handed_off": [
         started(),
         ev.Handoff(rationale="no data", blockers=("no file",), suggested_next_steps=("add one",)),

@@ -22,6 +22,7 @@ from parsimony_kernel.view.blocks import (
     lasting,
 )
 from parsimony_kernel.view.fold import fold, replay
+from parsimony_kernel.view.outline import footer_facts
 from parsimony_kernel.view.run_view import EMPTY, RunView
 
 KINDS = {
@@ -129,6 +130,22 @@ def test_the_footer_counts_and_says_unknown_prices() -> None:
     footer = only(view, FooterBlock)
     assert (footer.calls, footer.prompt_tokens, footer.cost_usd) == (2, 2468, 0.5)
     assert footer.cost_partial
+
+
+def test_the_footer_shows_what_is_used_against_the_budget() -> None:
+    footer = only(replay(RUNS["rerouted"]), FooterBlock)
+    assert footer_facts(footer) == (
+        "scripted",
+        "1 model call of 50",
+        "1,290 of 5,000 tokens",
+        "$0.25 of $0.50",
+        "0.0 s of 300 s",
+    )
+
+
+def test_a_silent_model_is_waited_for_in_the_progress_line() -> None:
+    view = replay([started(), ev.Heartbeat(model="openai/a", silent_s=40)])
+    assert view.activity == "Waiting for openai/a, silent for 40 s"
 
 
 def test_ends_are_told_with_what_to_do() -> None:

@@ -68,6 +68,38 @@ async def test_every_kind_and_action_gives_one_event_and_one_count(
         assert events[0].failure == Failure(kind, "why")
 
 
+class Stubborn(DefaultPolicy):
+    def decide(self, failure: Failure, state: RunState) -> Action:
+        return Action.retry
+
+
+@pytest.mark.parametrize(
+    ("metadata", "event"),
+    [
+        ({"effect": "uncertain"}, UserInputRequested),
+        ({"effect": "committed"}, Handoff),
+        ({"final": True}, Handoff),
+    ],
+)
+async def test_what_must_not_be_repeated_is_not_whatever_the_policy(
+    metadata: dict[str, object], event: type[AgentEvent]
+) -> None:
+    who = agent()
+    who.policy = Stubborn()
+    failure = Failure(FailureKind.tool_error, "why", metadata=metadata)
+    assert [type(each) for each in await funnel(failure, RunState(), who)] == [event]
+
+
+async def test_a_model_that_takes_over_is_not_waited_for() -> None:
+    clock = ManualClock()
+    failure = Failure(
+        FailureKind.transient_provider, "429", metadata={"fallback": "b", "retry_after_s": 30}
+    )
+    (told,) = await funnel(failure, RunState(), agent(clock))
+    assert isinstance(told, AgentError)
+    assert (told.fallback, told.delay_s, clock.slept) == ("b", 0.0, [])
+
+
 async def test_a_provider_retry_waits_as_the_policy_says() -> None:
     clock = ManualClock()
     before = clock.monotonic()

@@ -1,0 +1,108 @@
+"""The agent's wiring: models, keys and the rules that stand last."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.agent import MAX_PINNED, Agent
+from parsimony_kernel.agent.events import RunCompleted, UserInputRequested
+from parsimony_kernel.agent.failure.keyring import GRACE_S, Keyring
+from parsimony_kernel.agent.failure.suspension import SuspensionTokenMismatch
+from parsimony_kernel.agent.prompts import PINNED_CONSTRAINTS
+from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.scripted import ScriptedModel, call
+
+ASK = call("ask_user", question="Which?")
+DONE = call("return_done", summary="ok")
+
+
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [
+        ("offline", ["offline"]),
+        ("openai/gpt-5, offline", ["openai/gpt-5", "offline"]),
+        ([{"model": "openai/gpt-5"}, "offline"], ["openai/gpt-5", "offline"]),
+        ((ScriptedModel([], "a"), "offline"), ["a", "offline"]),
+    ],
+)
+def test_one_model_or_a_chain_of_them(model: Any, named: list[str]) -> None:
+    agent = Agent(model, suspension_secret="s")
+    assert [each.name for each in agent.hooks.models(agent)] == named
+    assert agent.model_id == ", ".join(named)
+
+
+def test_a_key_goes_to_every_model_that_is_named_with_it() -> None:
+    agent = Agent("openai/a, openai/b", api_key="k-123456", suspension_secret="s")
+    assert [each.secrets for each in agent.hooks.models(agent)] == [("k-123456",)] * 2  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("model", ["", " , ", []])
+def test_no_model_at_all_is_refused(model: Any) -> None:
+    agent = Agent(model, suspension_secret="s")
+    with pytest.raises(ValueError, match=r"no model is named|is empty"):
+        agent.hooks.models(agent)
+
+
+def test_pinned_constraints_are_the_notebooks_own_unless_said_otherwise() -> None:
+    def pinned(**given: Any) -> tuple[str, ...]:
+        return Agent("offline", suspension_secret="s", **given).pinned_constraints
+
+    assert pinned() == PINNED_CONSTRAINTS
+    assert pinned(instructions="Be brief.") == ()
+    assert pinned(instructions="Be brief.", pinned_constraints=["One."]) == ("One.",)
+    assert pinned(pinned_constraints="A text is one rule.") == ("A text is one rule.",)
+    for wrong in (["x"] * (MAX_PINNED + 1), [" "], ["x" * 400]):
+        with pytest.raises(ValueError, match="at most 5 rules"):
+            pinned(pinned_constraints=wrong)
+
+
+async def suspended(agent: Agent) -> Any:
+    last = [event async for event in agent.run("go")][-1]
+    assert isinstance(last, UserInputRequested)
+    return last.suspension_record
+
+
+async def test_pinned_constraints_survive_a_suspension() -> None:
+    model = ScriptedModel([ASK, DONE])
+    agent = Agent(model, suspension_secret="s", pinned_constraints=["Say it in metres."])
+    record = await suspended(agent)
+    other = Agent(model, suspension_secret="s")
+    assert [e async for e in other.resume(record, "a")][-1] == RunCompleted(summary="ok")
+    assert "Say it in metres." in model.requests[1].messages[-1]["content"]
+
+
+def sealed_with(folder: Path, clock: ManualClock, *steps: Any) -> Agent:
+    return Agent(ScriptedModel(steps), keyring=Keyring.open(folder, {}), clock=clock)
+
+
+async def test_a_question_outlives_the_rotation_of_its_key_for_a_while(tmp_path: Path) -> None:
+    clock = ManualClock()
+    keyring = Keyring.open(tmp_path, {})
+    record = await suspended(sealed_with(tmp_path, clock, ASK))
+    newer = keyring.rotate(clock.now())
+    assert record.key_id != newer.key_id
+    again = sealed_with(tmp_path, clock, ASK)
+    last = [event async for event in again.resume(record, "a")][-1]
+    assert isinstance(last, UserInputRequested)
+    assert last.suspension_record.key_id == newer.key_id
+
+    late = await suspended(sealed_with(tmp_path, clock, ASK))
+    keyring.rotate(clock.now())
+    clock.advance(GRACE_S + 1)
+    with pytest.raises(SuspensionTokenMismatch, match=r"(?i)run the cell again"):
+        await anext(sealed_with(tmp_path, clock, DONE).resume(late, "a"))
+
+
+async def test_a_revoked_key_seals_nothing_any_more(tmp_path: Path) -> None:
+    clock = ManualClock()
+    record = await suspended(sealed_with(tmp_path, clock, ASK))
+    Keyring.open(tmp_path, {}).revoke(record.key_id)
+    with pytest.raises(SuspensionTokenMismatch, match="revoked"):
+        await anext(sealed_with(tmp_path, clock, DONE).resume(record, "a"))
+
+
+async def test_an_agent_whose_every_run_ends_needs_no_key(tmp_path: Path) -> None:
+    agent = sealed_with(tmp_path / "none", ManualClock(), DONE)
+    assert [event async for event in agent.run("go")][-1] == RunCompleted(summary="ok")
+    assert not (tmp_path / "none").exists()

@@ -1,0 +1,269 @@
+"""Runs that meet their limits: budgets, time in mid-answer, models that go away, full contexts."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.config import AgentGuardrails
+from parsimony_kernel.agent.events import (
+    AgentError,
+    AgentEvent,
+    BudgetWarning,
+    Handoff,
+    Heartbeat,
+    LLMCallCompleted,
+    PartialRunSummary,
+    RunCompleted,
+    UserInputRequested,
+    is_terminal,
+    parse_event,
+)
+from parsimony_kernel.agent.failure import Action, DefaultPolicy, Failure, FailureKind
+from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.agent.loop import resume_run, run_loop
+from parsimony_kernel.agent.state import RunState, SuspensionRecord
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.limits.breaker import Breakers
+from parsimony_kernel.llm.base import ChatModel, Completion, Delta, ModelRequest, Usage
+from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.scripted import ScriptedModel, call
+from parsimony_kernel.tools import Tools, tool
+
+DONE = call("return_done", summary="ok")
+DOWN = ConnectionError("reset")
+
+
+@tool
+async def look(at: str) -> dict[str, str]:
+    """Look."""
+    return {"seen": at * 2000}
+
+
+def agent(model: ChatModel | Sequence[ChatModel], **limits: Any) -> SimpleNamespace:
+    clock = ManualClock()
+    return SimpleNamespace(
+        model_config=model,
+        policy=DefaultPolicy(),
+        guardrails=AgentGuardrails(**limits),
+        instructions="Be brief.",
+        suspension_secret="s",
+        tools=Tools([look]) + termination_tools(),
+        clock=clock,
+        hooks=RunHooks(Breakers(clock)),
+    )
+
+
+def request() -> RunState:
+    return RunState(messages=[{"role": "user", "content": "go"}], started_monotonic_s=0.0)
+
+
+async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
+    gathered = [event async for event in events]
+    assert [is_terminal(event) for event in gathered] == [False] * (len(gathered) - 1) + [True]
+    assert [parse_event(event.model_dump(mode="json")) for event in gathered] == gathered
+    return gathered
+
+
+def used(completion: Completion, tokens: int) -> Completion:
+    return replace(completion, usage=Usage(tokens, 0))
+
+
+def asked(events: Sequence[AgentEvent]) -> UserInputRequested:
+    last = events[-1]
+    assert isinstance(last, UserInputRequested)
+    return last
+
+
+async def test_a_budget_ends_in_a_question_and_as_much_again_can_be_allowed() -> None:
+    model = ScriptedModel(
+        [used(call("look", at="x"), 9_000), used(call("look", at="y"), 9_000), DONE]
+    )
+    who = agent(model, max_tokens=10_000)
+    question = asked(await gather(run_loop(who, request())))
+    assert question.originating_failure_kind is FailureKind.policy_violation
+    assert "9,000 of 10,000 tokens" in (question.context or "")
+    assert question.choices == ("Go on", "Stop here")
+    assert question.suspension_record.originating_guard == "tokens"
+    assert len(model.requests) == 1
+
+    carried = SuspensionRecord.model_validate_json(question.suspension_record.model_dump_json())
+    again = asked(await gather(resume_run(who, carried, "Go on")))
+    assert "9,000 of 10,000 tokens" in (again.context or "")
+    assert len(model.requests) == 2
+    finished = await gather(resume_run(who, again.suspension_record, "Go on"))
+    assert finished[-1] == RunCompleted(summary="ok")
+
+
+async def test_a_budget_that_is_not_raised_ends_the_run_with_what_was_learned() -> None:
+    model = ScriptedModel([used(call("look", at="x"), 9_000)])
+    who = agent(model, max_tokens=10_000)
+    question = asked(await gather(run_loop(who, request())))
+    ended = await gather(resume_run(who, question.suspension_record, "Stop here"))
+    assert [type(event) for event in ended] == [PartialRunSummary]
+
+
+async def test_another_question_does_not_lift_the_budget() -> None:
+    model = ScriptedModel([used(call("ask_user", question="Which?"), 9_000)])
+    who = agent(model, max_tokens=10_000)
+    question = asked(await gather(run_loop(who, request())))
+    assert question.originating_failure_kind is None
+    again = asked(await gather(resume_run(who, question.suspension_record, "that one")))
+    assert again.originating_failure_kind is FailureKind.policy_violation
+    assert len(model.requests) == 1
+
+
+async def test_near_the_budget_the_model_is_told_once_and_less_of_the_past_is_sent() -> None:
+    steps = [call("look", at="a"), call("look", at="b"), used(call("look", at="c"), 80_000)]
+    model = ScriptedModel([*steps, call("look", at="d"), DONE])
+    events = await gather(run_loop(agent(model, max_tokens=100_000), request()))
+    warnings = [event for event in events if isinstance(event, BudgetWarning)]
+    assert warnings == [BudgetWarning(guard="tokens", used=80_000, limit=100_000)]
+    told = ["budget" in request.messages[1]["content"] for request in model.requests]
+    assert told == [False, False, False, True, False]
+
+    def whole(number: int) -> list[bool]:
+        results = [m for m in model.requests[number].messages if m["role"] == "tool"]
+        return ["older_result_shortened" not in m["content"] for m in results]
+
+    assert whole(2) == [True, True]
+    assert whole(3) == [False, False, True]
+
+
+async def test_a_cost_limit_without_a_price_asks_nobody() -> None:
+    model = ScriptedModel([])
+    last = (await gather(run_loop(agent(model, max_cost_usd=1.0), request())))[-1]
+    assert isinstance(last, Handoff)
+    assert last.suggested_next_steps
+    assert model.requests == []
+
+
+class Murmuring:
+    """Says something every ten seconds, for ever."""
+
+    name = "murmuring"
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+        while True:
+            await self._clock.sleep(10)
+            yield Delta("hm")
+
+
+async def test_the_time_of_a_run_ends_an_answer_that_never_does() -> None:
+    who = agent([], max_execution_time_s=45)
+    who.model_config = Murmuring(who.clock)
+    question = asked(await gather(run_loop(who, request())))
+    assert question.originating_failure_kind is FailureKind.time_limit
+    assert who.clock.monotonic() == 45
+
+
+class Pondering:
+    """Answers after ``seconds`` of silence."""
+
+    name = "pondering"
+
+    def __init__(self, clock: ManualClock, seconds: float) -> None:
+        self._clock = clock
+        self._seconds = seconds
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+        yield Delta(reasoning="well")
+        await self._clock.sleep(self._seconds)
+        yield replace(DONE, choices=DONE.choices)
+
+
+async def test_a_silent_model_is_seen_to_be_waited_for() -> None:
+    who = agent([])
+    who.model_config = Pondering(who.clock, 50)
+    events = await gather(run_loop(who, request()))
+    beats = [event for event in events if isinstance(event, Heartbeat)]
+    assert beats == [Heartbeat(model="pondering", silent_s=s) for s in (20, 40)]
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_another_model_takes_over_once_the_first_has_used_its_retries() -> None:
+    first, second = ScriptedModel([DOWN] * 4, "first"), ScriptedModel([DONE], "second")
+    who = agent([first, second])
+    events = await gather(run_loop(who, request()))
+    told = [event for event in events if isinstance(event, AgentError)]
+    assert [(e.action, e.attempt, e.fallback) for e in told] == [
+        ("retry", 1, None),
+        ("retry", 2, None),
+        ("retry", 3, None),
+        ("retry", 1, "second"),
+    ]
+    assert who.clock.slept == [1, 2, 4]
+    answered = [event.model for event in events if isinstance(event, LLMCallCompleted)]
+    assert answered == ["second"]
+
+
+async def test_a_model_that_was_down_a_moment_ago_is_passed_over_at_once() -> None:
+    first = ScriptedModel([DOWN] * 5, "first")
+    who = agent([first, ScriptedModel([DOWN] * 4, "second")])
+    assert isinstance((await gather(run_loop(who, request())))[-1], Handoff)
+    slept = list(who.clock.slept)
+    who.model_config = [first, ScriptedModel([DONE, DONE], "third")]
+    events = await gather(run_loop(who, request()))  # the fifth failure opens the breaker
+    assert isinstance(events[-1], RunCompleted)
+    assert len(first.requests) == 5
+    who.clock.slept.clear()
+    events = await gather(run_loop(who, request()))
+    told = [event for event in events if isinstance(event, AgentError)]
+    assert [event.fallback for event in told] == ["third"]
+    assert (len(first.requests), who.clock.slept) == (5, [])
+    assert slept
+
+
+async def test_twelve_failing_requests_in_a_row_are_the_most_whatever_the_policy() -> None:
+    class Stubborn(DefaultPolicy):
+        def retry_budget(self, kind: FailureKind) -> int:
+            return 1000
+
+        def decide(self, failure: Failure, state: RunState) -> Action:
+            return Action.retry
+
+    models = [ScriptedModel([TimeoutError("slow")] * 20, name) for name in "abcde"]
+    who = agent(models)
+    who.policy = Stubborn()
+    last = (await gather(run_loop(who, request())))[-1]
+    assert isinstance(last, Handoff)
+    assert sum(len(model.requests) for model in models) == 12
+
+
+async def test_a_full_context_is_compacted_once_and_then_handed_off() -> None:
+    class TooLong(Exception):
+        status_code = 413
+
+    def window(largest: int) -> Any:
+        def answered(request: ModelRequest) -> Completion:
+            if len(json.dumps(request.messages)) > largest:
+                raise TooLong
+            return DONE
+
+        return answered
+
+    steps = [call("look", at="a"), call("look", at="b")]
+    model = ScriptedModel([*steps, window(4_000), window(4_000)])
+    events = await gather(run_loop(agent(model), request()))
+    told = [event for event in events if isinstance(event, AgentError)]
+    assert [(e.failure.kind, e.action) for e in told if e.failure] == [
+        (FailureKind.scope_too_large, "narrow_scope")
+    ]
+    assert isinstance(events[-1], RunCompleted)
+
+    model = ScriptedModel([*steps, window(10), window(10)])
+    assert isinstance((await gather(run_loop(agent(model), request())))[-1], Handoff)
+
+
+@pytest.mark.parametrize(
+    "limit", [{"max_tokens": 0}, {"max_cost_usd": -1}, {"max_cost_usd": float("inf")}]
+)
+def test_limits_that_limit_nothing_are_refused(limit: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"greater than 0|finite"):
+        AgentGuardrails(**limit)
