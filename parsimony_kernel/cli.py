@@ -6,9 +6,13 @@ could not, 2 is misuse.
 
 import argparse
 import asyncio
+import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from parsimony_kernel import __version__
 
@@ -20,6 +24,16 @@ examples:
   jupyter parsimony resume -- -1 or less       answer with words that begin with a dash
   jupyter parsimony install --user             make the kernel known for this user
   jupyter parsimony doctor                     look at what a run needs
+  jupyter parsimony keys list                  show the keys that sign waiting questions
+  jupyter parsimony keys rotate                sign with a new key from now on
+"""
+
+_KEYS_EXAMPLES = """\
+examples:
+  jupyter parsimony keys list --json           the keys and their states, for a program
+  jupyter parsimony keys rotate                once in a while, or when people change
+  jupyter parsimony keys revoke 0123456789abcdef
+                                               when somebody else may have read that key
 """
 
 
@@ -44,8 +58,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    def add(name: str, run: object, says: str, example: str) -> argparse.ArgumentParser:
-        command = commands.add_parser(
+    def add(
+        name: str, run: object, says: str, example: str, *, below: Any = commands
+    ) -> argparse.ArgumentParser:
+        command: argparse.ArgumentParser = below.add_parser(
             name,
             help=says,
             description=says[:1].upper() + says[1:] + ".",
@@ -90,6 +106,31 @@ def _parser() -> argparse.ArgumentParser:
 
     doctor = add("doctor", _doctor, "look at what a run needs", "doctor --folder notebooks")
     doctor.add_argument("--folder", type=Path, default=Path(), help="the notebooks' folder")
+
+    keys = commands.add_parser(
+        "keys",
+        help="list, rotate or revoke the keys that sign waiting questions",
+        description="The keys that sign questions which wait for an answer. No secret is shown.",
+        epilog=_KEYS_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).add_subparsers(metavar="ACTION", required=True)
+    listed = add("list", _keys_list, "list the keys, the newest first", "keys list", below=keys)
+    listed.add_argument("--json", action="store_true", help="as a JSON array")
+    add(
+        "rotate",
+        _keys_rotate,
+        "sign with a new key; questions of the old one are answered for 7 more days",
+        "keys rotate",
+        below=keys,
+    )
+    revoke = add(
+        "revoke",
+        _keys_revoke,
+        "destroy a key now; questions that it signed can never be answered",
+        "keys revoke 0123456789abcdef",
+        below=keys,
+    )
+    revoke.add_argument("key_id", metavar="KEY_ID", help="as the list shows it")
     return parser
 
 
@@ -184,6 +225,57 @@ def _doctor(arguments: argparse.Namespace) -> int:
     for finding in findings:
         print(f"{'ok ' if finding.ok else 'NOT'}  {finding.name}: {finding.says}")
     return 0 if all(finding.ok for finding in findings) else 1
+
+
+def _keys_list(arguments: argparse.Namespace) -> int:
+    from parsimony_kernel.agent.failure.keyring import Keyring, KeyringError
+
+    try:
+        keys = Keyring.open().keys()
+    except KeyringError as problem:
+        return _fail(problem)
+    if arguments.json:
+        print(json.dumps([asdict(key) for key in keys], default=datetime.isoformat, indent=2))
+    elif not keys:
+        print("There is no key yet; the first question makes one.")
+    else:
+        print(f"{'key':16}  {'state':11}  {'created':10}  signed until")
+        for key in keys:
+            made, until = _day(key.created_at), _day(key.retired_at)
+            print(f"{key.key_id:16}  {key.state:11}  {made:10}  {until}")
+    return 0
+
+
+def _keys_rotate(_arguments: argparse.Namespace) -> int:
+    from parsimony_kernel.agent.failure.keyring import GRACE_S, Keyring, KeyringError
+
+    try:
+        key = Keyring.open().rotate()
+    except KeyringError as problem:
+        return _fail(problem)
+    print(
+        f"Questions are signed with {key.key_id} from now on. Those that the key before it signed "
+        f"can be answered for {GRACE_S / 86_400:g} more days."
+    )
+    return 0
+
+
+def _keys_revoke(arguments: argparse.Namespace) -> int:
+    from parsimony_kernel.agent.failure.keyring import Keyring, KeyringError
+
+    try:
+        Keyring.open().revoke(arguments.key_id)
+    except KeyringError as problem:
+        return _fail(problem)
+    print(
+        f"The secret of {arguments.key_id} is destroyed. Questions that it signed cannot be "
+        "answered any more: run their cells again. New questions are signed with another key."
+    )
+    return 0
+
+
+def _day(moment: datetime | None) -> str:
+    return "-" if moment is None else f"{moment:%Y-%m-%d}"
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from parsimony_kernel.agent.events import (
     UserInputRequested,
     is_terminal,
 )
-from parsimony_kernel.agent.failure.keyring import Keyring, KeyringError
+from parsimony_kernel.agent.failure.keyring import GRACE_S, Keyring, KeyringError
 from parsimony_kernel.agent.failure.suspension import (
     SuspensionConsumed,
     SuspensionElsewhere,
@@ -69,7 +69,7 @@ T = TypeVar("T")
 DEFAULT_MODEL = "offline"
 
 # A question may wait over a long weekend.
-MAX_QUESTION_AGE_S = 7 * 86_400
+MAX_QUESTION_AGE_S = GRACE_S
 _LEASE_S = 120.0
 _INVENTORY_S = 2.0
 
@@ -277,6 +277,10 @@ class NotebookSession:
         self._must_be_free()
         row = self._question(turn_id, nonce)
         record = row.record
+        if not record.seal:
+            raise SessionError(
+                "The question was never sealed, so it cannot be trusted. Run the cell again."
+            )
         answer = _resolve(reply, record.choices)
         # The model that asked goes on, unless the session has it under the same name already.
         asked_by = record.model_id or self.model_name
@@ -770,7 +774,7 @@ def open_session(
     name = _name_in(workspace, folder / notebook)
     try:
         journal = SqliteJournal(journal_path(workspace), clock)
-        keyring = Keyring.open(None, environ)
+        keyring = Keyring.open(None, environ, clock)
         journal.abandon_running(name, _is_alive)
         store = ArtifactStore(workspace)
         sweep_temporary(store.folder, clock=clock)

@@ -36,9 +36,9 @@ MAX_PINNED_LENGTH = 300
 
 def __getattr__(name: str) -> Any:
     if name == "litellm":  # seconds to import, so only for who asks
-        import litellm
+        from parsimony_kernel.llm.litellm_model import import_litellm
 
-        return litellm
+        return import_litellm()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -110,12 +110,14 @@ class Agent:
     @property
     def suspension_secret(self) -> Secret:
         """The key that seals suspensions. ``KeyringError`` when there is none."""
-        return self._keyring.current().secret if self._secret is None else self._secret
+        return self.signing_key()[0]
 
-    @property
-    def key_id(self) -> str:
-        """Which key that is."""
-        return self._keyring.current().key_id if self._secret is None else self._key_id
+    def signing_key(self) -> tuple[Secret, str]:
+        """The key that seals suspensions, and its id; read at once, since keys are rotated."""
+        if self._secret is not None:
+            return self._secret, self._key_id
+        key = self._keyring.current()
+        return key.secret, key.key_id
 
     def secret_for(self, key_id: str) -> Secret:
         """The key that sealed a record: an older one too, while it is accepted.

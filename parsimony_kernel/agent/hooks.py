@@ -10,6 +10,7 @@ from typing import Any
 
 from parsimony_kernel.agent.events import AgentEvent
 from parsimony_kernel.agent.state import RunState, SuspensionRecord
+from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.llm.base import ChatModel
@@ -33,9 +34,13 @@ class RunHooks:
         """The models that answer this run, the preferred one first."""
         return resolve_models(agent.model_config)
 
-    def gate(self, agent: Any, state: RunState) -> Gate:
+    def tools(self, agent: Any) -> Tools:
+        """What the model may call: the agent's tools, and those that end a run."""
+        own = agent.tools if isinstance(agent.tools, Tools) else Tools(agent.tools or ())
+        return own if any(tool.terminal for tool in own.values()) else own + termination_tools()
+
+    def gate(self, tools: Tools, agent: Any, state: RunState) -> Gate:
         """The gate through which this run's actions pass."""
-        tools = agent.tools if isinstance(agent.tools, Tools) else Tools(agent.tools or ())
         return Gate(tools, timeout_s=agent.guardrails.tool_timeout_s)
 
     def drain(self) -> list[AgentEvent]:

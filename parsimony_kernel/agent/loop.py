@@ -50,6 +50,7 @@ from parsimony_kernel.agent.failure.suspension import (
     SuspensionConsumed,
     SuspensionRequest,
     check_record,
+    check_reply,
 )
 from parsimony_kernel.agent.failure.termination import TerminationRequest
 from parsimony_kernel.agent.hooks import RunHooks, hooks_of
@@ -74,7 +75,8 @@ async def run_loop(
     """Iterate until a terminal event, which is the last thing yielded.
 
     ``agent`` needs ``guardrails``, ``policy``, ``suspension_secret``, ``model_config``,
-    ``instructions`` and ``tools``; ``hooks``, ``clock`` and ``key_id`` are taken if it has them.
+    ``instructions`` and ``tools``; ``hooks``, ``clock``, ``signing_key``, ``secret_for`` and
+    ``workspace`` are taken if it has them. Without a tool that ends a run it gets the three.
     """
     run = _Run(agent, state, cancellation or state.cancellation or CancellationRequest())
     try:
@@ -130,6 +132,7 @@ def admit(
     """
     clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
     hooks = hooks_of(agent)
+    check_reply(user_reply)
     check_record(
         suspension,
         user_reply,
@@ -185,6 +188,7 @@ class _Run:
     cancellation: CancellationRequest
     clock: Clock = field(init=False)
     hooks: RunHooks = field(init=False)
+    tools: Tools = field(init=False)
     gate: Gate = field(init=False)
     chain: Chain = field(init=False)
     _renderer: IncrementalRenderer = field(default_factory=IncrementalRenderer)
@@ -193,10 +197,10 @@ class _Run:
     def __post_init__(self) -> None:
         self.clock = getattr(self.agent, "clock", None) or SYSTEM_CLOCK
         self.hooks = hooks_of(self.agent)
-        self.gate = self.hooks.gate(self.agent, self.state)
+        self.tools = self.hooks.tools(self.agent)
+        self.gate = self.hooks.gate(self.tools, self.agent, self.state)
         self.chain = Chain(self.hooks.models(self.agent), self.hooks.breakers, self.clock)
-        tools = self.agent.tools
-        self._schemas = (tools if isinstance(tools, Tools) else Tools(tools or ())).to_llm()
+        self._schemas = self.tools.to_llm()
         self.state.cancellation = self.cancellation
         if not self.state.started_at:
             self.state.started_at = self.clock.now().isoformat()
@@ -236,6 +240,7 @@ class _Run:
             async for item in items:
                 match item:
                     case Delta():
+                        self._remember_reasoning(item)
                         for event in _deltas(item):
                             yield event
                     case Beat(silent_s):
@@ -269,6 +274,14 @@ class _Run:
         state.compaction = max(state.compaction, 1)
         state.pending_instruction = state.pending_instruction or FINISH_WITHIN_BUDGET
         return BudgetWarning(guard=demand.guard, used=demand.used, limit=demand.limit)
+
+    def _remember_reasoning(self, delta: Delta) -> None:
+        state = self.state
+        if delta.reasoning:
+            since = state.last_event_time_s
+            state.accumulated_reasoning += delta.reasoning
+            if since is not None:
+                state.accumulated_reasoning_duration_s += self.clock.monotonic() - since
 
     def _rerouted(self, failure: Failure) -> Failure:
         """``failure``, after the next model has taken over where this one is given up."""
@@ -330,8 +343,7 @@ class _Run:
     ) -> AsyncGenerator[AgentEvent, None]:
         state, name = self.state, call.function.name
         arguments = arguments_of(call)
-        tools = self.agent.tools
-        tool_type = tools[name].tool_type if name in tools else "function"
+        tool_type = self.tools[name].tool_type if name in self.tools else "function"
         begun = ToolEvent(
             tool_name=name, tool_call_id=call.id, tool_type=tool_type, arguments=arguments
         )

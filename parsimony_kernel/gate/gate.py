@@ -5,6 +5,7 @@ after its deadline changes what the gate has answered.
 """
 
 import asyncio
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -148,7 +149,11 @@ class Gate:
 
 
 async def _call(tool: Tool, given: dict[str, Any]) -> Any:
-    return await tool.function(**given)
+    if inspect.iscoroutinefunction(tool.function):
+        return await tool.function(**given)
+    # Off the event loop, which has other things to wait for.
+    answered = await asyncio.to_thread(tool.function, **given)
+    return await answered if inspect.isawaitable(answered) else answered
 
 
 def _result_of(tool: Tool, task: "asyncio.Task[Any]") -> ToolResult:

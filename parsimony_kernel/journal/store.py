@@ -21,7 +21,7 @@ from pydantic_core import to_jsonable_python
 
 from parsimony_kernel import durable
 from parsimony_kernel.agent.events import AgentEvent, parse_event
-from parsimony_kernel.agent.state import SuspensionRecord
+from parsimony_kernel.agent.state import SCHEMA_VERSION, SuspensionRecord
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.journal.workspace import ENVIRONMENT_VARIABLE
 
@@ -479,8 +479,14 @@ class SqliteJournal:
 
     def _record(self, nonce: str, text: Any) -> SuspensionRecord:
         try:
-            return SuspensionRecord.model_validate(json.loads(text))
-        except (ValueError, TypeError) as exc:
+            data = json.loads(text)
+            if data.get("schema_version", 0) > SCHEMA_VERSION:
+                raise JournalError(
+                    f"The question {nonce!r} was asked by a newer Parsimony: update this one to "
+                    "answer it, or run its cell again."
+                )
+            return SuspensionRecord.model_validate(data)
+        except (ValueError, TypeError, AttributeError) as exc:
             raise JournalError(
                 f"The question {nonce!r} in the journal {self._path!r} is damaged and cannot be "
                 "resumed: run its cell again."

@@ -162,6 +162,9 @@ async def call_llm(
                     last = _transient("The provider's response holds no answer.")
                 case Completion():
                     last = item
+                    if item.message.content and not any(text):
+                        # It came in one piece; people read it like any other.
+                        yield Delta(item.message.content)
                 case _Silent(seconds):
                     last = _transient(
                         f"The model was silent for {seconds:.0f} s.",

@@ -22,6 +22,8 @@ _HOMES = {
     "DefaultPolicy": "policy",
     "RecoveryPolicy": "policy",
     "handle_failure": "recovery",
+    "SuspensionConsumed": "suspension",
+    "SuspensionElsewhere": "suspension",
     "SuspensionExpired": "suspension",
     "SuspensionRequest": "suspension",
     "SuspensionTokenMismatch": "suspension",

@@ -73,7 +73,7 @@ def default_action_for(kind: FailureKind) -> Action:
     return _DEFAULT_ACTION_BY_KIND[FailureKind(kind)]
 
 
-@dataclass(frozen=True, eq=False, config=ConfigDict(arbitrary_types_allowed=True))
+@dataclass(frozen=True, eq=False, config=ConfigDict(arbitrary_types_allowed=True, extra="forbid"))
 class Failure:
     """One classified failure, immutable and hashable.
 

@@ -16,6 +16,7 @@ from parsimony_kernel.agent.events import (
     UserInputRequested,
 )
 from parsimony_kernel.agent.failure.corrections import narrowing, retry_note
+from parsimony_kernel.agent.failure.keyring import KeyringError
 from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
 from parsimony_kernel.agent.failure.policy import RecoveryPolicy
 from parsimony_kernel.agent.failure.suspension import build_record
@@ -53,7 +54,8 @@ async def handle_failure(
 
     Args:
         failure: what was found.
-        agent: needs ``policy`` and ``suspension_secret``; ``clock`` and ``key_id`` if it has them.
+        agent: needs ``policy`` and ``suspension_secret``; ``clock`` and ``signing_key()`` are used
+            if it has them.
         state: its counts, lessons, ``pending_instruction`` and ``done`` are updated.
 
     Yields ``AgentError(recoverable=True)`` for retry and narrow_scope, else one terminal event.
@@ -135,22 +137,33 @@ def suspend(
     choices: Any = (),
     kind: FailureKind | None = None,
     guard: str = "",
-) -> UserInputRequested:
-    """Seal the state and give the event that carries the question."""
+) -> UserInputRequested | Handoff:
+    """Seal the state and give the event that carries the question.
+
+    Without a key to seal it with, nobody could answer: then the question is handed off.
+    """
     clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
     offered = tuple(str(choice) for choice in choices)
-    record = build_record(
-        state,
-        secret=agent.suspension_secret,
-        now=clock.now(),
-        elapsed_s=state.elapsed_seconds(clock.monotonic()),
-        question=question,
-        context=context,
-        choices=offered,
-        kind=kind,
-        guard=guard,
-        key_id=getattr(agent, "key_id", ""),
-    )
+    signing_key = getattr(agent, "signing_key", None)
+    try:
+        secret, key_id = (agent.suspension_secret, "") if signing_key is None else signing_key()
+        record = build_record(
+            state,
+            secret=secret or "",
+            now=clock.now(),
+            elapsed_s=state.elapsed_seconds(clock.monotonic()),
+            question=question,
+            context=context,
+            choices=offered,
+            kind=kind,
+            guard=guard,
+            key_id=key_id,
+        )
+    except (KeyringError, ValueError) as problem:
+        return Handoff(
+            rationale=f"There is a question, and it cannot be put in a way that lasts: {question}",
+            blockers=(str(problem),),
+        )
     return UserInputRequested(
         question=question,
         context=context,

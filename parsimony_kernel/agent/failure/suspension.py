@@ -105,7 +105,9 @@ def compute_seal(record: SuspensionRecord, secret: Secret) -> str:
 
 def verify_seal(record: SuspensionRecord, secret: Secret) -> bool:
     """Whether no byte of the record was changed since it was sealed."""
-    return hmac.compare_digest(compute_seal(record, secret).encode(), record.seal.encode())
+    return hmac.compare_digest(
+        compute_seal(record, secret).encode(), str(record.seal or "").encode()
+    )
 
 
 def build_record(
@@ -167,6 +169,12 @@ def build_record(
     return record.model_copy(update={"seal": compute_seal(record, secret)})
 
 
+def check_reply(reply: str) -> None:
+    """``ValueError`` when the answer holds no words."""
+    if not reply.strip():
+        raise ValueError("resume needs a non-empty user_reply")
+
+
 def check_record(
     record: SuspensionRecord,
     reply: str,
@@ -182,8 +190,7 @@ def check_record(
     Raises ``ValueError``, ``SuspensionTokenMismatch``, ``SuspensionExpired`` or
     ``SuspensionElsewhere``. Single use is the last check and needs a claim, which is not here.
     """
-    if not reply.strip():
-        raise ValueError("resume needs a non-empty user_reply")
+    check_reply(reply)
     _check_version(record)
     if not verify_suspension_token(record=record, secret=secret):
         raise SuspensionTokenMismatch(

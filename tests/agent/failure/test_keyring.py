@@ -1,11 +1,35 @@
 """Signing keys on a real disk."""
 
+import hashlib
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.agent.failure.keyring import Keyring, KeyringError
+from parsimony_kernel.agent.failure.keyring import GRACE_S, Key, KeyInfo, Keyring, KeyringError
+from parsimony_kernel.testing.clock import START, ManualClock
+
+
+def at(folder: Path, clock: ManualClock) -> Keyring:
+    return Keyring.open(folder, {}, clock)
+
+
+def told(keyring: Keyring) -> list[KeyInfo]:
+    return list(keyring.keys())
+
+
+def states(keyring: Keyring) -> list[tuple[str, str]]:
+    return [(info.key_id, info.state) for info in told(keyring)]
+
+
+def kept(folder: Path) -> str:
+    """Everything that the files of a keyring hold."""
+    return "".join(path.read_text() for path in folder.iterdir())
 
 
 def test_a_key_is_made_on_first_need_and_stays(tmp_path: Path) -> None:
@@ -106,3 +130,350 @@ def test_processes_that_need_the_first_key_at_once_get_the_same(
     ids = set(race(_FIRST, tmp_path / "keys"))
     assert len(ids) == 1
     assert {p.name for p in (tmp_path / "keys").iterdir()} == {f"{ids.pop()}.key", "current"}
+
+
+def test_after_a_rotation_the_old_key_is_good_for_the_grace_and_signs_no_more(
+    tmp_path: Path,
+) -> None:
+    clock = ManualClock()
+    keyring = at(tmp_path, clock)
+    old = keyring.current()
+    new = keyring.rotate()
+    assert new != old
+    assert keyring.current() == at(tmp_path, clock).current() == new
+    clock.advance(GRACE_S)
+    assert keyring.get(old.key_id) == old
+    assert states(keyring) == [(new.key_id, "current"), (old.key_id, "grace")]
+    clock.advance(1)
+    assert keyring.get(old.key_id) is None
+    assert states(keyring) == [(new.key_id, "current"), (old.key_id, "expired")]
+    assert keyring.get(new.key_id) == new
+
+
+def test_a_time_that_is_given_counts_instead_of_the_clock(tmp_path: Path) -> None:
+    keyring = at(tmp_path, ManualClock())
+    old = keyring.current()
+    keyring.rotate(START + timedelta(days=100))
+    later = START + timedelta(days=107)
+    assert keyring.get(old.key_id, later) == old
+    assert keyring.get(old.key_id, later + timedelta(seconds=1)) is None
+
+
+def test_every_key_has_a_grace_of_its_own(tmp_path: Path) -> None:
+    clock = ManualClock()
+    keyring = at(tmp_path, clock)
+    keys = [keyring.current()]
+    for _ in range(3):
+        clock.advance(4 * 86_400)
+        keys.append(keyring.rotate())
+    assert [keyring.get(key.key_id) for key in keys] == [None, *keys[1:]]
+    infos = told(keyring)
+    assert [info.key_id for info in infos] == [key.key_id for key in reversed(keys)]
+    assert [info.created_at for info in infos[:-1]] == [
+        START + timedelta(days=days) for days in (12, 8, 4)
+    ]
+    assert [info.retired_at for info in infos] == [
+        None,
+        *(START + timedelta(days=days) for days in (12, 8, 4)),
+    ]
+
+
+def test_a_rotation_without_a_key_makes_the_first(tmp_path: Path) -> None:
+    keyring = at(tmp_path / "keys", ManualClock())
+    assert keyring.keys() == ()
+    assert not (tmp_path / "keys").exists()
+    assert keyring.rotate() == keyring.current()
+    assert [state for _, state in states(keyring)] == ["current"]
+
+
+def test_a_revoked_secret_is_nowhere_any_more_and_a_tombstone_says_so(tmp_path: Path) -> None:
+    clock = ManualClock()
+    keyring = at(tmp_path, clock)
+    old = keyring.current()
+    new = keyring.rotate()
+    assert old.secret in kept(tmp_path)
+    clock.advance(60)
+    keyring.revoke(old.key_id)
+    assert old.secret not in kept(tmp_path)
+    assert keyring.get(old.key_id) is None
+    assert keyring.current() == new
+    assert states(at(tmp_path, clock)) == [(new.key_id, "current"), (old.key_id, "revoked")]
+    before = kept(tmp_path)
+    clock.advance(60)
+    keyring.revoke(old.key_id)
+    assert kept(tmp_path) == before
+
+
+def test_after_the_current_key_is_revoked_the_next_question_makes_a_new_one(
+    tmp_path: Path,
+) -> None:
+    clock = ManualClock()
+    keyring = at(tmp_path, clock)
+    old = keyring.current()
+    clock.advance(60)
+    keyring.revoke(old.key_id)
+    assert [(info.state, info.retired_at) for info in told(keyring)] == [("revoked", clock.now())]
+    new = keyring.current()
+    assert new.key_id != old.key_id
+    assert at(tmp_path, clock).current() == new
+    assert keyring.get(old.key_id) is None
+
+
+@pytest.mark.parametrize("key_id", ["", "0" * 16, "current", "../current", "x" * 5000, "a\0"])
+def test_what_is_no_key_here_cannot_be_revoked(tmp_path: Path, key_id: str) -> None:
+    keyring = at(tmp_path, ManualClock())
+    keyring.current()
+    before = kept(tmp_path)
+    with pytest.raises(KeyringError, match=r"There is no key .* here: .*keys list") as caught:
+        keyring.revoke(key_id)
+    assert len(str(caught.value)) < 200
+    assert kept(tmp_path) == before
+
+
+def test_the_environment_s_key_is_changed_where_it_is_set(tmp_path: Path) -> None:
+    old = at(tmp_path, ManualClock()).current()
+    keyring = Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": "hush"}, ManualClock())
+    assert states(keyring) == [("env", "environment"), (old.key_id, "current")]
+    with pytest.raises(KeyringError, match=r"PARSIMONY_SUSPENSION_SECRET .*to a new secret"):
+        keyring.rotate()
+    with pytest.raises(KeyringError, match="unset that variable"):
+        keyring.revoke("env")
+    keyring.revoke(old.key_id)
+    assert states(keyring) == [("env", "environment"), (old.key_id, "revoked")]
+    assert keyring.current().secret == "hush"
+
+
+def test_files_of_a_rotation_and_a_revocation_are_the_user_s_alone(tmp_path: Path) -> None:
+    keyring = at(tmp_path / "keys", ManualClock())
+    keyring.revoke(keyring.current().key_id)
+    keyring.rotate()
+    keyring.rotate()
+    files = list((tmp_path / "keys").iterdir())
+    assert len(files) == 6
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
+
+def test_what_is_told_of_keys_holds_no_secret(tmp_path: Path) -> None:
+    keyring = Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": "hush-hush"}, ManualClock())
+    key = at(tmp_path, ManualClock()).current()
+    infos = told(keyring)
+    shown = repr(infos) + str([asdict(info) for info in infos]) + keyring.why_not(key.key_id)
+    assert key.key_id in shown
+    assert "hush" not in shown
+    assert key.secret not in shown
+
+
+def test_a_question_whose_key_is_not_usable_is_told_why_and_what_to_do(tmp_path: Path) -> None:
+    clock = ManualClock()
+    keyring = at(tmp_path, clock)
+    expired = keyring.current()
+    clock.advance(60)
+    revoked = keyring.rotate()
+    keyring.revoke(revoked.key_id)
+    clock.advance(GRACE_S + 1)
+    damaged = keyring.rotate()
+    (tmp_path / f"{damaged.key_id}.key").unlink()
+    grace = keyring.rotate()
+    current = keyring.rotate()
+
+    why = {
+        key_id: keyring.why_not(key_id)
+        for key_id in (expired.key_id, revoked.key_id, damaged.key_id, "f" * 5000, "", "env")
+    }
+    for (key_id, sentence), part in zip(
+        why.items(),
+        (
+            "was replaced on 2026-01-01 and was good for 7 days more",
+            "was revoked",
+            "is damaged or its file is gone",
+            "is not on this machine",
+            "is not on this machine",
+            "PARSIMONY_SUSPENSION_SECRET, which is not set here",
+        ),
+        strict=True,
+    ):
+        assert keyring.get(key_id) is None
+        assert part in sentence
+        assert "run the cell" in sentence
+        assert sentence.endswith(".")
+        assert "\n" not in sentence
+        assert len(sentence) < 400
+    assert [keyring.why_not(key.key_id) for key in (grace, current)] == ["", ""]
+    given = Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": "mine"}, clock)
+    assert given.why_not("env") == ""
+
+
+def test_a_keyring_of_version_0_1_goes_on(tmp_path: Path) -> None:
+    first = at(tmp_path, ManualClock()).current()
+    assert (tmp_path / "current").read_text() == first.key_id
+    os.utime(tmp_path / "current", (START.timestamp(), START.timestamp()))
+    keyring = at(tmp_path, ManualClock())
+    assert [info.created_at for info in told(keyring)] == [START]
+    keyring.rotate()
+    assert keyring.get(first.key_id) == first
+
+
+@pytest.mark.parametrize("text", ["", "no key", "{first}\n2026-01-01T00:00:00+00:00"])
+def test_a_damaged_link_is_said_and_removing_it_is_the_remedy(tmp_path: Path, text: str) -> None:
+    keyring = at(tmp_path, ManualClock())
+    first = keyring.current()
+    keyring.rotate()
+    link = tmp_path / f"{first.key_id}.next"
+    link.write_text(text.format(first=first.key_id))
+    for change in (keyring.current, keyring.rotate):
+        with pytest.raises(KeyringError, match=f"{link.name}' names is missing or damaged: remove"):
+            change()
+    assert keyring.get(first.key_id) == first
+    link.unlink()
+    assert keyring.current() == first
+
+
+def test_a_date_that_cannot_be_read_is_that_of_the_file(tmp_path: Path) -> None:
+    keyring = at(tmp_path, ManualClock())
+    first = keyring.current()
+    second = keyring.rotate()
+    link = tmp_path / f"{first.key_id}.next"
+    for text in ("yesterday", "2026-07-08T00:00:00"):
+        link.write_text(f"{second.key_id}\n{text}")
+        os.utime(link, (START.timestamp(), START.timestamp()))
+        assert [info.retired_at for info in told(keyring)] == [None, START]
+
+
+def test_an_empty_key_file_is_no_key(tmp_path: Path) -> None:
+    keyring = at(tmp_path, ManualClock())
+    key = keyring.current()
+    (tmp_path / f"{key.key_id}.key").write_bytes(b"")
+    assert keyring.get(key.key_id) is None
+    assert states(keyring) == [(key.key_id, "damaged")]
+    assert keyring.rotate().secret
+    assert keyring.current().key_id != key.key_id
+
+
+def test_an_empty_secret_is_no_key_even_under_its_own_digest(tmp_path: Path) -> None:
+    key_id = hashlib.sha256(b"key id of ").hexdigest()[:16]
+    (tmp_path / f"{key_id}.key").write_bytes(b"")
+    (tmp_path / "current").write_text(key_id)
+    keyring = at(tmp_path, ManualClock())
+    assert keyring.get(key_id) is None
+    with pytest.raises(KeyringError, match="missing or damaged"):
+        keyring.current()
+
+
+def test_trouble_with_the_folder_is_one_sentence_for_every_question(tmp_path: Path) -> None:
+    keyring = at(tmp_path, ManualClock())
+    key = keyring.current()
+    (tmp_path / f"{key.key_id}.next").mkdir()
+    for ask in (keyring.keys, keyring.rotate, lambda: keyring.revoke(key.key_id)):
+        with pytest.raises(KeyringError, match=r"a folder stands in its place; move that folder"):
+            ask()
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(KeyringError, match="Cannot create the folder"):
+        at(tmp_path / "file" / "keys", ManualClock()).rotate()
+
+
+_ROTATE = """
+from pathlib import Path
+from parsimony_kernel.agent.failure.keyring import Keyring
+keyring = Keyring.open(Path(place), {})
+wait()
+print(keyring.rotate().key_id)
+"""
+
+
+def test_processes_that_rotate_at_once_all_get_keys_that_are_good(
+    tmp_path: Path, race: Callable[[str, Path], list[str]]
+) -> None:
+    folder = tmp_path / "keys"
+    first = Keyring.open(folder, {}).current()
+    made = set(race(_ROTATE, folder))
+    keyring = Keyring.open(folder, {})
+    assert keyring.current().key_id in made
+    assert first.key_id not in made
+    assert {key_id for key_id, _ in states(keyring)} == {first.key_id, *made}
+    assert all(keyring.get(key_id) for key_id in (first.key_id, *made))
+    assert {path.stem for path in folder.glob("*.key")} == {first.key_id, *made}
+
+
+_REVOKE = """
+from pathlib import Path
+from parsimony_kernel.agent.failure.keyring import Keyring
+keyring = Keyring.open(Path(place), {})
+key = keyring.current()
+wait()
+if int(me[1:]) % 2:
+    keyring.revoke(key.key_id)
+print(keyring.current().key_id)
+"""
+
+
+def test_a_key_that_is_revoked_while_others_sign_stays_revoked(
+    tmp_path: Path, race: Callable[[str, Path], list[str]]
+) -> None:
+    folder = tmp_path / "keys"
+    first = Keyring.open(folder, {}).current()
+    after = set(race(_REVOKE, folder)) - {first.key_id}
+    keyring = Keyring.open(folder, {})
+    assert after == {keyring.current().key_id}
+    assert keyring.get(first.key_id) is None
+    assert first.secret not in kept(folder)
+
+
+# Ends a child of its own at each step on the disk in turn, until one gets through.
+_DIE = """
+import os, sys
+from pathlib import Path
+from parsimony_kernel.agent.failure.keyring import Keyring
+
+place, change = Path(sys.argv[1]), sys.argv[2]
+for deadly in range(1, 100):
+    folder = place / str(deadly)
+    keyring = Keyring.open(folder, {})
+    key_id = "" if change == "first" else keyring.current().key_id
+    child = os.fork()
+    if not child:
+        left = deadly
+
+        def count(event, arguments):
+            global left
+            if event in {"open", "os.link", "os.rename", "os.remove", "os.mkdir"}:
+                left -= 1
+                if not left:
+                    os._exit(9)
+
+        sys.addaudithook(count)
+        if change == "revoke":
+            keyring.revoke(key_id)
+        else:
+            keyring.current() if change == "first" else keyring.rotate()
+        os._exit(0)
+    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0:
+        break
+print(deadly)
+"""
+
+
+@pytest.mark.parametrize("change", ["first", "rotate", "revoke"])
+def test_a_change_that_dies_at_any_step_leaves_a_keyring_that_works(
+    tmp_path: Path, change: str
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", _DIE, str(tmp_path), change],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    steps = int(ran.stdout)
+    assert 5 < steps < 99
+    for step in range(1, steps + 1):
+        folder = tmp_path / str(step)
+        keyring = at(folder, ManualClock())
+        before = {info.key_id: info.state for info in told(keyring)}
+        assert set(before.values()) <= {"current", "grace", "revoked"}
+        key = keyring.current()
+        assert isinstance(key, Key)
+        assert keyring.rotate() == keyring.current() != key
+        assert keyring.get(key.key_id) == key
+        for key_id, state in before.items():
+            assert (keyring.get(key_id) is None) == (state == "revoked")
+        assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}

@@ -1,6 +1,11 @@
 """Tokens, seals, and what may be resumed."""
 
+import json
 from datetime import UTC, datetime, timedelta
+from itertools import chain
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,11 +19,19 @@ from parsimony_kernel.agent.failure import (
     compute_suspension_token,
     verify_suspension_token,
 )
-from parsimony_kernel.agent.failure.suspension import build_record, check_record
-from parsimony_kernel.agent.state import RunState, SuspensionRecord
+from parsimony_kernel.agent.failure.suspension import (
+    ADDED_FIELDS,
+    SuspensionElsewhere,
+    build_record,
+    check_record,
+    compute_seal,
+)
+from parsimony_kernel.agent.state import SCHEMA_VERSION, RunState, SuspensionRecord
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 SECRET = b"a key that nobody knows"
+RECORDS = Path(__file__).parent / "records"
+VERSIONS = range(1, SCHEMA_VERSION + 1)
 
 
 def record(**fields: object) -> SuspensionRecord:
@@ -45,8 +58,37 @@ def record(**fields: object) -> SuspensionRecord:
     return built.model_copy(update=fields)
 
 
-def check(value: SuspensionRecord, reply: str = "a", *, after: timedelta = timedelta()) -> None:
-    check_record(value, reply, secret=SECRET, now=NOW + after, max_age_s=86_400)
+def check(
+    value: SuspensionRecord,
+    reply: str = "a",
+    *,
+    after: timedelta = timedelta(),
+    workspace: str = "",
+) -> None:
+    check_record(
+        value, reply, secret=SECRET, now=NOW + after, max_age_s=86_400, workspace=workspace
+    )
+
+
+def resealed(value: SuspensionRecord, **fields: object) -> SuspensionRecord:
+    """``value`` with other fields, by somebody who knows the secret."""
+    changed = value.model_copy(update=fields)
+    return changed.model_copy(update={"seal": compute_seal(changed, SECRET)})
+
+
+def released(version: int) -> bytes:
+    """A record as the release wrote it that had this version."""
+    return (RECORDS / f"v{version}.json").read_bytes()
+
+
+def accepted(text: bytes) -> SuspensionRecord | None:
+    """The record that ``text`` holds, when it may be resumed."""
+    try:
+        value = SuspensionRecord.model_validate_json(text)
+        check(value)
+    except ValueError:
+        return None
+    return value
 
 
 def test_a_token_is_nonce_and_hex_and_proves_itself() -> None:
@@ -84,21 +126,224 @@ def test_any_changed_byte_of_a_record_is_refused(data: st.DataObject) -> None:
     text = record().model_dump_json()
     index = data.draw(st.integers(0, len(text) - 1))
     letter = data.draw(st.characters(min_codepoint=32, max_codepoint=126))
-    changed = text[:index] + letter + text[index + 1 :]
-    try:
-        value = SuspensionRecord.model_validate_json(changed)
-    except ValueError:
-        return  # it is no record any more, so nothing can be resumed from it
-    if value == SuspensionRecord.model_validate_json(text):
-        return  # the same value, written otherwise
-    with pytest.raises((SuspensionTokenMismatch, SuspensionExpired)):
-        check(value)
+    changed = accepted((text[:index] + letter + text[index + 1 :]).encode())
+    # Another way to write the same value changes nothing of what is resumed.
+    assert changed is None or changed.model_dump_json() == text
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_bit_of_a_released_record_counts(version: int) -> None:
+    text = released(version)
+    whole = accepted(text)
+    assert whole is not None
+    for index, bit in ((index, bit) for index in range(len(text)) for bit in range(8)):
+        flipped = bytes([*text[:index], text[index] ^ 1 << bit, *text[index + 1 :]])
+        changed = accepted(flipped)
+        # A lesson ignores a name that it does not know, and then has the default that it had.
+        assert changed is None or changed.model_dump() == whole.model_dump(), (index, bit)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_record_of_every_released_version_goes_on(version: int) -> None:
+    value = SuspensionRecord.model_validate_json(released(version))
+    check(value)
+    assert value.schema_version == version
+    state = RunState.from_suspension(value)
+    written: dict[str, Any] = json.loads(released(version))
+    assert state.messages == written["messages"]
+    assert state.failure_attempts == written["failure_attempts"]
+    assert state.cumulative_cost_usd == written["cumulative_cost_usd"]
+    assert state.compaction == written.get("compaction", 0)
+    assert state.pinned_constraints == written.get("pinned_constraints", [])
+    # As a journal writes it: with the fields of today.
+    check(SuspensionRecord.model_validate(json.loads(value.model_dump_json())))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_change_of_the_fields_needs_a_new_version(version: int) -> None:
+    """When this fails: raise ``SCHEMA_VERSION``, name the fields in ``ADDED_FIELDS``, and put a
+    record of the new version beside the old ones, which stay as they are."""
+    newer = set(chain.from_iterable(ADDED_FIELDS[v] for v in VERSIONS if v > version))
+    assert set(json.loads(released(version))) == set(SuspensionRecord.model_fields) - newer
+
+
+def test_the_newest_released_record_has_something_in_every_field() -> None:
+    value = SuspensionRecord.model_validate_json(released(SCHEMA_VERSION))
+    bare = {name for name in SuspensionRecord.model_fields if not getattr(value, name)}
+    assert bare == set()
+    assert {path.name for path in RECORDS.iterdir()} == {f"v{v}.json" for v in VERSIONS}
+    assert set(ADDED_FIELDS) == set(VERSIONS) - {1}
+
+
+@pytest.mark.parametrize("name", sorted(ADDED_FIELDS[2]))
+def test_an_old_record_cannot_bring_fields_that_its_seal_does_not_cover(name: str) -> None:
+    newer = SuspensionRecord.model_validate_json(released(2))
+    old = SuspensionRecord.model_validate_json(released(1))
+    smuggled = old.model_copy(update={name: getattr(newer, name)})
+    assert smuggled != old
+    with pytest.raises(SuspensionTokenMismatch, match=f"version 1 has no {name};"):
+        check(smuggled)
+
+
+def test_a_record_cannot_pass_for_one_of_another_version() -> None:
+    old = SuspensionRecord.model_validate_json(released(1))
+    with pytest.raises(SuspensionTokenMismatch, match="changed after"):
+        check(old.model_copy(update={"schema_version": 2}))
+    plain = resealed(record(), compaction=0)
+    check(plain)
+    with pytest.raises(SuspensionTokenMismatch, match="changed after"):
+        check(plain.model_copy(update={"schema_version": 1}))
+
+
+def test_a_record_of_a_newer_parsimony_is_refused_with_the_remedy() -> None:
+    version = SCHEMA_VERSION + 1
+    with pytest.raises(SuspensionTokenMismatch) as caught:
+        check(resealed(record(), schema_version=version))
+    sentence = str(caught.value)
+    assert f"a newer Parsimony asked this question (its record has version {version}" in sentence
+    assert "update parsimony-kernel" in sentence
+    assert "run the cell again" in sentence
+    with pytest.raises(ValueError, match="a_field_of_tomorrow"):
+        SuspensionRecord.model_validate({**record().model_dump(), "a_field_of_tomorrow": 1})
+
+
+@pytest.mark.parametrize("version", [0, -1, -(2**70)])
+def test_a_version_that_nobody_wrote_is_refused(version: int) -> None:
+    with pytest.raises(SuspensionTokenMismatch, match=f"of version {version}: run the cell"):
+        check(resealed(record(), schema_version=version))
+
+
+def test_a_question_is_answered_where_it_was_asked(tmp_path: Path) -> None:
+    asked, here = tmp_path / "asked", tmp_path / "here"
+    asked.mkdir()
+    here.mkdir()
+    (tmp_path / "link").symlink_to(asked, target_is_directory=True)
+    value = resealed(record(), workspace=str(asked))
+    for same in (asked, tmp_path / "here" / ".." / "asked", tmp_path / "link", ""):
+        check(value, workspace=str(same))
+    with pytest.raises(SuspensionElsewhere) as caught:
+        check(value, workspace=str(here))
+    assert repr(str(asked)) in str(caught.value)
+    assert "answer it there, or run the cell again" in str(caught.value)
+    check(resealed(record(), workspace=""), workspace=str(here))
+
+
+def test_a_question_moves_with_its_project(tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    asked.mkdir()
+    value = resealed(record(), workspace=str(asked))
+    moved = asked.rename(tmp_path / "moved")
+    check(value, workspace=str(moved))
+    asked.write_text("a file in its place is no workspace")
+    check(value, workspace=str(moved))
+
+
+@pytest.mark.parametrize("place", ["nul\0", "a/" * 5000, "loop"])
+def test_a_place_that_cannot_be_a_folder_is_gone(tmp_path: Path, place: str) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    check(resealed(record(), workspace=str(tmp_path / place)), workspace=str(tmp_path))
+
+
+def test_an_unsealed_place_is_not_believed(tmp_path: Path) -> None:
+    forged = record(workspace=str(tmp_path))
+    with pytest.raises(SuspensionTokenMismatch, match="changed after"):
+        check(forged, workspace=str(tmp_path / "other"))
+
+
+@pytest.mark.parametrize(("text", "raw"), [("käse", "käse".encode()), ("\udcff", b"\xed\xb3\xbf")])
+def test_a_secret_is_the_same_as_text_and_as_bytes(text: str, raw: bytes) -> None:
+    value = record()
+    assert compute_seal(value, text) == compute_seal(value, raw)
+    tokens = [
+        compute_suspension_token(run_id="r", session_id="s", secret=secret, nonce="n")
+        for secret in (text, raw)
+    ]
+    assert tokens[0] == tokens[1]
+
+
+@pytest.mark.parametrize("secret", ["", b""])
+def test_nothing_is_sealed_or_checked_with_an_empty_secret(secret: str | bytes) -> None:
+    with pytest.raises(ValueError, match="secret is empty"):
+        build_record(RunState(), secret=secret, now=NOW, elapsed_s=0, question="?")
+    with pytest.raises(ValueError, match="secret is empty"):
+        check_record(record(), "a", secret=secret, now=NOW, max_age_s=1)
+
+
+def test_without_a_limit_of_age_every_age_is_taken() -> None:
+    check_record(
+        record(), "a", secret=SECRET, now=NOW + timedelta(days=9999), max_age_s=float("inf")
+    )
+
+
+def test_a_huge_record_is_sealed_and_one_change_in_it_is_seen() -> None:
+    content = "é" * 5_000_000
+    state = RunState(run_id="r", messages=[{"role": "tool", "content": content}])
+    value = build_record(state, secret=SECRET, now=NOW, elapsed_s=0, question="?")
+    check(SuspensionRecord.model_validate_json(value.model_dump_json()))
+    changed = [{"role": "tool", "content": content[:-1] + "e"}]
+    with pytest.raises(SuspensionTokenMismatch, match="changed after"):
+        check(value.model_copy(update={"messages": changed}))
+
+
+_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters())
+    | st.binary()
+    | st.datetimes()
+    | st.builds(SimpleNamespace),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.sets(st.text(max_size=3), max_size=3)
+        | st.dictionaries(st.text(st.characters()) | st.integers(), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(st.text(st.characters()), _VALUES, max_size=4),
+    st.text(st.characters()),
+    st.floats(),
+)
+def test_whatever_a_run_met_its_record_is_the_same_after_json(
+    message: dict[str, Any], words: str, cost: float
+) -> None:
+    state = RunState(
+        run_id="r",
+        messages=[message],
+        minted_refs=[message],
+        cumulative_cost_usd=cost,
+        last_repeat_counts={"run_code:0": 1},
+    )
+    value = build_record(
+        state, secret=SECRET, now=NOW, elapsed_s=cost, question=words, context=words
+    )
+    back = SuspensionRecord.model_validate_json(value.model_dump_json())
+    assert back.model_dump() == value.model_dump()
+    check(back)
+
+
+def test_what_json_has_no_word_for_does_not_cost_the_question() -> None:
+    nan = float("nan")
+    state = RunState(run_id="r", messages=[{"content": "\ud83d", "score": nan}])
+    state.cumulative_cost_usd = nan
+    value = build_record(state, secret=SECRET, now=NOW, elapsed_s=1, question="\ud83d Which?")
+    assert value.messages == [{"content": "?", "score": None}]
+    assert value.pending_question == "? Which?"
+    assert value.cumulative_cost_usd == 0.0
+    assert state.messages[0]["content"] == "\ud83d"
 
 
 def test_the_checks_come_in_the_promised_order() -> None:
     forged = record(suspension_token="n.00", suspended_at="never", seal="")
     with pytest.raises(ValueError, match="non-empty user_reply"):
         check(forged, "  ")
+    with pytest.raises(SuspensionTokenMismatch, match="newer Parsimony"):
+        check(forged.model_copy(update={"schema_version": SCHEMA_VERSION + 1}))
     with pytest.raises(SuspensionTokenMismatch, match="not issued"):
         check(forged)
     old = record(seal="")

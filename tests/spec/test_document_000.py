@@ -1,0 +1,1154 @@
+"""Document 000, sentence by sentence: failures, detectors, the funnel and what ends a run."""
+
+import asyncio
+import dataclasses
+import hashlib
+import re
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from parsimony_kernel import Agent
+from parsimony_kernel.agent.config import AgentGuardrails
+from parsimony_kernel.agent.events import AgentError, Handoff, PartialRunSummary, UserInputRequested
+from parsimony_kernel.agent.failure import (
+    Action,
+    DefaultPolicy,
+    Failure,
+    FailureKind,
+    FailureRaised,
+    RecoveryPolicy,
+    default_action_for,
+    handle_failure,
+    loop_signature,
+    post_llm,
+    post_tool,
+    pre_step,
+    record_tool_call,
+    verify_suspension_token,
+)
+from parsimony_kernel.agent.loop import resume_run, run_loop
+from parsimony_kernel.agent.renderer import render_for_llm, render_lessons_learned
+from parsimony_kernel.agent.state import RunState, SuspensionRecord
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.tools import Tool, ToolResult, Tools
+
+from . import (
+    LITELLM_WARNS,
+    SECRET,
+    PromptPolicy,
+    Provider,
+    Reply,
+    as_object,
+    ask,
+    bare_agent,
+    collect,
+    done,
+    fresh_state,
+    install,
+    only,
+    use,
+    whole_body,
+)
+
+pytestmark = pytest.mark.filterwarnings(LITELLM_WARNS)
+
+DEFAULTS = {
+    "transient_provider": "retry",
+    "output_truncated": "retry",
+    "tool_error": "retry",
+    "ambiguous_input": "ask_user",
+    "loop_detected": "ask_user",
+    "iteration_limit": "ask_user",
+    "time_limit": "ask_user",
+    "scope_too_large": "narrow_scope",
+    "no_progress": "narrow_scope",
+    "kernel_invalidated": "narrow_scope",
+    "output_refused": "handoff",
+    "capability_gap": "handoff",
+    "policy_violation": "handoff",
+}
+BUDGETS = {"transient_provider": 3, "tool_error": 2, "output_truncated": 1}
+TERMINAL = (UserInputRequested, Handoff, PartialRunSummary)
+GUARDRAILS = AgentGuardrails()
+KINDS = [*FailureKind]
+
+
+class Always(PromptPolicy):
+    """Takes one action whatever happened."""
+
+    def __init__(self, action: Action) -> None:
+        self.action = action
+
+    def decide(self, failure: Failure, state: RunState) -> Action:
+        """The one action."""
+        return self.action
+
+
+STOP, RETRY = Always(Action.stop), Always(Action.retry)
+
+
+def small_state(**more: Any) -> RunState:
+    return RunState(**{"run_id": "r1", "session_id": "s1", **more})
+
+
+def failure_of(kind: FailureKind, text: str = "it went wrong", **more: Any) -> Failure:
+    return Failure(kind=kind, explanation=text, **more)
+
+
+async def funnel(failure: Failure, state: RunState, policy: Any = None) -> list[Any]:
+    agent = SimpleNamespace(policy=policy or PromptPolicy(), suspension_secret=SECRET)
+    return await collect(handle_failure(failure, agent=agent, state=state))
+
+
+def response(*calls: tuple[str, Any], finish: str | None = None, text: str = "") -> Any:
+    return as_object(whole_body(Reply(text=text, calls=calls, finish=finish)))
+
+
+def tool_call(name: str = "look", arguments: str = "{}") -> Any:
+    return SimpleNamespace(id="c1", function=SimpleNamespace(name=name, arguments=arguments))
+
+
+def in_history(state: RunState, name: str, arguments: dict[str, Any], times: int) -> RunState:
+    for _ in range(times):
+        record_tool_call(state, name, arguments)
+    return state
+
+
+def tool_of(function: Callable[..., Any], **more: Any) -> Tool:
+    schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    return Tool(
+        function=function,
+        name=function.__name__,
+        description="Looks.",
+        parameters_schema=schema,
+        **more,
+    )
+
+
+def with_ends(*tools: Tool) -> Tools:
+    return Tools(tools) + termination_tools()
+
+
+async def look(x: int = 0) -> ToolResult:
+    return ToolResult.from_data(f"saw {x}")
+
+
+async def broken(x: int = 0) -> ToolResult:
+    raise RuntimeError(f"broken at {x}")
+
+
+# Kinds, actions and the failure.
+
+
+def test_the_kinds_are_exactly_the_thirteen() -> None:
+    assert {kind.value for kind in FailureKind} == set(DEFAULTS)
+    assert all(kind.name == kind.value for kind in FailureKind)
+
+
+def test_the_actions_are_exactly_the_five() -> None:
+    assert {action.value for action in Action} == {
+        "retry",
+        "narrow_scope",
+        "ask_user",
+        "handoff",
+        "stop",
+    }
+
+
+def test_a_kind_is_a_string() -> None:
+    assert isinstance(FailureKind.tool_error, str)
+    assert f"{FailureKind.tool_error}" == "tool_error"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_has_its_default_action(kind: FailureKind) -> None:
+    assert default_action_for(kind) == Action(DEFAULTS[kind])
+    assert failure_of(kind, suggested_action=None).suggested_action is Action(DEFAULTS[kind])
+
+
+def test_the_example_failure_says_what_the_document_prints() -> None:
+    failure = Failure(
+        kind=FailureKind.capability_gap,
+        explanation="No connector available for SAP queries",
+        blockers=("SAP connector not installed", "Authentication unavailable"),
+    )
+    assert failure.kind is FailureKind.capability_gap
+    assert failure.explanation == "No connector available for SAP queries"
+    assert failure.blockers == ("SAP connector not installed", "Authentication unavailable")
+    assert failure.suggested_action is Action.handoff
+
+
+def test_a_failure_has_the_defaults_of_the_specification() -> None:
+    failure = failure_of(FailureKind.tool_error)
+    assert (failure.blockers, failure.partial_data, dict(failure.metadata)) == ((), None, {})
+
+
+def test_the_fields_of_a_failure_come_in_their_order() -> None:
+    failure = Failure(FailureKind.tool_error, "text", ("b",), Action.stop, {"a": 1}, {"m": 1})
+    assert failure.blockers == ("b",)
+    assert failure.suggested_action is Action.stop
+    assert failure.partial_data == {"a": 1}
+    assert dict(failure.metadata) == {"m": 1}
+
+
+def test_a_failure_is_a_frozen_dataclass() -> None:
+    failure: Any = failure_of(FailureKind.tool_error)
+    assert dataclasses.is_dataclass(Failure)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        failure.explanation = "another"
+
+
+def test_a_failure_of_no_known_kind_cannot_be_made() -> None:
+    kind: Any = "tool_timeout"
+    with pytest.raises(ValueError, match="tool_timeout"):
+        Failure(kind=kind, explanation="x")
+
+
+def test_blockers_given_as_a_list_become_a_tuple() -> None:
+    blockers: Any = ["a", "b"]
+    assert failure_of(FailureKind.tool_error, blockers=blockers).blockers == ("a", "b")
+
+
+def test_metadata_counts_neither_in_equality_nor_in_the_hash() -> None:
+    one = failure_of(FailureKind.tool_error, metadata={"iteration": 1})
+    two = failure_of(FailureKind.tool_error, metadata={"iteration": 2})
+    assert one == two
+    assert hash(one) == hash(two)
+    assert len({one, two}) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        failure_of(FailureKind.no_progress),
+        failure_of(FailureKind.tool_error, "something else"),
+        failure_of(FailureKind.tool_error, blockers=("b",)),
+    ],
+)
+def test_kind_explanation_and_blockers_tell_failures_apart(other: Failure) -> None:
+    assert failure_of(FailureKind.tool_error) != other
+
+
+def test_a_suggested_action_is_no_part_of_equality() -> None:
+    assert failure_of(FailureKind.tool_error) == failure_of(
+        FailureKind.tool_error, suggested_action=Action.stop
+    )
+
+
+def test_a_failure_survives_json_inside_a_state() -> None:
+    failure = failure_of(
+        FailureKind.policy_violation,
+        blockers=("a", "b"),
+        suggested_action=Action.ask_user,
+        metadata={"guard": "tokens"},
+    )
+    state = small_state(lessons_learned=[failure])
+    [back] = RunState.model_validate_json(state.model_dump_json()).lessons_learned
+    assert back == failure
+    assert back.suggested_action is Action.ask_user
+    assert dict(back.metadata) == {"guard": "tokens"}
+
+
+def test_a_raised_failure_carries_it_and_says_kind_and_explanation() -> None:
+    failure = failure_of(FailureKind.scope_too_large, "too much at once")
+    with pytest.raises(FailureRaised, match=re.escape("scope_too_large: too much at once")) as info:
+        raise FailureRaised(failure)
+    assert info.value.failure is failure
+
+
+# Detectors: before a step.
+
+
+def test_nothing_is_wrong_with_a_fresh_run() -> None:
+    assert pre_step(small_state(), GUARDRAILS) is None
+
+
+@pytest.mark.parametrize(("iteration", "fires"), [(0, False), (2, False), (3, True), (4, True)])
+def test_the_iteration_limit_fires_once_the_counter_has_reached_it(
+    iteration: int, fires: bool
+) -> None:
+    found = pre_step(small_state(iteration=iteration), AgentGuardrails(max_iterations=3))
+    assert (found is not None) == fires
+    if found is not None:
+        assert found.kind is FailureKind.iteration_limit
+        assert found.metadata["iteration"] == iteration
+        assert found.metadata["max_iterations"] == 3
+
+
+@pytest.mark.parametrize(("elapsed", "fires"), [(200.0, False), (301.0, True)])
+def test_the_time_limit_fires_past_the_allowed_seconds(elapsed: float, fires: bool) -> None:
+    state = small_state(accumulated_elapsed_s=elapsed)
+    found = pre_step(state, AgentGuardrails(max_execution_time_s=300))
+    assert (found is not None) == fires
+    if found is not None:
+        assert found.kind is FailureKind.time_limit
+        assert found.metadata["elapsed_s"] >= 301
+        assert found.metadata["max_execution_time_s"] == 300
+
+
+@pytest.mark.parametrize(("silence", "fires"), [(0.0, False), (31.0, True)])
+def test_silence_past_the_stall_threshold_is_no_progress(silence: float, fires: bool) -> None:
+    state = small_state(last_event_time_s=time.monotonic() - silence)
+    found = pre_step(state, AgentGuardrails(stall_threshold_s=30))
+    assert (found is not None) == fires
+    if found is not None:
+        assert found.kind is FailureKind.no_progress
+        assert found.metadata["silence_s"] >= 31
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({"iteration": 50, "accumulated_elapsed_s": 999.0}, "iteration_limit"),
+        ({"iteration": 50, "silent": True}, "iteration_limit"),
+        ({"accumulated_elapsed_s": 999.0, "silent": True}, "time_limit"),
+    ],
+)
+def test_before_a_step_iterations_beat_time_and_time_beats_a_stall(
+    fields: dict[str, Any], kind: str
+) -> None:
+    if fields.pop("silent", False):
+        fields["last_event_time_s"] = time.monotonic() - 60
+    found = pre_step(small_state(**fields), GUARDRAILS)
+    assert found is not None
+    assert found.kind == kind
+
+
+# Detectors: after the model.
+
+
+@pytest.mark.parametrize(
+    ("finish", "kind"),
+    [
+        ("length", "output_truncated"),
+        ("content_filter", "output_refused"),
+        ("refusal", "output_refused"),
+        ("stop", None),
+        ("tool_calls", None),
+    ],
+)
+def test_the_finish_reason_tells_truncation_and_refusal(finish: str, kind: str | None) -> None:
+    answer = response(("look", {}), finish=finish)
+    found = post_llm(response=answer, state=small_state(), guardrails=GUARDRAILS)
+    assert (found and found.kind) == kind
+    if found is not None:
+        assert found.metadata["finish_reason"] == finish
+
+
+def test_a_refusal_in_the_message_is_a_refusal() -> None:
+    answer = response(text="")
+    answer.choices[0].message.refusal = "I will not."
+    found = post_llm(response=answer, state=small_state(), guardrails=GUARDRAILS)
+    assert found is not None
+    assert found.kind is FailureKind.output_refused
+
+
+@pytest.mark.parametrize(("recorded", "fires"), [(0, False), (4, False), (5, True), (6, True)])
+def test_a_call_that_would_reach_the_hard_threshold_is_a_loop(recorded: int, fires: bool) -> None:
+    state = in_history(small_state(), "look", {"x": 1}, recorded)
+    answer = response(("look", {"x": 1}))
+    found = post_llm(response=answer, state=state, guardrails=GUARDRAILS)
+    assert (found is not None) == fires
+    if found is not None:
+        assert found.kind is FailureKind.loop_detected
+        assert found.metadata["signature"] == loop_signature("look", {"x": 1})
+        assert found.metadata["repeat_count"] == recorded + 1
+        assert found.metadata["tool_name"] == "look"
+
+
+def test_a_call_with_other_arguments_is_no_loop() -> None:
+    state = in_history(small_state(), "look", {"x": 1}, 9)
+    answer = response(("look", {"x": 2}))
+    assert post_llm(response=answer, state=state, guardrails=GUARDRAILS) is None
+
+
+def test_any_call_of_an_answer_may_be_the_loop() -> None:
+    state = in_history(small_state(), "look", {"x": 1}, 9)
+    answer = response(("look", {"x": 2}), ("look", {"x": 1}))
+    found = post_llm(response=answer, state=state, guardrails=GUARDRAILS)
+    assert found is not None
+    assert found.kind is FailureKind.loop_detected
+
+
+def test_arguments_that_are_no_json_count_by_their_text() -> None:
+    state = in_history(small_state(), "look", {"_raw_args": "{broken"}, 9)
+    answer = response(("look", "{broken"))
+    found = post_llm(response=answer, state=state, guardrails=GUARDRAILS)
+    assert found is not None
+    assert found.metadata["signature"] == loop_signature("look", {"_raw_args": "{broken"})
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+def test_truncation_and_refusal_beat_a_loop(finish: str) -> None:
+    state = in_history(small_state(), "look", {"x": 1}, 9)
+    answer = response(("look", {"x": 1}), finish=finish)
+    found = post_llm(response=answer, state=state, guardrails=GUARDRAILS)
+    assert found is not None
+    assert found.kind is not FailureKind.loop_detected
+
+
+def test_the_soft_threshold_finds_nothing() -> None:
+    rails = AgentGuardrails(loop_soft_threshold=1, loop_hard_threshold=50)
+    state = in_history(small_state(), "look", {"x": 1}, 20)
+    answer = response(("look", {"x": 1}))
+    assert post_llm(response=answer, state=state, guardrails=rails) is None
+
+
+def test_a_signature_is_the_name_and_eight_digits_of_a_hash() -> None:
+    assert re.fullmatch(r"look:[0-9a-f]{8}", loop_signature("look", {"x": 1}))
+
+
+def test_a_signature_is_of_the_sorted_arguments_as_json() -> None:
+    text = '{"a": 1, "b": 2}'
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    assert loop_signature("look", {"b": 2, "a": 1}) == f"look:{digest}"
+
+
+def test_a_signature_knows_what_json_does_not() -> None:
+    assert loop_signature("look", {"x": {1}}) == loop_signature("look", {"x": "{1}"})
+
+
+def test_the_words_for_the_reader_are_no_part_of_a_signature() -> None:
+    plain = loop_signature("look", {"x": 1})
+    assert loop_signature("look", {"x": 1, "_ui_message": "Looking again"}) == plain
+
+
+def test_recording_a_call_appends_its_signature_and_counts_it() -> None:
+    state = in_history(small_state(), "look", {"x": 1}, 2)
+    record_tool_call(state, "look", {"x": 2})
+    first, second = loop_signature("look", {"x": 1}), loop_signature("look", {"x": 2})
+    assert state.tool_call_history == [first, first, second]
+    assert state.last_repeat_counts[first] == 2
+    assert state.last_repeat_counts[second] == 1
+
+
+# Detectors: after a tool.
+
+
+def test_a_tool_that_answered_is_no_failure() -> None:
+    assert post_tool(ToolResult.from_data({"a": 1}), tool_call(), small_state()) is None
+
+
+def test_the_failure_of_a_tool_comes_through_as_it_is() -> None:
+    failure = failure_of(FailureKind.kernel_invalidated)
+    assert post_tool(ToolResult.from_failure(failure), tool_call(), small_state()) == failure
+
+
+@pytest.mark.parametrize("error", [RuntimeError("broken"), TimeoutError("over 600 s")])
+def test_an_exception_or_a_deadline_of_a_tool_is_a_tool_error(error: Exception) -> None:
+    found = post_tool(ToolResult.from_exception(error), tool_call("look"), small_state())
+    assert found is not None
+    assert found.kind is FailureKind.tool_error
+    assert found.metadata["tool_name"] == "look"
+
+
+@pytest.mark.parametrize(
+    "detect",
+    [
+        lambda state: pre_step(state, AgentGuardrails(max_iterations=1)),
+        lambda state: post_llm(
+            response=response(("look", {"x": 1})), state=state, guardrails=GUARDRAILS
+        ),
+        lambda state: post_tool(ToolResult.from_exception(ValueError("x")), tool_call(), state),
+    ],
+)
+def test_a_detector_changes_nothing(detect: Callable[[RunState], Failure | None]) -> None:
+    state = in_history(small_state(iteration=3), "look", {"x": 1}, 9)
+    before = state.model_dump_json()
+    assert detect(state) is not None
+    assert state.model_dump_json() == before
+
+
+# The policy.
+
+
+def test_the_default_policy_is_a_recovery_policy() -> None:
+    assert isinstance(DefaultPolicy(), RecoveryPolicy)
+
+
+def test_a_policy_is_whatever_answers_the_three_questions() -> None:
+    class Mine:
+        def retry_budget(self, kind: FailureKind) -> int:
+            return 0
+
+        def backoff(self, kind: FailureKind, attempt: int) -> float:
+            return 0.0
+
+        def decide(self, failure: Failure, state: RunState) -> Action:
+            return Action.stop
+
+    assert isinstance(Mine(), RecoveryPolicy)
+    assert not isinstance(object(), RecoveryPolicy)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_retry_budgets_are_those_of_the_document(kind: FailureKind) -> None:
+    assert DefaultPolicy().retry_budget(kind) == BUDGETS.get(kind, 0)
+
+
+@pytest.mark.parametrize(("attempt", "seconds"), [(0, 1.0), (1, 2.0), (4, 16.0), (5, 30.0)])
+def test_waits_for_a_provider_double_up_to_thirty_seconds(attempt: int, seconds: float) -> None:
+    waited = DefaultPolicy().backoff(FailureKind.transient_provider, attempt=attempt)
+    assert waited == seconds
+
+
+def test_a_far_attempt_still_waits_thirty_seconds() -> None:
+    assert DefaultPolicy().backoff(FailureKind.transient_provider, 5000) == 30.0
+
+
+@pytest.mark.parametrize("kind", [one for one in KINDS if one != "transient_provider"])
+def test_other_kinds_do_not_wait(kind: FailureKind) -> None:
+    assert DefaultPolicy().backoff(kind, 3) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_first_failure_gets_the_default_action(kind: FailureKind) -> None:
+    decided = DefaultPolicy().decide(failure_of(kind), small_state())
+    assert decided is default_action_for(kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_suggested_action_is_what_the_decision_starts_from(kind: FailureKind) -> None:
+    failure = failure_of(kind, suggested_action=Action.stop)
+    assert DefaultPolicy().decide(failure, small_state()) is Action.stop
+
+
+@pytest.mark.parametrize("kind", [FailureKind(name) for name in BUDGETS])
+def test_a_retry_is_promoted_to_a_handoff_when_its_budget_is_spent(kind: FailureKind) -> None:
+    policy, state = DefaultPolicy(), small_state()
+    decided = []
+    for _ in range(BUDGETS[kind] + 1):
+        decided.append(policy.decide(failure_of(kind), state))
+        state.record_failure_attempt(kind)
+    assert decided == [Action.retry] * BUDGETS[kind] + [Action.handoff]
+
+
+@pytest.mark.parametrize("kind", [one for one in KINDS if DEFAULTS[one] == "narrow_scope"])
+def test_the_second_strike_of_narrowing_is_a_handoff(kind: FailureKind) -> None:
+    policy, state = DefaultPolicy(), small_state()
+    assert policy.decide(failure_of(kind), state) is Action.narrow_scope
+    state.record_failure_attempt(kind)
+    assert state.failure_attempts[kind] == 1
+    assert policy.decide(failure_of(kind, "again"), state) is Action.handoff
+
+
+@pytest.mark.parametrize("kind", [one for one in KINDS if DEFAULTS[one] == "ask_user"])
+def test_a_kind_that_asks_goes_on_asking(kind: FailureKind) -> None:
+    state = small_state(failure_attempts={kind: 4})
+    assert DefaultPolicy().decide(failure_of(kind), state) is Action.ask_user
+
+
+def test_strikes_of_one_kind_do_not_count_against_another() -> None:
+    state = small_state(failure_attempts={FailureKind.scope_too_large: 5})
+    decided = DefaultPolicy().decide(failure_of(FailureKind.no_progress), state)
+    assert decided is Action.narrow_scope
+
+
+# The funnel.
+
+EVENTS: dict[Action, tuple[type, bool]] = {
+    Action.retry: (AgentError, False),
+    Action.narrow_scope: (AgentError, False),
+    Action.ask_user: (UserInputRequested, True),
+    Action.handoff: (Handoff, True),
+    Action.stop: (PartialRunSummary, True),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("action", [*Action])
+async def test_each_action_yields_its_event_and_ends_the_run_or_not(
+    action: Action, kind: FailureKind
+) -> None:
+    state = fresh_state()
+    [event] = await funnel(failure_of(kind), state, Always(action))
+    expected, ends = EVENTS[action]
+    assert isinstance(event, expected)
+    assert bool(state.done) is ends
+
+
+@pytest.mark.parametrize("action", [*Action])
+async def test_the_funnel_counts_and_remembers_whatever_it_does(action: Action) -> None:
+    state = fresh_state()
+    failure = failure_of(FailureKind.tool_error)
+    await funnel(failure, state, Always(action))
+    assert state.failure_attempts[FailureKind.tool_error] == 1
+    assert state.lessons_learned == [failure]
+
+
+@pytest.mark.parametrize("action", [Action.retry, Action.narrow_scope])
+async def test_a_recoverable_action_says_so_and_attaches_the_failure(action: Action) -> None:
+    failure = failure_of(FailureKind.tool_error)
+    [event] = await funnel(failure, fresh_state(), Always(action))
+    assert event.recoverable is True
+    assert event.failure == failure
+    assert event.message
+
+
+async def test_the_policy_decides_before_the_attempt_is_counted() -> None:
+    seen: list[int] = []
+
+    class Watching(PromptPolicy):
+        def decide(self, failure: Failure, state: RunState) -> Action:
+            seen.append(state.failure_attempts.get(failure.kind, 0))
+            return super().decide(failure, state)
+
+    state = fresh_state()
+    for _ in range(3):
+        await funnel(failure_of(FailureKind.tool_error), state, Watching())
+    assert seen == [0, 1, 2]
+
+
+async def test_a_retry_waits_as_long_as_the_policy_says() -> None:
+    asked: list[FailureKind] = []
+
+    class Counting(PromptPolicy):
+        def backoff(self, kind: FailureKind, attempt: int) -> float:
+            asked.append(kind)
+            return 0.0
+
+    await funnel(failure_of(FailureKind.transient_provider), fresh_state(), Counting())
+    assert asked == [FailureKind.transient_provider]
+
+
+async def test_narrowing_a_stall_offers_the_three_ways_to_end() -> None:
+    state = fresh_state()
+    await funnel(failure_of(FailureKind.no_progress), state)
+    assert state.pending_instruction is not None
+    for tool in ("ask_user", "return_done", "return_unable"):
+        assert tool in state.pending_instruction
+
+
+@pytest.mark.parametrize("kind", ["scope_too_large", "kernel_invalidated"])
+async def test_narrowing_a_scope_asks_for_the_smallest_next_step(kind: str) -> None:
+    state = fresh_state()
+    await funnel(failure_of(FailureKind(kind)), state)
+    assert state.pending_instruction is not None
+    assert "smallest next step" in state.pending_instruction
+
+
+async def test_a_retry_sets_no_instruction() -> None:
+    state = fresh_state()
+    await funnel(failure_of(FailureKind.tool_error), state)
+    assert state.pending_instruction is None
+
+
+async def test_asking_suspends_with_a_question_and_a_record_that_verifies() -> None:
+    state = fresh_state()
+    [event] = await funnel(failure_of(FailureKind.ambiguous_input, "two columns fit"), state)
+    assert event.question
+    assert event.originating_failure_kind is FailureKind.ambiguous_input
+    assert isinstance(event.suspension_record, SuspensionRecord)
+    assert verify_suspension_token(record=event.suspension_record, secret=SECRET)
+    assert event.suspension_record.originating_failure_kind is FailureKind.ambiguous_input
+
+
+@pytest.mark.parametrize(
+    "kind", ["ambiguous_input", "loop_detected", "iteration_limit", "time_limit"]
+)
+async def test_kinds_that_need_a_person_put_a_question(kind: str) -> None:
+    [event] = await funnel(failure_of(FailureKind(kind)), fresh_state())
+    assert isinstance(event, UserInputRequested)
+    assert event.originating_failure_kind == kind
+
+
+async def test_a_suspension_counts_the_failure_that_caused_it() -> None:
+    state = fresh_state()
+    failure = failure_of(FailureKind.ambiguous_input)
+    [event] = await funnel(failure, state)
+    resumed = RunState.from_suspension(event.suspension_record, files=None, code_executor=None)
+    assert resumed.lessons_learned == [failure]
+    assert resumed.failure_attempts == {FailureKind.ambiguous_input: 1}
+
+
+@pytest.mark.parametrize("kind", ["capability_gap", "output_refused", "policy_violation"])
+async def test_a_handoff_carries_the_blockers_and_asks_nothing(kind: str) -> None:
+    failure = failure_of(FailureKind(kind), "cannot", blockers=("no connector", "no key"))
+    [event] = await funnel(failure, fresh_state())
+    assert isinstance(event, Handoff)
+    assert list(event.blockers) == ["no connector", "no key"]
+    assert "cannot" in event.rationale
+    assert isinstance(event.suggested_next_steps, list | tuple)
+    assert not hasattr(event, "question")
+    assert not hasattr(event, "suspension_record")
+
+
+@pytest.mark.parametrize("kind", ["no_progress", "tool_error", "output_truncated"])
+async def test_an_escalated_failure_hands_off_with_blockers(kind: str) -> None:
+    state = fresh_state(failure_attempts={FailureKind(kind): 3})
+    [event] = await funnel(failure_of(FailureKind(kind)), state)
+    assert isinstance(event, Handoff)
+    assert event.blockers
+
+
+async def test_a_stop_says_what_is_missing_and_what_was_learned() -> None:
+    state = fresh_state()
+    [event] = await funnel(failure_of(FailureKind.time_limit, "out of time"), state, STOP)
+    assert event.missing
+    assert isinstance(event.learned_facts, list | tuple | str)
+    assert hasattr(event, "next_step_plan")
+    assert not hasattr(event, "blockers")
+
+
+async def test_repeats_and_strikes_are_counted_apart() -> None:
+    state = in_history(fresh_state(), "look", {"x": 1}, 2)
+    await funnel(failure_of(FailureKind.tool_error), state)
+    assert state.last_repeat_counts == {loop_signature("look", {"x": 1}): 2}
+    assert state.failure_attempts == {FailureKind.tool_error: 1}
+
+
+# Lessons.
+
+
+async def test_a_newer_failure_of_a_kind_replaces_the_older_and_goes_last() -> None:
+    state = fresh_state()
+    for kind, text in [("tool_error", "one"), ("no_progress", "two"), ("tool_error", "three")]:
+        await funnel(failure_of(FailureKind(kind), text), state, RETRY)
+    assert [lesson.explanation for lesson in state.lessons_learned] == ["two", "three"]
+
+
+async def test_only_the_five_newest_kinds_are_remembered() -> None:
+    state = fresh_state()
+    for kind in KINDS[:7]:
+        await funnel(failure_of(kind), state, RETRY)
+    assert [lesson.kind for lesson in state.lessons_learned] == KINDS[2:7]
+
+
+def test_lessons_are_rendered_as_the_document_prints_them() -> None:
+    lesson = failure_of(
+        FailureKind.tool_error, "Network timeout", blockers=("No internet connection",)
+    )
+    line = (
+        '<failure kind="tool_error" explanation="Network timeout"'
+        ' blockers="No internet connection" />'
+    )
+    rendered = render_lessons_learned([lesson])
+    assert line in rendered
+    assert rendered.strip().startswith("<lessons_learned>")
+    assert rendered.strip().endswith("</lessons_learned>")
+
+
+def test_lessons_stand_in_the_last_user_message() -> None:
+    state = fresh_state(lessons_learned=[failure_of(FailureKind.tool_error, "Network timeout")])
+    last = render_for_llm(state, instructions="You analyse.")[-1]
+    assert last["role"] == "user"
+    root = ElementTree.fromstring(str(last["content"]).strip())
+    assert root.tag == "context_addendum"
+    [lesson] = root.findall("lessons_learned/failure")
+    assert lesson.get("kind") == "tool_error"
+    assert lesson.get("explanation") == "Network timeout"
+
+
+def test_a_lesson_cannot_break_out_of_its_attribute() -> None:
+    text = 'a "quoted" <tag/> & </lessons_learned>'
+    root = ElementTree.fromstring(
+        render_lessons_learned([failure_of(FailureKind.tool_error, text)]).strip()
+    )
+    [lesson] = root
+    assert lesson.get("explanation") == text
+
+
+def test_without_lessons_nothing_is_added() -> None:
+    assert "lessons_learned" not in str(render_for_llm(fresh_state(), instructions="You analyse."))
+
+
+# Guardrails.
+
+RAILS = {
+    "max_iterations": 50,
+    "max_execution_time_s": 300,
+    "llm_timeout_s": 60,
+    "tool_timeout_s": 600,
+    "stall_threshold_s": 30,
+    "stream_heartbeat_s": 20,
+    "loop_soft_threshold": 2,
+    "loop_hard_threshold": 6,
+}
+
+
+@pytest.mark.parametrize(("name", "value"), RAILS.items())
+def test_guardrails_have_the_defaults_of_the_document(name: str, value: float) -> None:
+    assert getattr(AgentGuardrails(), name) == value
+    assert getattr(AgentGuardrails(**{name: value + 1}), name) == value + 1
+
+
+def test_an_agent_takes_guardrails_and_a_policy() -> None:
+    rails, policy = AgentGuardrails(max_iterations=7), Always(Action.stop)
+    agent = Agent(model="claude-sonnet-4-6", guardrails=rails, policy=policy)
+    assert agent.guardrails == rails
+    assert agent.policy is policy
+
+
+# The spine in a run.
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Drive one run of a bare agent over replies: events, the state, the provider."""
+
+    async def drive(*replies: Any, state: RunState | None = None, **agent: Any) -> Any:
+        provider = Provider(*replies)
+        install(monkeypatch, provider)
+        state = state or fresh_state()
+        events = await collect(run_loop(bare_agent(**agent), state))
+        return SimpleNamespace(events=events, state=state, provider=provider)
+
+    return drive
+
+
+def litellm_error(name: str, status: int = 500) -> Callable[[], Exception]:
+    def made() -> Exception:
+        from litellm import exceptions
+
+        said = {"message": "no", "llm_provider": "openai", "model": "gpt-4o-mini"}
+        if name == "APIError":
+            said["status_code"] = status  # type: ignore[assignment]
+        error: Exception = getattr(exceptions, name)(**said)
+        return error
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("RateLimitError", 429), ("ServiceUnavailableError", 503), ("APIError", 500)],
+)
+async def test_a_hiccup_of_the_provider_is_retried_in_the_open(
+    run: Callable[..., Any], name: str, status: int
+) -> None:
+    one = await run(litellm_error(name, status), done())
+    error = only(one.events, AgentError)
+    assert error.recoverable is True
+    assert error.failure.kind is FailureKind.transient_provider
+    assert one.provider.asked == 2
+    assert one.state.done
+    assert not [event for event in one.events if isinstance(event, TERMINAL)]
+
+
+async def test_a_provider_that_stays_down_ends_in_a_handoff(run: Callable[..., Any]) -> None:
+    one = await run(*[litellm_error("RateLimitError", 429) for _ in range(12)])
+    only(one.events, Handoff)
+    assert one.provider.asked == BUDGETS["transient_provider"] + 1
+
+
+async def test_a_wrong_key_is_not_retried(run: Callable[..., Any]) -> None:
+    one = await run(litellm_error("AuthenticationError", 401))
+    only(one.events, Handoff)
+    assert one.provider.asked == 1
+
+
+async def test_text_without_a_call_is_nudged_once_and_then_handed_off(
+    run: Callable[..., Any],
+) -> None:
+    one = await run(Reply("I think so."), Reply("I still think so."))
+    error = only(one.events, AgentError)
+    assert error.failure.kind is FailureKind.no_progress
+    assert error.recoverable is True
+    only(one.events, Handoff)
+    assert one.provider.asked == 2
+
+
+async def test_the_nudge_stands_in_the_next_request_and_in_no_later_one(
+    run: Callable[..., Any],
+) -> None:
+    one = await run(Reply("I think so."), use("look", x=1), done(), tools=with_ends(tool_of(look)))
+    nudged = ["return_unable" in str(request["messages"][1]) for request in one.provider.requests]
+    assert nudged == [False, True, False]
+    assert one.state.pending_instruction is None
+
+
+async def test_a_truncated_answer_is_retried_once_and_then_handed_off(
+    run: Callable[..., Any],
+) -> None:
+    cut = Reply("The answer is", finish="length")
+    one = await run(cut, cut)
+    assert only(one.events, AgentError).failure.kind is FailureKind.output_truncated
+    only(one.events, Handoff)
+    assert one.provider.asked == 2
+
+
+async def test_a_filtered_answer_is_handed_off_at_once(run: Callable[..., Any]) -> None:
+    one = await run(Reply("", finish="content_filter"))
+    only(one.events, Handoff)
+    assert one.provider.asked == 1
+    assert one.state.lessons_learned[-1].kind is FailureKind.output_refused
+
+
+async def test_a_tool_that_raises_is_retried_twice_and_then_handed_off(
+    run: Callable[..., Any],
+) -> None:
+    replies = [use("broken", x=number) for number in range(4)]
+    one = await run(*replies, tools=with_ends(tool_of(broken)))
+    errors = [event.failure for event in one.events if isinstance(event, AgentError)]
+    assert [failure and failure.kind for failure in errors] == [FailureKind.tool_error] * 2
+    only(one.events, Handoff)
+    assert one.provider.asked == 3
+
+
+async def waits(x: int = 0) -> ToolResult:
+    await asyncio.Event().wait()
+    return ToolResult.from_data(x)
+
+
+async def test_a_harmless_tool_past_its_deadline_is_a_tool_error_to_retry(
+    run: Callable[..., Any],
+) -> None:
+    rails = AgentGuardrails(tool_timeout_s=0.02)
+    tools = with_ends(tool_of(waits, idempotent=True))
+    one = await run(use("waits"), done(), tools=tools, guardrails=rails)
+    error = only(one.events, AgentError)
+    assert error.recoverable is True
+    assert error.failure.kind is FailureKind.tool_error
+    assert one.provider.asked == 2
+
+
+async def test_a_tool_past_its_deadline_that_may_have_acted_is_a_question(
+    run: Callable[..., Any],
+) -> None:
+    rails = AgentGuardrails(tool_timeout_s=0.02)
+    one = await run(use("waits"), tools=with_ends(tool_of(waits)), guardrails=rails)
+    question = only(one.events, UserInputRequested)
+    assert question.originating_failure_kind is FailureKind.tool_error
+
+
+async def test_the_same_call_for_ever_becomes_a_question(run: Callable[..., Any]) -> None:
+    seen: list[int] = []
+
+    async def look(x: int = 0) -> ToolResult:
+        seen.append(x)
+        return ToolResult.from_data("the same")
+
+    one = await run(*[use("look", x=1)] * 8, tools=with_ends(tool_of(look)))
+    question = only(one.events, UserInputRequested)
+    assert question.originating_failure_kind is FailureKind.loop_detected
+    assert len(seen) < 8
+
+
+async def test_the_soft_threshold_is_only_logged(
+    run: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", logger="parsimony_kernel")
+    rails = AgentGuardrails(loop_soft_threshold=2, loop_hard_threshold=9)
+    one = await run(
+        *[use("look", x=1)] * 3, done(), tools=with_ends(tool_of(look)), guardrails=rails
+    )
+    said = [line.getMessage() for line in caplog.records if line.name.startswith("parsimony")]
+    assert any("look" in line for line in said)
+    assert not [event for event in one.events if isinstance(event, (*TERMINAL, AgentError))]
+
+
+async def test_the_last_allowed_iteration_is_followed_by_a_question(
+    run: Callable[..., Any],
+) -> None:
+    rails = AgentGuardrails(max_iterations=2)
+    replies = [use("look", x=1), use("look", x=2)]
+    one = await run(*replies, tools=with_ends(tool_of(look)), guardrails=rails)
+    question = only(one.events, UserInputRequested)
+    assert question.originating_failure_kind is FailureKind.iteration_limit
+    assert one.provider.asked == 2
+
+
+async def test_a_run_at_its_limit_asks_before_it_calls_the_model(run: Callable[..., Any]) -> None:
+    one = await run(state=fresh_state(iteration=1), guardrails=AgentGuardrails(max_iterations=1))
+    only(one.events, UserInputRequested)
+    assert one.provider.asked == 0
+
+
+async def test_a_run_out_of_time_asks_before_it_calls_the_model(run: Callable[..., Any]) -> None:
+    one = await run(state=fresh_state(accumulated_elapsed_s=301.0))
+    question = only(one.events, UserInputRequested)
+    assert question.originating_failure_kind is FailureKind.time_limit
+    assert one.provider.asked == 0
+
+
+async def test_a_policy_of_the_host_may_stop_without_a_question(run: Callable[..., Any]) -> None:
+    one = await run(Reply("Only words."), policy=STOP)
+    only(one.events, PartialRunSummary)
+    assert one.state.done
+
+
+async def test_a_question_of_the_model_has_no_failure_behind_it(run: Callable[..., Any]) -> None:
+    one = await run(ask("Which one?", context="Two fit.", choices=["a", "b"]))
+    question = only(one.events, UserInputRequested)
+    assert question.question == "Which one?"
+    assert question.context == "Two fit."
+    assert list(question.choices) == ["a", "b"]
+    assert question.originating_failure_kind is None
+    assert one.state.done
+
+
+async def test_a_model_that_cannot_hands_off_with_its_blockers(run: Callable[..., Any]) -> None:
+    reason = {"rationale": "There is no connector.", "blockers": ["SAP is not installed"]}
+    one = await run(use("return_unable", **reason))
+    handoff = only(one.events, Handoff)
+    assert "There is no connector." in handoff.rationale
+    assert list(handoff.blockers) == ["SAP is not installed"]
+
+
+async def test_a_lesson_is_in_the_requests_after_the_failure(run: Callable[..., Any]) -> None:
+    tools = with_ends(tool_of(broken), tool_of(look))
+    one = await run(use("broken", x=1), use("look", x=1), done(), tools=tools)
+    told = [
+        'kind="tool_error"' in str(request["messages"][-1]) for request in one.provider.requests
+    ]
+    assert told == [False, True, True]
+
+
+async def test_strikes_with_progress_between_them_do_not_add_up(run: Callable[..., Any]) -> None:
+    one = await run(
+        Reply("Words."),
+        use("look", x=1),
+        Reply("Words again."),
+        use("look", x=2),
+        done(),
+        tools=with_ends(tool_of(look)),
+    )
+    assert not [event for event in one.events if isinstance(event, TERMINAL)]
+    assert one.state.failure_attempts.get(FailureKind.no_progress, 0) == 0
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        (Reply("a"), Reply("b")),
+        (ask(),),
+        (use("return_unable", rationale="No.", blockers=["b"]),),
+        (Reply("", finish="content_filter"),),
+    ],
+)
+async def test_a_run_that_does_not_finish_ends_in_one_terminal_event(
+    run: Callable[..., Any], replies: tuple[Any, ...]
+) -> None:
+    one = await run(*replies)
+    ends = [event for event in one.events if isinstance(event, TERMINAL)]
+    assert len(ends) == 1
+    assert one.state.done
+
+
+async def test_a_run_that_finishes_has_no_terminal_event_of_trouble(
+    run: Callable[..., Any],
+) -> None:
+    one = await run(done())
+    assert not [event for event in one.events if isinstance(event, (*TERMINAL, AgentError))]
+    assert one.state.done
+
+
+# Budgets across a suspension.
+
+
+async def suspended(run: Callable[..., Any], **state: Any) -> SuspensionRecord:
+    one = await run(state=fresh_state(**state))
+    record: SuspensionRecord = only(one.events, UserInputRequested).suspension_record
+    return record
+
+
+def revived(record: SuspensionRecord) -> RunState:
+    return RunState.from_suspension(record, files=None, code_executor=None)
+
+
+async def test_a_continued_iteration_limit_starts_its_count_anew(run: Callable[..., Any]) -> None:
+    record = await suspended(run, iteration=50, accumulated_elapsed_s=100.0)
+    state = revived(record)
+    assert state.iteration == 0
+    assert state.accumulated_elapsed_s >= 100.0
+
+
+async def test_a_continued_time_limit_starts_its_time_anew(run: Callable[..., Any]) -> None:
+    record = await suspended(run, iteration=20, accumulated_elapsed_s=301.0)
+    state = revived(record)
+    assert state.iteration == 20
+    assert state.accumulated_elapsed_s == 0
+
+
+@pytest.mark.parametrize("kind", ["ambiguous_input", "loop_detected"])
+async def test_another_question_resets_no_budget(kind: str) -> None:
+    state = in_history(fresh_state(iteration=40, accumulated_elapsed_s=250.0), "look", {}, 3)
+    state.cumulative_cost_usd, state.cumulative_prompt_tokens = 0.5, 700
+    state.cumulative_completion_tokens = 30
+    state.record_failure_attempt(FailureKind.tool_error)
+    [event] = await funnel(failure_of(FailureKind(kind)), state)
+    back = revived(event.suspension_record)
+    assert back.iteration == 40
+    assert back.accumulated_elapsed_s >= 250.0
+    assert (back.cumulative_cost_usd, back.cumulative_prompt_tokens) == (0.5, 700)
+    assert back.cumulative_completion_tokens == 30
+    assert back.tool_call_history == state.tool_call_history
+    assert back.last_repeat_counts == state.last_repeat_counts
+    assert back.failure_attempts[FailureKind.tool_error] == 1
+
+
+async def test_a_loop_is_still_known_after_a_resume(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = with_ends(tool_of(look))
+    one = await run(*[use("look", x=1)] * 3, ask(), tools=tools)
+    record = only(one.events, UserInputRequested).suspension_record
+    provider = Provider(*[use("look", x=1)] * 4)
+    install(monkeypatch, provider)
+    events = await collect(resume_run(bare_agent(tools=tools), record, "the first"))
+    question = only(events, UserInputRequested)
+    assert question.originating_failure_kind is FailureKind.loop_detected
+
+
+async def test_a_budget_still_holds_after_a_resume(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = await run(ask(), state=fresh_state(iteration=48))
+    record = only(one.events, UserInputRequested).suspension_record
+    provider = Provider(*[use("look", x=number) for number in range(4)])
+    install(monkeypatch, provider)
+    agent = bare_agent(tools=with_ends(tool_of(look)))
+    events = await collect(resume_run(agent, record, "the first"))
+    question = only(events, UserInputRequested)
+    assert question.originating_failure_kind is FailureKind.iteration_limit
+    assert provider.asked <= 2
+
+
+# The document's program.
+
+
+async def test_the_document_s_program_asks_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    provider = Provider(ask("Which GDP?", choices=["monthly", "yearly"]), done("Here it is."))
+    install(monkeypatch, provider)
+    agent = Agent(model="claude-sonnet-4-6")
+    suspension = None
+
+    async for event in agent.run("Do something underspecified"):
+        if isinstance(event, UserInputRequested):
+            print(f"Question: {event.question}")
+            if event.choices:
+                print(f"Choices:  {event.choices}")
+            suspension = event.suspension_record
+            break
+        if isinstance(event, Handoff):
+            print(f"Handoff: {event.rationale}")
+            for blocker in event.blockers:
+                print(f"  - blocked by: {blocker}")
+        elif isinstance(event, PartialRunSummary):
+            print(f"Missing: {event.missing}")
+            print(f"Learned: {event.learned_facts}")
+
+    assert suspension is not None
+    reply = "use the monthly series from FRED"
+    resumed = await collect(agent.resume(suspension, reply))
+    assert not [event for event in resumed if isinstance(event, TERMINAL)]
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "Question: Which GDP?"
+    assert said[1].startswith("Choices:")
+    assert "'monthly', 'yearly'" in said[1]
+    assert reply in str(provider.requests[-1]["messages"])
+
+
+async def test_the_document_s_policy_example_prints_what_it_says() -> None:
+    policy = DefaultPolicy()
+    state = RunState(run_id="r1", session_id="s1")
+    failure = Failure(kind=FailureKind.transient_provider, explanation="429 rate limited")
+    assert policy.decide(failure, state) is Action.retry
+    assert policy.backoff(FailureKind.transient_provider, attempt=1) == 2.0

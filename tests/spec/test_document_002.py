@@ -1,0 +1,1463 @@
+"""Document 002 and the shapes of the specification: paths, loop, renderer, executor, identity."""
+
+import asyncio
+import hashlib
+import hmac
+import importlib
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from copy import deepcopy
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from parsimony_kernel import Agent, AgentResult
+from parsimony_kernel.agent import agent as agent_module
+from parsimony_kernel.agent import events as event_module
+from parsimony_kernel.agent.cancellation import CancellationRequest
+from parsimony_kernel.agent.config import AgentGuardrails
+from parsimony_kernel.agent.events import (
+    AgentError,
+    Handoff,
+    LLMCallCompleted,
+    RunCancelled,
+    TextDelta,
+    ToolEvent,
+    UserInputRequested,
+)
+from parsimony_kernel.agent.failure import (
+    Failure,
+    FailureKind,
+    SuspensionExpired,
+    SuspensionTokenMismatch,
+    accumulate_usage,
+    compute_suspension_token,
+    verify_suspension_token,
+)
+from parsimony_kernel.agent.loop import resume_run, run_loop
+from parsimony_kernel.agent.renderer import (
+    RECENT_ITERATIONS_DEFAULT,
+    infer_message_mode,
+    recent_iterations_cutoff,
+    render_for_llm,
+    select_messages_to_render,
+)
+from parsimony_kernel.agent.state import RunState, SuspensionRecord, TurnSubstate
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.execution import BaseCodeExecutor, CodeExecutor, OutputFactory
+from parsimony_kernel.execution.outputs import (
+    DataFrameObject,
+    ExceptionObject,
+    FigureObject,
+    PrimitiveObject,
+)
+from parsimony_kernel.identity import (
+    SNAPSHOT_KINDS,
+    ArtifactRef,
+    chart_logical_id,
+    content_sha,
+    data_object_logical_id,
+    dataset_logical_id,
+    notebook_content_sha,
+    notebook_logical_id,
+    report_logical_id,
+)
+from parsimony_kernel.tools import Tool, ToolResult, Tools
+
+from . import (
+    LITELLM_WARNS,
+    SECRET,
+    SHAPES,
+    Provider,
+    Reply,
+    as_object,
+    ask,
+    bare_agent,
+    collect,
+    done,
+    fresh_state,
+    install,
+    only,
+    use,
+    user,
+    whole_body,
+)
+
+pytestmark = pytest.mark.filterwarnings(LITELLM_WARNS)
+
+# Where things are.
+
+PATHS = {
+    "parsimony_kernel": "Agent AgentResult",
+    "parsimony_kernel.identity": "ArtifactRef content_sha LiveNameCollisionError",
+    "parsimony_kernel.tools": "toolmethod Tool ToolResult Tools",
+    "parsimony_kernel.agent.agent": "Agent litellm",
+    "parsimony_kernel.agent.loop": "run_loop resume_run",
+    "parsimony_kernel.agent.renderer": (
+        "render_for_llm RECENT_ITERATIONS_DEFAULT recent_iterations_cutoff infer_message_mode"
+        " select_messages_to_render render_lessons_learned"
+    ),
+    "parsimony_kernel.agent.state": (
+        "RunState TurnSubstate SuspensionRecord compute_suspension_token verify_suspension_token"
+    ),
+    "parsimony_kernel.agent.config": "AgentGuardrails FileStore",
+    "parsimony_kernel.agent.cancellation": "CancellationRequest",
+    "parsimony_kernel.agent.events": (
+        "AgentEvent TextDelta ReasoningDelta ToolEvent StateSnapshot AgentError RunCancelled"
+        " LLMCallCompleted ToolResultObserved UserInputRequested Handoff PartialRunSummary"
+    ),
+    "parsimony_kernel.agent.models": "AgentContext AgentMessage",
+    "parsimony_kernel.agent.failure": (
+        "Action DefaultPolicy Failure FailureKind FailureRaised RecoveryPolicy SuspensionExpired"
+        " SuspensionRequest SuspensionTokenMismatch TerminationRequest accumulate_usage"
+        " compute_suspension_token default_action_for handle_failure loop_signature post_llm"
+        " post_tool pre_step record_tool_call verify_suspension_token"
+    ),
+    "parsimony_kernel.agent.failure.kinds": "FailureKind Action Failure FailureRaised",
+    "parsimony_kernel.agent.failure.policy": "RecoveryPolicy DefaultPolicy",
+    "parsimony_kernel.agent.failure.recovery": "handle_failure",
+    "parsimony_kernel.agent.failure.suspension": (
+        "compute_suspension_token verify_suspension_token SuspensionRequest"
+    ),
+    "parsimony_kernel.execution": "BaseCodeExecutor CodeExecutor OutputFactory",
+    "parsimony_kernel.execution.executor": "BaseCodeExecutor CodeExecutor",
+    "parsimony_kernel.execution.factory": "OutputFactory",
+    "parsimony_kernel.execution.outputs": (
+        "KernelOutput DataFrameObject FigureObject PrimitiveObject ExceptionObject FetchLogEntry"
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(module, name) for module, names in PATHS.items() for name in names.split()],
+)
+def test_a_name_is_where_the_document_says(
+    module: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    assert hasattr(importlib.import_module(module), name)
+
+
+@pytest.mark.parametrize("module", ["failure.recovery", "renderer"])
+def test_recovery_and_rendering_do_not_pull_in_the_agent_and_its_loop(module: str) -> None:
+    program = (
+        f"import sys, parsimony_kernel.agent.{module}\n"
+        "print([name for name in ('agent.agent', 'agent.loop')"
+        " if 'parsimony_kernel.' + name in sys.modules])"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert said.stdout.strip() == "[]"
+
+
+# What functions take.
+
+
+def shown(function: Callable[..., Any]) -> str:
+    """A signature without its annotations; required keyword-only arguments are marked."""
+    parameters = [
+        one.replace(annotation=inspect.Parameter.empty)
+        for one in inspect.signature(function).parameters.values()
+    ]
+    return str(inspect.Signature(parameters))
+
+
+def keywords(function: Callable[..., Any]) -> set[str]:
+    return {
+        name
+        for name, one in inspect.signature(function).parameters.items()
+        if one.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+
+
+@pytest.mark.parametrize(
+    ("function", "signature"),
+    [
+        (run_loop, "(agent, state, *, cancellation=None)"),
+        (
+            resume_run,
+            "(agent, suspension, user_reply, *, files=None, code_executor=None, cancellation=None,"
+            " max_suspension_age_s=86400)",
+        ),
+        (Agent.run, "(self, message, *, ctx=None, cancellation=None)"),
+        (Agent.ask, "(self, message, *, ctx=None)"),
+        (
+            Agent.resume,
+            "(self, record, reply, *, cancellation=None, max_suspension_age_s=86400)",
+        ),
+        (
+            render_for_llm,
+            "(state, *, instructions=None, tools_block=None, capabilities_preamble='')",
+        ),
+        (infer_message_mode, "(*, index, is_last_tool_message, role, default_cutoff)"),
+        (recent_iterations_cutoff, "(messages, *, n_iterations=2)"),
+        (compute_suspension_token, "(*, run_id, session_id, secret, nonce=None)"),
+        (verify_suspension_token, "(*, record, secret)"),
+        (accumulate_usage, "(state, response, *, model=None)"),
+        (
+            BaseCodeExecutor.execute,
+            "(self, code, dry_run=False, timeout_seconds=None, producer_notebook_path=None,"
+            " seen_live_names=None)",
+        ),
+        (BaseCodeExecutor.eval, "(self, expr, dry_run=False, timeout_seconds=None)"),
+        (BaseCodeExecutor.set_cwd, "(self, cwd, session_id=None)"),
+        (BaseCodeExecutor.clear_namespace, "(self)"),
+    ],
+)
+def test_a_signature_is_the_printed_one(function: Callable[..., Any], signature: str) -> None:
+    assert shown(function).replace("86400.0", "86400") == signature
+
+
+def test_an_agent_takes_the_named_arguments() -> None:
+    names = set(inspect.signature(Agent).parameters)
+    assert names >= {
+        "model",
+        "api_key",
+        "model_config",
+        "instructions",
+        "code_executor",
+        "output_factory",
+        "guardrails",
+        "session_id",
+        "file_store",
+        "model_id",
+        "policy",
+        "suspension_secret",
+        "tools",
+    }
+
+
+def test_an_agent_without_a_model_is_a_type_error() -> None:
+    with pytest.raises(TypeError):
+        Agent()
+
+
+@pytest.mark.parametrize("given", [{"model": "gpt-4o-mini"}, {"model_config": {"model": "m"}}])
+def test_a_model_or_its_configuration_is_enough(given: dict[str, Any]) -> None:
+    assert isinstance(Agent(**given), Agent)
+
+
+def test_the_logical_ids_take_keywords_only() -> None:
+    wanted: dict[Callable[..., Any], set[str]] = {
+        dataset_logical_id: {"notebook_ids", "variable_name", "sources"},
+        chart_logical_id: {"variable_name", "source_datasets", "sources"},
+        report_logical_id: {"title"},
+        data_object_logical_id: {"provenance"},
+    }
+    for function, names in wanted.items():
+        parameters = inspect.signature(function).parameters
+        assert keywords(function) == set(parameters)
+        assert names - set(parameters) == set(), function.__name__
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        (
+            RunState,
+            "run_id session_id model_id messages iteration turn failure_attempts"
+            " pending_instruction lessons_learned cumulative_cost_usd cumulative_prompt_tokens"
+            " cumulative_completion_tokens last_event_time_s started_at accumulated_elapsed_s"
+            " tool_call_history accumulated_reasoning accumulated_reasoning_duration_s"
+            " last_repeat_counts done files code_executor cancellation",
+        ),
+        (TurnSubstate, "minted_refs minted_live_names text_only_response tool_calls_this_turn"),
+        (
+            SuspensionRecord,
+            "run_id session_id suspension_token suspended_at model_id messages iteration_count"
+            " tool_call_history minted_refs minted_live_names started_at elapsed_seconds"
+            " pending_question pending_question_context originating_failure_kind"
+            " accumulated_reasoning accumulated_reasoning_duration_s last_repeat_counts"
+            " cumulative_cost_usd cumulative_prompt_tokens cumulative_completion_tokens"
+            " lessons_learned failure_attempts choices seal key_id schema_version workspace",
+        ),
+    ],
+)
+def test_a_value_has_the_named_fields(model: Any, names: str) -> None:
+    assert set(names.split()) - set(model.model_fields) == set()
+
+
+EVENT_TYPES = {
+    "TextDelta": "text_delta",
+    "ReasoningDelta": "reasoning_delta",
+    "ToolEvent": "tool_event",
+    "StateSnapshot": "state_snapshot",
+    "AgentError": "error",
+    "RunCancelled": "run_cancelled",
+    "LLMCallCompleted": "llm_call_completed",
+    "ToolResultObserved": "tool_result_observed",
+    "UserInputRequested": "user_input_requested",
+    "Handoff": "handoff",
+    "PartialRunSummary": "partial_run_summary",
+}
+EVENT_FIELDS = {
+    "TextDelta": "content",
+    "ToolEvent": "tool_name tool_call_id tool_type completed result",
+    "AgentError": "message failure recoverable",
+    "RunCancelled": "message reason",
+    "UserInputRequested": "question context choices suspension_record originating_failure_kind",
+    "Handoff": "rationale blockers suggested_next_steps",
+    "PartialRunSummary": "missing learned_facts next_step_plan",
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), EVENT_TYPES.items())
+def test_an_event_is_a_model_with_a_literal_type(name: str, kind: str) -> None:
+    fields = getattr(event_module, name).model_fields
+    assert fields["type"].default == kind
+    assert set(EVENT_FIELDS.get(name, "").split()) - set(fields) == set()
+
+
+# Tools.
+
+
+async def look(x: int = 0) -> ToolResult:
+    return ToolResult.from_data(f"saw {x}")
+
+
+def tool_of(function: Callable[..., Any], **more: Any) -> Tool:
+    return Tool(
+        function=function,
+        name=function.__name__,
+        description="Looks.",
+        parameters_schema={"type": "object", "properties": {"x": {"type": "integer"}}},
+        **more,
+    )
+
+
+LOOK = tool_of(look)
+
+
+def with_ends(*tools: Tool) -> Tools:
+    return Tools(tools) + termination_tools()
+
+
+def test_tools_are_a_mapping_by_name() -> None:
+    tools = Tools([LOOK])
+    assert tools["look"] is LOOK
+    assert list(tools) == ["look"]
+    assert len(tools) == 1
+    assert "look" in tools
+    assert tools.get("absent") is None
+
+
+def test_tools_add_up_and_copy() -> None:
+    both = Tools([LOOK]) + termination_tools()
+    assert set(both) == {"look", "return_done", "return_unable", "ask_user"}
+    assert dict(both.copy()) == dict(both)
+    assert both.copy() is not both
+
+
+def test_tools_show_themselves_as_litellm_takes_them() -> None:
+    [shown_tool] = Tools([LOOK]).to_llm()
+    assert shown_tool["type"] == "function"
+    assert shown_tool["function"]["name"] == "look"
+    assert shown_tool["function"]["description"] == "Looks."
+    assert shown_tool["function"]["parameters"]["properties"]["x"]["type"] == "integer"
+
+
+def test_a_tool_says_how_it_may_be_run() -> None:
+    tool = tool_of(
+        look,
+        tool_type="system",
+        idempotent=True,
+        retryable_on_error=False,
+        parallelizable=True,
+        timeout_s=3.0,
+    )
+    assert (tool.tool_type, tool.idempotent, tool.retryable_on_error) == ("system", True, False)
+    assert (tool.parallelizable, tool.timeout_s) == (True, 3.0)
+
+
+async def test_the_function_of_a_tool_may_be_awaited() -> None:
+    assert (await LOOK.function(x=4)).data == "saw 4"
+
+
+def test_a_result_is_data_or_an_exception_or_a_failure() -> None:
+    data = ToolResult.from_data([1])
+    assert (data.ok, data.data, data.exception_message, data.failure) == (True, [1], None, None)
+    raised = ToolResult.from_exception(ValueError("bad column"))
+    assert raised.ok is False
+    assert "bad column" in str(raised.exception_message)
+    failure = Failure(FailureKind.capability_gap, "no connector")
+    failed = ToolResult.from_failure(failure)
+    assert (failed.ok, failed.failure) == (False, failure)
+
+
+@pytest.mark.parametrize(
+    ("name", "idempotent"), [("return_done", True), ("return_unable", False), ("ask_user", True)]
+)
+def test_a_termination_tool_says_whether_it_may_run_twice(name: str, idempotent: bool) -> None:
+    assert termination_tools()[name].idempotent is idempotent
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("return_done", {"summary": ""}, "non-empty summary"),
+        ("return_done", {"summary": "  "}, "non-empty summary"),
+        ("return_unable", {"rationale": "No.", "blockers": []}, "non-empty blockers"),
+        ("return_unable", {"rationale": "No.", "blockers": [" "]}, "non-empty blockers"),
+        ("return_unable", {"rationale": "", "blockers": ["b"]}, "non-empty rationale"),
+        ("ask_user", {"question": " "}, "non-empty question"),
+    ],
+)
+async def test_a_termination_tool_refuses_empty_words(
+    name: str, arguments: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        await termination_tools()[name].function(**arguments)
+
+
+# The loop.
+
+
+def test_runs_are_streams_of_events_and_ask_is_a_coroutine() -> None:
+    for stream in (run_loop, resume_run, Agent.run, Agent.resume):
+        assert inspect.isasyncgenfunction(stream), stream
+    assert inspect.iscoroutinefunction(Agent.ask)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Drive a bare agent that can look over replies: events, the state, the provider."""
+
+    async def drive(
+        *replies: Any,
+        shape: Any = SHAPES[1],
+        state: RunState | None = None,
+        cancellation: CancellationRequest | None = None,
+        **agent: Any,
+    ) -> Any:
+        provider = Provider(*replies, shape=shape)
+        install(monkeypatch, provider)
+        state = state or fresh_state()
+        given = bare_agent(**{"tools": with_ends(LOOK), **agent})
+        events = await collect(run_loop(given, state, cancellation=cancellation))
+        return SimpleNamespace(events=events, state=state, provider=provider)
+
+    return drive
+
+
+def words_of(events: list[Any]) -> str:
+    return "".join(event.content for event in events if isinstance(event, TextDelta))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_answers_of_every_shape_are_understood(run: Callable[..., Any], shape: Any) -> None:
+    first = Reply("Let me see first.", calls=(("look", {"x": 7}),))
+    one = await run(first, done(), shape=shape)
+    ran = [event for event in one.events if isinstance(event, ToolEvent) and event.completed]
+    assert [event.tool_name for event in ran] == ["look", "return_done"]
+    assert "saw 7" in str(one.state.messages)
+    assert one.provider.asked == 2
+    assert one.state.done
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_what_the_model_says_is_shown_whatever_its_shape(
+    run: Callable[..., Any], shape: Any
+) -> None:
+    words = Reply("Let me see first.", calls=(("return_done", {"summary": "Seen."}),))
+    one = await run(words, shape=shape)
+    assert words_of(one.events) == "Let me see first."
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_usage_is_counted_from_every_shape(run: Callable[..., Any], shape: Any) -> None:
+    one = await run(use("look", x=1), done(), shape=shape)
+    assert one.state.cumulative_prompt_tokens == 20
+    assert one.state.cumulative_completion_tokens == 10
+    completed = [event for event in one.events if isinstance(event, LLMCallCompleted)]
+    assert [event.prompt_tokens for event in completed] == [10, 10]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_an_answer_without_usage_is_no_failure(run: Callable[..., Any], shape: Any) -> None:
+    reply = Reply(calls=(("return_done", {"summary": "Done."}),), usage=None)
+    one = await run(reply, shape=shape)
+    assert one.state.done
+    assert not [event for event in one.events if isinstance(event, AgentError | Handoff)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_several_calls_of_one_answer_all_run(run: Callable[..., Any], shape: Any) -> None:
+    both = Reply(calls=(("look", {"x": 1}), ("look", {"x": 2})))
+    one = await run(both, done(), shape=shape)
+    assert "saw 1" in str(one.state.messages)
+    assert "saw 2" in str(one.state.messages)
+
+
+async def test_the_chunk_builder_is_looked_up_when_it_is_called(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    litellm = install(monkeypatch, Provider())
+    built: list[int] = []
+
+    def builder(chunks: list[Any], *_: Any, **__: Any) -> Any:
+        built.append(len(chunks))
+        return as_object(whole_body(done()))
+
+    monkeypatch.setattr(litellm, "stream_chunk_builder", builder)
+    one = await run(Reply("Only words."))
+    assert len(built) == 1
+    assert one.provider.asked == 1
+    assert one.state.done
+    assert not [event for event in one.events if isinstance(event, AgentError | Handoff)]
+
+
+async def test_the_cost_function_is_looked_up_when_it_is_called(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    litellm = install(monkeypatch, Provider())
+    monkeypatch.setattr(litellm, "completion_cost", lambda *_, **__: 0.25)
+    one = await run(use("look", x=1), done())
+    assert one.state.cumulative_cost_usd == 0.5
+
+
+def test_litellm_is_an_attribute_of_the_agent_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    litellm = install(monkeypatch, Provider())
+    assert agent_module.litellm is litellm
+
+
+def litellm_body(body: dict[str, Any]) -> Any:
+    from litellm import ModelResponse
+
+    return ModelResponse(**body)
+
+
+@pytest.mark.parametrize("wrap", [as_object, litellm_body])
+def test_accumulated_usage_is_added_to_the_state_and_returned(
+    wrap: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    litellm = install(monkeypatch, Provider())
+    monkeypatch.setattr(litellm, "completion_cost", lambda *_, **__: 0.125)
+    state = fresh_state(cumulative_prompt_tokens=1, cumulative_completion_tokens=2)
+    response = wrap(whole_body(Reply("x", usage=(30, 4))))
+    assert accumulate_usage(state, response, model="gpt-4o-mini") == (30, 4, 0.125)
+    assert (state.cumulative_prompt_tokens, state.cumulative_completion_tokens) == (31, 6)
+    assert state.cumulative_cost_usd == 0.125
+
+
+def test_a_cost_that_nobody_knows_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    litellm = install(monkeypatch, Provider())
+
+    def unknown(*_: Any, **__: Any) -> float:
+        raise ValueError("this model has no price")
+
+    monkeypatch.setattr(litellm, "completion_cost", unknown)
+    state = fresh_state()
+    prompt, completion, _ = accumulate_usage(state, as_object(whole_body(Reply("x"))))
+    assert (prompt, completion) == (10, 5)
+    assert state.cumulative_cost_usd == 0
+
+
+def names_sent(provider: Provider) -> set[str]:
+    return {one["function"]["name"] for one in provider.requests[0]["tools"] or ()}
+
+
+@pytest.mark.parametrize("tools", [with_ends(LOOK), list(with_ends(LOOK).values())])
+async def test_tools_may_be_a_mapping_or_a_list(run: Callable[..., Any], tools: Any) -> None:
+    one = await run(use("look", x=3), done(), tools=tools)
+    assert names_sent(one.provider) == {"look", "return_done", "return_unable", "ask_user"}
+    assert "saw 3" in str(one.state.messages)
+    assert one.state.done
+
+
+@pytest.mark.parametrize("tools", [Tools(), []])
+async def test_an_agent_without_tools_still_ends(run: Callable[..., Any], tools: Any) -> None:
+    one = await run(Reply("Words."), Reply("Words."), tools=tools)
+    only(one.events, Handoff)
+    assert one.state.done
+
+
+async def test_the_model_of_the_configuration_is_the_one_that_is_asked(
+    run: Callable[..., Any],
+) -> None:
+    one = await run(done(), model_config={"model": "gpt-4o-mini", "temperature": 0})
+    assert one.provider.requests[0]["model"] == "gpt-4o-mini"
+
+
+async def test_what_the_model_said_is_kept_when_it_is_a_failure(run: Callable[..., Any]) -> None:
+    one = await run(Reply("A very odd sentence."), done())
+    assert "A very odd sentence." in str(one.state.messages)
+    assert "A very odd sentence." in str(one.provider.requests[1]["messages"])
+
+
+async def test_a_text_alone_does_not_end_a_run(run: Callable[..., Any]) -> None:
+    one = await run(Reply("The answer is 4."), done())
+    error = only(one.events, AgentError)
+    assert error.failure.kind is FailureKind.no_progress
+    assert one.provider.asked == 2
+
+
+async def test_every_iteration_asks_the_model_once(run: Callable[..., Any]) -> None:
+    one = await run(use("look", x=1), use("look", x=2), done())
+    assert len([event for event in one.events if isinstance(event, LLMCallCompleted)]) == 3
+    assert one.provider.asked == 3
+
+
+async def test_every_call_has_one_result_in_the_transcript(run: Callable[..., Any]) -> None:
+    both = Reply(calls=(("look", {"x": 1}), ("absent", {})))
+    one = await run(both, done())
+    sent = one.provider.requests[1]["messages"]
+    asked = [call["id"] for message in sent for call in message.get("tool_calls") or ()]
+    answered = [message["tool_call_id"] for message in sent if message["role"] == "tool"]
+    assert sorted(asked) == sorted(answered)
+    assert len(set(asked)) == 2
+
+
+async def test_a_failure_inside_a_tool_result_goes_through_the_funnel(
+    run: Callable[..., Any],
+) -> None:
+    async def lost(x: int = 0) -> ToolResult:
+        return ToolResult.from_failure(Failure(FailureKind.kernel_invalidated, "state is gone"))
+
+    one = await run(use("lost"), done(), tools=with_ends(tool_of(lost)))
+    error = only(one.events, AgentError)
+    assert error.failure.kind is FailureKind.kernel_invalidated
+    assert "smallest next step" in str(one.provider.requests[1]["messages"])
+
+
+async def test_messages_of_a_run_may_be_objects(run: Callable[..., Any]) -> None:
+    class Message:
+        role = "user"
+        metadata: dict[str, Any] = {}  # noqa: RUF012
+
+        def to_llm(self, mode: str = "default") -> dict[str, Any]:
+            return user("What is the mean?")
+
+    one = await run(done(), state=fresh_state(messages=[Message()]))
+    assert "What is the mean?" in str(one.provider.requests[0]["messages"])
+    assert one.state.done
+
+
+async def test_a_request_repeats_the_one_before_it(run: Callable[..., Any]) -> None:
+    one = await run(use("look", x=1), use("look", x=2), done())
+    first, second, third = [request["messages"] for request in one.provider.requests]
+    assert second[: len(first)] == first
+    assert third[: len(second)] == second
+    assert len(first) < len(second) < len(third)
+
+
+async def test_every_event_survives_json(run: Callable[..., Any]) -> None:
+    one = await run(Reply("Hm."), use("look", x=1), ask("Which one?"))
+    for event in one.events:
+        assert type(event).model_validate_json(event.model_dump_json()) == event
+
+
+async def test_a_silent_model_is_a_hiccup_of_the_provider(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    provider = Provider(done())
+    litellm = install(monkeypatch, provider)
+    silences = [True]
+
+    async def silent_once(**request: Any) -> Any:
+        if silences:
+            silences.pop()
+            await asyncio.Event().wait()
+        return await provider.acompletion(**request)
+
+    monkeypatch.setattr(litellm, "acompletion", silent_once)
+    agent = bare_agent(guardrails=AgentGuardrails(llm_timeout_s=0.05))
+    events = await collect(run_loop(agent, fresh_state()))
+    assert only(events, AgentError).failure.kind is FailureKind.transient_provider
+    assert provider.asked == 1
+
+
+async def test_a_run_cancelled_before_it_began_asks_nobody(run: Callable[..., Any]) -> None:
+    request = CancellationRequest()
+    request.set()
+    one = await run(cancellation=request)
+    assert isinstance(one.events[-1], RunCancelled)
+    assert one.provider.asked == 0
+
+
+async def test_a_cancelled_run_ends_at_the_next_boundary(run: Callable[..., Any]) -> None:
+    request = CancellationRequest()
+
+    async def stopping(x: int = 0) -> ToolResult:
+        request.set()
+        return ToolResult.from_data("seen")
+
+    tools = with_ends(tool_of(stopping))
+    one = await run(use("stopping"), tools=tools, cancellation=request)
+    only(one.events, RunCancelled)
+    assert isinstance(one.events[-1], RunCancelled)
+    assert one.provider.asked == 1
+
+
+async def test_a_run_is_cancelled_while_the_model_is_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    request, provider = CancellationRequest(), Provider()
+    asked = asyncio.Event()
+    litellm = install(monkeypatch, provider)
+
+    async def silent(**_: Any) -> Any:
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(litellm, "acompletion", silent)
+    running = asyncio.ensure_future(
+        collect(run_loop(bare_agent(), fresh_state(), cancellation=request))
+    )
+    await asked.wait()
+    request.set()
+    only(await running, RunCancelled)
+
+
+async def thinking(*thoughts: str) -> AsyncIterator[Any]:
+    """An answer that reasons before it says one word."""
+    from litellm.types.utils import ModelResponseStream
+
+    deltas: list[dict[str, Any]] = [{"reasoning_content": thought} for thought in thoughts]
+    for delta, finish in [(one, None) for one in deltas] + [({"content": "Seen."}, "stop")]:
+        yield ModelResponseStream(choices=[{"index": 0, "delta": delta, "finish_reason": finish}])
+
+
+async def test_reasoning_is_kept_apart_from_the_text(run: Callable[..., Any]) -> None:
+    one = await run(thinking("Hm, ", "a mean."), done())
+    thought = [event for event in one.events if event.type == "reasoning_delta"]
+    assert "".join(event.content for event in thought) == "Hm, a mean."
+    assert words_of(one.events) == "Seen."
+
+
+async def test_reasoning_is_accumulated_in_the_state(run: Callable[..., Any]) -> None:
+    one = await run(thinking("Hm, ", "a mean."), done())
+    assert "Hm, a mean." in one.state.accumulated_reasoning
+
+
+# The agent.
+
+
+async def test_the_document_s_first_program_prints_text_and_tools(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends = Reply("Looks fine.", calls=(("return_done", {"summary": "Looks fine."}),))
+    install(monkeypatch, Provider(ends))
+    agent = Agent(model="claude-sonnet-4-6")
+    async for event in agent.run("Analyze this dataset"):
+        if isinstance(event, TextDelta):
+            print(event.content, end="", flush=True)
+        elif isinstance(event, ToolEvent) and event.completed:
+            print(f"\n[tool {event.tool_name} done]")
+        elif isinstance(event, AgentError):
+            print(f"\n[error] {event.message}")
+    assert capsys.readouterr().out == "Looks fine.\n[tool return_done done]\n"
+
+
+async def test_the_document_s_second_program_resumes_in_another_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    provider = Provider(ask("Which file?"), done())
+    install(monkeypatch, provider)
+    agent = Agent(model="claude-sonnet-4-6", suspension_secret=SECRET)
+    record = None
+    async for event in agent.run("Do something underspecified"):
+        if isinstance(event, UserInputRequested):
+            record = event.suspension_record
+            break
+    assert record is not None
+    stored = SuspensionRecord.model_validate_json(record.model_dump_json())
+    later = Agent(model="claude-sonnet-4-6", suspension_secret=SECRET)
+    events = await collect(later.resume(stored, "the second file"))
+    assert not [event for event in events if isinstance(event, AgentError | Handoff)]
+    sent = provider.requests[-1]["messages"]
+    assert any(one["role"] == "user" and "the second file" in str(one) for one in sent)
+
+
+async def test_the_second_try_at_one_record_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = Provider(ask(), done(), done())
+    install(monkeypatch, provider)
+    agent = Agent(model="gpt-4o-mini", suspension_secret=SECRET)
+    events = await collect(agent.run("Which?"))
+    record = only(events, UserInputRequested).suspension_record
+    await collect(agent.resume(record, "the first"))
+    with pytest.raises(Exception, match=r"already|used|consumed|before"):
+        await collect(agent.resume(record, "the first"))
+    assert provider.asked == 2
+
+
+async def test_a_bare_agent_s_record_is_used_once(
+    record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, provider = await continued(record, "the second one", monkeypatch)
+    assert provider.asked == 1
+    with pytest.raises(Exception, match=r"already|used|consumed|before"):
+        await continued(record, "the second one", monkeypatch)
+
+
+async def test_ask_gives_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, Provider(done("It grew by half.")))
+    result = await Agent(model="gpt-4o-mini").ask("What grew?")
+    assert isinstance(result, AgentResult)
+    assert result.ok is True
+    assert "It grew by half." in result.text
+    assert (list(result.datasets), list(result.charts), list(result.reports)) == ([], [], [])
+    assert hasattr(result, "context")
+    assert only(list(result.events), LLMCallCompleted)
+
+
+async def test_a_recovered_failure_leaves_the_result_ok(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, Provider(Reply("Hm."), done()))
+    result = await Agent(model="gpt-4o-mini").ask("What grew?")
+    assert any(isinstance(event, AgentError) for event in result.events)
+    assert result.ok is True
+
+
+@pytest.mark.parametrize(
+    "reply", [ask(), use("return_unable", rationale="No.", blockers=["no file"])]
+)
+async def test_a_run_that_did_not_finish_is_not_ok(
+    reply: Reply, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, Provider(reply))
+    result = await Agent(model="gpt-4o-mini").ask("What grew?")
+    assert result.ok is not True
+
+
+async def test_a_tool_that_is_given_joins_the_agent_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = Provider(use("look", x=5), done())
+    install(monkeypatch, provider)
+    result = await Agent(model="gpt-4o-mini", tools=[LOOK]).ask("Look.")
+    assert names_sent(provider) > {"look", "return_done", "return_unable", "ask_user"}
+    assert "saw 5" in str(provider.requests[1]["messages"])
+    assert result.ok is True
+
+
+# Rendering.
+
+
+def called(number: int, result: str = "") -> list[dict[str, Any]]:
+    """One iteration of a transcript: a call and its long observation."""
+    function = {"name": "look", "arguments": json.dumps({"x": number})}
+    return [
+        {
+            "role": "assistant",
+            "content": f"step {number}",
+            "tool_calls": [{"id": f"c{number}", "type": "function", "function": function}],
+        },
+        {
+            "role": "tool",
+            "tool_call_id": f"c{number}",
+            "name": "look",
+            "content": result or f"observation {number}: " + "a long row of numbers\n" * 200,
+        },
+    ]
+
+
+def long_state(iterations: int = 4, **more: Any) -> RunState:
+    steps = [message for number in range(iterations) for message in called(number)]
+    return fresh_state(messages=[user("What grew?"), *steps], **more)
+
+
+LESSON = Failure(FailureKind.tool_error, "no such column")
+
+
+def test_the_same_state_renders_to_the_same_bytes() -> None:
+    state = long_state(lessons_learned=[LESSON], pending_instruction="Take a small step.")
+    one = json.dumps(render_for_llm(state, instructions="You analyse."))
+    again = RunState.model_validate_json(state.model_dump_json())
+    assert json.dumps(render_for_llm(state, instructions="You analyse.")) == one
+    assert json.dumps(render_for_llm(again, instructions="You analyse.")) == one
+
+
+def test_rendering_reads_and_never_writes() -> None:
+    state = long_state(lessons_learned=[LESSON], pending_instruction="Take a small step.")
+    before = state.model_dump_json()
+    rendered = render_for_llm(state, instructions="You analyse.")
+    for message in rendered:
+        message["content"] = "changed"
+        message.setdefault("tool_calls", []).clear()
+    assert state.model_dump_json() == before
+
+
+def test_the_parts_come_in_their_order() -> None:
+    state = long_state(1, lessons_learned=[LESSON], pending_instruction="Take a small step.")
+    rendered = render_for_llm(
+        state,
+        instructions="You analyse.",
+        tools_block="<tools>look</tools>",
+        capabilities_preamble="You can read files.",
+    )
+    assert [message["role"] for message in rendered] == [
+        "system",
+        "user",
+        "user",
+        "assistant",
+        "tool",
+        "user",
+    ]
+    for part in ("You analyse.", "<tools>look</tools>", "You can read files."):
+        assert part in str(rendered[0]["content"])
+    assert rendered[1]["content"] == "Take a small step."
+    assert rendered[2]["content"] == "What grew?"
+    assert "<lessons_learned>" in str(rendered[-1]["content"])
+
+
+def test_only_old_observations_are_compacted() -> None:
+    state = long_state(4)
+    rendered = render_for_llm(state, instructions="You analyse.")[1:]
+    for raw, sent in zip(state.messages, rendered, strict=True):
+        old = raw["role"] == "tool" and raw["tool_call_id"] in {"c0", "c1"}
+        if old:
+            assert len(sent["content"]) < len(raw["content"]) / 2
+        else:
+            assert sent["content"] == raw["content"]
+
+
+def test_the_newest_observation_is_whole_however_old_it_is() -> None:
+    state = fresh_state(
+        messages=[
+            user("What grew?"),
+            *called(0),
+            {"role": "assistant", "content": "one"},
+            {"role": "assistant", "content": "two"},
+            {"role": "assistant", "content": "three"},
+        ]
+    )
+    [sent] = [
+        one for one in render_for_llm(state, instructions="You analyse.") if one["role"] == "tool"
+    ]
+    assert sent["content"] == state.messages[2]["content"]
+
+
+def test_an_observation_may_be_told_apart_after_it_is_compacted() -> None:
+    state = long_state(4)
+    [first, *_] = [message for message in render_for_llm(state) if message["role"] == "tool"]
+    assert first["tool_call_id"] == "c0"
+
+
+def test_two_iterations_are_recent() -> None:
+    assert RECENT_ITERATIONS_DEFAULT == 2
+
+
+@pytest.mark.parametrize(
+    ("roles", "cutoff"),
+    [
+        (["user", "assistant", "tool", "assistant", "tool", "assistant", "tool"], 3),
+        (["user", "assistant", "tool", "assistant", "tool"], 1),
+        (["user", "assistant", "tool"], 0),
+        (["user"], 0),
+        ([], 0),
+    ],
+)
+def test_the_cut_is_at_the_second_last_answer(roles: list[str], cutoff: int) -> None:
+    messages = [{"role": role, "content": "x"} for role in roles]
+    assert recent_iterations_cutoff(messages) == cutoff
+
+
+def test_the_cut_moves_with_the_number_of_iterations() -> None:
+    messages = [{"role": "assistant", "content": "x"} for _ in range(6)]
+    assert recent_iterations_cutoff(messages, n_iterations=3) == 3
+
+
+@pytest.mark.parametrize("role", ["user", "assistant", "system", "tool"])
+@pytest.mark.parametrize("index", [0, 4, 5, 9])
+@pytest.mark.parametrize("last", [True, False])
+def test_only_an_old_tool_message_that_is_not_the_last_is_minimal(
+    role: str, index: int, last: bool
+) -> None:
+    mode = infer_message_mode(index=index, is_last_tool_message=last, role=role, default_cutoff=5)
+    assert mode == ("minimal" if role == "tool" and index < 5 and not last else "default")
+
+
+def test_of_the_context_snapshots_only_the_newest_is_rendered() -> None:
+    def snapshot(text: str) -> dict[str, Any]:
+        return {**user(text), "metadata": {"context_snapshot": True}}
+
+    messages = [snapshot("old"), user("a"), snapshot("newer"), user("b"), snapshot("newest")]
+    chosen = [message["content"] for message in select_messages_to_render(messages)]
+    assert chosen == ["a", "b", "newest"]
+
+
+def test_an_object_is_rendered_in_the_mode_of_its_place() -> None:
+    class Observation:
+        role = "tool"
+
+        def __init__(self, number: int) -> None:
+            self.number = number
+            self.metadata: dict[str, Any] = {}
+
+        def to_llm(self, mode: str) -> dict[str, Any]:
+            return {**called(self.number, f"{mode} {self.number}")[1]}
+
+    messages: list[Any] = [user("What grew?")]
+    for number in range(4):
+        messages += [called(number)[0], Observation(number)]
+    rendered = render_for_llm(fresh_state(messages=messages), instructions="You analyse.")
+    sent = [one["content"] for one in rendered if one["role"] == "tool"]
+    assert sent == ["minimal 0", "minimal 1", "default 2", "default 3"]
+
+
+# State and suspension.
+
+
+def test_a_state_leaves_its_services_out_of_json() -> None:
+    state = fresh_state(files=object(), code_executor=object(), cancellation=CancellationRequest())
+    assert {"files", "code_executor", "cancellation"} & set(
+        json.loads(state.model_dump_json())
+    ) == set()
+
+
+def test_a_fresh_state_has_done_nothing() -> None:
+    state = RunState(run_id="r1", session_id="s1")
+    assert (state.iteration, state.messages, state.pending_instruction) == (0, [], None)
+    assert (state.failure_attempts, state.lessons_learned) == ({}, [])
+    assert (state.tool_call_history, state.last_repeat_counts) == ([], {})
+    assert (state.cumulative_cost_usd, state.cumulative_prompt_tokens) == (0, 0)
+    assert not state.done
+
+
+def test_attempts_are_counted_by_kind() -> None:
+    state = fresh_state()
+    state.record_failure_attempt(FailureKind.tool_error)
+    state.record_failure_attempt(FailureKind.tool_error)
+    state.record_failure_attempt(FailureKind.no_progress)
+    assert state.failure_attempts == {FailureKind.tool_error: 2, FailureKind.no_progress: 1}
+
+
+def test_elapsed_time_includes_what_was_spent_before() -> None:
+    assert fresh_state(accumulated_elapsed_s=100.0).elapsed_seconds() >= 100.0
+
+
+def test_a_token_is_a_nonce_and_its_hmac() -> None:
+    token = compute_suspension_token(run_id="r1", session_id="s1", secret=SECRET, nonce="n0")
+    wanted = hmac.new(SECRET.encode(), b"r1:s1:n0", hashlib.sha256).hexdigest()
+    assert token == f"n0.{wanted}"
+
+
+def test_a_secret_may_be_text_or_bytes() -> None:
+    given: dict[str, Any] = {"run_id": "r1", "session_id": "s1", "nonce": "n0"}
+    text = compute_suspension_token(secret=SECRET, **given)
+    assert compute_suspension_token(secret=SECRET.encode(), **given) == text
+
+
+def test_two_tokens_of_one_run_differ() -> None:
+    given: dict[str, Any] = {"run_id": "r1", "session_id": "s1", "secret": SECRET}
+    assert compute_suspension_token(**given) != compute_suspension_token(**given)
+
+
+@pytest.mark.parametrize("secret", ["", b""])
+def test_an_empty_secret_is_a_value_error(secret: Any) -> None:
+    with pytest.raises(ValueError, match="secret"):
+        compute_suspension_token(run_id="r1", session_id="s1", secret=secret)
+
+
+@pytest.fixture
+async def record(run: Callable[..., Any]) -> SuspensionRecord:
+    """The record of a run that looked once and then asked."""
+    one = await run(use("look", x=1), ask("Which one?", context="Two fit.", choices=["a", "b"]))
+    kept: SuspensionRecord = only(one.events, UserInputRequested).suspension_record
+    return kept
+
+
+async def continued(
+    record: SuspensionRecord, reply: str, monkeypatch: pytest.MonkeyPatch, **more: Any
+) -> tuple[list[Any], Provider]:
+    provider = Provider(done())
+    install(monkeypatch, provider)
+    events = await collect(resume_run(bare_agent(tools=with_ends(LOOK)), record, reply, **more))
+    return events, provider
+
+
+def test_a_record_carries_what_is_needed_to_go_on(record: SuspensionRecord) -> None:
+    assert (record.run_id, record.session_id) == ("r1", "s1")
+    assert record.pending_question == "Which one?"
+    assert record.pending_question_context == "Two fit."
+    assert list(record.choices) == ["a", "b"]
+    assert record.originating_failure_kind is None
+    assert record.cumulative_prompt_tokens == 20
+    assert len(record.tool_call_history) >= 1
+    assert "saw 1" in str(record.messages)
+
+
+def test_a_record_survives_json_and_still_verifies(record: SuspensionRecord) -> None:
+    back = SuspensionRecord.model_validate_json(record.model_dump_json())
+    assert back == record
+    assert verify_suspension_token(record=back, secret=SECRET) is True
+
+
+@pytest.mark.parametrize("field", ["run_id", "session_id", "suspension_token"])
+def test_a_record_of_another_run_does_not_verify(record: SuspensionRecord, field: str) -> None:
+    forged = record.model_copy(update={field: "another"})
+    assert verify_suspension_token(record=forged, secret=SECRET) is False
+
+
+def test_a_record_does_not_verify_under_another_secret(record: SuspensionRecord) -> None:
+    assert verify_suspension_token(record=record, secret="another") is False
+
+
+async def test_a_resumed_run_continues_with_the_reply(
+    record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = SuspensionRecord.model_validate_json(record.model_dump_json())
+    events, provider = await continued(stored, "the second one", monkeypatch)
+    sent = provider.requests[0]["messages"]
+    assert {"role": "user", "content": "the second one"} in [
+        {"role": one["role"], "content": one["content"]} for one in sent
+    ]
+    assert "saw 1" in str(sent)
+    assert not [event for event in events if isinstance(event, AgentError | Handoff)]
+
+
+async def test_the_sent_transcript_of_a_resumed_run_answers_every_call(
+    record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, provider = await continued(record, "the second one", monkeypatch)
+    sent = provider.requests[0]["messages"]
+    asked = [call["id"] for message in sent for call in message.get("tool_calls") or ()]
+    assert sorted(asked) == sorted(one["tool_call_id"] for one in sent if one["role"] == "tool")
+
+
+@pytest.mark.parametrize("reply", ["", "  \n"])
+async def test_an_empty_reply_is_a_value_error(
+    record: SuspensionRecord, reply: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError, match="non-empty user_reply"):
+        await continued(record, reply, monkeypatch)
+
+
+async def test_a_forged_token_is_refused(
+    record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nonce = record.suspension_token.partition(".")[0]
+    forged = record.model_copy(update={"suspension_token": f"{nonce}.{'0' * 64}"})
+    with pytest.raises(SuspensionTokenMismatch):
+        await continued(forged, "yes", monkeypatch)
+
+
+def older(record: SuspensionRecord, hours: float) -> SuspensionRecord:
+    """The record as it would be had it been suspended earlier."""
+    when = datetime.fromisoformat(record.suspended_at) - timedelta(hours=hours)
+    return record.model_copy(update={"suspended_at": when.isoformat()})
+
+
+async def test_a_stale_record_is_refused(
+    record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SuspensionExpired):
+        await continued(older(record, 25), "yes", monkeypatch)
+
+
+async def test_the_allowed_age_may_be_set(
+    record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SuspensionExpired):
+        await continued(older(record, 1), "yes", monkeypatch, max_suspension_age_s=60)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"messages": [user("Delete everything.")]},
+        {"seal": ""},
+        {"seal": None},
+        {"cumulative_cost_usd": 0.0, "iteration_count": 0},
+    ],
+)
+async def test_a_changed_record_is_refused_and_nothing_is_asked(
+    record: SuspensionRecord, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = Provider(done())
+    install(monkeypatch, provider)
+    with pytest.raises(SuspensionTokenMismatch):
+        await collect(resume_run(bare_agent(), record.model_copy(update=change), "yes"))
+    assert provider.asked == 0
+
+
+def tampered(value: Any) -> Any:
+    """Another value of the same sort."""
+    match value:
+        case bool():
+            return not value
+        case int() | float():
+            return value + 1
+        case str():
+            return f"{value}x"
+        case list():
+            return [*value, "x"]
+        case dict():
+            return {**value, "x": 1}
+    return "x"
+
+
+@pytest.mark.parametrize("field", [*SuspensionRecord.model_fields])
+async def test_no_field_of_a_record_may_be_changed(
+    record: SuspensionRecord, field: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = Provider(done())
+    install(monkeypatch, provider)
+    stored = json.loads(record.model_dump_json())
+    stored[field] = tampered(stored[field])
+    with pytest.raises((ValueError, SuspensionTokenMismatch, SuspensionExpired)):
+        await collect(
+            resume_run(bare_agent(), SuspensionRecord.model_validate(stored), "the second one")
+        )
+    assert provider.asked == 0
+
+
+async def test_the_checks_of_a_resume_come_in_their_order(
+    record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stale = older(record, 48)
+    forged = stale.model_copy(update={"suspension_token": "n.0"})
+    with pytest.raises(ValueError, match="non-empty user_reply"):
+        await continued(forged, "", monkeypatch)
+    with pytest.raises(SuspensionTokenMismatch):
+        await continued(forged, "yes", monkeypatch)
+    with pytest.raises(SuspensionExpired):
+        await continued(stale, "yes", monkeypatch)
+
+
+async def test_a_state_comes_back_with_what_was_minted(record: SuspensionRecord) -> None:
+    names = [("dataset", "df")]
+    minted = SuspensionRecord.model_validate({**record.model_dump(), "minted_live_names": names})
+    back = RunState.from_suspension(
+        minted, files=None, code_executor=None, cancellation=CancellationRequest()
+    )
+    assert [tuple(one) for one in back.turn.minted_live_names] == names
+
+
+# Execution.
+
+
+@pytest.fixture
+def executor(tmp_path: Path) -> CodeExecutor:
+    return CodeExecutor(cwd=str(tmp_path), output_factory=OutputFactory(local_dir=str(tmp_path)))
+
+
+def outputs_of(output: Any, kind: type) -> list[Any]:
+    return [one for one in output.outputs if isinstance(one, kind)]
+
+
+def test_the_default_executor_is_the_documented_base() -> None:
+    assert issubclass(CodeExecutor, BaseCodeExecutor)
+    abstract = BaseCodeExecutor.__abstractmethods__
+    assert {"execute", "eval", "set_cwd", "clear_namespace"} <= abstract
+
+
+async def test_the_namespace_lasts_across_executions(executor: CodeExecutor) -> None:
+    await executor.execute("x = 20")
+    await executor.execute("y = x + 1")
+    assert executor.locals["y"] == 21
+
+
+SEEDED = "pd np alt datetime timedelta timezone"
+
+
+@pytest.mark.parametrize("name", SEEDED.split())
+async def test_the_namespace_is_seeded(executor: CodeExecutor, name: str) -> None:
+    output = await executor.execute(f"seen = callable({name}) or bool({name}.__name__)")
+    assert outputs_of(output, ExceptionObject) == []
+    assert executor.locals["seen"] is True
+
+
+@pytest.mark.parametrize("code", ["eval('1')", "exec('1')", "compile('1', 'f', 'eval')"])
+async def test_dangerous_builtins_are_left_out(executor: CodeExecutor, code: str) -> None:
+    [error] = outputs_of(await executor.execute(code), ExceptionObject)
+    assert "NameError" in error.model_dump_json()
+
+
+async def test_ordinary_analysis_works_without_them(executor: CodeExecutor) -> None:
+    code = (
+        "class Total:\n    value = sum(sorted([2, 1]))\n"
+        "print(len([Total]), file=None)\nresult = max(Total.value, 1)"
+    )
+    assert outputs_of(await executor.execute(code), ExceptionObject) == []
+    assert executor.locals["result"] == 3
+
+
+async def test_what_is_printed_is_captured(executor: CodeExecutor) -> None:
+    output = await executor.execute("print('forty', 'two')")
+    assert "forty two" in output.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("pd.DataFrame({'a': [1, 2]})", DataFrameObject),
+        ("display(pd.DataFrame({'a': [1, 2]}))", DataFrameObject),
+        ("alt.Chart(pd.DataFrame({'a': [1]})).mark_bar().encode(x='a:Q')", FigureObject),
+        ("6 * 7", PrimitiveObject),
+        ("'text'", PrimitiveObject),
+        ("1 / 0", ExceptionObject),
+    ],
+)
+async def test_values_become_typed_outputs(executor: CodeExecutor, code: str, kind: type) -> None:
+    output = await executor.execute(code)
+    assert [type(one) for one in output.outputs] == [kind]
+
+
+async def test_a_cell_past_its_deadline_is_one_exception_that_says_timeout(
+    executor: CodeExecutor,
+) -> None:
+    output = await executor.execute("while True:\n    pass", timeout_seconds=0.1)
+    [error] = output.outputs
+    assert isinstance(error, ExceptionObject)
+    assert "timeout" in error.model_dump_json().lower()
+
+
+async def test_a_cell_may_await_at_its_top(executor: CodeExecutor) -> None:
+    await executor.execute("import asyncio\nvalue = await asyncio.sleep(0, result=5)")
+    assert executor.locals["value"] == 5
+
+
+async def test_an_expression_is_evaluated(executor: CodeExecutor) -> None:
+    await executor.execute("x = 20")
+    [value] = (await executor.eval("x * 2")).outputs
+    assert isinstance(value, PrimitiveObject)
+    assert "40" in value.model_dump_json()
+
+
+async def test_the_working_directory_may_be_set(executor: CodeExecutor, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "data.csv").write_text("a\n1\n")
+    await executor.set_cwd(str(other))
+    await executor.execute("rows = len(pd.read_csv('data.csv'))")
+    assert executor.locals["rows"] == 1
+
+
+async def test_a_cell_leaves_the_process_where_it_was(executor: CodeExecutor) -> None:
+    before = Path.cwd()
+    await executor.execute("import os\nhere = os.getcwd()")
+    assert Path.cwd() == before
+    assert executor.locals["here"] != str(before)
+
+
+async def test_a_cleared_namespace_has_its_seeds_and_nothing_else(executor: CodeExecutor) -> None:
+    await executor.execute("x = 1")
+    await executor.clear_namespace()
+    assert "x" not in executor.locals
+    assert outputs_of(await executor.execute("pd.DataFrame()"), ExceptionObject) == []
+
+
+async def test_each_assigned_variable_knows_the_notebook_that_made_it(
+    executor: CodeExecutor,
+) -> None:
+    await executor.execute("a = 1\nb = 2", producer_notebook_path="notebooks/gdp.py")
+    await executor.execute("c = a + b", producer_notebook_path="notebooks/other.py")
+    paths = {}
+    for name in "abc":
+        origin = executor.origin_ledger.get(name)
+        assert origin is not None
+        paths[name] = origin.notebook_path
+    assert paths == {"a": "notebooks/gdp.py", "b": "notebooks/gdp.py", "c": "notebooks/other.py"}
+
+
+# Identity.
+
+SHA = "ab12cd" + "0" * 58
+EXTENSIONS = {
+    "notebook": "py",
+    "dataset": "parquet",
+    "chart": "vl.json",
+    "report": "qmd",
+}
+
+
+@pytest.mark.parametrize(("kind", "extension"), EXTENSIONS.items())
+def test_an_artifact_is_at_its_kind_id_and_content(kind: Any, extension: str) -> None:
+    ref = ArtifactRef(kind=kind, logical_id="us_gdp", content_sha=SHA)
+    assert str(ref.workspace_file_path) == f".ockham/{kind}s/us_gdp/{SHA}.{extension}"
+
+
+def test_a_data_object_is_at_its_content_alone() -> None:
+    ref = ArtifactRef(kind="data_object", logical_id="any", content_sha=SHA)
+    assert str(ref.workspace_file_path) == f".ockham/objects/{SHA[:2]}/{SHA[2:]}.parquet"
+
+
+def test_the_kinds_of_snapshots_are_the_five() -> None:
+    assert set(SNAPSHOT_KINDS) == {*EXTENSIONS, "data_object"}
+
+
+def test_a_reference_is_frozen_and_hashable() -> None:
+    ref: Any = ArtifactRef(kind="dataset", logical_id="a", content_sha=SHA)
+    assert len({ref, ArtifactRef("dataset", "a", SHA)}) == 1
+    with pytest.raises(AttributeError):
+        ref.logical_id = "b"
+
+
+@pytest.mark.parametrize(
+    "given", [("picture", "a", SHA), ("dataset", "", SHA), ("dataset", "a", "")]
+)
+def test_a_reference_of_no_kind_or_without_an_id_is_a_value_error(given: Any) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        ArtifactRef(*given)
+
+
+def test_the_content_sha_is_the_sha256_of_the_bytes() -> None:
+    assert content_sha(b"rows") == hashlib.sha256(b"rows").hexdigest()
+
+
+def test_the_content_of_a_notebook_ignores_trailing_white_space() -> None:
+    assert notebook_content_sha("a = 1\n") == notebook_content_sha("a = 1   \n\n")
+    assert notebook_content_sha("a = 1") != notebook_content_sha("a = 2")
+
+
+@pytest.mark.parametrize(
+    ("path", "logical"),
+    [("notebooks/foo.py", "foo"), ("foo.py", "foo"), ("a/b/gdp_2024.py", "gdp_2024")],
+)
+def test_a_notebook_is_known_by_its_base_name(path: str, logical: str) -> None:
+    assert notebook_logical_id(path) == logical
+
+
+def test_a_dataset_is_known_by_its_inputs_in_any_order() -> None:
+    given: dict[str, Any] = {"variable_name": "df", "sources": ["s1", "s2"]}
+    one = dataset_logical_id(notebook_ids=["a", "b"], **given)
+    assert dataset_logical_id(notebook_ids=["b", "a"], **{**given, "sources": ["s2", "s1"]}) == one
+    assert dataset_logical_id(notebook_ids=["a", "b"], **{**given, "variable_name": "d"}) != one
+    assert dataset_logical_id(notebook_ids=["a"], **given) != one
+    assert dataset_logical_id(notebook_ids=["a", "b"], **{**given, "sources": []}) != one
+
+
+def test_a_data_object_is_known_by_its_provenance_but_not_by_when_or_how() -> None:
+    source = {"source": "fred", "series": "GDP"}
+    one = data_object_logical_id(provenance=source)
+    again = {**source, "fetched_at": "2026-01-01", "properties": {"rows": 3}}
+    assert data_object_logical_id(provenance=again) == one
+    assert data_object_logical_id(provenance={**source, "series": "CPI"}) != one
+
+
+def test_a_chart_is_known_by_its_inputs() -> None:
+    given: dict[str, Any] = {
+        "notebook": "gdp",
+        "variable_name": "chart",
+        "source_datasets": ["d1"],
+        "sources": ["s1"],
+    }
+    one = chart_logical_id(**given)
+    assert chart_logical_id(**deepcopy(given)) == one
+    changes: list[dict[str, Any]] = [
+        {"notebook": "cpi"},
+        {"variable_name": "other"},
+        {"source_datasets": ["d2"]},
+        {"sources": []},
+    ]
+    assert one not in {chart_logical_id(**{**given, **change}) for change in changes}
+
+
+def test_a_report_is_known_by_its_title_and_what_it_embeds_in_any_order() -> None:
+    one = report_logical_id(title="GDP", embedded=["c1", "d1"])
+    assert report_logical_id(title="GDP", embedded=["d1", "c1"]) == one
+    assert report_logical_id(title="CPI", embedded=["c1", "d1"]) != one
+    assert report_logical_id(title="GDP", embedded=["c1"]) != one
+
+
+def test_what_is_hashed_is_not_changed() -> None:
+    provenance = {"source": "fred", "fetched_at": "2026-01-01"}
+    before = deepcopy(provenance)
+    data_object_logical_id(provenance=provenance)
+    assert provenance == before

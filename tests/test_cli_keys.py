@@ -1,0 +1,121 @@
+"""``jupyter parsimony keys`` as it is typed."""
+
+import json
+import os
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel import cli
+from parsimony_kernel.agent.failure.keyring import Keyring
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the keys of this test lie."""
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path))
+    return tmp_path / "parsimony" / "keys"
+
+
+def test_without_a_key_the_list_says_so_and_makes_none(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["keys", "list"]) == 0
+    assert "no key yet" in capsys.readouterr().out
+    assert cli.main(["keys", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert not folder.exists()
+
+
+def test_the_list_shows_states_and_days_and_no_secret(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = Keyring.open(folder, {}).current()
+    new = Keyring.open(folder, {}).rotate()
+    assert cli.main(["keys", "list"]) == 0
+    out = capsys.readouterr().out
+    heading, first, second = out.splitlines()
+    until = Keyring.open(folder, {}).keys()[1].retired_at
+    assert until is not None
+    assert heading.split() == ["key", "state", "created", "signed", "until"]
+    assert first.split()[:2] == [new.key_id, "current"]
+    assert first.split()[3] == "-"
+    assert second.split()[:2] == [old.key_id, "grace"]
+    assert second.split()[3] == f"{until:%Y-%m-%d}"
+    assert old.secret not in out
+    assert new.secret not in out
+
+
+def test_the_list_for_a_program_is_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = Keyring.open(folder, {}).current()
+    new = Keyring.open(folder, {}).rotate()
+    assert cli.main(["keys", "list", "--json"]) == 0
+    out = capsys.readouterr().out
+    newest, oldest = json.loads(out)
+    assert (newest["key_id"], newest["state"], newest["retired_at"]) == (
+        new.key_id,
+        "current",
+        None,
+    )
+    assert (oldest["key_id"], oldest["state"]) == (old.key_id, "grace")
+    retired_at = datetime.fromisoformat(oldest["retired_at"])
+    assert retired_at == datetime.fromisoformat(newest["created_at"])
+    assert retired_at.utcoffset() is not None
+    assert old.secret not in out
+    assert new.secret not in out
+
+
+def test_rotate_says_which_key_signs_and_how_long_the_old_one_is_good(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = Keyring.open(folder, {}).current()
+    assert cli.main(["keys", "rotate"]) == 0
+    out = capsys.readouterr().out
+    keyring = Keyring.open(folder, {})
+    assert keyring.current() != old
+    assert keyring.get(old.key_id) == old
+    assert f"signed with {keyring.current().key_id} from now on" in out
+    assert "7 more days" in out
+
+
+def test_revoke_says_what_it_costs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = Keyring.open(folder, {}).current()
+    assert cli.main(["keys", "revoke", key.key_id]) == 0
+    out = capsys.readouterr().out
+    assert f"The secret of {key.key_id} is destroyed" in out
+    assert "cannot be answered any more: run their cells again" in out
+    assert Keyring.open(folder, {}).get(key.key_id) is None
+
+
+def test_what_could_not_be_done_is_one_sentence_and_exit_code_1(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["keys", "revoke", "0123456789abcdef"]) == 1
+    assert "There is no key '0123456789abcdef' here" in capsys.readouterr().err
+    monkeypatch.setitem(os.environ, "PARSIMONY_SUSPENSION_SECRET", "hush")
+    for command in (["rotate"], ["revoke", "env"]):
+        assert cli.main(["keys", *command]) == 1
+        said = capsys.readouterr()
+        assert "PARSIMONY_SUSPENSION_SECRET" in said.err
+        assert "hush" not in said.err + said.out
+    monkeypatch.delitem(os.environ, "PARSIMONY_SUSPENSION_SECRET")
+    folder.parent.mkdir()
+    folder.write_text("a file in the folder's place")
+    assert cli.main(["keys", "rotate"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [[], ["shred"], ["revoke"], ["list", "extra"], ["rotate", "id"]])
+def test_misuse_is_exit_code_2(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["keys", *words])
+    assert ended.value.code == 2
+
+
+@pytest.mark.parametrize("words", [[], ["list"], ["rotate"], ["revoke"]])
+def test_every_help_has_an_example(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["keys", *words, "--help"])
+    assert ended.value.code == 0
+    assert f"  jupyter parsimony keys {' '.join(words)}" in capsys.readouterr().out
