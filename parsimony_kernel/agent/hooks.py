@@ -5,13 +5,17 @@ The loop reads six attributes of an agent (``guardrails``, ``policy``, ``suspens
 Subclass it and set it as the agent's ``hooks``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from parsimony_kernel.agent.events import AgentEvent
+from parsimony_kernel.agent.evidence import observed, succeeded
 from parsimony_kernel.agent.state import RunState, SuspensionRecord
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.gate.claims import claims_observed
 from parsimony_kernel.gate.gate import Gate
+from parsimony_kernel.gate.grounding import columns_exist, frame_of
+from parsimony_kernel.gate.stages import STAGES, Stage
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.llm.base import ChatModel
 from parsimony_kernel.llm.resolve import resolve_models
@@ -40,8 +44,13 @@ class RunHooks:
         return own if any(tool.terminal for tool in own.values()) else own + termination_tools()
 
     def gate(self, tools: Tools, agent: Any, state: RunState) -> Gate:
-        """The gate through which this run's actions pass."""
-        return Gate(tools, timeout_s=agent.guardrails.tool_timeout_s)
+        """The gate through which this run's actions pass.
+
+        A run with an executor is held to what it has observed: code may use the columns that
+        exist, and a summary may say what tools have answered.
+        """
+        checks = () if state.code_executor is None else _grounded(tools, state)
+        return Gate(tools, timeout_s=agent.guardrails.tool_timeout_s, stages=(*STAGES, *checks))
 
     def drain(self) -> list[AgentEvent]:
         """Events that tools emitted since the last call, in order."""
@@ -61,6 +70,27 @@ class RunHooks:
             return False
         _consumed.add(record.nonce)
         return True
+
+
+def _grounded(tools: Tools, state: RunState) -> tuple[Stage, ...]:
+    variables: Callable[[], Mapping[str, Any]] = getattr(state.code_executor, "variables", dict)
+    code = {name for name, tool in tools.items() if tool.tool_type == "code"}
+    publishing = {name for name, tool in tools.items() if tool.tool_type == "publish"}
+    working = {name for name, tool in tools.items() if not tool.terminal}
+    return (
+        columns_exist(variables),
+        claims_observed(
+            lambda: observed(state.messages, code),
+            lambda: _known_names(variables()),
+            lambda: succeeded(state.messages, publishing),
+            lambda: succeeded(state.messages, working),
+        ),
+    )
+
+
+def _known_names(variables: Mapping[str, Any]) -> frozenset[str]:
+    frames = filter(None, map(frame_of, variables.values()))
+    return frozenset(variables).union(*(frame.names() for frame in frames))
 
 
 def hooks_of(agent: Any) -> RunHooks:

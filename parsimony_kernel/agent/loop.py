@@ -191,6 +191,7 @@ class _Run:
     tools: Tools = field(init=False)
     gate: Gate = field(init=False)
     chain: Chain = field(init=False)
+    _refused: set[FailureKind] = field(default_factory=set)
     _renderer: IncrementalRenderer = field(default_factory=IncrementalRenderer)
     _schemas: list[dict[str, Any]] = field(default_factory=list)
 
@@ -332,6 +333,7 @@ class _Run:
                 break
         if clean:
             state.failure_attempts.clear()
+            self._refused.clear()
         yield StateSnapshot(
             iteration=state.iteration,
             variables=self.hooks.variables(state),
@@ -422,10 +424,14 @@ class _Run:
     async def _tool_failed(
         self, failure: Failure, outcome: StepOutcome
     ) -> AsyncGenerator[AgentEvent, None]:
-        # The first guidance refusal is the tool's answer: the model reads it and goes on. It is
-        # counted, so that the second in a row enters the funnel.
-        if outcome.is_guidance and not self.state.failure_attempts.get(failure.kind):
-            self.state.record_failure_attempt(failure.kind)
+        # The first guidance refusal is the tool's answer: the model reads it and goes on. The
+        # second in a row enters the funnel. The first is counted there, but not where the ladder
+        # goes on with narrowing, whose one strike it would use up.
+        kind, attempts = failure.kind, self.state.failure_attempts
+        if outcome.is_guidance and not attempts.get(kind) and kind not in self._refused:
+            self._refused.add(kind)
+            if failure.suggested_action is Action.retry:
+                self.state.record_failure_attempt(kind)
             self.state.lessons_learned = remember(self.state.lessons_learned, failure)
             return
         async for event in self._fail(failure):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.agent.cancellation import CancellationRequest
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
 from parsimony_kernel.agent.failure.suspension import SuspensionRequest
 from parsimony_kernel.agent.failure.termination import TerminationRequest
 from parsimony_kernel.gate.envelope import Envelope, refused, succeeded
@@ -40,8 +40,15 @@ class StepOutcome:
 
     @property
     def is_guidance(self) -> bool:
-        """Whether the action was refused before its body ran, with what to send instead."""
-        return self.failure is not None and self.failure.refusal in GUIDANCE
+        """Whether the action was refused before its body ran, with what to send instead.
+
+        Only what the model can mend counts; what the person has to say is not for it to guess.
+        """
+        return (
+            self.failure is not None
+            and self.failure.refusal in GUIDANCE
+            and self.failure.suggested_action in (Action.retry, Action.narrow_scope)
+        )
 
 
 class Gate:
