@@ -13,8 +13,9 @@ from parsimony_kernel.agent.evidence import observed, succeeded
 from parsimony_kernel.agent.state import RunState, SuspensionRecord
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.gate.claims import claims_observed
+from parsimony_kernel.gate.frame_columns import frame_of
 from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.gate.grounding import columns_exist, frame_of
+from parsimony_kernel.gate.grounding import columns_exist
 from parsimony_kernel.gate.stages import STAGES, Stage
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.llm.base import ChatModel

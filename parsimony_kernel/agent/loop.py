@@ -39,6 +39,7 @@ from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
 from parsimony_kernel.agent.failure.recovery import (
     FALLBACK,
     FINAL,
+    asks_for_long,
     declines,
     handle_failure,
     is_limit,
@@ -250,8 +251,12 @@ class _Run:
                         reply = item
                 state.last_event_time_s = self.clock.monotonic()
         if not isinstance(reply, Completion):
-            async for event in self._fail(self._rerouted(reply or _nothing_came())):
+            failure = self._rerouted(reply or _nothing_came())
+            async for event in self._fail(failure):
                 yield event
+            if FALLBACK in failure.metadata:
+                # Its last failure is not the next model's first.
+                state.failure_attempts.pop(failure.kind, None)
             return
         yield self._account(reply, started)
         async for event in self._act(reply):
@@ -291,8 +296,9 @@ class _Run:
         if failure.kind is not FailureKind.transient_provider:
             return failure
         attempts = self.state.failure_attempts
-        is_open = "breaker" in failure.metadata
-        if is_open or attempts.get(failure.kind, 0) >= self.agent.policy.retry_budget(failure.kind):
+        spent = attempts.get(failure.kind, 0) >= self.agent.policy.retry_budget(failure.kind)
+        is_open = self.chain.is_open
+        if spent or is_open or asks_for_long(failure):
             fallback = self.chain.move_on()
             if fallback is not None:
                 attempts.pop(failure.kind, None)

@@ -49,6 +49,11 @@ class Chain:
         """Whether as many requests failed in a row as a run may make."""
         return self._failing >= MAX_FAILING_REQUESTS
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the current model is left alone: asking it now would make no request."""
+        return self._breakers.of(self.current.name).state == "open"
+
     def move_on(self) -> str | None:
         """Give up on the current model for this run; the name of the next, if there is one."""
         if self._at + 1 >= len(self._models):

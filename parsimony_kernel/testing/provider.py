@@ -40,6 +40,7 @@ class Wire(StrEnum):
     empty_choices = "empty_choices"
     silence = "silence"  # no header ever
     silence_midway = "silence_midway"
+    refusal = "refusal"  # the text comes as a refusal instead of as content
     # The client must see the whole reply.
     comments = "comments"  # keep-alive comments between the events
     crlf = "crlf"
@@ -97,11 +98,16 @@ Step = Reply | Callable[[dict[str, Any]], Reply]
 
 @dataclass(frozen=True)
 class Recorded:
-    """One request as it came. ``gone`` is set once its client has closed the connection."""
+    """One request as it came.
+
+    ``silent`` is set once the server has fallen silent on it, and ``gone`` once its client has
+    closed the connection.
+    """
 
     path: str
     headers: Mapping[str, str]
     body: dict[str, Any]
+    silent: threading.Event = field(default_factory=threading.Event)
     gone: threading.Event = field(default_factory=threading.Event)
 
 
@@ -198,6 +204,7 @@ class LoopbackProvider:
         await asyncio.gather(*serving, return_exceptions=True)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came: Recorded | None = None
         try:
             came = await _read(reader)
             if came is not None:
@@ -205,8 +212,11 @@ class LoopbackProvider:
                     self.requests.append(came)
                     self._arrived.notify_all()
                 await _Response(reader, writer, came).send(self._reply_to(came))
+                await _hang_up(reader, writer)
+                came.gone.set()
         except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the client went away, which is its right
+            if came is not None:
+                came.gone.set()  # the client went away, which is its right
         except Exception as exc:  # a bug of this server, told when the with ends
             self._trouble.append(exc)
         finally:
@@ -226,6 +236,15 @@ class LoopbackProvider:
             self._too_many += 1
             return HttpError(400, "The script of the loopback provider is over.", "script_over")
         return step if isinstance(step, Completion | Faulty | HttpError) else step(came.body)
+
+
+async def _hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Say no more, and wait until the client has closed its side too."""
+    with contextlib.suppress(OSError):
+        if not writer.is_closing():
+            writer.write_eof()
+        while await reader.read(1024):
+            pass
 
 
 async def _read(reader: asyncio.StreamReader) -> Recorded | None:
@@ -273,12 +292,16 @@ class _Response:
         await self._plain(body, "application/json", error.status, error.headers)
 
     async def _whole(
-        self, chunks: Sequence[dict[str, Any]], completion: Completion, usage: Any = None
+        self,
+        chunks: Sequence[dict[str, Any]],
+        completion: Completion,
+        usage: Any = None,
+        told: str = "content",
     ) -> None:
         if self._came.body.get("stream"):
             await self._events([*map(_event, chunks), b"data: [DONE]\n\n"])
         else:
-            body = _whole_body(completion, self._came.body, usage)
+            body = _whole_body(completion, self._came.body, usage, told)
             await self._plain(json.dumps(body, ensure_ascii=False).encode(), "application/json")
 
     async def _faulty(self, wire: Wire, completion: Completion) -> None:
@@ -290,7 +313,7 @@ class _Response:
             self._writer.transport.abort()
             return
         if wire is Wire.silence:
-            await self._until_gone()
+            await self._fall_silent()
             return
         if wire in (Wire.garbage, Wire.empty_body):
             page = b"" if wire is Wire.empty_body else b"<html><body>Welcome</body></html>"
@@ -300,13 +323,20 @@ class _Response:
             Wire.usage_nan: {"prompt_tokens": float("nan"), "completion_tokens": float("nan")},
             Wire.usage_absurd: {"prompt_tokens": 10**15, "completion_tokens": -3},
         }.get(wire)
-        chunks = _chunks(completion, self._came.body, usage)
+        told = "refusal" if wire is Wire.refusal else "content"
+        chunks = _chunks(completion, self._came.body, usage, told)
         if wire is Wire.usage_missing:
             chunks = [chunk for chunk in chunks if chunk["choices"]]
         if wire is Wire.empty_choices:
             chunks = [{**chunk, "choices": []} for chunk in chunks]
-        if wire in (Wire.usage_missing, Wire.usage_nan, Wire.usage_absurd, Wire.empty_choices):
-            await self._whole(chunks, completion, usage)
+        if wire in (
+            Wire.usage_missing,
+            Wire.usage_nan,
+            Wire.usage_absurd,
+            Wire.empty_choices,
+            Wire.refusal,
+        ):
+            await self._whole(chunks, completion, usage, told)
             return
         events = [*map(_event, chunks), b"data: [DONE]\n\n"]
         half = events[: max(1, len(events) // 3)]
@@ -317,12 +347,12 @@ class _Response:
                 await self._events(half)
             case Wire.silence_midway:
                 await self._events(half, end=False)
-                await self._until_gone()
+                await self._fall_silent()
             case Wire.garbage_event:
                 await self._events([*half, b"data: {not json\n\n"])
             case Wire.error_event:
-                told = {"error": {"message": "It broke.", "type": "server_error", "code": None}}
-                await self._events([*half, _event(told)])
+                error = {"message": "It broke.", "type": "server_error", "code": None}
+                await self._events([*half, _event({"error": error})])
             case Wire.comments:
                 await self._events([part for event in events for part in (b": wait\n\n", event)])
             case Wire.crlf:
@@ -358,10 +388,10 @@ class _Response:
         text = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
         self._writer.write(f"HTTP/1.1 {status} Reply\r\n{text}\r\n".encode("latin-1"))
 
-    async def _until_gone(self) -> None:
+    async def _fall_silent(self) -> None:
+        self._came.silent.set()
         with contextlib.suppress(ConnectionError):
             await self._reader.read(1)
-        self._came.gone.set()
 
 
 def _event(chunk: Mapping[str, Any]) -> bytes:
@@ -391,7 +421,7 @@ def _calls_of(completion: Completion, body: Mapping[str, Any]) -> list[dict[str,
 
 
 def _chunks(
-    completion: Completion, body: Mapping[str, Any], usage: Any = None
+    completion: Completion, body: Mapping[str, Any], usage: Any = None, told: str = "content"
 ) -> list[dict[str, Any]]:
     """The answer in pieces: reasoning, text, calls, the reason of its end, usage if asked for."""
 
@@ -403,7 +433,7 @@ def _chunks(
     pieces = [chunk({"role": "assistant", "content": ""})]
     for key, text in (
         ("reasoning_content", choice.message.reasoning_content),
-        ("content", choice.message.content),
+        (told, choice.message.content),
     ):
         pieces += [chunk({key: piece}) for piece in _pieces(text or "")]
     for index, one in enumerate(_calls_of(completion, body)):
@@ -426,9 +456,11 @@ def _pieces(text: str) -> list[str]:
     return [text[i : i + _PIECE] for i in range(0, len(text), _PIECE)]
 
 
-def _whole_body(completion: Completion, body: Mapping[str, Any], usage: Any) -> dict[str, Any]:
+def _whole_body(
+    completion: Completion, body: Mapping[str, Any], usage: Any, told: str
+) -> dict[str, Any]:
     choice = completion.choices[0]
-    message: dict[str, Any] = {"role": "assistant", "content": choice.message.content}
+    message: dict[str, Any] = {"role": "assistant", "content": None, told: choice.message.content}
     if choice.message.reasoning_content:
         message["reasoning_content"] = choice.message.reasoning_content
     if calls := _calls_of(completion, body):

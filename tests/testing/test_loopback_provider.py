@@ -131,7 +131,37 @@ def test_silence_ends_when_the_client_goes_away() -> None:
             client.sendall(head + body)
             client.shutdown(socket.SHUT_WR)
             assert client.recv(1) == b""
-        assert provider.requests[0].gone.is_set()
+        assert provider.requests[0].gone.wait(5)
+
+
+def test_a_request_is_gone_once_its_client_has_closed_the_connection() -> None:
+    with LoopbackProvider([say("hello")]) as provider:
+        address = urlsplit(provider.url)
+        body = json.dumps({"messages": ASK}).encode()
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body)
+        with socket.create_connection((address.hostname or "", address.port or 0)) as client:
+            client.sendall(head + body)
+            while client.recv(1024):
+                pass
+            assert not provider.requests[0].gone.is_set()
+        assert provider.requests[0].gone.wait(5)
+        assert not provider.requests[0].silent.is_set()
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_refusal_of_the_model_is_told_beside_the_content(stream: bool) -> None:
+    with (
+        LoopbackProvider([Faulty(Wire.refusal, say("I will not do that."))]) as provider,
+        posted(provider, stream=stream) as response,
+    ):
+        raw = response.read()
+    told = (
+        [choice["delta"] for chunk in events(raw) for choice in chunk["choices"]]
+        if stream
+        else [json.loads(raw)["choices"][0]["message"]]
+    )
+    assert "".join(each.get("refusal", "") for each in told) == "I will not do that."
+    assert not any(each.get("content") for each in told)
 
 
 def test_silence_ends_when_the_server_stops() -> None:

@@ -30,6 +30,8 @@ _QUESTIONS = {
     FailureKind.loop_detected: "The agent is repeating itself. How should it go on?",
 }
 LIMITS = frozenset({FailureKind.iteration_limit, FailureKind.time_limit})
+# A person would rather choose another model, or come back, than watch a longer wait.
+MAX_WAIT_S = 60.0
 _GO_ON = ("Go on", "Stop here")
 
 # Keys of a failure's metadata: the budget that was reached; the model that takes over at once;
@@ -113,7 +115,7 @@ async def handle_failure(
             yield Handoff(
                 rationale=failure.explanation,
                 blockers=failure.blockers or (failure.explanation,),
-                suggested_next_steps=tuple(filter(None, (failure.metadata.get("remedy"),))),
+                suggested_next_steps=tuple(filter(None, (_remedy(failure),))),
                 failure=failure.without_data(),
             )
         case Action.stop:
@@ -180,9 +182,24 @@ def _permitted(action: Action, failure: Failure) -> Action:
         return action
     if failure.effect is Effect.uncertain:
         return Action.ask_user
-    if failure.effect is Effect.committed or failure.metadata.get(FINAL):
+    if failure.effect is Effect.committed or failure.metadata.get(FINAL) or asks_for_long(failure):
         return Action.handoff
     return action
+
+
+def asks_for_long(failure: Failure) -> bool:
+    """Whether the provider wants to be left alone for longer than a run waits."""
+    asked = failure.metadata.get("retry_after_s")
+    patient = not isinstance(asked, int | float) or asked <= MAX_WAIT_S
+    return not patient and not failure.metadata.get(FALLBACK)
+
+
+def _remedy(failure: Failure) -> str | None:
+    if asks_for_long(failure):
+        seconds = failure.metadata["retry_after_s"]
+        return f"The provider asks for {seconds:.0f} s: try again then, or choose another model."
+    remedy: str | None = failure.metadata.get("remedy")
+    return remedy
 
 
 def _delay(failure: Failure, policy: RecoveryPolicy, attempt: int) -> float:
@@ -191,7 +208,7 @@ def _delay(failure: Failure, policy: RecoveryPolicy, attempt: int) -> float:
     delay = policy.backoff(failure.kind, attempt)
     asked_for = failure.metadata.get("retry_after_s")
     if isinstance(asked_for, int | float) and delay > 0:
-        return max(delay, min(float(asked_for), 60.0))
+        return max(delay, float(asked_for))
     return delay
 
 

@@ -1,0 +1,334 @@
+"""What a model can do wrong, and that a run finishes right or says why it cannot.
+
+One case per fault, through the real client and real HTTP. A run is to enter one number: a model
+that learns enters it exactly once, and one that never does enters nothing by mistake.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pytest
+
+from parsimony_kernel.agent.events import (
+    AgentEvent,
+    Handoff,
+    RunCompleted,
+    ToolEvent,
+    UserInputRequested,
+)
+from parsimony_kernel.agent.failure.kinds import FailureKind
+from parsimony_kernel.llm.base import Completion, answer
+from parsimony_kernel.testing.provider import CONTENT_POLICY, Faulty, LoopbackProvider, Reply, Wire
+from parsimony_kernel.testing.scripted import call, calls, raw_call, say
+from parsimony_kernel.triage.taxonomy import FailureType
+
+from .agents import LITELLM_WARNINGS, Tally, ended_by, proved_in, proves, run_at
+
+pytestmark = LITELLM_WARNINGS
+
+ROWS = {
+    "invalid JSON arguments once",
+    "invalid JSON arguments for ever",
+    "unknown tool",
+    "wrong argument",
+    "missing argument",
+    "extra argument",
+    "duplicate call ids",
+    "length with half a call",
+    "text only once",
+    "text only for ever",
+    "the same call for ever",
+    "the same call for ever, refused",
+    "empty message",
+    "refusal",
+    "claims success without having done it",
+}
+
+ADD = call("add", n=1)
+DONE = call("return_done", summary="1 was entered.")
+# What no half-written call may enter.
+HALF = 13
+
+
+@dataclass(frozen=True)
+class Mended:
+    """An answer that is wrong once, what the funnel did, and what the model was told about it."""
+
+    row: str
+    wrong: Completion
+    errors: tuple[tuple[str, str, int], ...] = ()
+    told: str = ""
+
+
+STALL = (("no_progress", "narrow_scope", 1),)
+CUT = (("output_truncated", "retry", 1),)
+
+MENDED = (
+    Mended(
+        "invalid JSON arguments once", raw_call("add", f'{{"n": {HALF}'), told="not a JSON object"
+    ),
+    Mended("invalid JSON arguments once", raw_call("add", f"[{HALF}]"), told="not a JSON object"),
+    Mended("invalid JSON arguments once", raw_call("add", "n=13"), told="not a JSON object"),
+    Mended("invalid JSON arguments once", raw_call("add", "[" * 2_000), told="not a JSON object"),
+    Mended("unknown tool", call("ad", n=HALF), told="Did you mean 'add'"),
+    Mended("unknown tool", call("delete all of it", n=HALF), told="Available tools: add, look"),
+    Mended("wrong argument", call("add", n="many"), told="'n'.*got 'many'"),
+    Mended("missing argument", call("add"), told="'n' is missing"),
+    Mended("extra argument", call("add", n=HALF, m=2), told="'m' is not a field"),
+    Mended("length with half a call", ended_by("length", raw_call("add", '{"n": 13')), CUT, "cut"),
+    Mended("length with half a call", ended_by("length", call("add", n=HALF)), CUT, "cut off"),
+    Mended(
+        "length with half a call",
+        ended_by("length", calls(call("add", n=HALF), raw_call("add", '{"n"'), text="First")),
+        CUT,
+        "cut off",
+    ),
+    Mended("text only once", say("I would enter the number now."), STALL, "no tool call"),
+    Mended("empty message", say(""), STALL, "no tool call"),
+    Mended("empty message", answer(), STALL, "no tool call"),
+    Mended("empty message", say(" \n"), STALL, "no tool call"),
+)
+
+
+def numbered_rows(cases: Iterable[Mended]) -> list[str]:
+    return [f"{case.row}, {number}" for number, case in enumerate(cases, start=1)]
+
+
+@proves(*(case.row for case in MENDED))
+@pytest.mark.parametrize("before_the_effect", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("case", MENDED, ids=numbered_rows(MENDED))
+async def test_a_model_that_is_wrong_once_is_told_how_and_finishes(
+    case: Mended, before_the_effect: bool
+) -> None:
+    script = (case.wrong, ADD, DONE) if before_the_effect else (ADD, case.wrong, DONE)
+    tally = Tally()
+    with LoopbackProvider(script) as provider:
+        ran = await run_at(provider, tally)
+    provider.assert_exhausted()
+    assert ran.last == RunCompleted(summary="1 was entered.")
+    assert ran.result.ok
+    assert not ran.result.failed
+    assert tally.effects == [1]
+    assert ran.errors == list(case.errors)
+    assert ran.waits == ()
+    read = [
+        str(m.get("content")) for m in provider.requests[2 - before_the_effect].body["messages"]
+    ]
+    assert any(re.search(case.told, text) for text in read)
+
+
+@proves("duplicate call ids")
+async def test_calls_of_one_id_are_each_run_once_and_each_has_its_own_result() -> None:
+    tally = Tally()
+    script = [
+        calls(
+            raw_call("look", '{"at": "x"}', call_id="a"), raw_call("add", '{"n": 1}', call_id="a")
+        ),
+        raw_call("look", '{"at": "y"}', call_id="a"),
+        raw_call("return_done", '{"summary": "1 was entered."}', call_id="a"),
+    ]
+    with LoopbackProvider(script) as provider:
+        ran = await run_at(provider, tally)
+    provider.assert_exhausted()
+    assert isinstance(ran.last, RunCompleted)
+    assert ran.errors == []
+    assert tally.effects == [1]
+    sent = provider.requests[-1].body["messages"]
+    made = {each["id"]: each["function"]["name"] for m in sent for each in m.get("tool_calls", ())}
+    requested = {
+        m["tool_call_id"]: json.loads(m["content"])["requested"]
+        for m in sent
+        if m["role"] == "tool"
+    }
+    assert list(made.values()) == ["look", "add", "look"]
+    assert requested == made
+
+
+@dataclass(frozen=True)
+class Hopeless:
+    """A model that never learns: how it ends, and after how many requests at the most."""
+
+    row: str
+    answers: Iterable[Reply]
+    kind: FailureKind
+    requests: int
+    errors: tuple[tuple[str, str, int], ...] = ()
+
+
+HOPELESS = (
+    Hopeless(
+        "invalid JSON arguments for ever",
+        itertools.repeat(raw_call("add", '{"n": 13')),
+        FailureKind.tool_error,
+        3,
+        (("tool_error", "retry", 2),),
+    ),
+    Hopeless(
+        "invalid JSON arguments for ever",
+        (raw_call("add", '{"n": 13' + " " * n) for n in itertools.count()),
+        FailureKind.tool_error,
+        3,
+        (("tool_error", "retry", 2),),
+    ),
+    Hopeless(
+        "text only for ever",
+        itertools.repeat(say("Let me think.")),
+        FailureKind.no_progress,
+        2,
+        STALL,
+    ),
+    Hopeless(
+        "text only for ever",
+        (say(f"Thought {n}.") for n in itertools.count()),
+        FailureKind.no_progress,
+        2,
+        STALL,
+    ),
+    Hopeless(
+        "the same call for ever, refused",
+        itertools.repeat(call("ad", n=HALF)),
+        FailureKind.tool_error,
+        3,
+        (("tool_error", "retry", 2),),
+    ),
+    Hopeless(
+        "refusal",
+        itertools.repeat(ended_by("content_filter", say("I"))),
+        FailureKind.output_refused,
+        1,
+    ),
+    Hopeless(
+        "refusal",
+        itertools.repeat(ended_by("content_filter", raw_call("add", '{"n": 13}'))),
+        FailureKind.output_refused,
+        1,
+    ),
+    Hopeless("refusal", itertools.repeat(CONTENT_POLICY), FailureKind.output_refused, 1),
+    # The client keeps the words of a streamed refusal to itself: what is left is empty.
+    Hopeless(
+        "refusal",
+        itertools.repeat(Faulty(Wire.refusal, say("I will not do that."))),
+        FailureKind.no_progress,
+        2,
+        STALL,
+    ),
+)
+
+
+@proves(*(case.row for case in HOPELESS))
+@pytest.mark.parametrize(
+    "case", HOPELESS, ids=[f"{case.row}, {n}" for n, case in enumerate(HOPELESS, start=1)]
+)
+async def test_a_model_that_never_learns_is_handed_over_and_has_done_nothing(
+    case: Hopeless,
+) -> None:
+    tally = Tally()
+    with LoopbackProvider(case.answers) as provider:
+        ran = await run_at(provider, tally)
+    assert isinstance(ran.last, Handoff)
+    assert ran.last.failure is not None
+    assert ran.last.failure.kind is case.kind
+    assert ran.last.rationale
+    assert ran.last.blockers
+    assert ran.result.failed
+    assert not ran.result.ok
+    assert tally.effects == []
+    assert len(provider.requests) == case.requests
+    assert ran.errors == list(case.errors)
+
+
+def begun(events: Iterable[AgentEvent], name: str) -> int:
+    """How often the tool ``name`` was called."""
+    return sum(
+        isinstance(event, ToolEvent) and not event.completed and event.tool_name == name
+        for event in events
+    )
+
+
+@proves("the same call for ever")
+@pytest.mark.parametrize("same", [call("look", at="x"), ADD], ids=["reads", "has an effect"])
+async def test_the_same_call_for_ever_becomes_a_question_before_the_eighth(
+    same: Completion,
+) -> None:
+    tally = Tally()
+    name = same.message.tool_calls[0].function.name
+    with LoopbackProvider(itertools.repeat(same)) as provider:
+        ran = await run_at(provider, tally)
+    assert isinstance(ran.last, UserInputRequested)
+    assert ran.last.originating_failure_kind is FailureKind.loop_detected
+    assert ran.result.suspended
+    assert 1 < begun(ran.events, name) < 8
+    assert len(provider.requests) < 8
+    assert len(tally.effects) == begun(ran.events, "add")
+
+
+@proves("the same call for ever, refused")
+@pytest.mark.parametrize(
+    "refused",
+    [call("ad", n=HALF), call("add", n="many"), raw_call("add", '{"n": 13')],
+    ids=["unknown", "wrong argument", "invalid JSON"],
+)
+async def test_a_refused_call_that_comes_again_between_good_ones_ends_before_the_eighth(
+    refused: Completion,
+) -> None:
+    tally = Tally()
+    name = refused.message.tool_calls[0].function.name
+    good = (call("look", at=str(n)) for n in itertools.count())
+    script = (step for each in good for step in (refused, each))
+    with LoopbackProvider(script) as provider:
+        ran = await run_at(provider, tally)
+    assert isinstance(ran.last, UserInputRequested | Handoff)
+    assert not ran.result.ok
+    assert 1 < begun(ran.events, name) < 8
+    assert tally.effects == []
+
+
+CLAIM = call("return_done", summary="7319 was entered, and the total of `ledger` is now 88412.")
+
+
+@proves("claims success without having done it")
+@pytest.mark.parametrize(
+    "claim",
+    [
+        CLAIM,
+        call("return_done", summary="I saved the table to `ledger.csv`."),
+        call("return_done", summary="I published the chart."),
+        call("return_done", summary="I computed the total."),
+        call("return_done", summary="The result is in `df_ledger`."),
+    ],
+    ids=["number", "file", "artifact", "deed", "name"],
+)
+async def test_a_success_that_was_never_seen_is_refused_and_then_handed_over(
+    claim: Completion,
+) -> None:
+    tally = Tally()
+    with LoopbackProvider(itertools.repeat(claim)) as provider:
+        ran = await run_at(provider, tally, "Enter one number into the ledger.")
+    assert isinstance(ran.last, Handoff)
+    assert ran.last.failure is not None
+    assert ran.last.failure.kind is FailureKind.no_progress
+    assert ran.last.failure.type is FailureType.HALLUCINATED_STATE
+    assert [error[:2] for error in ran.errors] == [("no_progress", "narrow_scope")]
+    assert not ran.result.ok
+    assert tally.effects == []
+    assert len(provider.requests) <= 4
+
+
+@proves("claims success without having done it")
+async def test_a_model_whose_claim_was_refused_does_it_and_finishes() -> None:
+    tally = Tally()
+    with LoopbackProvider([CLAIM, ADD, DONE]) as provider:
+        ran = await run_at(provider, tally, "Enter one number into the ledger.")
+    provider.assert_exhausted()
+    assert isinstance(ran.last, RunCompleted)
+    assert ran.result.ok
+    assert tally.effects == [1]
+    read = [str(m.get("content")) for m in provider.requests[1].body["messages"]]
+    assert any("88412" in text for text in read if "validation_failed" in text)
+
+
+def test_every_row_has_its_scenario() -> None:
+    assert proved_in(globals()) == ROWS

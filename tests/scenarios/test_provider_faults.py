@@ -1,0 +1,404 @@
+"""What a provider can do wrong, and that a run finishes right or says why it cannot.
+
+One case per fault, through the real client and real HTTP. A run enters one number; whatever
+happens on the wire, the number is entered at most once, and exactly once where the run finishes.
+"""
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.agent import Agent
+from parsimony_kernel.agent.events import (
+    Handoff,
+    LLMCallCompleted,
+    RunCompleted,
+    TextDelta,
+    UserInputRequested,
+)
+from parsimony_kernel.agent.failure.kinds import FailureKind
+from parsimony_kernel.llm.base import Completion
+from parsimony_kernel.llm.faults import REDACTED
+from parsimony_kernel.llm.litellm_model import import_litellm
+from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.provider import (
+    CONTEXT_LENGTH,
+    OVERLOADED,
+    SERVER_ERROR,
+    UNAUTHORIZED,
+    UNKNOWN_MODEL,
+    Faulty,
+    HttpError,
+    LoopbackProvider,
+    Reply,
+    Wire,
+    rate_limited,
+)
+from parsimony_kernel.testing.scripted import call, calls
+
+from .agents import (
+    LITELLM_WARNINGS,
+    MODEL,
+    Tally,
+    agent_at,
+    config_of,
+    drive,
+    proved_in,
+    proves,
+    run_at,
+)
+
+pytestmark = LITELLM_WARNINGS
+
+ROWS = {
+    "429 with Retry-After",
+    "429 without Retry-After",
+    "500 twice",
+    "reset before headers",
+    "stream cut midway",
+    "200 with garbage",
+    "silence past the timeout",
+    "empty choices",
+    "keep-alive comments",
+    "split UTF-8",
+    "CRLF",
+    "doubled [DONE]",
+    "401 whose body echoes the key",
+    "404 model",
+    "429 for ever",
+    "503 for ever",
+    "context length exceeded",
+    "usage missing",
+    "usage NaN",
+    "usage absurd",
+    "ImportError in the client",
+}
+
+ADD = call("add", n=1)
+DONE = call("return_done", summary="1 was entered.")
+
+
+@dataclass(frozen=True)
+class Broken:
+    """Answers that are lost, the waits they cost at least, and what the run calls it."""
+
+    row: str
+    faults: tuple[Reply, ...]
+    waits: tuple[float, ...] = (1.0,)
+    says: str = ""
+
+
+BROKEN = (
+    Broken("429 with Retry-After", (rate_limited("7"),), (7.0,), "rate of requests"),
+    Broken("429 without Retry-After", (rate_limited(),), says="rate of requests"),
+    Broken("500 twice", (SERVER_ERROR, SERVER_ERROR), (1.0, 1.0), "status 500"),
+    Broken("reset before headers", (Faulty(Wire.reset, ADD),), says="onnection to the provider"),
+    Broken("stream cut midway", (Faulty(Wire.cut, ADD),), says="broke off"),
+    Broken("stream cut midway", (Faulty(Wire.ended_early, ADD),), says="broke off"),
+    Broken("200 with garbage", (Faulty(Wire.garbage, ADD),)),
+    Broken("200 with garbage", (Faulty(Wire.garbage_event, ADD),)),
+    Broken("200 with garbage", (Faulty(Wire.error_event, ADD),)),
+    Broken("200 with garbage", (Faulty(Wire.empty_body, ADD),)),
+    Broken("silence past the timeout", (Faulty(Wire.silence, ADD),), says="silent for 60 s"),
+    Broken("empty choices", (Faulty(Wire.empty_choices, ADD),)),
+)
+
+
+def named(case: Any) -> str:
+    fault = case.faults[0] if isinstance(case, Broken) else case.wire
+    wire = fault.wire if isinstance(fault, Faulty) else fault
+    return f"{case.row}, {wire.value}" if isinstance(wire, Wire) else str(case.row)
+
+
+@proves(*(case.row for case in BROKEN))
+@pytest.mark.parametrize("before_the_effect", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("case", BROKEN, ids=named)
+async def test_a_lost_answer_is_asked_for_again_after_a_wait(
+    case: Broken, before_the_effect: bool
+) -> None:
+    script = (*case.faults, ADD, DONE) if before_the_effect else (ADD, *case.faults, DONE)
+    tally = Tally()
+    with LoopbackProvider(script) as provider:
+        ran = await run_at(provider, tally)
+    provider.assert_exhausted()
+    assert ran.last == RunCompleted(summary="1 was entered.")
+    assert ran.result.ok
+    assert not ran.result.failed
+    assert tally.effects == [1]
+    assert ran.errors == [
+        ("transient_provider", "retry", attempt + 1) for attempt in range(len(case.faults))
+    ]
+    assert [wait >= least for wait, least in zip(ran.waits, case.waits, strict=True)] == [
+        True
+    ] * len(case.waits)
+    assert all(case.says in message for message in ran.messages)
+
+
+@dataclass(frozen=True)
+class Odd:
+    """Something on the wire that is unusual, and allowed."""
+
+    row: str
+    wire: Wire
+
+
+ODD = (
+    Odd("keep-alive comments", Wire.comments),
+    Odd("split UTF-8", Wire.split_bytes),
+    Odd("CRLF", Wire.crlf),
+    Odd("doubled [DONE]", Wire.doubled_done),
+    Odd("usage missing", Wire.usage_missing),
+    Odd("usage NaN", Wire.usage_nan),
+    Odd("usage absurd", Wire.usage_absurd),
+)
+
+
+@proves(*(case.row for case in ODD))
+@pytest.mark.parametrize("case", ODD, ids=named)
+async def test_an_oddity_of_the_wire_is_no_failure(case: Odd) -> None:
+    words = "Grüße — 你好, ich trage 1 ein."
+    tally = Tally()
+    script = [
+        Faulty(case.wire, calls(ADD, text=words)),
+        Faulty(case.wire, call("return_done", summary="1 — 你好 — was entered.")),
+    ]
+    with LoopbackProvider(script) as provider:
+        ran = await run_at(provider, tally, "Enter 1 — 你好.")
+    provider.assert_exhausted()
+    assert ran.last == RunCompleted(summary="1 — 你好 — was entered.")
+    assert ran.errors == []
+    assert tally.effects == [1]
+    assert "".join(e.content for e in ran.events if isinstance(e, TextDelta)) == words
+
+
+@dataclass(frozen=True)
+class Hopeless:
+    """An answer that no second request would better."""
+
+    row: str
+    fault: HttpError
+    says: str
+
+
+HOPELESS = (
+    Hopeless("401 whose body echoes the key", UNAUTHORIZED, "did not accept the API key"),
+    Hopeless("404 model", UNKNOWN_MODEL, "does not know the model"),
+)
+
+
+@proves(*(case.row for case in HOPELESS))
+@pytest.mark.parametrize("case", HOPELESS, ids=lambda case: str(case.row))
+async def test_what_asking_again_cannot_mend_is_asked_once_and_handed_over(case: Hopeless) -> None:
+    tally = Tally()
+    with LoopbackProvider([ADD, case.fault]) as provider:
+        ran = await run_at(provider, tally)
+    provider.assert_exhausted()
+    assert isinstance(ran.last, Handoff)
+    assert ran.last.failure is not None
+    assert ran.last.failure.kind is FailureKind.capability_gap
+    assert case.says in ran.last.rationale
+    assert case.says in ran.last.blockers[0]
+    assert ran.last.suggested_next_steps
+    assert (ran.errors, ran.waits) == ([], ())
+    assert ran.result.failed
+    assert tally.effects == [1]
+
+
+@proves("401 whose body echoes the key")
+@pytest.mark.parametrize(("status", "code"), [(400, None), (404, "model_not_found")])
+async def test_a_key_that_comes_back_in_prose_is_struck_out_where_the_prose_is_told(
+    status: int, code: str | None
+) -> None:
+    echo = HttpError(status, "There is nothing here for {key}, sorry.", code)
+    with LoopbackProvider([echo]) as provider:
+        ran = await run_at(provider, Tally())
+    assert isinstance(ran.last, Handoff)
+    assert f"nothing here for {REDACTED}, sorry" in ran.last.rationale
+
+
+@proves("ImportError in the client")
+@pytest.mark.parametrize("wrapped", [False, True], ids=["bare", "as a connection error"])
+async def test_a_client_that_lacks_a_package_is_handed_over_at_once(
+    monkeypatch: pytest.MonkeyPatch, wrapped: bool
+) -> None:
+    litellm = import_litellm()
+
+    async def acompletion(**arguments: Any) -> Any:
+        missing = ModuleNotFoundError("No module named 'tiktoken'", name="tiktoken")
+        if not wrapped:
+            raise missing
+        raise litellm.APIConnectionError("Connection error.", "openai", MODEL) from missing
+
+    monkeypatch.setattr(litellm, "acompletion", acompletion)
+    tally = Tally()
+    with LoopbackProvider() as provider:
+        ran = await run_at(provider, tally)
+    assert isinstance(ran.last, Handoff)
+    assert ran.last.failure is not None
+    assert ran.last.failure.kind is FailureKind.capability_gap
+    assert "client library cannot be used" in ran.last.rationale
+    assert ran.last.suggested_next_steps
+    assert (ran.errors, ran.waits, provider.requests) == ([], (), [])
+
+
+@proves("429 for ever", "503 for ever")
+@pytest.mark.parametrize(
+    "fault", [rate_limited(), OVERLOADED], ids=["429 for ever", "503 for ever"]
+)
+async def test_a_provider_that_stays_down_is_let_alone_until_its_breaker_lets_one_probe_through(
+    fault: HttpError,
+) -> None:
+    tally = Tally()
+    with LoopbackProvider(itertools.repeat(fault)) as provider:
+        agent = agent_at(config_of(provider), tools=tally.tools)
+
+        first = await drive(agent, provider)
+        assert first.errors == [("transient_provider", "retry", n) for n in (1, 2, 3)]
+        assert len(provider.requests) == 4
+        assert breaker_state(agent) == "closed"
+
+        second = await drive(agent, provider)
+        assert (second.errors, len(provider.requests)) == ([], 5)
+        assert breaker_state(agent) == "open"
+
+        third = await drive(agent, provider)
+        assert (third.errors, len(provider.requests)) == ([], 5)
+        assert isinstance(third.last, Handoff)
+        assert " s" in third.last.rationale
+
+        for ran in (first, second, third):
+            assert isinstance(ran.last, Handoff)
+            assert ran.last.failure is not None
+            assert ran.last.failure.kind is FailureKind.transient_provider
+            assert ran.result.failed
+        assert isinstance(agent.clock, ManualClock)
+        agent.clock.advance(61)
+        probe = await drive(agent, provider)
+        assert isinstance(probe.last, Handoff)
+        assert len(provider.requests) == 6
+        assert breaker_state(agent) == "open"
+    assert tally.effects == []
+
+
+@proves("503 for ever")
+async def test_a_provider_that_comes_back_closes_its_breaker() -> None:
+    tally = Tally()
+    script: list[Reply] = [*itertools.repeat(OVERLOADED, 5), ADD, DONE]
+    with LoopbackProvider(script) as provider:
+        agent = agent_at(config_of(provider), tools=tally.tools)
+        for _ in range(2):
+            assert isinstance((await drive(agent, provider)).last, Handoff)
+        assert isinstance(agent.clock, ManualClock)
+        agent.clock.advance(61)
+        ran = await drive(agent, provider)
+        assert breaker_state(agent) == "closed"
+    provider.assert_exhausted()
+    assert isinstance(ran.last, RunCompleted)
+    assert tally.effects == [1]
+
+
+@proves("429 for ever", "503 for ever")
+@pytest.mark.parametrize("models", [1, 2, 3, 4, 5])
+async def test_whatever_the_number_of_models_at_most_twelve_requests_fail_in_a_row(
+    models: int,
+) -> None:
+    tally = Tally()
+    with LoopbackProvider(itertools.repeat(OVERLOADED)) as provider:
+        configs = [config_of(provider, f"openai/gpt-5-{n}") for n in range(models)]
+        ran = await drive(agent_at(*configs, tools=tally.tools), provider)
+    assert isinstance(ran.last, Handoff)
+    assert len(provider.requests) == min(4 * models, 12)
+    assert ran.result.failed
+
+
+@proves("429 for ever")
+async def test_the_next_model_takes_over_from_one_that_stays_down() -> None:
+    tally = Tally()
+
+    def served(body: dict[str, Any]) -> Reply:
+        return rate_limited() if body["model"] == "gpt-5" else next(answers)
+
+    answers: Iterator[Completion] = iter((ADD, DONE))
+    with LoopbackProvider(itertools.repeat(served)) as provider:
+        configs = config_of(provider), config_of(provider, "openai/gpt-5-mini")
+        ran = await drive(agent_at(*configs, tools=tally.tools), provider)
+    assert isinstance(ran.last, RunCompleted)
+    assert ran.result.ok
+    assert tally.effects == [1]
+    assert [request.body["model"] for request in provider.requests] == [
+        *["gpt-5"] * 4,
+        *["gpt-5-mini"] * 2,
+    ]
+    assert len(ran.waits) == 3
+
+
+def window(characters: int, answers: Iterator[Reply]) -> Callable[[dict[str, Any]], Reply]:
+    """A provider's step that takes ``characters`` more than the first request had, and no more."""
+    sizes: list[int] = []
+
+    def step(body: dict[str, Any]) -> Reply:
+        sizes.append(len(json.dumps(body["messages"])))
+        return CONTEXT_LENGTH if sizes[-1] > sizes[0] + characters else next(answers)
+
+    return step
+
+
+@proves("context length exceeded")
+async def test_a_conversation_that_outgrew_the_window_is_compacted_and_goes_on() -> None:
+    tally = Tally()
+    answers = iter((ADD, *(calls(call("fetch", page=n)) for n in range(3)), DONE))
+    with LoopbackProvider(itertools.repeat(window(6_000, answers))) as provider:
+        ran = await run_at(provider, tally)
+    assert isinstance(ran.last, RunCompleted)
+    assert ran.result.ok
+    assert tally.effects == [1]
+    assert ran.errors == [("scope_too_large", "narrow_scope", 1)]
+    assert next(answers, None) is None
+
+
+@proves("context length exceeded")
+async def test_a_request_that_no_compaction_makes_short_enough_is_handed_over() -> None:
+    tally = Tally()
+    with LoopbackProvider(itertools.repeat(CONTEXT_LENGTH)) as provider:
+        ran = await run_at(provider, tally)
+    assert isinstance(ran.last, Handoff)
+    assert ran.last.failure is not None
+    assert ran.last.failure.kind is FailureKind.scope_too_large
+    assert len(provider.requests) <= 3
+
+
+UNCOUNTED = tuple(case for case in ODD if case.row.startswith("usage"))
+
+
+@proves(*(case.row for case in UNCOUNTED))
+@pytest.mark.parametrize("case", UNCOUNTED, ids=named)
+async def test_a_token_budget_holds_where_the_provider_cannot_count(case: Odd) -> None:
+    tally = Tally()
+    script = (Faulty(case.wire, call("fetch", page=n)) for n in itertools.count())
+    with LoopbackProvider(script) as provider:
+        ran = await run_at(provider, tally, max_tokens=20_000)
+    assert isinstance(ran.last, UserInputRequested)
+    assert ran.last.originating_failure_kind is FailureKind.policy_violation
+    assert ran.last.choices == ("Go on", "Stop here")
+    assert ran.last.suspension_record.originating_guard == "tokens"
+    spent = [
+        event.prompt_tokens + event.completion_tokens
+        for event in ran.events
+        if isinstance(event, LLMCallCompleted)
+    ]
+    assert len(spent) > 1
+    assert 0 < sum(spent) <= 20_000
+    assert len(provider.requests) == len(spent)
+
+
+def breaker_state(agent: Agent) -> str:
+    breakers: Any = agent.hooks
+    return str(breakers.breakers.of(MODEL).state)
+
+
+def test_every_row_has_its_scenario() -> None:
+    assert proved_in(globals()) == ROWS
