@@ -14,8 +14,9 @@ from parsimony_kernel.agent.events import RunCompleted, ToolEvent, ToolResultObs
 from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.gate.claims import Observation, claims_observed, unobserved
+from parsimony_kernel.gate.claims import claims_observed, unobserved
 from parsimony_kernel.gate.envelope import refused, to_text
+from parsimony_kernel.gate.observation import Observation
 from parsimony_kernel.gate.refusal import RefusalError
 from parsimony_kernel.gate.stages import Attempt
 from parsimony_kernel.triage.taxonomy import FailureType

@@ -1,0 +1,51 @@
+"""Which columns a name that does not exist may stand for.
+
+Compares words, not letters alone; columns that cannot be told apart are all given.
+"""
+
+import re
+from collections.abc import Iterable
+
+from rapidfuzz import fuzz
+
+MAX_COMPARED = 2_000
+
+_CLEAR = 75.0
+_MARGIN = 5.0
+
+
+def near_columns(name: str, columns: Iterable[str]) -> list[str]:
+    """The columns that ``name`` may stand for, best first; more than one cannot be told apart."""
+    scored = [(_nearness(name, column), column) for column in list(columns)[:MAX_COMPARED]]
+    best = max((score for score, _ in scored), default=0.0)
+    if best < _CLEAR:
+        return []
+    scored.sort(key=lambda each: -each[0])
+    return [column for score, column in scored if score > best - _MARGIN]
+
+
+def _words(name: str) -> list[str]:
+    spread = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:200])
+    return re.findall(r"[^\W_]+", spread.casefold())
+
+
+def _nearness(name: str, column: str) -> float:
+    asked, own = _words(name), _words(column)
+    if not asked or not own:
+        return 0.0
+    if "".join(asked) == "".join(own):
+        return 100.0
+    if all(any(_alike(a, o) for o in own) for a in asked):
+        return 92.0
+    if all(any(_alike(a, o) for a in asked) for o in own):
+        return 88.0
+    return fuzz.ratio("".join(asked), "".join(own)) * 0.95
+
+
+def _alike(a: str, b: str) -> bool:
+    if a == b:
+        return True
+    short, long = sorted((a, b), key=len)
+    if len(short) >= 4 and long.startswith(short):
+        return True
+    return len(short) >= 5 and fuzz.ratio(a, b) >= 85

@@ -1,0 +1,55 @@
+"""The text of a summary: its sentences, their moods, and what is set apart in them.
+
+Patterns only, for English and German; what they find is judged where claims are looked for.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAX_TEXT = 80
+
+FENCED = re.compile(r"```[ \t]*[A-Za-z][^\n]{0,80}\n.*?(?:```|\Z)", re.DOTALL)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|;\s")
+NEGATED = re.compile(
+    r"\b(?:not|no|never|nothing|none|neither|nor|without|cannot|missing|lacks?|unknown|instead"
+    r"|nicht|kein\w*|nichts|ohne|nie|fehl\w*)\b|n[’']t\b",
+    re.IGNORECASE,
+)
+SUPPOSED = re.compile(
+    r"\b(?:could|would|can|may|might|should|shall|if|unless|whether|next step|suggest\w*|try"
+    r"|consider\w*|for example|such as|want|ready to|könnte\w*|kann|können|würde\w*|sollte\w*"
+    r"|wenn|falls|ob|möchte\w*)\b|\be\.g\.|\bz\. ?B\.",
+    re.IGNORECASE,
+)
+EARLIER = re.compile(
+    r"\b(?:already|earlier|previous(?:ly)?|before|bereits|schon|früher|zuvor)\b", re.IGNORECASE
+)
+
+SPAN = re.compile(r"(?<!`)(`{1,2})([^`\n]{1,200})\1(?!`)")
+_SUFFIXES = r"csv|tsv|parquet|feather|xlsx?|jsonl?|html|png|svg|pdf|pkl|arrow|geojson"
+FILE = re.compile(
+    rf"(?<![\w./\\~-])[\w./\\~-]{{0,200}}\w\.(?:{_SUFFIXES})(?![\w-]|\.\w)", re.IGNORECASE
+)
+SPACED_FILE = re.compile(rf".{{1,190}}\.(?:{_SUFFIXES})", re.IGNORECASE)
+ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,12}://[^\s)>\]]+", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something a summary says. ``kind`` is name, file, number or deed."""
+
+    kind: str
+    text: str
+    why: str
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of ``text``; a line is one as well."""
+    return (part for part in _SENTENCE.split(text) if part.strip())
+
+
+def shown(text: str) -> str:
+    """``text`` on one line, cut to ``MAX_TEXT`` characters."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= MAX_TEXT else flat[: MAX_TEXT - 1] + "…"
