@@ -291,14 +291,6 @@ class NotebookSession:
             guardrails = self._limits_of(running.run_id)
             agent = self._agent(models, running, guardrails)
             gone, _ = self._differences(record)
-            started = RunStarted(
-                run_id=running.run_id,
-                request=row.turn.request,
-                model=", ".join(model.name for model in models),
-                reply=answer,
-                gone=gone,
-                **_shown_limits(guardrails),
-            )
             state = admit(
                 agent,
                 record,
@@ -306,6 +298,14 @@ class NotebookSession:
                 code_executor=self.executor,
                 cancellation=running.cancellation,
                 max_suspension_age_s=MAX_QUESTION_AGE_S,
+            )
+            started = RunStarted(
+                run_id=running.run_id,
+                request=row.turn.request,
+                model=", ".join(model.name for model in models),
+                reply=answer,
+                gone=gone,
+                **_shown_limits(guardrails, state),
             )
             self._take_up(running, record, started)
             stream = go_on(agent, state, record, answer)
@@ -706,8 +706,14 @@ def _resolve(reply: str, choices: list[str]) -> str:
 _LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")
 
 
-def _shown_limits(guardrails: AgentGuardrails) -> dict[str, Any]:
-    return {name: getattr(guardrails, name) for name in _LIMITS}
+def _shown_limits(guardrails: AgentGuardrails, state: RunState | None = None) -> dict[str, Any]:
+    """The limits, with what the person has allowed beyond them in ``state``."""
+    shown = {name: getattr(guardrails, name) for name in _LIMITS}
+    if state is not None and guardrails.max_tokens is not None:
+        shown["max_tokens"] = guardrails.max_tokens + state.budget_from_tokens
+    if state is not None and guardrails.max_cost_usd is not None:
+        shown["max_cost_usd"] = guardrails.max_cost_usd + state.budget_from_cost_usd
+    return shown
 
 
 def _plural(noun: str, count: int) -> str:

@@ -45,7 +45,7 @@ def claims_observed(
             ran=ran(),
         )
         claims = unobserved(summary, seen)
-        return _refusal(attempt.action, claims) if claims else None
+        return _refusal(claims) if claims else None
 
     return stage
 
@@ -67,14 +67,14 @@ def _is_refusal_of(action: str, text: str) -> bool:
     return text.startswith("{") and f'"requested": "{action}"' in text[:300]
 
 
-def _refusal(action: str, claims: Sequence[Claim]) -> Failure:
+def _refusal(claims: Sequence[Claim]) -> Failure:
     told = claims[:MAX_CLAIMS]
     listed = "; ".join(f"{claim.text} ({claim.why})" for claim in told)
     more = f"; and {len(claims) - len(told)} more" if len(claims) > len(told) else ""
-    reason = f"the summary claims what was not observed in this run: {listed}{more}"
+    reason = f"The summary claims what was not observed in this run: {listed}{more}"
     return Failure(
         FailureKind.no_progress,
-        f"{action}: {reason}. Observe it with run_code, or leave it out. The run has not ended.",
+        f"{reason}. Observe it with run_code, or leave it out. The run has not ended.",
         metadata={
             "refusal": RefusalError.validation_failed,
             "type": FailureType.HALLUCINATED_STATE,

@@ -46,7 +46,7 @@ def columns_exist(variables: Callable[[], Mapping[str, Any]]) -> Stage:
             for use in dict.fromkeys(column_uses(tree, frames))
             if not frames[use.frame].has(use.column, or_level=use.or_level)
         ]
-        return _refusal(attempt.action, missing, frames) if missing else None
+        return _refusal(missing, frames) if missing else None
 
     return stage
 
@@ -58,11 +58,11 @@ def _parsed(code: str) -> ast.Module | None:
         return None
 
 
-def _refusal(action: str, missing: Sequence[Use], frames: Mapping[str, Frame]) -> Failure:
+def _refusal(missing: Sequence[Use], frames: Mapping[str, Frame]) -> Failure:
     near = {use: near_columns(use.column, frames[use.frame].names()) for use in missing}
     for use in missing:
         if len(near[use]) > 1:
-            return _question(action, use, near[use][:MAX_CHOICES])
+            return _question(use, near[use][:MAX_CHOICES])
     details = [_detail(use, near[use], frames[use.frame]) for use in missing[:MAX_CHOICES]]
     parts = [
         f"`{use.frame}` has no column {cell(use.column)!r}"
@@ -83,7 +83,7 @@ def _refusal(action: str, missing: Sequence[Use], frames: Mapping[str, Frame]) -
         envelope["did_you_mean"] = offered[0]
     return Failure(
         FailureKind.tool_error,
-        f"{action}: {reason}. {listed} Nothing was run.",
+        f"{reason}. {listed} Nothing was run.",
         metadata={
             "refusal": RefusalError.validation_failed,
             "type": FailureType.SCHEMA_MISMATCH,
@@ -108,13 +108,13 @@ def _listing(frame: Frame) -> str:
     return f"{shown} and {more} more" if more > 0 else shown or "none"
 
 
-def _question(action: str, use: Use, choices: Sequence[str]) -> Failure:
+def _question(use: Use, choices: Sequence[str]) -> Failure:
     question = f"Which column of `{use.frame}` do you mean by {cell(use.column)!r}?"
     reason = f"`{use.frame}` has no column {cell(use.column)!r}, and several come near"
     named = ", ".join(repr(each) for each in choices)
     return Failure(
         FailureKind.ambiguous_input,
-        f"{action}: {reason}: {named}. Ask the person which one is meant. Nothing was run.",
+        f"{reason}: {named}",
         metadata={
             "refusal": RefusalError.validation_failed,
             "type": FailureType.UNKNOWN,

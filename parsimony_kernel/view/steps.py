@@ -15,7 +15,8 @@ from parsimony_kernel.execution.outputs import (
     KernelOutputType,
     PrimitiveObject,
 )
-from parsimony_kernel.view.blocks import FigureMention, Passage, StepBlock, StepError
+from parsimony_kernel.gate.refusal import GUIDANCE
+from parsimony_kernel.view.blocks import FigureMention, Passage, StepBlock, StepError, StepState
 from parsimony_kernel.view.escape import steady
 from parsimony_kernel.view.figures import drawn
 from parsimony_kernel.view.run_view import ARGUMENT_CHARS, RunView, cut, settled, with_block
@@ -104,7 +105,7 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
     assert isinstance(step, StepBlock)
     step = replace(
         step,
-        state="stopped" if stopped else "failed" if failed else "done",
+        state=_state(envelope, failed=failed, stopped=stopped),
         error=_error_of(envelope, output) if failed and not stopped else None,
     )
     view = replace(view, activity="Thinking")
@@ -125,6 +126,15 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
         elif not isinstance(each, ExceptionObject):
             shown.append(_bounded(each))
     return with_block(view, index, replace(step, outputs=tuple(shown)))
+
+
+def _state(envelope: dict[str, Any], *, failed: bool, stopped: bool) -> StepState:
+    if stopped:
+        return "stopped"
+    if not failed:
+        return "done"
+    # Refused: nothing ran.
+    return "refused" if envelope.get("error") in GUIDANCE else "failed"
 
 
 def _bounded(output: DataFrameObject | PrimitiveObject) -> DataFrameObject | PrimitiveObject:

@@ -89,7 +89,7 @@ _RULES = (
     (" .pk-step.pk-failed", f"border-left-color:{_ALARM}"),
     (" .pk-step.pk-stopped,.pk-cancelled,.pk-partial", f"border-left-color:{_CARE}"),
     (" .pk-failed>.pk-title .pk-state", f"color:{_INK};font-weight:600"),
-    (" .pk-recovery", f"border-left-color:{_CARE}"),
+    (" .pk-recovery,.pk-budget,.pk-step.pk-refused", f"border-left-color:{_CARE}"),
     (
         " .pk-question,.pk-result,.pk-handoff",
         f"border:1px solid {_RULE};border-left-width:3px;border-radius:4px;"

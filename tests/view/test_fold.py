@@ -127,6 +127,25 @@ def test_a_failed_step_has_one_sentence_and_its_place() -> None:
     assert (step.error.sentence, step.error.line) == ("KeyError: 'yaer'", 2)
 
 
+def test_a_step_of_which_nothing_ran_is_refused_and_not_failed() -> None:
+    begun, ended = code("df['tmep']")
+    assert isinstance(ended, ev.ToolEvent)
+
+    def state(error: str) -> str:
+        result = {"error": error, "message": "no"}
+        return str(
+            only(
+                replay(
+                    [started(), begun, ended.model_copy(update={"ok": False, "result": result})]
+                ),
+                StepBlock,
+            ).state
+        )
+
+    assert state("validation_failed") == state("unknown_action") == "refused"
+    assert state("action_error") == state("action_timeout") == "failed"
+
+
 def test_the_footer_counts_and_says_unknown_prices() -> None:
     view = replay([started(), asked_model(0.5), asked_model(None)])
     footer = only(view, FooterBlock)
