@@ -87,7 +87,8 @@ class Repairer:
 
     def _go_back(self, same: int) -> int:
         """Forget all but what the first ``same`` messages settled; where to read on."""
-        while self._settled and self._settled[-1].read > same:
+        # What settles a turn is the turn that follows it, so that one has to be the same too.
+        while self._settled and self._settled[-1].read >= same:
             self._settled.pop()
         last = self._settled.pop() if self._settled else _Settled(0, 0, 0)
         del self._repaired[last.written :]

@@ -135,6 +135,13 @@ def test_repairing_what_is_new_gives_what_repairing_all_gives(
         assert repairer.repair(growing) == repair(growing)
 
 
+def test_a_result_that_comes_after_all_is_taken_once_the_next_turn_is_gone() -> None:
+    repairer = Repairer()
+    asked = turn(("a", "{}"))
+    assert MISSING_RESULT in str(repairer.repair([asked, turn(content="so")]))
+    assert repairer.repair([asked, result("a")]) == [asked, result("a")]
+
+
 def test_what_was_repaired_before_is_not_repaired_again() -> None:
     repairer = Repairer()
     transcript = [USER, turn(("a", "{}")), result("a"), turn(("b", "{}")), result("b")]
