@@ -166,7 +166,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 def _resume(arguments: argparse.Namespace) -> int:
     from parsimony_kernel import resume
-    from parsimony_kernel.journal.store import JournalError
+    from parsimony_kernel.journal.database import JournalError
     from parsimony_kernel.session import SessionError
 
     folder = arguments.folder.resolve()

@@ -55,7 +55,8 @@ from parsimony_kernel.execution.interrupt import (
     stop_running_code,
 )
 from parsimony_kernel.execution.run_scope import RunScope
-from parsimony_kernel.journal.store import Journal, JournalError, PendingRow, SqliteJournal
+from parsimony_kernel.journal.database import JournalError
+from parsimony_kernel.journal.store import Journal, PendingRow, SqliteJournal
 from parsimony_kernel.journal.workspace import find_workspace, journal_path
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.llm.base import ChatModel

@@ -9,36 +9,29 @@ import hashlib
 import json
 import logging
 import sqlite3
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol
 
 from pydantic_core import to_jsonable_python
 
-from parsimony_kernel import durable
 from parsimony_kernel.agent.events import AgentEvent, parse_event
 from parsimony_kernel.agent.state import SCHEMA_VERSION, SuspensionRecord
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.journal.workspace import ENVIRONMENT_VARIABLE
+from parsimony_kernel.journal.database import (
+    BUSY_TIMEOUT_S,
+    Database,
+    JournalError,
+    storable,
+)
 
 STATUSES: Final = frozenset(
     {"running", "done", "suspended", "handed_off", "stopped", "cancelled", "replaced"}
 )
-MEMORY = ":memory:"
-# Writes are short. Longer waits than this are a stuck process, and Stop waits as long.
-BUSY_TIMEOUT_S = 2.0
-
-_APPLICATION_ID = 0x5041524A  # "PARJ": tells our file from any other database
-_SCHEMA_VERSION = 1
 _GENESIS = "0" * 64
 
-_SCHEMA = f"""
-PRAGMA application_id = {_APPLICATION_ID};
-PRAGMA user_version = {_SCHEMA_VERSION};
+_SCHEMA = """
 CREATE TABLE turns (
     run_id TEXT PRIMARY KEY,
     notebook TEXT NOT NULL,
@@ -77,10 +70,6 @@ CREATE TABLE suspensions (
 
 
 _log = logging.getLogger(__name__)
-
-
-class JournalError(Exception):
-    """The journal cannot be opened, read or written. ``str()`` is one sentence with the remedy."""
 
 
 @dataclass(frozen=True)
@@ -230,56 +219,8 @@ class SqliteJournal:
         *,
         busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> None:
-        self._path = str(path)
+        self.database = Database(path, _SCHEMA, busy_timeout_s=busy_timeout_s)
         self._clock = clock
-        self._lock = threading.RLock()
-        self._closed = False
-        self._busy_timeout_s = busy_timeout_s
-        self._connect()
-
-    def _connect(self) -> None:
-        if self._path != MEMORY:
-            _create_file(Path(self._path))
-        self._inode = self._inode_on_disk()
-        with self._explained("open"):
-            self._db = sqlite3.connect(
-                self._path,
-                timeout=self._busy_timeout_s,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-        try:
-            with self._explained("open"):
-                if self._path == MEMORY:
-                    self._db.executescript(_SCHEMA)
-                self._check_format()
-                # Both fail here, in the open, where the file or its folder cannot be written.
-                self._db.execute("BEGIN IMMEDIATE")
-                self._db.execute("ROLLBACK")
-        except BaseException:
-            self._db.close()
-            raise
-
-    def _inode_on_disk(self) -> int:
-        """Which file lies at the path; 0 for none, and for a journal in memory."""
-        try:
-            return Path(self._path).stat().st_ino if self._path != MEMORY else 0
-        except OSError:
-            return 0
-
-    def _check_format(self) -> None:
-        application = self._db.execute("PRAGMA application_id").fetchone()[0]
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if application != _APPLICATION_ID:
-            raise JournalError(
-                f"{self._path!r} is not a journal of Parsimony: move the file away and try again; "
-                "a new journal is made in its place."
-            )
-        if version != _SCHEMA_VERSION:
-            raise JournalError(
-                f"The journal {self._path!r} has format {version} and this program reads format "
-                f"{_SCHEMA_VERSION}: use the program that wrote it, or move the file away."
-            )
 
     # -- turns
 
@@ -295,15 +236,16 @@ class SqliteJournal:
         pid: int = 0,
         alive: Alive = _nobody,
     ) -> int:
-        with self._transaction() as db:
+        with self.database.transaction() as db:
             self._refuse_beside_another(db, notebook, pid, alive)
             db.execute(
                 "UPDATE turns SET status = 'replaced', replaced_by = ? "
                 "WHERE notebook = ? AND cell_key = ? AND status != 'replaced'",
-                (run_id, _text(notebook), _text(cell_key)),
+                (run_id, storable(notebook), storable(cell_key)),
             )
             newest = db.execute(
-                "SELECT COALESCE(MAX(ordinal), 0) FROM turns WHERE notebook = ?", (_text(notebook),)
+                "SELECT COALESCE(MAX(ordinal), 0) FROM turns WHERE notebook = ?",
+                (storable(notebook),),
             ).fetchone()[0]
             ordinal = int(newest) + 1
             db.execute(
@@ -312,14 +254,14 @@ class SqliteJournal:
                 "VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?)",
                 (
                     run_id,
-                    _text(notebook),
-                    _text(cell_key),
+                    storable(notebook),
+                    storable(cell_key),
                     ordinal,
-                    _text(request),
-                    _text(model),
+                    storable(request),
+                    storable(model),
                     now := self._now(),
                     now,
-                    _text(connection_file),
+                    storable(connection_file),
                     pid,
                 ),
             )
@@ -334,13 +276,13 @@ class SqliteJournal:
         alive: Alive = _nobody,
     ) -> None:
         row = self.turn(run_id)
-        with self._transaction() as db:
+        with self.database.transaction() as db:
             self._refuse_beside_another(db, row.notebook if row else "", pid, alive)
             db.execute(
                 "UPDATE turns SET status = 'running', ended_at = '', connection_file = ?, pid = ?, "
                 "running_since = ? "
                 "WHERE run_id = ? AND status != 'replaced'",
-                (_text(connection_file), pid, self._now(), run_id),
+                (storable(connection_file), pid, self._now(), run_id),
             )
 
     def _refuse_beside_another(
@@ -350,7 +292,7 @@ class SqliteJournal:
         for ordinal, other, since in db.execute(
             "SELECT ordinal, pid, running_since FROM turns "
             "WHERE notebook = ? AND status = 'running' AND pid NOT IN (0, ?)",
-            (_text(notebook), pid),
+            (storable(notebook), pid),
         ).fetchall():
             if alive(int(other), str(since)):
                 raise JournalError(
@@ -362,22 +304,22 @@ class SqliteJournal:
         if status not in STATUSES:
             known = ", ".join(sorted(STATUSES))
             raise ValueError(f"{status!r} is not a status of a turn: use one of {known}")
-        with self._transaction(synced=True) as db:
+        with self.database.transaction(synced=True) as db:
             db.execute(
                 "UPDATE turns SET status = CASE status WHEN 'replaced' THEN status ELSE ? END, "
                 "summary = ?, ended_at = ? WHERE run_id = ?",
-                (status, _text(summary), self._now(), run_id),
+                (status, storable(summary), self._now(), run_id),
             )
 
     def turn(self, run_id: str) -> TurnRow | None:
-        rows = self._select(f"SELECT {_TURN_COLUMNS} FROM turns WHERE run_id = ?", run_id)
+        rows = self.database.select(f"SELECT {_TURN_COLUMNS} FROM turns WHERE run_id = ?", run_id)
         return TurnRow(*rows[0]) if rows else None
 
     def turns(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
-        rows = self._select(
+        rows = self.database.select(
             f"SELECT {_TURN_COLUMNS} FROM turns "
             "WHERE notebook = COALESCE(?, notebook) ORDER BY rowid",
-            None if notebook is None else _text(notebook),
+            None if notebook is None else storable(notebook),
         )
         return tuple(TurnRow(*row) for row in rows)
 
@@ -386,7 +328,7 @@ class SqliteJournal:
         dead = [
             turn for turn in running if turn.pid <= 0 or not alive(turn.pid, turn.running_since)
         ]
-        with self._transaction() as db:
+        with self.database.transaction() as db:
             for turn in dead:
                 db.execute(
                     "UPDATE turns SET status = 'cancelled', ended_at = ? "
@@ -401,7 +343,7 @@ class SqliteJournal:
         # What a tool or a failure carries may be any object: what is no JSON is kept as text.
         body = _canonical(to_jsonable_python(event, fallback=repr))
         at = self._now()
-        with self._transaction() as db:
+        with self.database.transaction() as db:
             last = db.execute("SELECT hash FROM events ORDER BY seq DESC LIMIT 1").fetchone()
             prev = last[0] if last else _GENESIS
             db.execute(
@@ -410,7 +352,9 @@ class SqliteJournal:
             )
 
     def events(self, run_id: str) -> tuple[AgentEvent, ...]:
-        rows = self._select("SELECT seq, body FROM events WHERE run_id = ? ORDER BY seq", run_id)
+        rows = self.database.select(
+            "SELECT seq, body FROM events WHERE run_id = ? ORDER BY seq", run_id
+        )
         return tuple(self._event(seq, body) for seq, body in rows)
 
     def _event(self, seq: int, body: Any) -> AgentEvent:
@@ -418,14 +362,14 @@ class SqliteJournal:
             return parse_event(json.loads(body))
         except (ValueError, TypeError) as exc:  # no JSON, or no event
             raise JournalError(
-                f"Entry {seq} of the journal {self._path!r} is damaged: check the whole with "
-                "'jupyter parsimony verify', and restore the file from a backup."
+                f"Entry {seq} of the journal {self.database.path!r} is damaged: check the whole "
+                "with 'jupyter parsimony verify', and restore the file from a backup."
             ) from exc
 
     def verify(self) -> tuple[int, str] | None:
-        with self._lock, self._explained("check"):
+        with self.database.reading("check") as db:
             prev, seq = _GENESIS, 0
-            for row in self._open_db().execute(
+            for row in db.execute(
                 # As bytes: a damaged text need not be UTF-8.
                 "SELECT seq, CAST(run_id AS BLOB), CAST(at AS BLOB), CAST(body AS BLOB), "
                 "CAST(prev AS BLOB), CAST(hash AS BLOB) FROM events ORDER BY seq"
@@ -442,7 +386,7 @@ class SqliteJournal:
                     return seq, "the entry was changed after it was written"
                 prev = own
             last = "SELECT seq FROM sqlite_sequence WHERE name = 'events'"
-            counted = self._open_db().execute(last).fetchone()
+            counted = db.execute(last).fetchone()
             if counted is not None and counted[0] != seq:
                 return seq + 1, "the entry is missing"
         return None
@@ -450,20 +394,20 @@ class SqliteJournal:
     # -- suspensions
 
     def suspend(self, record: SuspensionRecord) -> None:
-        with self._transaction(synced=True) as db:
+        with self.database.transaction(synced=True) as db:
             db.execute(
                 "INSERT OR IGNORE INTO suspensions (nonce, run_id, record) VALUES (?, ?, ?)",
                 (record.nonce, record.run_id, _canonical(record.model_dump(mode="json"))),
             )
 
     def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
-        rows = self._select(
+        rows = self.database.select(
             f"SELECT suspensions.nonce, suspensions.record, {_TURN_COLUMNS} FROM suspensions "
             "JOIN turns ON turns.run_id = suspensions.run_id "
             "WHERE turns.status != 'replaced' AND turns.notebook = COALESCE(?, turns.notebook) AND "
             "(state = 'pending' OR (state = 'leased' AND lease_expires <= ?)) "
             "ORDER BY suspensions.rowid DESC",
-            None if notebook is None else _text(notebook),
+            None if notebook is None else storable(notebook),
             self._clock.now().timestamp(),
         )
         pending: list[PendingRow] = []
@@ -488,19 +432,19 @@ class SqliteJournal:
             return SuspensionRecord.model_validate(data)
         except (ValueError, TypeError, AttributeError) as exc:
             raise JournalError(
-                f"The question {nonce!r} in the journal {self._path!r} is damaged and cannot be "
-                "resumed: run its cell again."
+                f"The question {nonce!r} in the journal {self.database.path!r} is damaged and "
+                "cannot be resumed: run its cell again."
             ) from exc
 
     def claim(self, nonce: str, owner: str, lease_s: float) -> bool:
         now = self._clock.now().timestamp()
-        with self._transaction(synced=True) as db:
+        with self.database.transaction(synced=True) as db:
             changed = db.execute(
                 "UPDATE suspensions SET state = 'leased', owner = ?, lease_expires = ? "
                 "WHERE nonce = ? AND (state = 'pending' OR (state = 'leased' AND "
                 "lease_expires <= ?)) AND NOT EXISTS (SELECT 1 FROM turns WHERE "
                 "turns.run_id = suspensions.run_id AND turns.status = 'replaced')",
-                (_text(owner), now + lease_s, nonce, now),
+                (storable(owner), now + lease_s, nonce, now),
             ).rowcount
         return changed == 1
 
@@ -511,112 +455,19 @@ class SqliteJournal:
         return self._settle(nonce, owner, "pending")
 
     def _settle(self, nonce: str, owner: str | None, state: str) -> bool:
-        with self._transaction(synced=True) as db:
+        with self.database.transaction(synced=True) as db:
             changed = db.execute(
                 "UPDATE suspensions SET state = ?, owner = '', lease_expires = 0 "
                 "WHERE nonce = ? AND state = 'leased' AND owner = COALESCE(?, owner)",
-                (state, nonce, None if owner is None else _text(owner)),
+                (state, nonce, None if owner is None else storable(owner)),
             ).rowcount
         return changed == 1
 
-    # -- the file
-
     def close(self) -> None:
-        with self._lock:
-            if not self._closed:
-                self._closed = True
-                self._db.close()
+        self.database.close()
 
     def _now(self) -> str:
         return self._clock.now().isoformat()
-
-    def _open_db(self) -> sqlite3.Connection:
-        if self._closed:
-            raise JournalError(f"The journal {self._path!r} is closed: open it again.")
-        if self._inode_on_disk() != self._inode and not self._db.in_transaction:
-            # Deleted or replaced meanwhile: what is written to the old file reaches nobody.
-            self._db.close()
-            self._connect()
-        return self._db
-
-    @contextmanager
-    def _transaction(self, *, synced: bool = False) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._explained("write"):
-            db = self._open_db()
-            # FULL syncs the log at this commit, and with it every earlier one.
-            db.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
-
-    def _select(self, statement: str, *arguments: Any) -> list[Any]:
-        with self._lock, self._explained("read"):
-            return self._open_db().execute(statement, arguments).fetchall()
-
-    @contextmanager
-    def _explained(self, doing: str) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as exc:
-            raise JournalError(_sentence(exc, self._path, doing)) from exc
-
-
-def _create_file(path: Path) -> None:
-    """Make the journal in a place of its own and give it its name in one step.
-
-    So nobody ever opens a half-made one, and nobody needs to switch it to write-ahead logging,
-    which two processes cannot do at once.
-    """
-    try:
-        if path.exists():
-            return
-        durable.make_folder(path.parent)
-        with TemporaryDirectory() as folder:
-            draft = Path(folder) / "draft.sqlite"
-            db = sqlite3.connect(draft, isolation_level=None)
-            try:
-                db.execute("PRAGMA journal_mode = WAL")
-                db.executescript(_SCHEMA)
-            finally:
-                db.close()  # the last connection folds the log into the file
-            durable.create(path, durable.read(draft))
-    except OSError as exc:
-        reason = str(durable.storage_error(exc, path)).rstrip(".")
-        raise JournalError(
-            f"The journal cannot be kept in {str(path.parent)!r}. {reason}, or set "
-            f"{ENVIRONMENT_VARIABLE} to a folder that can be written."
-        ) from exc
-    except sqlite3.Error as exc:
-        raise JournalError(_sentence(exc, str(path), "create")) from exc
-
-
-def _sentence(exc: sqlite3.Error, path: str, doing: str) -> str:
-    text = str(exc)
-    match getattr(exc, "sqlite_errorname", "").split("_")[:2]:
-        case ["SQLITE", "NOTADB" | "CORRUPT"]:
-            remedy = (
-                "it is damaged or not a database; move it away and try again, and a new journal "
-                "is made in its place"
-            )
-        case ["SQLITE", "FULL"]:
-            remedy = "free some space and try again"
-        case ["SQLITE", "BUSY" | "LOCKED"]:
-            remedy = "another process holds it; try again when that one is done"
-        case ["SQLITE", "READONLY" | "CANTOPEN" | "PERM" | "AUTH"]:
-            remedy = f"make the folder writable, or set {ENVIRONMENT_VARIABLE} to a folder that is"
-        case _:
-            remedy = "check the disk and try again"
-    return f"Cannot {doing} the journal {path!r} ({text}): {remedy}."
-
-
-def _text(value: str) -> str:
-    # SQLite stores UTF-8, which has no lone surrogates.
-    return value.encode("utf-8", "replace").decode("utf-8")
 
 
 def _canonical(value: Any) -> str:

@@ -17,7 +17,8 @@ from parsimony_kernel.agent.events import (
 )
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.agent.state import SuspensionRecord
-from parsimony_kernel.journal.store import Journal, JournalError, SqliteJournal
+from parsimony_kernel.journal.database import JournalError
+from parsimony_kernel.journal.store import Journal, SqliteJournal
 
 
 class _Clock:
@@ -435,7 +436,7 @@ def test_the_file_is_in_write_ahead_mode_and_a_boundary_is_synced(tmp_path: Path
     path = tmp_path / "journal.sqlite"
     journal = SqliteJournal(path)
     _begin(journal, "a")
-    journal._db.set_trace_callback(statements.append)
+    journal.database._db.set_trace_callback(statements.append)
 
     def last_level() -> str:
         return [s for s in statements if "synchronous" in s][-1]
@@ -448,5 +449,5 @@ def test_the_file_is_in_write_ahead_mode_and_a_boundary_is_synced(tmp_path: Path
     assert last_level().endswith("NORMAL")
     journal.claim("n", "me", 1)
     assert last_level().endswith("FULL")
-    assert journal._db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    assert journal.database._db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     journal.close()
