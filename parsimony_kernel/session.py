@@ -21,6 +21,7 @@ from parsimony_kernel.agent.config import AgentGuardrails
 from parsimony_kernel.agent.events import (
     AgentEvent,
     Handoff,
+    LLMCallCompleted,
     PartialRunSummary,
     RunCancelled,
     RunCompleted,
@@ -30,6 +31,7 @@ from parsimony_kernel.agent.events import (
     is_terminal,
 )
 from parsimony_kernel.agent.failure.keyring import GRACE_S, Keyring, KeyringError
+from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.agent.failure.suspension import (
     SuspensionConsumed,
     SuspensionElsewhere,
@@ -77,6 +79,7 @@ _INVENTORY_S = 2.0
 # What the places that are written to may say; each text is a sentence with the remedy.
 _TROUBLE = (JournalError, StorageError, KeyringError)
 _REFUSED = (SuspensionTokenMismatch, SuspensionExpired, SuspensionElsewhere, SuspensionConsumed)
+_ASK_AGAIN = "The question waits on: answer it again then, with %agent answer."
 _REMEMBERED_TURNS = 10
 
 _DATA_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".xlsx", ".xls", ".json", ".jsonl"})
@@ -207,6 +210,7 @@ class NotebookSession:
         self._running: _Running | None = None
         self._session_id = uuid.uuid4().hex
         self._breakers = Breakers(clock)
+        self._owner = f"{os.getpid()}:{self._session_id}"
 
     @property
     def model_name(self) -> str:
@@ -309,10 +313,16 @@ class NotebookSession:
                 **_shown_limits(guardrails, state),
             )
             self._take_up(running, record, started)
-            stream = go_on(agent, state, record, answer)
+            stream = _or_ask_again(go_on(agent, state, record, answer))
+            nothing_ran = False
             async with aclosing(self._drive(running, started, stream)) as events:
                 async for event in events:
+                    nothing_ran = isinstance(event, Handoff) and _ASK_AGAIN in (
+                        event.suggested_next_steps
+                    )
                     yield event
+            if nothing_ran:
+                self._wait_on(running, record)
         except _REFUSED as exc:
             raise SessionError(_sentence(str(exc))) from exc
         except _TROUBLE as exc:
@@ -330,6 +340,9 @@ class NotebookSession:
 
     def _take_up(self, running: _Running, record: SuspensionRecord, started: RunStarted) -> None:
         """Write down that a claimed question goes on; its single use is spent with that."""
+        if not self._journal.consume(record.nonce, self._owner):
+            # The lease ran out meanwhile, while this machine slept, and another took it up.
+            raise SuspensionConsumed("this question was answered elsewhere meanwhile")
         try:
             self._journal.resume_turn(
                 running.run_id,
@@ -338,13 +351,15 @@ class NotebookSession:
                 alive=_is_alive,
             )
             self._journal.append(running.run_id, started)
-            self._journal.consume(record.nonce)
         except BaseException:
-            # Nothing ran, so the question waits on.
             with suppress(*_TROUBLE):
-                self._journal.release(record.nonce)
-                self._journal.end_turn(running.run_id, "suspended", record.pending_question)
+                self._wait_on(running, record)
             raise
+
+    def _wait_on(self, running: _Running, record: SuspensionRecord) -> None:
+        """Nothing ran, so the question waits on."""
+        if self._journal.reopen(record.nonce, self._owner):
+            self._journal.end_turn(running.run_id, "suspended", record.pending_question)
 
     def _limits_of(self, run_id: str) -> AgentGuardrails:
         """The limits that the turn began with."""
@@ -644,8 +659,7 @@ class _NotebookHooks(RunHooks):
         return notebook_changes(gone=gone, changed=changed)
 
     def claim(self, record: SuspensionRecord) -> bool:
-        owner = f"{os.getpid()}:{self._session._session_id}"
-        return self._session._journal.claim(record.nonce, owner, _LEASE_S)
+        return self._session._journal.claim(record.nonce, self._session._owner, _LEASE_S)
 
 
 class _Scribe:
@@ -667,6 +681,28 @@ class _Scribe:
         if self._words:
             words, self._words = "".join(self._words), []
             self._journal.append(self._run_id, TextDelta(content=words))
+
+
+async def _or_ask_again(
+    stream: AsyncGenerator[AgentEvent, None],
+) -> AsyncGenerator[AgentEvent, None]:
+    """``stream``; when its model could not be reached at all, the end says how to go on."""
+    answered = False
+    async with aclosing(stream):
+        async for event in stream:
+            answered = answered or isinstance(event, LLMCallCompleted)
+            if isinstance(event, Handoff) and not answered and _out_of_reach(event.failure):
+                steps = (*event.suggested_next_steps, _ASK_AGAIN)
+                yield event.model_copy(update={"suggested_next_steps": steps})
+            else:
+                yield event
+
+
+def _out_of_reach(failure: Failure | None) -> bool:
+    return failure is not None and failure.kind in (
+        FailureKind.capability_gap,
+        FailureKind.transient_provider,
+    )
 
 
 def _ending(event: AgentEvent) -> tuple[str, str]:

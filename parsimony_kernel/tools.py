@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 ToolFunction = Callable[..., Awaitable[Any]]
+Validator = Callable[[Mapping[str, Any]], str | None]
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,12 @@ class Tool:
         tool_type: ``code``, ``publish``, ``termination`` or ``function``; the record's icon.
         timeout_s: the deadline; ``None`` takes the run's ``tool_timeout_s``.
         idempotent: running it twice with the same arguments is the same as once.
+        effect: what it does outside: ``none``, ``idempotent`` or ``write``; ``None`` is not said.
+            A write is on record before and after, is never done twice in a run, and may have to
+            be approved. One that raises says that nothing happened.
+        validators: asked before it runs, in order; each gives the reason why not, or ``None``.
+        reconcile: for a write: awaited with the same arguments when it is not known whether it
+            happened; gives what the write would have answered, or ``None`` when it did not happen.
         retryable_on_error: a failure of it may be retried.
         parallelizable: it may run beside others of the same turn.
         terminal: it ends the run, or suspends it.
@@ -75,10 +82,18 @@ class Tool:
     parameters_schema: Mapping[str, Any]
     tool_type: str = "function"
     idempotent: bool = False
+    effect: Literal["none", "idempotent", "write"] | None = None
+    validators: tuple[Validator, ...] = ()
+    reconcile: ToolFunction | None = None
     retryable_on_error: bool = True
     parallelizable: bool = False
     timeout_s: float | None = None
     terminal: bool = False
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether running it again cannot do anything twice."""
+        return self.idempotent or self.effect in ("none", "idempotent")
 
     @functools.cached_property
     def arguments(self) -> "type[BaseModel]":

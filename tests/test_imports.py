@@ -31,6 +31,7 @@ RANKS: tuple[frozenset[str], ...] = (
             "agent.state",
             "execution.outputs",
             "execution.run_scope",
+            "gate.effects",
             "gate.refusal",
             "llm.base",
             "triage.taxonomy",

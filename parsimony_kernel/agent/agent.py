@@ -215,9 +215,12 @@ def _config(
         return model_config
     if model is None:
         raise TypeError("Agent needs a model, such as model='offline', or a model_config")
-    if api_key is None or not isinstance(model, str):
+    if api_key is None:
         return model
-    return [{"model": name, "api_key": api_key} for name in names_in(model)]
+    named = names_in(model) if isinstance(model, str) else ()
+    if len(named) != 1:
+        raise TypeError("api_key goes with one model's name; give each of several its own config")
+    return {"model": named[0], "api_key": api_key}
 
 
 def _name(config: Config | Sequence[Config]) -> str:

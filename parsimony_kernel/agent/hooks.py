@@ -13,6 +13,7 @@ from parsimony_kernel.agent.evidence import observed, succeeded
 from parsimony_kernel.agent.state import RunState, SuspensionRecord
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.gate.claims import claims_observed
+from parsimony_kernel.gate.effects import Effects, MemoryEffects
 from parsimony_kernel.gate.frame_columns import frame_of
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.grounding import columns_exist
@@ -34,6 +35,7 @@ class RunHooks:
 
     def __init__(self, breakers: Breakers | None = None) -> None:
         self.breakers = breakers or Breakers()
+        self._effects = MemoryEffects()
 
     def models(self, agent: Any) -> Sequence[ChatModel]:
         """The models that answer this run, the preferred one first."""
@@ -51,7 +53,17 @@ class RunHooks:
         exist, and a summary may say what tools have answered.
         """
         checks = () if state.code_executor is None else _grounded(tools, state)
-        return Gate(tools, timeout_s=agent.guardrails.tool_timeout_s, stages=(*STAGES, *checks))
+        return Gate(
+            tools,
+            timeout_s=agent.guardrails.tool_timeout_s,
+            stages=(*STAGES, *checks),
+            effects=self.effects(state),
+            run_id=state.run_id,
+        )
+
+    def effects(self, state: RunState) -> Effects:
+        """The record of this run's writes."""
+        return self._effects
 
     def drain(self) -> list[AgentEvent]:
         """Events that tools emitted since the last call, in order."""

@@ -24,6 +24,7 @@ from parsimony_kernel.agent.events import (
     TextDelta,
     ToolEvent,
     ToolResultObserved,
+    UserInputRequested,
     is_terminal,
 )
 from parsimony_kernel.agent.failure.detectors import (
@@ -39,10 +40,11 @@ from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
 from parsimony_kernel.agent.failure.recovery import (
     FALLBACK,
     FINAL,
+    accepts,
     asks_for_long,
     declines,
+    ends_here,
     handle_failure,
-    is_limit,
     suspend,
 )
 from parsimony_kernel.agent.failure.spending import reserve
@@ -56,14 +58,29 @@ from parsimony_kernel.agent.failure.suspension import (
 from parsimony_kernel.agent.failure.termination import TerminationRequest
 from parsimony_kernel.agent.hooks import RunHooks, hooks_of
 from parsimony_kernel.agent.prompts import FINISH_WITHIN_BUDGET
-from parsimony_kernel.agent.renderer import IncrementalRenderer
-from parsimony_kernel.agent.state import RunState, SuspensionRecord, TurnSubstate, remember
+from parsimony_kernel.agent.renderer import MAX_COMPACTION, IncrementalRenderer
+from parsimony_kernel.agent.state import (
+    HeldCall,
+    RunState,
+    SuspensionRecord,
+    TurnSubstate,
+    remember,
+)
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.outputs import KernelOutput
+from parsimony_kernel.gate.approval import APPROVAL, approves
 from parsimony_kernel.gate.envelope import cleaned, to_text
-from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.limits.budget import Demand
-from parsimony_kernel.llm.base import Beat, Completion, Delta, ModelRequest, ToolCall
+from parsimony_kernel.gate.gate import Gate, StepOutcome, took_effect
+from parsimony_kernel.limits.budget import Demand, tokens_in
+from parsimony_kernel.llm.base import (
+    Beat,
+    Completion,
+    Delta,
+    FunctionCall,
+    ModelRequest,
+    ToolCall,
+    Usage,
+)
 from parsimony_kernel.llm.chain import Chain
 from parsimony_kernel.tools import Tools
 
@@ -142,8 +159,7 @@ def admit(
         max_age_s=max_suspension_age_s,
         workspace=getattr(agent, "workspace", ""),
     )
-    if not hooks.claim(suspension):
-        raise SuspensionConsumed("this question was answered before; nothing was run again")
+    _check_answer(suspension, user_reply)
     state = RunState.from_suspension(
         suspension,
         files=files,
@@ -155,7 +171,19 @@ def admit(
     if changes is not None:
         state.messages.append({"role": "user", "content": changes})
     state.messages.append({"role": "user", "content": user_reply})
+    if state.pending_call is not None:
+        allowed = approves(user_reply)
+        state.pending_call = state.pending_call.model_copy(update={"allowed": allowed})
+    # Last, so that nothing can go wrong once it is taken.
+    if not hooks.claim(suspension):
+        raise SuspensionConsumed("this question was answered before; nothing was run again")
     return state
+
+
+def _check_answer(suspension: SuspensionRecord, reply: str) -> None:
+    """An answer that would spend more has to say so: ``ValueError`` where it is neither."""
+    if suspension.originating_guard and not (declines(reply) or accepts(reply)):
+        raise ValueError("this question is about a budget: answer 'Go on' or 'Stop here'")
 
 
 def _secret_of(agent: Any, key_id: str) -> Secret:
@@ -164,11 +192,23 @@ def _secret_of(agent: Any, key_id: str) -> Secret:
     return secret
 
 
+def _learn(agent: Any, state: RunState, suspension: SuspensionRecord, reply: str) -> None:
+    """What the person says of a write whose end nobody knows."""
+    if suspension.pending_effect:
+        effects = hooks_of(agent).effects(state)
+        match took_effect(reply):
+            case True:
+                effects.commit(suspension.pending_effect, {"confirmed": "by the person"})
+            case False:
+                effects.withdraw(suspension.pending_effect)
+
+
 async def go_on(
     agent: Any, state: RunState, suspension: SuspensionRecord, user_reply: str
 ) -> AsyncGenerator[AgentEvent, None]:
-    """Run an admitted state, unless the answer to a limit was to stop."""
-    if is_limit(suspension) and declines(user_reply):
+    """Run an admitted state, unless the answer was to stop."""
+    _learn(agent, state, suspension, user_reply)
+    if ends_here(suspension, user_reply):
         state.done = True
         yield PartialRunSummary(
             missing=suspension.pending_question_context or suspension.pending_question,
@@ -213,14 +253,18 @@ class _Run:
         if self.cancellation.is_set:
             raise Cancelled(self.cancellation.reason)
         now = self.clock.monotonic()
-        failure = pre_step(state, self.agent.guardrails, now=now)
+        # Whoever reads the events has taken this time, not the model.
         state.last_event_time_s = now
+        if state.pending_call is not None:
+            async for event in self._answered(state.pending_call):
+                yield event
+            return
+        failure = pre_step(state, self.agent.guardrails, now=now)
         if failure is not None:
             async for event in self._fail(failure):
                 yield event
             return
-        request = self._request()
-        demand = await reserve(state, self.agent.guardrails, self.chain.current, request)
+        request, demand = await self._reckoned()
         if isinstance(demand, Failure):
             async for event in self._fail(demand):
                 yield event
@@ -228,7 +272,6 @@ class _Run:
         if demand is not None and not state.budget_warned:
             yield self._warn(demand)
             request = self._request()
-        state.pending_instruction = None
         state.iteration += 1
         state.turn = TurnSubstate(
             minted_refs=state.turn.minted_refs,
@@ -258,9 +301,23 @@ class _Run:
                 # Its last failure is not the next model's first.
                 state.failure_attempts.pop(failure.kind, None)
             return
-        yield self._account(reply, started)
+        state.pending_instruction = None
+        state.failure_attempts.pop(FailureKind.transient_provider, None)
+        yield self._account(reply, request, started)
         async for event in self._act(reply):
             yield event
+
+    async def _reckoned(self) -> tuple[ModelRequest, Failure | Demand | None]:
+        """The next request, and what it asks of the budget; compacted where it would not fit."""
+        while True:
+            request = self._request()
+            demand = await self.cancellation.race(
+                reserve(self.state, self.agent.guardrails, self.chain.current, request)
+            )
+            fits = not isinstance(demand, Failure) or "reserved" not in demand.metadata
+            if fits or self.state.compaction >= MAX_COMPACTION:
+                return request, demand
+            self.state.compaction += 1
 
     def _request(self) -> ModelRequest:
         limits = self.agent.guardrails
@@ -278,7 +335,8 @@ class _Run:
         state = self.state
         state.budget_warned = True
         state.compaction = max(state.compaction, 1)
-        state.pending_instruction = state.pending_instruction or FINISH_WITHIN_BUDGET
+        told = filter(None, (state.pending_instruction, FINISH_WITHIN_BUDGET))
+        state.pending_instruction = "\n\n".join(told)
         return BudgetWarning(guard=demand.guard, used=demand.used, limit=demand.limit)
 
     def _remember_reasoning(self, delta: Delta) -> None:
@@ -297,7 +355,7 @@ class _Run:
             return failure
         attempts = self.state.failure_attempts
         spent = attempts.get(failure.kind, 0) >= self.agent.policy.retry_budget(failure.kind)
-        is_open = self.chain.is_open
+        is_open = self.chain.is_open or "breaker" in failure.metadata
         if spent or is_open or asks_for_long(failure):
             fallback = self.chain.move_on()
             if fallback is not None:
@@ -305,7 +363,14 @@ class _Run:
                 return _noted(failure, FALLBACK, fallback)
         return _noted(failure, FINAL, True) if is_open else failure
 
-    def _account(self, reply: Completion, started: float) -> LLMCallCompleted:
+    def _account(
+        self, reply: Completion, request: ModelRequest, started: float
+    ) -> LLMCallCompleted:
+        if reply.usage == Usage() and self.agent.guardrails.max_tokens is not None:
+            # A model that does not count is charged by size, or a budget would never be used up.
+            said = tokens_in([_assistant(reply, reply.message.tool_calls)], ())
+            heard = tokens_in(request.messages, request.tools)
+            reply = replace(reply, usage=Usage(heard, said))
         prompt, completion, _ = accumulate_usage(self.state, reply, model=reply.model)
         return LLMCallCompleted(
             model=reply.model,
@@ -340,14 +405,30 @@ class _Run:
         if clean:
             state.failure_attempts.clear()
             self._refused.clear()
-        yield StateSnapshot(
-            iteration=state.iteration,
-            variables=self.hooks.variables(state),
-            elapsed_s=state.elapsed_seconds(self.clock.monotonic()),
+        yield self._snapshot()
+
+    def _snapshot(self) -> StateSnapshot:
+        return StateSnapshot(
+            iteration=self.state.iteration,
+            variables=self.hooks.variables(self.state),
+            elapsed_s=self.state.elapsed_seconds(self.clock.monotonic()),
         )
 
+    async def _answered(self, held: HeldCall) -> AsyncGenerator[AgentEvent, None]:
+        """Run the call that waited for a person, or tell the model that it may not run."""
+        self.state.pending_call = None
+        call = ToolCall(held.id, FunctionCall(held.name, held.arguments))
+        if held.allowed:
+            async for event in self._call(call, rest=(), approved=held.sha):
+                yield event
+        else:
+            message = "The person did not allow this. Nothing was run; their words follow."
+            self._answer(call, to_text({"error": "not_allowed", "message": message}))
+        if not self.state.done:
+            yield self._snapshot()
+
     async def _call(
-        self, call: ToolCall, *, rest: Sequence[ToolCall]
+        self, call: ToolCall, *, rest: Sequence[ToolCall], approved: str | None = None
     ) -> AsyncGenerator[AgentEvent, None]:
         state, name = self.state, call.function.name
         arguments = arguments_of(call)
@@ -356,11 +437,14 @@ class _Run:
             tool_name=name, tool_call_id=call.id, tool_type=tool_type, arguments=arguments
         )
         yield begun
-        record_tool_call(state, name, arguments)
-        state.turn.tool_calls_this_turn += 1
+        if approved is None:
+            record_tool_call(state, name, arguments)
+            state.turn.tool_calls_this_turn += 1
         started = self.clock.monotonic()
         try:
-            outcome = await self.gate.step(name, arguments, cancellation=self.cancellation)
+            outcome = await self.gate.step(
+                name, arguments, cancellation=self.cancellation, approved=approved
+            )
         except Cancelled:
             self._answer(call, '{"error": "cancelled", "message": "the run was stopped"}')
             for event in self.hooks.drain():
@@ -372,6 +456,10 @@ class _Run:
         # A running tool is not the model's silence.
         state.last_event_time_s = self.clock.monotonic()
         content = to_text(outcome.envelope)
+        if outcome.failure is not None and APPROVAL in outcome.failure.metadata:
+            async for event in self._held(call, rest, begun, outcome.failure, content):
+                yield event
+            return
         self._answer(call, content)
         for event in self.hooks.drain():
             yield event
@@ -394,6 +482,32 @@ class _Run:
             self._skip(rest, "not run: the call before it failed")
         async for event in self._conclude(call, outcome):
             yield event
+
+    async def _held(
+        self,
+        call: ToolCall,
+        rest: Sequence[ToolCall],
+        begun: ToolEvent,
+        failure: Failure,
+        content: str,
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """The call waits for a person; it goes into the record, to be run as it is."""
+        state = self.state
+        yield begun.model_copy(update={"completed": True, "result": {"waiting": "approval"}})
+        self._skip(rest, "not run: the call before it waits for the person")
+        state.pending_call = HeldCall(
+            id=call.id,
+            name=call.function.name,
+            arguments=call.function.arguments,
+            sha=failure.metadata[APPROVAL],
+        )
+        suspended = False
+        async for event in self._fail(failure):
+            suspended = isinstance(event, UserInputRequested)
+            yield event
+        if not suspended:
+            state.pending_call = None
+            self._answer(call, content)
 
     async def _conclude(
         self, call: ToolCall, outcome: StepOutcome

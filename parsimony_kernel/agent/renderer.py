@@ -16,6 +16,9 @@ from parsimony_kernel.agent.state import RunState
 
 RECENT_ITERATIONS_DEFAULT = 2
 
+# See ``RunState.compaction``.
+MAX_COMPACTION = 2
+
 Mode = Literal["default", "minimal"]
 
 _MINIMAL_TEXT = 160

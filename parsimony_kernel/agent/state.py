@@ -27,6 +27,19 @@ class TurnSubstate(BaseModel):
     tool_calls_this_turn: int = 0
 
 
+class HeldCall(BaseModel):
+    """A requested call that waits for a person. ``sha`` is the hash of exactly this action;
+    ``allowed`` is set once the answer is there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str
+    name: str
+    arguments: str
+    sha: str
+    allowed: bool | None = None
+
+
 class SuspensionRecord(BaseModel):
     """A run that waits for an answer: JSON, sealed, and enough to go on in another process.
 
@@ -67,6 +80,12 @@ class SuspensionRecord(BaseModel):
     originating_guard: str = ""
     budget_from_tokens: int = 0
     budget_from_cost_usd: float = 0.0
+    budget_warned: bool = False
+    pending_instruction: str | None = None
+    pending_call: HeldCall | None = None
+    pending_effect: str = ""
+    repetition: list[dict[str, Any]] = Field(default_factory=list)
+    procedure_state: str = ""
     workspace: str = ""
     key_id: str = ""
     schema_version: int = SCHEMA_VERSION
@@ -120,6 +139,9 @@ class RunState(BaseModel):
     budget_from_tokens: int = 0
     budget_from_cost_usd: float = 0.0
     budget_warned: bool = False
+    pending_call: HeldCall | None = None
+    repetition: list[dict[str, Any]] = Field(default_factory=list)
+    procedure_state: str = ""
     done: bool = False
     workspace: str = ""
     files: Any = Field(default=None, exclude=True)
@@ -150,7 +172,7 @@ class RunState(BaseModel):
         """The state to go on from. A budget is reset only when it is what suspended the run."""
         because = record.originating_failure_kind
         spent = record.cumulative_prompt_tokens + record.cumulative_completion_tokens
-        allowed = bool(record.originating_guard)
+        raised = record.originating_guard
         return cls(
             run_id=record.run_id,
             session_id=record.session_id,
@@ -177,10 +199,15 @@ class RunState(BaseModel):
             last_repeat_counts=dict(record.last_repeat_counts),
             pinned_constraints=list(record.pinned_constraints),
             compaction=record.compaction,
-            budget_from_tokens=spent if allowed else record.budget_from_tokens,
+            budget_from_tokens=spent if raised == "tokens" else record.budget_from_tokens,
             budget_from_cost_usd=(
-                record.cumulative_cost_usd if allowed else record.budget_from_cost_usd
+                record.cumulative_cost_usd if raised == "cost" else record.budget_from_cost_usd
             ),
+            budget_warned=record.budget_warned and not raised,
+            pending_instruction=record.pending_instruction,
+            pending_call=record.pending_call,
+            repetition=list(record.repetition),
+            procedure_state=record.procedure_state,
             workspace=record.workspace,
             files=files,
             code_executor=code_executor,

@@ -54,6 +54,11 @@ def refused(
     return bounded
 
 
+def plain(value: Any) -> Any:
+    """``value`` as it stands in an envelope: JSON, capped, without secrets."""
+    return _plain(value, scrubber())
+
+
 def to_text(envelope: Envelope) -> str:
     """The envelope as the model reads it."""
     return json.dumps(envelope, ensure_ascii=False, default=str)

@@ -7,19 +7,32 @@ after its deadline changes what the gate has answered.
 import asyncio
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from parsimony_kernel.agent.cancellation import CancellationRequest
-from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
+from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
+from parsimony_kernel.agent.failure.recovery import EFFECT_KEY
 from parsimony_kernel.agent.failure.suspension import SuspensionRequest
 from parsimony_kernel.agent.failure.termination import TerminationRequest
-from parsimony_kernel.gate.envelope import Envelope, refused, succeeded
+from parsimony_kernel.gate.effects import Effects, MemoryEffects, action_sha
+from parsimony_kernel.gate.envelope import Envelope, plain, refused, succeeded
 from parsimony_kernel.gate.refusal import GUIDANCE, RefusalError
 from parsimony_kernel.gate.stages import STAGES, Attempt, Stage
 from parsimony_kernel.llm.faults import scrub
 from parsimony_kernel.tools import Tool, ToolResult, Tools
 from parsimony_kernel.triage.taxonomy import FailureType
+
+EFFECT_CHOICES = ("It did", "It did not", "Stop here")
+
+
+def took_effect(reply: str) -> bool | None:
+    """What a person said of a write; ``None`` when the words do not say."""
+    said = reply.strip().casefold().rstrip(".!")
+    if said.startswith(("it did not", "it didn't", "no")):
+        return False
+    return True if said.startswith(("it did", "yes")) else None
+
 
 # How long a cancelled body may take to unwind before it is left behind, fenced.
 _GRACE_S = 2.0
@@ -47,7 +60,10 @@ class StepOutcome:
         return (
             self.failure is not None
             and self.failure.refusal in GUIDANCE
-            and self.failure.suggested_action in (Action.retry, Action.narrow_scope)
+            and (
+                self.failure.suggested_action in (Action.retry, Action.narrow_scope)
+                or self.failure.kind is FailureKind.loop_detected
+            )
         )
 
 
@@ -60,10 +76,14 @@ class Gate:
         *,
         timeout_s: float,
         stages: tuple[Stage, ...] = STAGES,
+        effects: Effects | None = None,
+        run_id: str = "",
     ) -> None:
         self._tools = tools
         self._timeout_s = timeout_s
         self._stages = stages
+        self._effects = effects or MemoryEffects()
+        self._run_id = run_id
         self._over = False
         self._abandoned: set[asyncio.Task[Any]] = set()
 
@@ -78,17 +98,21 @@ class Gate:
         inputs: Mapping[str, Any],
         *,
         cancellation: CancellationRequest | None = None,
+        approved: str | None = None,
     ) -> StepOutcome:
         """Pass ``action`` through every stage and, if admitted, run it.
 
-        Failures are values in the outcome. Raises ``Cancelled`` when the run is stopped meanwhile.
+        ``approved`` is the hash of the action that a person has allowed. Failures are values in
+        the outcome. Raises ``Cancelled`` when the run is stopped meanwhile.
         """
-        attempt = Attempt(action, inputs, self._tools, self._over)
+        attempt = Attempt(action, inputs, self._tools, self._over, approved)
         for stage in self._stages:
             failure = stage(attempt)
             if failure is not None:
                 return self._refuse(action, failure)
-        result = await self._run(self._tools[action], inputs, cancellation)
+        tool = self._tools[action]
+        run = self._write if tool.effect == "write" else self._run
+        result = await run(tool, inputs, cancellation)
         failure = result.failure or _from_message(action, result)
         if failure is not None:
             return self._refuse(action, failure)
@@ -124,6 +148,54 @@ class Gate:
             valid_next_actions=self.valid_next_actions,
         )
         return StepOutcome(envelope, ToolResult.from_failure(told), told)
+
+    async def _write(
+        self, tool: Tool, inputs: Mapping[str, Any], cancellation: CancellationRequest | None
+    ) -> ToolResult:
+        """Run a write once: what is committed is told again, what is uncertain is found out."""
+        key = action_sha(tool.name, inputs, run_id=self._run_id)
+        standing = self._effects.standing(key)
+        if standing is not None and standing.state == "committed":
+            return ToolResult.from_data(standing.answer)
+        if standing is None:
+            self._effects.intend(key, tool.name, inputs)
+            result = await self._run(tool, inputs, cancellation)
+            if result.failure is None or result.failure.effect is not Effect.uncertain:
+                return self._settle(key, result)
+            failure = result.failure
+        else:
+            failure = _uncertain(tool, "an earlier attempt of it has no known end")
+        if tool.reconcile is None or self._abandoned:
+            return ToolResult.from_failure(_unsettled(failure, tool, key))
+        return await self._reconcile(tool, inputs, cancellation, key, failure)
+
+    def _settle(self, key: str, result: ToolResult) -> ToolResult:
+        if result.ok:
+            self._effects.commit(key, plain(result.data))
+        else:
+            self._effects.withdraw(key)  # a write that raises says that nothing happened
+        return result
+
+    async def _reconcile(
+        self,
+        tool: Tool,
+        inputs: Mapping[str, Any],
+        cancellation: CancellationRequest | None,
+        key: str,
+        failure: Failure,
+    ) -> ToolResult:
+        assert tool.reconcile is not None
+        asking = replace(
+            tool, function=tool.reconcile, effect="none", name=f"{tool.name}.reconcile"
+        )
+        found = await self._run(asking, inputs, cancellation)
+        if not found.ok:
+            return ToolResult.from_failure(_unsettled(failure, tool, key))
+        if found.data is None:
+            self._effects.withdraw(key)
+            return ToolResult.from_failure(_did_not_happen(failure, tool))
+        self._effects.commit(key, plain(found.data))
+        return found
 
     async def _run(
         self, tool: Tool, inputs: Mapping[str, Any], cancellation: CancellationRequest | None
@@ -210,9 +282,44 @@ def _timed_out(tool: Tool, seconds: float) -> Failure:
             "tool_name": tool.name,
             "refusal": RefusalError.action_timeout,
             "type": FailureType.TIMEOUT,
-            "effect": "none" if tool.idempotent else "uncertain",
+            "effect": Effect.none if tool.is_repeatable else Effect.uncertain,
             "envelope": {"timeout_seconds": seconds},
         },
+    )
+
+
+def _uncertain(tool: Tool, why: str) -> Failure:
+    return Failure(
+        FailureKind.tool_error,
+        f"{tool.name}: {why}",
+        metadata={
+            "tool_name": tool.name,
+            "refusal": RefusalError.action_timeout,
+            "type": FailureType.TIMEOUT,
+            "effect": Effect.uncertain,
+        },
+    )
+
+
+def _unsettled(failure: Failure, tool: Tool, key: str) -> Failure:
+    """The failure, as a question to the person: nobody else can say what happened."""
+    return replace(
+        failure,
+        explanation=f"{failure.explanation}; it is not known whether it took effect",
+        metadata={
+            **failure.metadata,
+            EFFECT_KEY: key,
+            "question": f"Did {tool.name} take effect?",
+            "choices": list(EFFECT_CHOICES),
+        },
+    )
+
+
+def _did_not_happen(failure: Failure, tool: Tool) -> Failure:
+    return replace(
+        failure,
+        explanation=f"{failure.explanation}; looked up: it did not take effect",
+        metadata={**failure.metadata, "effect": Effect.none, "tool_name": tool.name},
     )
 
 

@@ -21,12 +21,17 @@ NEAR = 60.0
 
 @dataclass(frozen=True)
 class Attempt:
-    """One action as it was requested. ``over`` says that the run has ended already."""
+    """One action as it was requested.
+
+    ``over`` says that the run has ended already; ``approved`` is the hash of the one action that
+    the person has allowed.
+    """
 
     action: str
     inputs: Mapping[str, Any]
     tools: Tools
     over: bool = False
+    approved: str | None = None
 
 
 Stage = Callable[[Attempt], Failure | None]
@@ -120,4 +125,18 @@ def _invalid(attempt: Attempt, reason: str, details: Any) -> Failure:
     )
 
 
-STAGES: tuple[Stage, ...] = (known, reachable, arguments)
+def validators(attempt: Attempt) -> Failure | None:
+    """The tool's own checks have nothing against the inputs."""
+    for validator in attempt.tools[attempt.action].validators:
+        try:
+            reason = validator(attempt.inputs)
+        except ValueError as exc:
+            reason = str(exc) or "a validator refused it"
+        except Exception as exc:  # a foreign check: one that breaks has not let anything pass
+            reason = f"a check of it broke ({type(exc).__name__}: {exc})"
+        if reason is not None:
+            return _invalid(attempt, reason, {"field": "arguments"})
+    return None
+
+
+STAGES: tuple[Stage, ...] = (known, reachable, arguments, validators)

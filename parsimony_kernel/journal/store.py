@@ -184,6 +184,10 @@ class Journal(Protocol):
         """Give a claimed question back; whether it was claimed (by ``owner``, if given)."""
         ...
 
+    def reopen(self, nonce: str, owner: str) -> bool:
+        """Let a question wait again that ``owner`` has consumed and from which nothing came."""
+        ...
+
     def abandon_running(self, notebook: str, alive: Alive) -> tuple[str, ...]:
         """Mark as cancelled what a dead process left running; returns the run ids.
 
@@ -449,17 +453,20 @@ class SqliteJournal:
         return changed == 1
 
     def consume(self, nonce: str, owner: str | None = None) -> bool:
-        return self._settle(nonce, owner, "consumed")
+        return self._settle(nonce, owner, "leased", "consumed")
 
     def release(self, nonce: str, owner: str | None = None) -> bool:
-        return self._settle(nonce, owner, "pending")
+        return self._settle(nonce, owner, "leased", "pending")
 
-    def _settle(self, nonce: str, owner: str | None, state: str) -> bool:
+    def reopen(self, nonce: str, owner: str) -> bool:
+        return self._settle(nonce, owner, "consumed", "pending")
+
+    def _settle(self, nonce: str, owner: str | None, before: str, after: str) -> bool:
         with self.database.transaction(synced=True) as db:
             changed = db.execute(
-                "UPDATE suspensions SET state = ?, owner = '', lease_expires = 0 "
-                "WHERE nonce = ? AND state = 'leased' AND owner = COALESCE(?, owner)",
-                (state, nonce, None if owner is None else storable(owner)),
+                "UPDATE suspensions SET state = ?, lease_expires = 0 "
+                "WHERE nonce = ? AND state = ? AND owner = COALESCE(?, owner)",
+                (after, nonce, before, None if owner is None else storable(owner)),
             ).rowcount
         return changed == 1
 

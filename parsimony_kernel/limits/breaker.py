@@ -5,7 +5,8 @@ Each call that is let through holds a permit, and only the permits of the presen
 late word of an older call changes nothing, and exactly one probe is out at a time.
 """
 
-from typing import Literal
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, ClassVar, Literal, TypeVar
 
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 
@@ -14,6 +15,11 @@ State = Literal["closed", "open", "half_open"]
 FAILURE_THRESHOLD = 5
 RESET_TIMEOUT_S = 60.0
 
+T = TypeVar("T")
+
+# Of the client's errors, those that are the service's trouble all the same.
+_TROUBLE = frozenset({408, 425, 429})
+
 
 class CircuitOpenError(Exception):
     """The call was not let through. ``retry_in_s`` is when the next one may be."""
@@ -21,6 +27,29 @@ class CircuitOpenError(Exception):
     def __init__(self, retry_in_s: float) -> None:
         super().__init__(f"the circuit is open; a probe is let through in {retry_in_s:.0f} s")
         self.retry_in_s = retry_in_s
+
+
+def counts_as_failure(exc: Exception) -> bool:
+    """Whether ``exc`` speaks against the service.
+
+    It does unless it, or what caused it, has a status that blames the request: 400, 401 and the
+    like, but not 408, 425 and 429.
+    """
+    return not any(
+        400 <= status < 500 and status not in _TROUBLE for status in _statuses_along(exc)
+    )
+
+
+def _statuses_along(exc: BaseException | None) -> Iterator[int]:
+    seen: set[int] = set()
+    while exc is not None and id(exc) not in seen:
+        seen.add(id(exc))
+        for source in (exc, getattr(exc, "response", None)):
+            for name in ("status_code", "status", "code"):
+                status = getattr(source, name, None)
+                if isinstance(status, int):
+                    yield status
+        exc = exc.__cause__
 
 
 class Permit:
@@ -55,15 +84,21 @@ class CircuitBreaker:
     Args:
         failure_threshold: failures in a row that open it, at least 1.
         reset_timeout: seconds until a probe is let through, more than 0.
+        counts: whether an exception that leaves ``call`` speaks against the service.
 
     ``ValueError`` when they are not.
     """
+
+    CLOSED: ClassVar[State] = "closed"
+    OPEN: ClassVar[State] = "open"
+    HALF_OPEN: ClassVar[State] = "half_open"
 
     def __init__(
         self,
         failure_threshold: int = FAILURE_THRESHOLD,
         reset_timeout: float = RESET_TIMEOUT_S,
         *,
+        counts: Callable[[Exception], bool] = counts_as_failure,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         if failure_threshold < 1 or not reset_timeout > 0:
@@ -71,8 +106,9 @@ class CircuitBreaker:
                 "a breaker needs a failure_threshold of at least 1 and a reset_timeout above 0, "
                 f"not {failure_threshold!r} and {reset_timeout!r}"
             )
-        self._threshold = failure_threshold
-        self._reset_s = reset_timeout
+        self.failure_threshold = failure_threshold
+        self.reset_timeout = reset_timeout
+        self._counts = counts
         self._clock = clock
         self._state: State = "closed"
         self._failures = 0
@@ -96,12 +132,32 @@ class CircuitBreaker:
         """Let a call through. ``CircuitOpenError`` when it must not be made."""
         if self.state == "half_open":
             if self._probe_is_out:
-                raise CircuitOpenError(self._reset_s)
+                raise CircuitOpenError(self.reset_timeout)
             self._enter("half_open")
             self._probe_is_out = True
         elif self._state == "open":
             raise CircuitOpenError(self._wait_s())
         return Permit(self, self._epoch)
+
+    async def call(self, func: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> T:
+        """``await func(*args, **kwargs)`` under a permit.
+
+        ``CircuitOpenError`` when it must not be called. What ``func`` raises passes on as it is;
+        a call that is cancelled, or that failed by its own fault, says nothing about the service
+        and frees the place of a probe.
+        """
+        permit = self.admit()
+        try:
+            result = await func(*args, **kwargs)
+        except Exception as exc:
+            if self._counts(exc):
+                permit.failed()
+            raise
+        else:
+            permit.succeeded()
+            return result
+        finally:
+            permit.released()
 
     def _hear(self, word: Literal["succeeded", "failed", "released"], epoch: int) -> None:
         if epoch != self._epoch:
@@ -114,7 +170,7 @@ class CircuitBreaker:
                 self._enter("closed")
         else:
             self._failures += 1
-            if self._state == "half_open" or self._failures >= self._threshold:
+            if self._state == "half_open" or self._failures >= self.failure_threshold:
                 self._opened_at = self._clock.monotonic()
                 self._enter("open")
 
@@ -125,7 +181,7 @@ class CircuitBreaker:
         self._probe_is_out = False
 
     def _wait_s(self) -> float:
-        return max(0.0, self._opened_at + self._reset_s - self._clock.monotonic())
+        return max(0.0, self._opened_at + self.reset_timeout - self._clock.monotonic())
 
 
 class Breakers:

@@ -119,6 +119,10 @@ def answer(
     )
 
 
+class StandInError(AssertionError):
+    """A stand-in for a model was used against its script: a test's fault, and never weather."""
+
+
 @runtime_checkable
 class ChatModel(Protocol):
     """Anything that answers a request.

@@ -52,7 +52,7 @@ class Chain:
     @property
     def is_open(self) -> bool:
         """Whether the current model is left alone: asking it now would make no request."""
-        return self._breakers.of(self.current.name).state == "open"
+        return self._breakers.of(service_of(self.current)).state == "open"
 
     def move_on(self) -> str | None:
         """Give up on the current model for this run; the name of the next, if there is one."""
@@ -71,7 +71,7 @@ class Chain:
         """
         model = self.current
         try:
-            permit = self._breakers.of(model.name).admit()
+            permit = self._breakers.of(service_of(model)).admit()
         except CircuitOpenError as refused:
             yield _left_alone(model.name, refused.retry_in_s)
             return
@@ -95,6 +95,11 @@ class Chain:
                     yield item
         finally:
             permit.released()
+
+
+def service_of(model: ChatModel) -> str:
+    """What fails together: the model's ``service`` where it has one, else its name."""
+    return str(getattr(model, "service", model.name))
 
 
 def _left_alone(name: str, seconds: float) -> Failure:

@@ -13,7 +13,7 @@ from typing import Any
 from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.llm.base import Beat, ChatModel, Completion, Delta, ModelRequest
+from parsimony_kernel.llm.base import Beat, ChatModel, Completion, Delta, ModelRequest, StandInError
 from parsimony_kernel.llm.faults import translate
 from parsimony_kernel.llm.transcript import repair
 from parsimony_kernel.triage.taxonomy import FailureType
@@ -130,8 +130,7 @@ async def call_llm(
     caller spends between two items does not count.
 
     Raises ``Cancelled`` once ``cancellation`` is set, before the first token or between chunks,
-    after the stream was closed. ``AssertionError`` passes through: it is a test's stand-in
-    speaking, or a promise of ours that broke.
+    after the stream was closed. ``StandInError`` passes through: it speaks to a test.
     """
     if cancellation.is_set:
         raise Cancelled(cancellation.reason)
@@ -179,7 +178,7 @@ async def call_llm(
                     )
                 case _Broke(None):
                     last = _transient("The model's answer ended before it was complete.")
-                case _Broke(AssertionError() as exc):
+                case _Broke(StandInError() as exc):
                     raise exc
                 case _Broke(BaseException() as exc):
                     last = translate(exc, secrets=getattr(model, "secrets", ()))

@@ -74,6 +74,11 @@ class LiteLLMModel:
         return str(self._config["model"])
 
     @property
+    def service(self) -> str:
+        """The model at its address: what is down there says nothing of another address."""
+        return f"{self.name} at {self._base}" if self._base else self.name
+
+    @property
     def max_answer_tokens(self) -> int | None:
         """The longest answer that the configuration allows."""
         limit = self._config.get("max_completion_tokens") or self._config.get("max_tokens")
@@ -92,7 +97,7 @@ class LiteLLMModel:
             cost = sum(parts)
         except Exception:  # litellm raises many types for a price that it does not know
             return None
-        return float(cost) if _is_number(cost) and cost > 0 else None
+        return float(cost) if _is_number(cost) and cost >= 0 else None
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -110,9 +115,6 @@ class LiteLLMModel:
         litellm = await _load()
         try:
             response = await litellm.acompletion(**self._arguments(request))
-        except AssertionError as exc:
-            # A broken assertion of litellm's is its trouble, not a test's stand-in speaking.
-            raise RuntimeError(f"litellm: {exc}") from exc
         except Exception as exc:
             if missing and (getattr(exc, "status_code", None) == 401 or missing in str(exc)):
                 raise FailureRaised(no_key(self.name, missing)) from exc

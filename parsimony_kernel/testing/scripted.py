@@ -15,6 +15,7 @@ from parsimony_kernel.llm.base import (
     Delta,
     FunctionCall,
     ModelRequest,
+    StandInError,
     ToolCall,
     answer,
 )
@@ -82,7 +83,7 @@ class ScriptedModel:
         self.requests.append(copy.deepcopy(request))
         ordinal = len(self.requests)
         if ordinal > len(self._steps):
-            raise AssertionError(
+            raise StandInError(
                 f"The script of {self._name!r} has {len(self._steps)} steps and this is request "
                 f"{ordinal}; its last message is {_last(request)}. Add a step, or find out why "
                 "the run went on."

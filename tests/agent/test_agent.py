@@ -32,9 +32,16 @@ def test_one_model_or_a_chain_of_them(model: Any, named: list[str]) -> None:
     assert agent.model_id == ", ".join(named)
 
 
-def test_a_key_goes_to_every_model_that_is_named_with_it() -> None:
-    agent = Agent("openai/a, openai/b", api_key="k-123456", suspension_secret="s")
-    assert [each.secrets for each in agent.hooks.models(agent)] == [("k-123456",)] * 2  # type: ignore[attr-defined]
+@pytest.mark.parametrize(
+    "model", ["openai/a, anthropic/b", ["openai/a"], ScriptedModel([]), {"model": "openai/a"}]
+)
+def test_a_key_goes_with_one_model_and_to_nobody_else(model: Any) -> None:
+    with pytest.raises(TypeError, match="one model's name"):
+        Agent(model, api_key="k-123456", suspension_secret="s")
+    assert Agent("openai/a", api_key="k-123456", suspension_secret="s").model_config == {
+        "model": "openai/a",
+        "api_key": "k-123456",
+    }
 
 
 @pytest.mark.parametrize("model", ["", " , ", []])

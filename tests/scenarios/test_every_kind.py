@@ -18,6 +18,7 @@ from parsimony_kernel.agent.events import (
 )
 from parsimony_kernel.agent.failure import DefaultPolicy, FailureKind, default_action_for
 from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.llm.base import Usage
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, say
 
@@ -64,7 +65,13 @@ CASES: dict[FailureKind, Case] = {
     FailureKind.no_progress: Case("answer", [say("hm"), DONE], "narrow_scope", 0),
     FailureKind.loop_detected: Case("answer", [call("run_code", code="1")] * 6, "ask_user", 0),
     FailureKind.tool_error: Case("tool", [call("run_code", code="1/0"), DONE], "retry", 2),
-    FailureKind.policy_violation: Case("before", [], "ask_user", 0, {"max_tokens": 10}),
+    FailureKind.policy_violation: Case(
+        "before",
+        [replace(call("run_code", code="1"), usage=Usage(8_000, 0))],
+        "ask_user",
+        0,
+        {"max_tokens": 9_000},
+    ),
     FailureKind.kernel_invalidated: Case(
         "tool",
         [call("run_code", code=STUCK), DONE],

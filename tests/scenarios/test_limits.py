@@ -117,7 +117,8 @@ async def test_another_question_does_not_lift_the_budget() -> None:
 
 
 async def test_near_the_budget_the_model_is_told_once_and_less_of_the_past_is_sent() -> None:
-    steps = [call("look", at="a"), call("look", at="b"), used(call("look", at="c"), 80_000)]
+    used_by_each = (("a", 10), ("b", 10), ("c", 79_980))
+    steps = [used(call("look", at=at), used_by) for at, used_by in used_by_each]
     model = ScriptedModel([*steps, call("look", at="d"), DONE])
     events = await gather(run_loop(agent(model, max_tokens=100_000), request()))
     warnings = [event for event in events if isinstance(event, BudgetWarning)]

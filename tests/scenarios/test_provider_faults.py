@@ -22,6 +22,7 @@ from parsimony_kernel.agent.events import (
 )
 from parsimony_kernel.agent.failure.kinds import FailureKind
 from parsimony_kernel.llm.base import Completion
+from parsimony_kernel.llm.chain import service_of
 from parsimony_kernel.llm.faults import REDACTED
 from parsimony_kernel.llm.litellm_model import import_litellm
 from parsimony_kernel.testing.clock import ManualClock
@@ -396,8 +397,8 @@ async def test_a_token_budget_holds_where_the_provider_cannot_count(case: Odd) -
 
 
 def breaker_state(agent: Agent) -> str:
-    breakers: Any = agent.hooks
-    return str(breakers.breakers.of(MODEL).state)
+    (model,) = agent.hooks.models(agent)
+    return str(agent.hooks.breakers.of(service_of(model)).state)
 
 
 def test_every_row_has_its_scenario() -> None:

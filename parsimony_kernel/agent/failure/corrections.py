@@ -4,6 +4,7 @@ Text only, one per kind that is narrowed or retried with new information.
 """
 
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.triage.taxonomy import FailureType
 
 _NARROW = {
     FailureKind.no_progress: (
@@ -30,9 +31,20 @@ _RETRY = {
 }
 
 
+_CLAIMED = (
+    "{explanation} Go back to the last step whose result you have seen: run the smallest code that "
+    "shows what you want to say, or call return_done with only what was shown."
+)
+_SILENT = "Nothing came for a while ({explanation}). Take the smallest next step with a tool."
+
+
 def narrowing(failure: Failure) -> str:
     """The corrective prompt that narrows the next step."""
     text = _NARROW.get(failure.kind)
+    if failure.type is FailureType.HALLUCINATED_STATE:
+        text = _CLAIMED
+    elif "silence_s" in failure.metadata:
+        text = _SILENT
     if text is None:
         return (
             f"The last step failed ({failure.explanation}). Pick the smallest next step that "

@@ -4,6 +4,7 @@
 action is carried out. Nothing else in the package retries, narrows, suspends or hands off.
 """
 
+import re
 from collections.abc import AsyncGenerator
 from typing import Any, assert_never
 
@@ -32,21 +33,42 @@ _QUESTIONS = {
 LIMITS = frozenset({FailureKind.iteration_limit, FailureKind.time_limit})
 # A person would rather choose another model, or come back, than watch a longer wait.
 MAX_WAIT_S = 60.0
+_NO = re.compile(
+    r"^(?:no|nope|nein|non|halt|cancel|abort|quit|enough|end|genug|don.?t|do not|never)\b"
+    r"|\b(?:stop|stopp)\b",
+    re.IGNORECASE,
+)
+_STOP = re.compile(r"\bstopp?\b", re.IGNORECASE)
+_YES = re.compile(
+    r"(?:please,? )?(?:go on|go ahead|yes|yep|y|ok|okay|sure|continue|proceed|more|keep going"
+    r"|carry on|ja|weiter|oui|do)\b",
+    re.IGNORECASE,
+)
 _GO_ON = ("Go on", "Stop here")
 
 # Keys of a failure's metadata: the budget that was reached; the model that takes over at once;
 # and that nothing is left to be tried.
 GUARD, FALLBACK, FINAL = "guard", "fallback", "final"
+# And the write of which nobody knows the end.
+EFFECT_KEY = "effect_key"
 
 
-def is_limit(record: SuspensionRecord) -> bool:
-    """Whether the question was about a limit, so that an answer may be to stop there."""
-    return record.originating_failure_kind in LIMITS or bool(record.originating_guard)
+def ends_here(record: SuspensionRecord, reply: str) -> bool:
+    """Whether the answer to a question about a limit, or an uncertain write, is to stop."""
+    if record.pending_effect:
+        return _STOP.search(reply) is not None
+    about_a_limit = record.originating_failure_kind in LIMITS or bool(record.originating_guard)
+    return about_a_limit and declines(reply)
 
 
 def declines(reply: str) -> bool:
     """Whether the answer to a question about a limit is not to go on."""
-    return reply.strip().casefold() in {"stop here", "stop", "no"}
+    return _NO.search(reply.strip()) is not None
+
+
+def accepts(reply: str) -> bool:
+    """Whether the answer to a question about a limit is clearly to go on."""
+    return not declines(reply) and _YES.match(reply.strip()) is not None
 
 
 async def handle_failure(
@@ -72,7 +94,7 @@ async def handle_failure(
     match action:
         case Action.retry:
             delay = _delay(failure, policy, prior)
-            state.pending_instruction = retry_note(failure)
+            state.pending_instruction = retry_note(failure) or state.pending_instruction
             yield AgentError(
                 message=failure.explanation,
                 failure=failure.without_data(),
@@ -109,6 +131,7 @@ async def handle_failure(
                 or (_GO_ON if failure.kind in LIMITS or failure.metadata.get(GUARD) else ()),
                 kind=failure.kind,
                 guard=failure.metadata.get(GUARD, ""),
+                effect_key=failure.metadata.get(EFFECT_KEY, ""),
             )
         case Action.handoff:
             state.done = True
@@ -139,6 +162,7 @@ def suspend(
     choices: Any = (),
     kind: FailureKind | None = None,
     guard: str = "",
+    effect_key: str = "",
 ) -> UserInputRequested | Handoff:
     """Seal the state and give the event that carries the question.
 
@@ -159,6 +183,7 @@ def suspend(
             choices=offered,
             kind=kind,
             guard=guard,
+            effect_key=effect_key,
             key_id=key_id,
         )
     except (KeyringError, ValueError) as problem:

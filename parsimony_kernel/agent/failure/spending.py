@@ -62,16 +62,19 @@ def _over(demand: Demand) -> Failure:
         f"${demand.reserved:.4f}" if demand.guard == "cost" else f"{demand.reserved:,.0f} tokens"
     )
     noun = "cost" if demand.guard == "cost" else "token"
+    # As much again would not do either: that is no question.
+    hopeless = demand.reserved > demand.limit
     return Failure(
         FailureKind.policy_violation,
         f"{demand.in_words()} are used and the next request may need {needed}",
-        suggested_action=Action.ask_user,
+        suggested_action=Action.handoff if hopeless else Action.ask_user,
         metadata={
             "guard": demand.guard,
             "used": demand.used,
             "reserved": demand.reserved,
             "limit": demand.limit,
             "question": f"The run has reached its {noun} budget. Go on with as much again?",
+            **({"remedy": f"Allow more than {needed} for this turn."} if hopeless else {}),
         },
     )
 

@@ -31,6 +31,12 @@ ADDED_FIELDS: Mapping[int, frozenset[str]] = {
             "originating_guard",
             "budget_from_tokens",
             "budget_from_cost_usd",
+            "budget_warned",
+            "pending_instruction",
+            "pending_call",
+            "pending_effect",
+            "repetition",
+            "procedure_state",
         }
     ),
 }
@@ -121,6 +127,7 @@ def build_record(
     choices: Iterable[str] = (),
     kind: FailureKind | None = None,
     guard: str = "",
+    effect_key: str = "",
     key_id: str = "",
 ) -> SuspensionRecord:
     """The sealed record of a run that stops to ask; it is the same after a way through JSON.
@@ -158,6 +165,12 @@ def build_record(
         "originating_guard": guard,
         "budget_from_tokens": state.budget_from_tokens,
         "budget_from_cost_usd": state.budget_from_cost_usd,
+        "budget_warned": state.budget_warned,
+        "pending_instruction": state.pending_instruction,
+        "pending_call": state.pending_call,
+        "pending_effect": effect_key,
+        "repetition": state.repetition,
+        "procedure_state": state.procedure_state,
         "workspace": state.workspace,
         "key_id": key_id,
     }

@@ -48,14 +48,21 @@ async def test_a_request_that_fits_is_let_through_and_a_near_one_is_told() -> No
 
 async def test_a_request_that_would_go_over_is_a_question_before_it_is_made() -> None:
     over = await verdict(
-        spent={"cumulative_prompt_tokens": 700, "cumulative_completion_tokens": 112},
-        max_tokens=1_000,
+        spent={"cumulative_prompt_tokens": 1_700, "cumulative_completion_tokens": 112},
+        max_tokens=2_500,
     )
     assert isinstance(over, Failure)
     assert over.kind is FailureKind.policy_violation
     assert over.suggested_action is Action.ask_user
     assert over.metadata["guard"] == "tokens"
-    assert "812 of 1,000 tokens" in over.explanation
+    assert "1,812 of 2,500 tokens" in over.explanation
+
+
+async def test_a_request_that_no_budget_of_this_size_could_pay_is_handed_off() -> None:
+    hopeless = await verdict(max_tokens=1_000)
+    assert isinstance(hopeless, Failure)
+    assert hopeless.suggested_action is Action.handoff
+    assert "2,0" in hopeless.metadata["remedy"]
 
 
 async def test_a_budget_counts_from_where_the_person_allowed_more() -> None:

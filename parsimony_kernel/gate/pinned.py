@@ -1,0 +1,61 @@
+"""A prompt whose few pinned constraints always come last.
+
+A reminder where a model reads best, and no enforcement: what must not happen is refused by the
+gate.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+FEWEST, MOST = 3, 5
+RECENT_MESSAGES = 10
+CRITICAL_CONSTRAINTS = (
+    "Keep personal data out of every answer.",
+    "Ask for a confirmation before anything that changes data.",
+    "Ask when something is not clear; do not guess.",
+    "Call tools ten times at most for one request.",
+)
+
+
+def pinned_block(constraints: Sequence[str]) -> str:
+    """The constraints, numbered, under their heading.
+
+    ``ValueError`` unless there are three to five, each a line of text: more of them, or longer
+    ones, weaken each other.
+    """
+    lines = [" ".join(each.split()) for each in constraints]
+    if not FEWEST <= len(lines) <= MOST or not all(lines):
+        raise ValueError(
+            f"pin {FEWEST} to {MOST} constraints, each with some text, not {list(constraints)!r}"
+        )
+    numbered = (f"{number}. {line}" for number, line in enumerate(lines, 1))
+    return "\n".join(["CRITICAL CONSTRAINTS (must follow):", *numbered])
+
+
+class PinnedConstraintsAgent:
+    """Builds prompts; ``constraints`` as for ``pinned_block``."""
+
+    def __init__(
+        self, base_system_prompt: str, constraints: Sequence[str] = CRITICAL_CONSTRAINTS
+    ) -> None:
+        self.base_system_prompt = base_system_prompt
+        self._pinned = pinned_block(constraints)
+
+    def build_prompt(
+        self, conversation_history: Sequence[Mapping[str, Any]], current_task: str
+    ) -> str:
+        """The prompt for ``current_task``: base, the last ten messages, task, constraints."""
+        recent = conversation_history[-RECENT_MESSAGES:]
+        return "\n".join(
+            [
+                self.base_system_prompt,
+                "",
+                "=== CONVERSATION HISTORY ===",
+                *(f"{message['role']}: {message.get('content') or ''}" for message in recent),
+                "",
+                "=== CURRENT TASK ===",
+                current_task,
+                "",
+                self._pinned,
+            ]
+        )

@@ -1,0 +1,196 @@
+"""Where the state of breakers is kept, and the rules by which it changes.
+
+The rules are pure and one for all places: this process, a journal, Redis. A store does no more
+than apply a rule in one step. Whoever is let through gets the epoch as a fencing token, every
+probe a new one, so that a word from an epoch that has passed changes nothing.
+
+Processes share no monotonic clock, so a shared store counts in wall time and mistrusts it: a
+moment that lies in the future, because a clock was set back, becomes now. A wait is therefore
+never longer than its full length, and a clock that jumps ahead costs one probe too early.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+
+State = Literal["closed", "open", "half_open"]
+Word = Literal["succeeded", "failed", "released"]
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+Seconds = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class StoreError(Exception):
+    """The shared state cannot be read or written. ``str()`` is one sentence with the remedy."""
+
+
+class Shared(BaseModel):
+    """The state of one breaker; times are seconds on the store's clock.
+
+    ``failures`` counts those in a row; ``probe_at`` is when the probe left that is out.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    state: State = "closed"
+    failures: Annotated[int, Field(ge=0)] = 0
+    epoch: Annotated[int, Field(ge=0)] = 0
+    opened_at: Seconds = 0.0
+    probe_at: Seconds | None = None
+
+
+@dataclass(frozen=True)
+class Terms:
+    """When a breaker opens, for how many seconds, and for how many a probe holds its place.
+
+    ``probe_lease_s`` must be longer than a call may take: only the place of a dead probe is to
+    be given away.
+    """
+
+    failure_threshold: int
+    reset_timeout_s: float
+    probe_lease_s: float
+
+
+@dataclass(frozen=True)
+class Admission:
+    """``epoch`` of the permit; ``None`` when the call must wait ``retry_in_s`` seconds."""
+
+    epoch: int | None
+    retry_in_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What a breaker shows: ``half_open`` from the moment on that a probe would be let through."""
+
+    state: State
+    failures: int
+
+
+Rule = Callable[[Shared, float], tuple[Shared, T]]
+
+
+class BreakerStore(Protocol):
+    """Keeps the state of breakers by name."""
+
+    def change(self, name: str, rule: Rule[T]) -> T:
+        """Apply ``rule`` to the state of ``name`` and the time, in one step.
+
+        Nobody sees the state in between. ``rule`` is pure and may be asked more than once; what it
+        answers last is returned. ``StoreError`` when nothing could be changed.
+        """
+        ...
+
+
+def admit(terms: Terms, shared: Shared, now: float) -> tuple[Shared, Admission]:
+    """The rule for a call that wants through. A probe's place is free again after its lease."""
+    shared = _anchored(shared, now)
+    wait = _wait_s(terms, shared, now)
+    if wait > 0:
+        return shared, Admission(None, wait)
+    if shared.state != "closed":
+        probing = {"state": "half_open", "epoch": shared.epoch + 1, "probe_at": now}
+        shared = shared.model_copy(update=probing)
+    return shared, Admission(shared.epoch)
+
+
+def hear(terms: Terms, word: Word, epoch: int, shared: Shared, now: float) -> tuple[Shared, None]:
+    """The rule for what a call that was let through in ``epoch`` has to say."""
+    if epoch != shared.epoch:
+        return shared, None
+    if word == "released":
+        return shared.model_copy(update={"probe_at": None}), None
+    if word == "succeeded":
+        step = shared.state != "closed"
+        return Shared(epoch=shared.epoch + step), None
+    failures = shared.failures + 1
+    if shared.state == "closed" and failures < terms.failure_threshold:
+        return shared.model_copy(update={"failures": failures}), None
+    return Shared(state="open", failures=failures, epoch=shared.epoch + 1, opened_at=now), None
+
+
+def look(terms: Terms, shared: Shared, now: float) -> tuple[Shared, Sight]:
+    """The rule that only looks."""
+    shared = _anchored(shared, now)
+    due = shared.state == "open" and _wait_s(terms, shared, now) == 0.0
+    return shared, Sight("half_open" if due else shared.state, shared.failures)
+
+
+def _anchored(shared: Shared, now: float) -> Shared:
+    probe_at = shared.probe_at
+    if shared.opened_at <= now and (probe_at is None or probe_at <= now):
+        return shared
+    return shared.model_copy(
+        update={
+            "opened_at": min(shared.opened_at, now),
+            "probe_at": None if probe_at is None else min(probe_at, now),
+        }
+    )
+
+
+def _wait_s(terms: Terms, shared: Shared, now: float) -> float:
+    if shared.state == "open":
+        return max(0.0, shared.opened_at + terms.reset_timeout_s - now)
+    if shared.probe_at is None:
+        return 0.0
+    left = max(0.0, shared.probe_at + terms.probe_lease_s - now)
+    return min(left, terms.reset_timeout_s)
+
+
+def parse(name: str, text: str | bytes | None) -> Shared:
+    """The state that ``text`` holds. One that cannot be read counts as none, and is warned of."""
+    if text is None:
+        return Shared()
+    try:
+        return Shared.model_validate_json(text)
+    except ValidationError:
+        _log.warning("The shared state of the breaker %r is damaged: it starts anew.", name)
+        return Shared()
+
+
+class OwnStore:
+    """The state in this process alone, in monotonic time."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._by_name: dict[str, Shared] = {}
+
+    def change(self, name: str, rule: Rule[T]) -> T:
+        with self._lock:
+            shared, answer = rule(self._by_name.get(name, Shared()), self._clock.monotonic())
+            self._by_name[name] = shared
+        return answer
+
+
+class SharedOrOwn:
+    """A shared store, and this process's own state for as long as that one cannot be reached.
+
+    A guard that is out of order must not stop what it guards. A word on a permit of the other
+    store is about another epoch, and so changes nothing there; a probe's place falls to its lease.
+    """
+
+    def __init__(self, shared: BreakerStore, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._shared = shared
+        self._own = OwnStore(clock)
+        self._reached = True
+
+    def change(self, name: str, rule: Rule[T]) -> T:
+        try:
+            answer = self._shared.change(name, rule)
+        except StoreError as exc:
+            if self._reached:
+                _log.warning("%s Until then every process counts for itself.", exc)
+            self._reached = False
+            return self._own.change(name, rule)
+        self._reached = True
+        return answer

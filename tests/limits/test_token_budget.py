@@ -1,0 +1,199 @@
+"""A budget holds, whatever a provider reports, and can say no before anything is spent."""
+
+import inspect
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsimony_kernel.limits.token_budget import BudgetExhausted, TokenBudget
+
+PRICING = {"order-model": {"input": 1.0, "output": 2.0}}
+
+
+def small() -> TokenBudget:
+    return TokenBudget(max_tokens=1_000, max_cost_usd=0.01, pricing=PRICING)
+
+
+def is_near(budget: TokenBudget) -> bool:
+    return budget.is_near
+
+
+def test_the_defaults_are_those_of_the_document() -> None:
+    given = inspect.signature(TokenBudget).parameters.values()
+    assert {each.name: each.default for each in given} == {
+        "max_tokens": 100_000,
+        "max_cost_usd": 1.0,
+        "pricing": None,
+    }
+
+
+def test_what_is_used_is_counted_and_too_much_is_blocked() -> None:
+    budget = small()
+    budget.consume(200, 50, "order-model")
+    assert budget.used_tokens == 250
+    with pytest.raises(BudgetExhausted, match=r"^Token limit exceeded: 1170/1000$"):
+        budget.consume(900, 20, "order-model")
+    assert budget.used_tokens == 1170
+
+
+def test_over_means_strictly_more() -> None:
+    budget = small()
+    budget.consume(999, 1, "order-model")
+    with pytest.raises(BudgetExhausted, match="1001/1000"):
+        budget.consume(0, 1, "order-model")
+    paid = TokenBudget(max_cost_usd=2.0, pricing={"m": {"input": 1e6, "output": 0.0}})
+    paid.consume(2, 0, "m")
+    with pytest.raises(BudgetExhausted, match=r"^Cost limit exceeded: \$3\.00/\$2\.00$"):
+        paid.consume(1, 0, "m")
+
+
+def test_input_and_output_have_their_own_price() -> None:
+    budget = TokenBudget(pricing=PRICING)
+    budget.consume(1_000, 500, "order-model")
+    assert budget.estimated_cost == pytest.approx(0.002)
+
+
+def test_a_missing_price_fails_closed_where_the_user_set_a_limit() -> None:
+    for limit in (1.0, 0.01, 0.0):
+        budget = TokenBudget(max_cost_usd=limit, pricing=PRICING)
+        with pytest.raises(BudgetExhausted, match=r"^Pricing missing for model: other$"):
+            budget.consume(1, 1, "other")
+        assert budget.used_tokens == 2
+        with pytest.raises(BudgetExhausted, match="Pricing missing"):
+            budget.reserve(1, 1, "other")
+
+
+@pytest.mark.parametrize("given", [{}, {"max_cost_usd": None}, {"pricing": PRICING}])
+def test_a_missing_price_does_not_matter_where_the_user_set_none(given: dict[str, Any]) -> None:
+    budget = TokenBudget(max_tokens=1_000, **given)
+    budget.consume(500, 500, "other")
+    assert (budget.used_tokens, budget.estimated_cost) == (1_000, 0.0)
+    with pytest.raises(BudgetExhausted, match="Token limit"):
+        budget.consume(1, 0, "other")
+
+
+def test_the_default_limit_holds_where_the_price_is_known() -> None:
+    budget = TokenBudget(pricing={"m": {"input": 1e6, "output": 1e6}})
+    budget.consume(1, 0, "m")
+    with pytest.raises(BudgetExhausted, match=r"\$2\.00/\$1\.00"):
+        budget.consume(1, 0, "m")
+
+
+def test_a_reservation_notices_before_anything_is_spent() -> None:
+    budget = small()
+    budget.consume(200, 50, "order-model")
+    with pytest.raises(BudgetExhausted, match=r"^Token limit exceeded: 1170/1000$"):
+        budget.reserve(900, 20, "order-model")
+    assert budget.used_tokens == 250
+    budget.reserve(700, 50, "order-model")
+
+
+def test_what_is_held_counts_for_the_next_reservation() -> None:
+    budget = small()
+    first = budget.reserve(600, 0, "order-model")
+    with pytest.raises(BudgetExhausted, match="1200/1000"):
+        budget.reserve(600, 0, "order-model")
+    budget.release(first)
+    budget.reserve(600, 0, "order-model")
+
+
+def test_a_cost_is_reserved_too() -> None:
+    budget = TokenBudget(max_cost_usd=1.0, pricing={"m": {"input": 1e6, "output": 1e6}})
+    held = budget.reserve(1, 0, "m")
+    with pytest.raises(BudgetExhausted, match="Cost limit"):
+        budget.reserve(1, 0, "m")
+    assert budget.estimated_cost == 0.0
+    budget.settle(held, 0, 0)
+    budget.reserve(1, 0, "m")
+
+
+def test_settling_counts_what_was_used_in_the_place_of_what_was_held() -> None:
+    budget = small()
+    budget.settle(budget.reserve(600, 300, "order-model"), 600, 20)
+    assert budget.used_tokens == 620
+    assert budget.estimated_cost == pytest.approx(0.00064)
+    budget.reserve(380, 0, "order-model")
+
+
+def test_a_call_whose_usage_nobody_told_counts_as_all_that_was_held() -> None:
+    budget = small()
+    budget.settle(budget.reserve(600, 300, "order-model"))
+    assert budget.used_tokens == 900
+    assert budget.estimated_cost == pytest.approx(0.0012)
+
+
+def test_a_call_that_took_more_than_it_said_is_noticed() -> None:
+    budget = small()
+    held = budget.reserve(100, 100, "order-model")
+    with pytest.raises(BudgetExhausted, match="5100/1000"):
+        budget.settle(held, 100, 5_000)
+    assert budget.used_tokens == 5_100
+
+
+@pytest.mark.parametrize("again", ["settle", "release"])
+def test_a_reservation_is_used_once(again: str) -> None:
+    budget = small()
+    held = budget.reserve(100, 100, "order-model")
+    budget.settle(held, 100, 10)
+    with pytest.raises(ValueError, match="nothing is held"):
+        getattr(budget, again)(held)
+    assert budget.used_tokens == 110
+
+
+@pytest.mark.parametrize("absurd", [-1, float("nan"), float("inf"), 1.5, None])
+def test_an_absurd_usage_changes_nothing(absurd: Any) -> None:
+    budget = small()
+    for call in (budget.consume, budget.reserve):
+        with pytest.raises(ValueError, match="a whole number"):
+            call(absurd, 10, "order-model")
+    held = budget.reserve(500, 0, "order-model")
+    if absurd is not None:
+        with pytest.raises(ValueError, match="a whole number"):
+            budget.settle(held, 10, absurd)
+    with pytest.raises(BudgetExhausted):
+        budget.reserve(501, 0, "order-model")
+    assert budget.used_tokens == 0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"max_tokens": -1},
+        {"max_cost_usd": float("nan")},
+        {"pricing": {"m": {"input": float("nan"), "output": 1.0}}},
+        {"pricing": {"m": {"input": 1.0, "output": -1.0}}},
+    ],
+)
+def test_a_limit_or_a_price_that_is_no_number_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="from 0 on"):
+        TokenBudget(**given)
+
+
+def test_past_four_fifths_it_is_near() -> None:
+    budget = small()
+    budget.consume(800, 0, "order-model")
+    assert not is_near(budget)
+    held = budget.reserve(1, 0, "order-model")
+    assert is_near(budget)
+    budget.release(held)
+    budget.consume(0, 1, "order-model")
+    assert is_near(budget)
+
+
+@given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 400), st.booleans())))
+def test_who_reserves_what_is_used_at_most_never_goes_over(
+    calls: list[tuple[int, int, bool]],
+) -> None:
+    budget = TokenBudget(max_tokens=1_000)
+    for at_most, used, told in calls:
+        try:
+            held = budget.reserve(at_most, 0, "m")
+        except BudgetExhausted:
+            continue
+        if told:
+            budget.settle(held, min(used, at_most), 0)
+        else:
+            budget.settle(held)
+    assert budget.used_tokens <= 1_000
