@@ -4,6 +4,7 @@ One chokepoint to the model, one funnel for failures, one renderer, one gate for
 exit is one of the terminal events; the loop knows nothing of notebooks.
 """
 
+import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -42,6 +43,7 @@ from parsimony_kernel.agent.failure.recovery import (
     FINAL,
     accepts,
     asks_for_long,
+    budget_of,
     declines,
     ends_here,
     handle_failure,
@@ -78,13 +80,21 @@ from parsimony_kernel.llm.base import (
     Delta,
     FunctionCall,
     ModelRequest,
+    StandInError,
     ToolCall,
     Usage,
 )
 from parsimony_kernel.llm.chain import Chain
+from parsimony_kernel.llm.faults import scrub
+from parsimony_kernel.llm.transcript import encodable
 from parsimony_kernel.tools import Tools
 
 MAX_SUSPENSION_AGE_S = 86_400
+# An answer that asks for more calls than this has lost its way; the rest of them is not run.
+MAX_CALLS = 50
+_MAX_SENTENCE = 2_000
+
+_log = logging.getLogger(__name__)
 
 
 async def run_loop(
@@ -96,15 +106,22 @@ async def run_loop(
     ``instructions`` and ``tools``; ``hooks``, ``clock``, ``signing_key``, ``secret_for`` and
     ``workspace`` are taken if it has them. Without a tool that ends a run it gets the three.
     """
-    run = _Run(agent, state, cancellation or state.cancellation or CancellationRequest())
+    stop = cancellation or state.cancellation or CancellationRequest()
     try:
+        run = _Run(agent, state, stop)
         while not state.done:
             async with aclosing(run.iterate()) as events:
                 async for event in events:
                     yield event
     except Cancelled:
         state.done = True
-        yield RunCancelled(reason=run.cancellation.reason)
+        yield RunCancelled(reason=stop.reason)
+    except StandInError:
+        raise
+    except Exception as exc:  # a host's hook, or a fault of ours: the run still says how it ended
+        _log.exception("the run broke")
+        state.done = True
+        yield _broken(exc)
 
 
 async def resume_run(
@@ -232,6 +249,7 @@ class _Run:
     tools: Tools = field(init=False)
     gate: Gate = field(init=False)
     chain: Chain = field(init=False)
+    _limits_met: int = 0
     _refused: set[FailureKind] = field(default_factory=set)
     _renderer: IncrementalRenderer = field(default_factory=IncrementalRenderer)
     _schemas: list[dict[str, Any]] = field(default_factory=list)
@@ -261,14 +279,15 @@ class _Run:
             return
         failure = pre_step(state, self.agent.guardrails, now=now)
         if failure is not None:
-            async for event in self._fail(failure):
+            async for event in self._fail(self._met(failure)):
                 yield event
             return
         request, demand = await self._reckoned()
         if isinstance(demand, Failure):
-            async for event in self._fail(demand):
+            async for event in self._fail(self._met(demand)):
                 yield event
             return
+        self._limits_met = 0
         if demand is not None and not state.budget_warned:
             yield self._warn(demand)
             request = self._request()
@@ -306,6 +325,11 @@ class _Run:
         yield self._account(reply, request, started)
         async for event in self._act(reply):
             yield event
+
+    def _met(self, failure: Failure) -> Failure:
+        """``failure`` of a limit; trying again meets it again, so once is the most."""
+        self._limits_met += 1
+        return failure if self._limits_met == 1 else _noted(failure, FINAL, True)
 
     async def _reckoned(self) -> tuple[ModelRequest, Failure | Demand | None]:
         """The next request, and what it asks of the budget; compacted where it would not fit."""
@@ -354,7 +378,8 @@ class _Run:
         if failure.kind is not FailureKind.transient_provider:
             return failure
         attempts = self.state.failure_attempts
-        spent = attempts.get(failure.kind, 0) >= self.agent.policy.retry_budget(failure.kind)
+        budget = budget_of(self.agent.policy, failure.kind)
+        spent = attempts.get(failure.kind, 0) >= budget
         is_open = self.chain.is_open or "breaker" in failure.metadata
         if spent or is_open or asks_for_long(failure):
             fallback = self.chain.move_on()
@@ -395,6 +420,9 @@ class _Run:
             return
         clean = True
         for index, call in enumerate(calls):
+            if index and (over := self._enough(index)):
+                self._skip(calls[index:], over)
+                break
             async for event in self._call(call, rest=calls[index + 1 :]):
                 clean = clean and not (isinstance(event, ToolEvent) and event.ok is False)
                 yield event
@@ -406,6 +434,15 @@ class _Run:
             state.failure_attempts.clear()
             self._refused.clear()
         yield self._snapshot()
+
+    def _enough(self, calls: int) -> str | None:
+        """Why the rest of an answer's calls is not run, if it is not."""
+        elapsed = self.state.elapsed_seconds(self.clock.monotonic())
+        if elapsed >= self.agent.guardrails.max_execution_time_s:
+            return "not run: the time of the run is over"
+        return (
+            f"not run: {MAX_CALLS} calls are the most in one answer" if calls >= MAX_CALLS else None
+        )
 
     def _snapshot(self) -> StateSnapshot:
         return StateSnapshot(
@@ -581,17 +618,27 @@ class _Run:
         )
 
 
+def _broken(exc: Exception) -> Handoff:
+    sentence = scrub(f"The run broke: {type(exc).__name__}: {exc}")[:_MAX_SENTENCE]
+    failure = Failure(FailureKind.tool_error, sentence, (sentence,), Action.handoff)
+    remedy = "Run the cell again; if it happens again, report it with this sentence."
+    return Handoff(
+        rationale=sentence, blockers=(sentence,), suggested_next_steps=(remedy,), failure=failure
+    )
+
+
 def _deltas(delta: Delta) -> list[AgentEvent]:
     events: list[AgentEvent] = []
     if delta.reasoning:
-        events.append(ReasoningDelta(content=delta.reasoning))
+        events.append(ReasoningDelta(content=encodable(delta.reasoning)))
     if delta.text:
-        events.append(TextDelta(content=delta.text))
+        events.append(TextDelta(content=encodable(delta.text)))
     return events
 
 
 def _assistant(reply: Completion, calls: Sequence[ToolCall]) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": reply.message.content}
+    content = encodable(reply.message.content)
+    message: dict[str, Any] = {"role": "assistant", "content": content}
     if calls:
         message["tool_calls"] = [
             {

@@ -177,7 +177,7 @@ def _turn(
     turn: dict[str, Any] = {"role": "assistant", "content": content or None}
     for key in ("reasoning_content", "thinking_blocks"):
         if message.get(key):
-            turn[key] = _clean(message[key])
+            turn[key] = encodable(message[key])
     if calls:
         turn["tool_calls"] = calls
     return turn, ids
@@ -194,7 +194,7 @@ def _unique(written: str, used: dict[str, None]) -> str:
 
 
 def _id(value: Any) -> str:
-    return "" if value is None else _encodable(str(value)).strip()
+    return "" if value is None else _utf8(str(value)).strip()
 
 
 def _name(value: Any) -> str:
@@ -207,29 +207,30 @@ def _content(value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, str):
-        return _encodable(value) if value and not value.isspace() else ""
+        return _utf8(value) if value and not value.isspace() else ""
     if isinstance(value, list | tuple) and all(isinstance(part, Mapping) for part in value):
-        return _clean(value)
+        return encodable(value)
     return _dump(value)
 
 
-def _encodable(text: str) -> str:
+def _utf8(text: str) -> str:
     # A file name or a broken stream can bring lone surrogates, which no client can send.
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _clean(value: Any) -> Any:
+def encodable(value: Any) -> Any:
+    """``value`` with every text in it such that it can be sent as UTF-8."""
     if isinstance(value, str):
-        return _encodable(value)
+        return _utf8(value)
     if isinstance(value, Mapping):
-        return {_encodable(str(key)): _clean(each) for key, each in value.items()}
+        return {_utf8(str(key)): encodable(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_clean(each) for each in value]
+        return [encodable(each) for each in value]
     return value
 
 
 def _dump(value: Any) -> str:
-    return json.dumps(_clean(value), ensure_ascii=False, default=str)
+    return json.dumps(encodable(value), ensure_ascii=False, default=str)
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -239,7 +240,7 @@ def _no_constant(name: str) -> NoReturn:
 # The same arguments come by with every request of a run, and parsing them is what costs here.
 @lru_cache(maxsize=4096)
 def _arguments(text: str) -> str:
-    text = _encodable(text)
+    text = _utf8(text)
     try:
         value = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError):

@@ -18,7 +18,13 @@ from parsimony_kernel.agent.config import AgentGuardrails
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.agent.state import RunState
 from parsimony_kernel.gate.refusal import RefusalError
+from parsimony_kernel.llm.transcript import encodable
 from parsimony_kernel.triage.taxonomy import FailureType
+
+# Longer than any code that a model writes, and deeper than any schema asks for.
+_MAX_ARGUMENTS = 1_000_000
+_MAX_DEPTH = 40
+_QUOTED = 2_000
 
 _log = logging.getLogger(__name__)
 
@@ -42,15 +48,38 @@ def record_tool_call(state: RunState, name: str, args: dict[str, Any]) -> str:
 
 
 def arguments_of(call: Any) -> dict[str, Any]:
-    """The arguments of a litellm-shaped call; text that is no JSON object as ``_raw_args``."""
+    """The arguments of a litellm-shaped call; text that is no JSON object as ``_raw_args``.
+
+    So is text that is too long or nested too deeply to be arguments; what is quoted is cut.
+    """
     raw = call.function.arguments
     if isinstance(raw, dict):
         return raw
+    quoted = {"_raw_args": encodable(raw[:_QUOTED]) if isinstance(raw, str) else raw}
+    if isinstance(raw, str) and len(raw) > _MAX_ARGUMENTS:
+        return quoted
     try:
         parsed = json.loads(raw) if raw else {}
     except (TypeError, ValueError, RecursionError):  # the last for text nested without end
-        return {"_raw_args": raw}
-    return parsed if isinstance(parsed, dict) else {"_raw_args": raw}
+        return quoted
+    if not isinstance(parsed, dict) or _depth(parsed) > _MAX_DEPTH:
+        return quoted
+    cleaned: dict[str, Any] = encodable(parsed)
+    return cleaned
+
+
+def _depth(value: Any) -> int:
+    """How deeply ``value`` is nested; never deeper than ``_MAX_DEPTH`` + 1 is looked."""
+    level, deep = [value], 0
+    while level and deep <= _MAX_DEPTH:
+        level = [
+            item
+            for each in level
+            if isinstance(each, dict | list)
+            for item in (each.values() if isinstance(each, dict) else each)
+        ]
+        deep += 1
+    return deep
 
 
 def accumulate_usage(

@@ -4,6 +4,7 @@
 action is carried out. Nothing else in the package retries, narrows, suspends or hands off.
 """
 
+import logging
 import re
 from collections.abc import AsyncGenerator
 from typing import Any, assert_never
@@ -19,7 +20,7 @@ from parsimony_kernel.agent.events import (
 from parsimony_kernel.agent.failure.corrections import narrowing, retry_note
 from parsimony_kernel.agent.failure.keyring import KeyringError
 from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
-from parsimony_kernel.agent.failure.policy import RecoveryPolicy
+from parsimony_kernel.agent.failure.policy import DefaultPolicy, RecoveryPolicy
 from parsimony_kernel.agent.failure.suspension import build_record
 from parsimony_kernel.agent.state import RunState, SuspensionRecord, remember
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
@@ -31,10 +32,12 @@ _QUESTIONS = {
     FailureKind.loop_detected: "The agent is repeating itself. How should it go on?",
 }
 LIMITS = frozenset({FailureKind.iteration_limit, FailureKind.time_limit})
+_log = logging.getLogger(__name__)
+
 # A person would rather choose another model, or come back, than watch a longer wait.
 MAX_WAIT_S = 60.0
 _NO = re.compile(
-    r"^(?:no|nope|nein|non|halt|cancel|abort|quit|enough|end|genug|don.?t|do not|never)\b"
+    r"^(?:n|no|nope|nein|non|halt|cancel|abort|quit|enough|end|genug|don.?t|do not|never)\b"
     r"|\b(?:stop|stopp)\b",
     re.IGNORECASE,
 )
@@ -86,7 +89,7 @@ async def handle_failure(
     """
     policy: RecoveryPolicy = agent.policy
     clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
-    action = _permitted(policy.decide(failure, state), failure)
+    action = _permitted(_decided(policy, failure, state), failure)
     prior = state.failure_attempts.get(failure.kind, 0)
     state.record_failure_attempt(failure.kind)
     state.lessons_learned = remember(state.lessons_learned, failure)
@@ -101,7 +104,7 @@ async def handle_failure(
                 recoverable=True,
                 action=action.value,
                 attempt=prior + 1,
-                budget=policy.retry_budget(failure.kind),
+                budget=budget_of(policy, failure.kind),
                 delay_s=delay,
                 fallback=failure.metadata.get(FALLBACK),
             )
@@ -227,10 +230,37 @@ def _remedy(failure: Failure) -> str | None:
     return remedy
 
 
+def _decided(policy: RecoveryPolicy, failure: Failure, state: RunState) -> Action:
+    """The policy's action; the default policy's where it breaks or gives none."""
+    try:
+        return Action(policy.decide(failure, state))
+    except Exception:  # a host's code: a run must end well whatever it does
+        _log.exception("the recovery policy broke; the default policy answers %s", failure.kind)
+        return DefaultPolicy().decide(failure, state)
+
+
+def budget_of(policy: RecoveryPolicy, kind: FailureKind) -> int:
+    """How often the policy tries ``kind`` again; the default policy's where it breaks."""
+    try:
+        return int(policy.retry_budget(kind))
+    except Exception:  # as above
+        _log.exception("the recovery policy broke; the default budget of %s holds", kind)
+        return DefaultPolicy().retry_budget(kind)
+
+
+def _backoff(policy: RecoveryPolicy, kind: FailureKind, attempt: int) -> float:
+    try:
+        delay = float(policy.backoff(kind, attempt))
+    except Exception:  # as above
+        _log.exception("the recovery policy broke; the default wait of %s holds", kind)
+        delay = DefaultPolicy().backoff(kind, attempt)
+    return min(max(delay, 0.0), MAX_WAIT_S) if delay == delay else MAX_WAIT_S
+
+
 def _delay(failure: Failure, policy: RecoveryPolicy, attempt: int) -> float:
     if failure.metadata.get(FALLBACK):
         return 0.0
-    delay = policy.backoff(failure.kind, attempt)
+    delay = _backoff(policy, failure.kind, attempt)
     asked_for = failure.metadata.get("retry_after_s")
     if isinstance(asked_for, int | float) and delay > 0:
         return max(delay, float(asked_for))

@@ -210,11 +210,24 @@ def check_record(
             "the token of this suspension was not issued under this key; nothing was run"
         )
     _check_age(record, now, max_age_s)
-    if (record.messages or record.seal) and not verify_seal(record, secret):
+    if not (_is_bare(record) or verify_seal(record, secret)):
         raise SuspensionTokenMismatch(
             "the suspension record was changed after it was sealed; nothing was run"
         )
     _check_workspace(record, workspace)
+
+
+def _is_bare(record: SuspensionRecord) -> bool:
+    """Whether the record holds nothing that a seal has to vouch for."""
+    return not (
+        record.messages
+        or record.seal
+        or any(
+            getattr(record, name)
+            != SuspensionRecord.model_fields[name].get_default(call_default_factory=True)
+            for name in _newer_fields(1)
+        )
+    )
 
 
 def _check_version(record: SuspensionRecord) -> None:

@@ -1,0 +1,203 @@
+"""Whatever a host, a policy or a model hands in, a run ends with one event that says why."""
+
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.config import AgentGuardrails
+from parsimony_kernel.agent.events import (
+    AgentError,
+    AgentEvent,
+    Handoff,
+    RunCompleted,
+    ToolEvent,
+    UserInputRequested,
+    is_terminal,
+)
+from parsimony_kernel.agent.failure import Action, DefaultPolicy, Failure, FailureKind
+from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.agent.loop import MAX_CALLS, run_loop
+from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, raw_call, say
+from parsimony_kernel.tools import ToolResult, Tools, tool
+from parsimony_kernel.triage.taxonomy import FailureType
+
+DONE = call("return_done", summary="ok")
+DOWN = ConnectionError("reset")
+NAN = float("nan")
+
+
+@tool
+async def look(at: str = "", deep: Any = None) -> str:
+    """Look."""
+    return at
+
+
+def agent(*steps: Step, hooks: RunHooks | None = None, **limits: Any) -> SimpleNamespace:
+    return SimpleNamespace(
+        model_config=ScriptedModel(steps),
+        policy=DefaultPolicy(),
+        guardrails=AgentGuardrails(**limits),
+        instructions="Be brief.",
+        suspension_secret="s",
+        tools=Tools([look]) + termination_tools(),
+        clock=ManualClock(),
+        hooks=hooks or RunHooks(),
+    )
+
+
+async def gather(who: SimpleNamespace) -> list[AgentEvent]:
+    state = RunState(messages=[{"role": "user", "content": "go"}], started_monotonic_s=0.0)
+    events = [event async for event in run_loop(who, state)]
+    assert [is_terminal(event) for event in events] == [False] * (len(events) - 1) + [True]
+    for event in events:
+        event.model_dump_json()
+    assert state.done
+    return events
+
+
+def breaks(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("broken")
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("decide", breaks),
+        ("decide", lambda *_: "no action"),
+        ("decide", lambda *_: None),
+        ("retry_budget", breaks),
+        ("retry_budget", lambda *_: None),
+        ("backoff", breaks),
+        ("backoff", lambda *_: "long"),
+    ],
+)
+async def test_a_policy_that_breaks_is_answered_by_the_default_one(
+    name: str, answer: Callable[..., Any]
+) -> None:
+    who = agent(DOWN, DONE)
+    who.policy = DefaultPolicy()
+    setattr(who.policy, name, answer)
+    events = await gather(who)
+    assert [event.action for event in events if isinstance(event, AgentError)] == ["retry"]
+    assert events[-1] == RunCompleted(summary="ok")
+    assert who.clock.slept == [1.0]
+
+
+@pytest.mark.parametrize("wait", [float("inf"), NAN, 1e9, -5.0])
+async def test_a_wait_is_never_longer_than_a_run_is_patient(wait: float) -> None:
+    who = agent(DOWN, DONE)
+    setattr(who.policy, "backoff", lambda *_: wait)  # noqa: B010
+    assert isinstance((await gather(who))[-1], RunCompleted)
+    assert sum(who.clock.slept) <= 60
+
+
+@pytest.mark.parametrize("limits", [{"max_iterations": 1}, {"max_tokens": 4_000}])
+async def test_a_policy_that_tries_a_limit_again_meets_it_once_more_and_no_more(
+    limits: dict[str, Any],
+) -> None:
+    who = agent(call("look", at="x" * 14_000), **limits)
+    setattr(who.policy, "decide", lambda *_: Action.retry)  # noqa: B010
+    events = await gather(who)
+    assert [event.action for event in events if isinstance(event, AgentError)] == ["retry"]
+    assert isinstance(events[-1], Handoff)
+
+
+@pytest.mark.parametrize("name", ["models", "tools", "gate", "drain", "variables", "effects"])
+async def test_a_hook_that_breaks_ends_the_run_with_what_broke(name: str) -> None:
+    hooks = RunHooks()
+    setattr(hooks, name, breaks)
+    last = (await gather(agent(call("look", at="x"), DONE, hooks=hooks)))[-1]
+    assert isinstance(last, Handoff)
+    assert "RuntimeError: broken" in last.rationale
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"deep":' + "[" * 490 + "]" * 490 + "}",
+        '{"deep":' * 60 + "1" + "}" * 60,
+        '{"at": "' + "x" * 1_100_000 + '"}',
+        "[" * 100_000,
+    ],
+    ids=["lists", "objects", "long", "broken"],
+)
+async def test_arguments_that_are_none_are_quoted_cut_and_refused(arguments: str) -> None:
+    events = await gather(agent(raw_call("look", arguments), DONE))
+    begun = next(event for event in events if isinstance(event, ToolEvent))
+    assert len(json.dumps(begun.arguments)) < 3_000
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_half_a_character_anywhere_in_an_answer_can_be_written_down() -> None:
+    half = "half \ud800"
+    steps = [
+        calls(raw_call("look", json.dumps({"at": half})), text=half),
+        call("return_done", summary="seen \\ud800"),
+    ]
+    events = await gather(agent(*steps))
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_no_answer_runs_calls_without_end() -> None:
+    seen: list[int] = []
+
+    @tool
+    async def note(n: int) -> None:
+        """Note."""
+        seen.append(n)
+
+    who = agent(calls(*[call("note", n=n) for n in range(200)]), DONE)
+    who.tools = Tools([note]) + termination_tools()
+    await gather(who)
+    assert seen == list(range(MAX_CALLS))
+    results = [m for m in who.model_config.requests[1].messages if m["role"] == "tool"]
+    assert len(results) == 200
+    assert "most in one answer" in results[-1]["content"]
+
+
+async def test_the_calls_of_an_answer_end_with_the_time_of_the_run() -> None:
+    who = agent(calls(*[call("wait", n=n) for n in range(20)]), max_execution_time_s=10)
+
+    @tool
+    async def wait(n: int) -> None:
+        """Wait."""
+        who.clock.advance(4)
+
+    who.tools = Tools([wait]) + termination_tools()
+    last = (await gather(who))[-1]
+    assert isinstance(last, UserInputRequested)
+    assert last.originating_failure_kind is FailureKind.time_limit
+    assert who.clock.monotonic() == 12
+
+
+async def test_a_correction_is_said_again_when_its_request_was_lost() -> None:
+    who = agent(say("hm"), DOWN, DONE)
+    await gather(who)
+    told = ["return_unable" in r.messages[1]["content"] for r in who.model_config.requests]
+    assert told == [False, True, True]
+
+
+async def test_a_false_claim_is_corrected_by_what_was_claimed() -> None:
+    claimed = Failure(
+        FailureKind.no_progress,
+        "The summary claims 99.",
+        metadata={"type": FailureType.HALLUCINATED_STATE},
+    )
+
+    @tool
+    async def judge() -> ToolResult:
+        """Judge."""
+        return ToolResult.from_failure(claimed)
+
+    who = agent(call("judge"), DONE)
+    who.tools = Tools([judge]) + termination_tools()
+    await gather(who)
+    told = who.model_config.requests[1].messages[1]["content"]
+    assert "claims 99" in told
+    assert "no tool call" not in told
