@@ -323,7 +323,7 @@ class NotebookSession:
                     yield event
             if nothing_ran:
                 self._wait_on(running, record)
-        except _REFUSED as exc:
+        except (*_REFUSED, ValueError) as exc:
             raise SessionError(_sentence(str(exc))) from exc
         except _TROUBLE as exc:
             raise SessionError(str(exc)) from exc

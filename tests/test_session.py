@@ -1,10 +1,13 @@
 """A notebook's turns: one at a time, written down, answerable later and elsewhere."""
 
+import asyncio
 import os
 import shutil
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ import pytest
 from parsimony_kernel.agent.events import (
     AgentEvent,
     ArtifactPublished,
+    Handoff,
     RunCancelled,
     RunCompleted,
     RunStarted,
@@ -21,7 +25,7 @@ from parsimony_kernel.agent.events import (
     UserInputRequested,
 )
 from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.llm.base import ModelRequest
+from parsimony_kernel.llm.base import ModelRequest, Usage
 from parsimony_kernel.session import NotebookSession, SessionError, TurnOptions, open_session
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, say
@@ -441,3 +445,69 @@ def test_notebooks_of_one_name_in_two_folders_are_kept_apart(folder: Path) -> No
         names.append(session.notebook)
         session.close()
     assert names == ["a.ipynb", "data/a.ipynb"]
+
+
+async def test_a_question_whose_lease_ran_out_is_gone_on_from_by_one(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking = start([ASK])
+    await gather(asking.turn("sum it", cell_key="a"))
+    slow, quick = start([DONE]), start([DONE])
+    clock = ManualClock(datetime.now(UTC))
+    for session in (asking, slow, quick):
+        session._clock = session._journal._clock = clock
+    take_up = slow._take_up
+
+    def asleep(*arguments: Any) -> None:
+        """The machine sleeps past the lease, and another process answers meanwhile."""
+        clock.advance(200)
+        other = threading.Thread(target=lambda: asyncio.run(gather(quick.resume("south"))))
+        other.start()
+        other.join()
+        take_up(*arguments)
+
+    monkeypatch.setattr(slow, "_take_up", asleep)
+    with pytest.raises(SessionError, match="answered elsewhere"):
+        await gather(slow.resume("north"))
+    assert (len(slow._model.requests), len(quick._model.requests)) == (0, 1)
+    assert [turn.status for turn in slow.turns()] == ["done"]
+
+
+async def test_a_question_waits_on_when_no_model_could_be_asked(start: Any) -> None:
+    class Refused(Exception):
+        status_code = 401
+
+    session = start([ASK, Refused(), DONE])
+    await gather(session.turn("sum it", cell_key="a"))
+    ended = (await gather(session.resume("north")))[-1]
+    assert isinstance(ended, Handoff)
+    assert "%agent answer" in ended.suggested_next_steps[-1]
+    (question,) = session.pending()
+    assert question.question == "Which region?"
+    assert [turn.status for turn in session.turns()] == ["suspended"]
+    assert (await gather(session.resume("north")))[-1] == RunCompleted(summary="done")
+    assert session.pending() == ()
+
+
+async def test_a_budget_is_the_turns_and_shows_as_raised_once_it_was(start: Any) -> None:
+    spent = replace(LOAD, usage=Usage(20_000, 0))
+    session = start([spent, DONE])
+    options = TurnOptions(max_tokens=21_000)
+    events = await gather(session.turn("load it", cell_key="a", options=options))
+    assert isinstance(events[0], RunStarted)
+    assert events[0].max_tokens == 21_000
+    assert isinstance(events[-1], UserInputRequested)
+    with pytest.raises(SessionError, match="answer 'Go on' or 'Stop here'"):
+        await gather(session.resume("hm"))
+    went_on = await gather(session.resume("Go on"))
+    assert isinstance(went_on[0], RunStarted)
+    assert went_on[0].max_tokens == 41_000
+    assert went_on[-1] == RunCompleted(summary="done", variables=("sales",))
+
+
+async def test_names_with_commas_between_are_a_chain(start: Any) -> None:
+    session = start([])
+    with pytest.raises(SessionError, match="'nobody' does not say which provider"):
+        session.set_model("offline, nobody")
+    session.set_model("offline, offline")
+    assert session.model_name == "offline, offline"
