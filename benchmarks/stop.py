@@ -68,7 +68,9 @@ def main(rounds: int = 5) -> None:
             took = []
             for number in range(rounds):
                 kernel.run(f"use({model})")
-                running = kernel.begin(f"%%agent\n{phase}", cell_id=f"{phase}{number}")
+                running = kernel.begin(
+                    f"%%agent --approve auto\n{phase}", cell_id=f"{phase}{number}"
+                )
                 took.append(_press(kernel, running, sign))
             median = statistics.median(took)
             print(

@@ -57,10 +57,17 @@ from parsimony_kernel.execution.interrupt import (
     stop_running_code,
 )
 from parsimony_kernel.execution.run_scope import RunScope
+from parsimony_kernel.gate.approval import Approval, approved
+from parsimony_kernel.gate.effects import Effects, MemoryEffects
+from parsimony_kernel.gate.screening import screened
+from parsimony_kernel.gate.stages import Stage
+from parsimony_kernel.journal.breakers import JournalBreakers
 from parsimony_kernel.journal.database import JournalError
+from parsimony_kernel.journal.effects import JournalEffects
 from parsimony_kernel.journal.store import Journal, PendingRow, SqliteJournal
 from parsimony_kernel.journal.workspace import find_workspace, journal_path
 from parsimony_kernel.limits.breaker import Breakers
+from parsimony_kernel.limits.breaker_store import SharedOrOwn
 from parsimony_kernel.llm.base import ChatModel
 from parsimony_kernel.llm.resolve import check_models, resolve_models
 from parsimony_kernel.toolbox.code import code_tools
@@ -95,6 +102,9 @@ class SessionError(Exception):
 class TurnOptions:
     """What one cell may set. Times are in seconds; ``max_cost_usd`` in US dollars.
 
+    ``approve`` says when a person is asked before an action runs: never, where it reaches outside
+    the notebook, or always.
+
     ``model`` may name several with commas between: the next takes over where one fails.
     """
 
@@ -103,6 +113,7 @@ class TurnOptions:
     max_time_s: float | None = None
     max_tokens: int | None = None
     max_cost_usd: float | None = None
+    approve: Approval = Approval.guarded
 
     def guardrails(self) -> AgentGuardrails:
         """The limits of the turn."""
@@ -195,6 +206,7 @@ class NotebookSession:
         environ: Mapping[str, str] = os.environ,
         clock: Clock = SYSTEM_CLOCK,
         connection_file: str = "",
+        breakers: Breakers | None = None,
     ) -> None:
         self.workspace = workspace
         self.notebook = notebook
@@ -209,7 +221,7 @@ class NotebookSession:
         self._connection_file = connection_file
         self._running: _Running | None = None
         self._session_id = uuid.uuid4().hex
-        self._breakers = Breakers(clock)
+        self._breakers = breakers or Breakers(clock)
         self._owner = f"{os.getpid()}:{self._session_id}"
 
     @property
@@ -243,7 +255,7 @@ class NotebookSession:
         self._running = running
         try:
             guardrails = chosen.guardrails()
-            agent = self._agent(models, running, guardrails)
+            agent = self._agent(models, running, guardrails, chosen.approve)
             earlier = self._earlier(cell_key)
             context, shared = self._context(len(earlier) // 2, self._replaceable(cell_key))
             running.ordinal = self._begin(running, request, model_name)
@@ -258,6 +270,7 @@ class NotebookSession:
                 request=request,
                 model=model_name,
                 shared=shared,
+                approve=chosen.approve.value,
                 **_shown_limits(guardrails),
             )
             self._write_start(running, started)
@@ -294,7 +307,7 @@ class NotebookSession:
         self._running = running
         try:
             guardrails = self._limits_of(running.run_id)
-            agent = self._agent(models, running, guardrails)
+            agent = self._agent(models, running, guardrails, self._approval_of(running.run_id))
             gone, _ = self._differences(record)
             state = admit(
                 agent,
@@ -360,6 +373,29 @@ class NotebookSession:
         """Nothing ran, so the question waits on."""
         if self._journal.reopen(record.nonce, self._owner):
             self._journal.end_turn(running.run_id, "suspended", record.pending_question)
+
+    def _reaches(self, code: str) -> tuple[str, ...]:
+        """What ``code`` would do outside this notebook's workspace, a sentence for each place."""
+        found = screened(
+            code,
+            workspace=self.workspace.resolve(),
+            folder=self._folder.resolve(),
+            namespace=self.executor.variables(),
+        )
+        return tuple(reach.sentence for reach in found)
+
+    def _effects(self, run_id: str) -> Effects:
+        journal = self._journal
+        if isinstance(journal, SqliteJournal):
+            return JournalEffects(journal.database, run_id, self._clock)
+        return MemoryEffects()
+
+    def _approval_of(self, run_id: str) -> Approval:
+        """When the turn asks before it acts, as it began."""
+        for event in self._journal.events(run_id):
+            if isinstance(event, RunStarted) and event.approve:
+                return Approval(event.approve)
+        return Approval.guarded
 
     def _limits_of(self, run_id: str) -> AgentGuardrails:
         """The limits that the turn began with."""
@@ -467,8 +503,9 @@ class NotebookSession:
         models: Sequence[ChatModel],
         running: _Running,
         guardrails: AgentGuardrails,
+        approval: Approval,
     ) -> Agent:
-        hooks = _NotebookHooks(self, running)
+        hooks = _NotebookHooks(self, running, approval)
         publisher = Publisher(
             self._store, notebook_path=self.notebook, clock=self._clock, folder=self._folder
         )
@@ -633,8 +670,9 @@ class NotebookSession:
 class _NotebookHooks(RunHooks):
     """What a notebook adds to a run: its journal's claim, its ledger, its tools' events."""
 
-    def __init__(self, session: NotebookSession, running: _Running) -> None:
+    def __init__(self, session: NotebookSession, running: _Running, approval: Approval) -> None:
         super().__init__(session._breakers)
+        self._approval = approval
         self._session = session
         self._running = running
         self._emitted: list[AgentEvent] = []
@@ -645,6 +683,12 @@ class _NotebookHooks(RunHooks):
     def drain(self) -> list[AgentEvent]:
         emitted, self._emitted = self._emitted, []
         return emitted
+
+    def stages(self, state: RunState) -> tuple[Stage, ...]:
+        return (approved(self._approval, self._session._reaches),)
+
+    def effects(self, state: RunState) -> Effects:
+        return self._session._effects(state.run_id)
 
     def variables(self, state: RunState) -> tuple[str, ...]:
         ledger = self._session.executor.origin_ledger
@@ -835,6 +879,7 @@ def open_session(
         environ=environ,
         clock=clock,
         connection_file=connection_file,
+        breakers=Breakers(clock, SharedOrOwn(JournalBreakers(journal, clock), clock)),
     )
 
 

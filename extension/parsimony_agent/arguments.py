@@ -40,6 +40,12 @@ def _dollars(text: str) -> float:
     return value
 
 
+def _approval(text: str) -> str:
+    if text not in ("auto", "guarded", "always"):
+        raise ValueError("auto, guarded or always")
+    return text
+
+
 def _tokens(text: str) -> int:
     match = re.fullmatch(r"(\d{1,12})(k?)", text, re.ASCII)
     value = int(match[1]) * (1000 if match[2] else 1) if match else 0
@@ -114,6 +120,14 @@ CELL_FLAGS = (
         _dollars,
     ),
     Flag(
+        ("--approve",),
+        "approve",
+        "ask before code runs: auto (never), guarded (where it reaches outside), or always",
+        "WHEN",
+        "--approve always",
+        _approval,
+    ),
+    Flag(
         ("--max-tokens",),
         "max_tokens",
         "ask before the turn uses more than N tokens: 20000, or 20k",
@@ -157,6 +171,7 @@ class CellRequest:
     max_time_s: float | None = None
     max_cost_usd: float | None = None
     max_tokens: int | None = None
+    approve: str = "guarded"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from parsimony_agent.widgets.prompt import Prompt
 from parsimony_kernel.agent.cancellation import CancellationRequest
 from parsimony_kernel.agent.events import AgentEvent, RunCancelled, UserInputRequested
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session import PendingQuestion, SessionError, TurnOptions, TurnSummary
 from parsimony_kernel.view.blocks import QuestionBlock, lasting
 from parsimony_kernel.view.fold import replay
@@ -109,6 +110,7 @@ class Turns:
             max_time_s=request.max_time_s,
             max_tokens=request.max_tokens,
             max_cost_usd=request.max_cost_usd,
+            approve=Approval(request.approve),
         )
 
         def begun() -> None:

@@ -115,7 +115,9 @@ class UserCells:
     def _quietly(self, look: Callable[[], None]) -> None:
         try:
             look()
-        except Exception:  # an observer: the cell is somebody else's, whatever is in it
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # an observer: the cell is somebody else's, whatever is in it
             _log.debug("A cell could not be looked at", exc_info=True)
 
     def _look_before(self, info: Any) -> None:

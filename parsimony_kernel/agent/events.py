@@ -38,6 +38,7 @@ class RunStarted(AgentEvent):
     max_execution_time_s: float = 0.0
     max_tokens: int | None = None
     max_cost_usd: float | None = None
+    approve: str = ""
 
 
 class TextDelta(AgentEvent):

@@ -1,52 +1,140 @@
 """What a run has observed, read from its transcript.
 
-Observed is what the person wrote, what tools answered, the code that ran, and what earlier turns
-came to. What the model only said in this run is not.
+Observed is what the person wrote, what tools answered, the code that ran to its end, and what
+earlier turns came to. What the model only said in this run is not.
 """
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
-from parsimony_kernel.agent.prompts import REQUEST_TAG
+from parsimony_kernel.agent.prompts import CHANGES_TAG, CONTEXT_TAG, REQUEST_TAG
+
+# File systems keep times coarsely.
+_COARSE_S = 2.0
 
 
-def observed(messages: Sequence[Any], code_tools: Collection[str]) -> Iterator[str]:
-    """The texts that a summary can rest on. ``code_tools`` are the tools that run code."""
-    begin = max((i for i, message in enumerate(messages) if _is_request(message)), default=0)
-    for index, message in enumerate(messages):
-        if not isinstance(message, dict):
-            yield str(message.to_llm("default").get("content") or "")
-        elif index < begin or message.get("role") in ("user", "tool"):
-            yield str(message.get("content") or "")
-        else:
-            for call in message.get("tool_calls") or ():
-                if call["function"]["name"] in code_tools:
-                    yield _code(call["function"]["arguments"])
+def observed(messages: Sequence[Any]) -> Iterator[str]:
+    """What the person wrote, what tools answered, and what earlier turns came to."""
+    held = [_plain(message) for message in messages]
+    begin = _begin(held)
+    for index, message in enumerate(held):
+        if index < begin or message.get("role") in ("user", "tool"):
+            yield _text(message)
+
+
+def code_that_ran(messages: Iterable[Any], tools: Collection[str]) -> Iterator[str]:
+    """The code of those calls of ``tools`` that answered without an error.
+
+    Code that raised, was refused or was skipped has answers, if any, and no more.
+    """
+    waiting: list[tuple[str, str]] = []
+    for message in map(_plain, messages):
+        if message.get("role") == "assistant":
+            waiting = [
+                (str(call.get("id")), _code(call["function"]["arguments"]))
+                for call in message.get("tool_calls") or ()
+                if call["function"]["name"] in tools
+            ]
+        elif message.get("role") == "tool":
+            # Providers may give two calls one id: they are answered in their order.
+            answered = str(message.get("tool_call_id"))
+            asked = next((each for each in waiting if each[0] == answered), None)
+            if asked is not None:
+                waiting.remove(asked)
+                if not _has_failed(message):
+                    yield asked[1]
+
+
+def earlier(messages: Sequence[Any]) -> Iterator[str]:
+    """What earlier turns came to, and what the notebook says is published."""
+    held = [_plain(message) for message in messages]
+    begin = _begin(held)
+    for message in held[:begin]:
+        if message.get("role") == "assistant":
+            yield _text(message)
+    for message in held[begin : begin + 1]:
+        if _is_request(message):
+            published = _inventory(_text(message)).get("artifacts") or ()
+            yield from (json.dumps(each, ensure_ascii=False) for each in published)
+
+
+def said(messages: Iterable[Any]) -> str:
+    """The person's own words: requests and answers, without what the notebook adds to them."""
+    words = []
+    for message in map(_plain, messages):
+        text = _text(message)
+        if message.get("role") != "user" or text.startswith(f"<{CHANGES_TAG}>"):
+            continue
+        _, opening, request = text.partition(f"<{REQUEST_TAG}>")
+        words.append(request.removesuffix(f"</{REQUEST_TAG}>") if opening else text)
+    return "\n".join(each.strip() for each in words)
 
 
 def succeeded(messages: Iterable[Any], tools: Collection[str]) -> bool:
     """Whether one of ``tools`` has answered without an error."""
     return any(
-        isinstance(message, dict)
-        and message.get("role") == "tool"
-        and message.get("name") in tools
-        and not str(message.get("content") or "").startswith('{"error"')
-        for message in messages
+        message.get("role") == "tool" and message.get("name") in tools and not _has_failed(message)
+        for message in map(_plain, messages)
     )
 
 
-def _is_request(message: Any) -> bool:
-    return (
-        isinstance(message, dict)
-        and message.get("role") == "user"
-        and f"<{REQUEST_TAG}>" in str(message.get("content"))
-    )
+def came_since(path: str, started_at: str, folder: Path | None = None) -> bool:
+    """Whether ``path``, relative to ``folder``, is a file that was written since ``started_at``.
 
-
-def _code(arguments: str) -> str:
+    ``started_at`` is a date in ISO 8601; the folder is the process's own when ``None``.
+    """
+    named = Path(path)
+    if named.is_absolute() or ".." in named.parts:
+        return False
     try:
-        given = json.loads(arguments)
+        written_s = ((folder or Path.cwd()) / named).stat().st_mtime
+        return written_s >= datetime.fromisoformat(started_at).timestamp() - _COARSE_S
+    except (OSError, ValueError):
+        return False
+
+
+def _plain(message: Any) -> dict[str, Any]:
+    held: dict[str, Any] = message if isinstance(message, dict) else message.to_llm("default")
+    return held
+
+
+def _text(message: dict[str, Any]) -> str:
+    return str(message.get("content") or "")
+
+
+def _has_failed(message: dict[str, Any]) -> bool:
+    return _text(message).startswith('{"error"')
+
+
+def _begin(messages: Sequence[dict[str, Any]]) -> int:
+    """Where the run's own messages begin."""
+    return max((i for i, message in enumerate(messages) if _is_request(message)), default=0)
+
+
+def _is_request(message: dict[str, Any]) -> bool:
+    text = _text(message)
+    return (
+        message.get("role") == "user"
+        and text.startswith((f"<{REQUEST_TAG}>", f"<{CONTEXT_TAG}>"))
+        and text.endswith(f"</{REQUEST_TAG}>")
+    )
+
+
+def _inventory(text: str) -> dict[str, Any]:
+    block = text.partition(f"<{CONTEXT_TAG}>")[2].partition(f"</{CONTEXT_TAG}>")[0]
+    return _object(block)
+
+
+def _code(arguments: Any) -> str:
+    return str(_object(arguments).get("code", ""))
+
+
+def _object(text: Any) -> dict[str, Any]:
+    try:
+        given = json.loads(text)
     except (TypeError, ValueError, RecursionError):
-        return ""
-    return str(given.get("code", "")) if isinstance(given, dict) else ""
+        return {}
+    return given if isinstance(given, dict) else {}

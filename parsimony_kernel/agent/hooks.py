@@ -9,7 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from parsimony_kernel.agent.events import AgentEvent
-from parsimony_kernel.agent.evidence import observed, succeeded
+from parsimony_kernel.agent.evidence import (
+    came_since,
+    code_that_ran,
+    earlier,
+    observed,
+    said,
+    succeeded,
+)
 from parsimony_kernel.agent.state import RunState, SuspensionRecord
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.gate.claims import claims_observed
@@ -17,6 +24,7 @@ from parsimony_kernel.gate.effects import Effects, MemoryEffects
 from parsimony_kernel.gate.frame_columns import frame_of
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.grounding import columns_exist
+from parsimony_kernel.gate.repetition import Repetition, not_repeating
 from parsimony_kernel.gate.stages import STAGES, Stage
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.llm.base import ChatModel
@@ -50,16 +58,20 @@ class RunHooks:
         """The gate through which this run's actions pass.
 
         A run with an executor is held to what it has observed: code may use the columns that
-        exist, and a summary may say what tools have answered.
+        exist, a summary may say what tools have answered, and what is known is not asked again.
         """
         checks = () if state.code_executor is None else _grounded(tools, state)
         return Gate(
             tools,
             timeout_s=agent.guardrails.tool_timeout_s,
-            stages=(*STAGES, *checks),
+            stages=(*STAGES, *checks, *self.stages(state)),
             effects=self.effects(state),
             run_id=state.run_id,
         )
+
+    def stages(self, state: RunState) -> tuple[Stage, ...]:
+        """What the host checks of each action, after everything else."""
+        return ()
 
     def effects(self, state: RunState) -> Effects:
         """The record of this run's writes."""
@@ -91,13 +103,17 @@ def _grounded(tools: Tools, state: RunState) -> tuple[Stage, ...]:
     publishing = {name for name, tool in tools.items() if tool.tool_type == "publish"}
     working = {name for name, tool in tools.items() if not tool.terminal}
     return (
-        columns_exist(variables),
+        columns_exist(variables, lambda: said(state.messages)),
         claims_observed(
-            lambda: observed(state.messages, code),
+            lambda: observed(state.messages),
             lambda: _known_names(variables()),
             lambda: succeeded(state.messages, publishing),
             lambda: succeeded(state.messages, working),
+            code=lambda: code_that_ran(state.messages, code),
+            earlier=lambda: earlier(state.messages),
+            exists=lambda path: came_since(path, state.started_at),
         ),
+        not_repeating(lambda: Repetition.from_json(state.repetition)),
     )
 
 

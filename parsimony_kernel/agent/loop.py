@@ -73,6 +73,7 @@ from parsimony_kernel.execution.outputs import KernelOutput
 from parsimony_kernel.gate.approval import APPROVAL, approves
 from parsimony_kernel.gate.envelope import cleaned, to_text
 from parsimony_kernel.gate.gate import Gate, StepOutcome, took_effect
+from parsimony_kernel.gate.repetition import Repetition
 from parsimony_kernel.limits.budget import Demand, tokens_in
 from parsimony_kernel.llm.base import (
     Beat,
@@ -498,6 +499,10 @@ class _Run:
                 yield event
             return
         self._answer(call, content)
+        if not outcome.is_guidance:
+            seen = Repetition.from_json(state.repetition)
+            shown = to_text(outcome.envelope.get("result", outcome.envelope))
+            state.repetition = seen.after(name, arguments, shown).to_json()
         for event in self.hooks.drain():
             yield event
         yield begun.model_copy(

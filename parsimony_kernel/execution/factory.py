@@ -12,14 +12,33 @@ import itertools
 import json
 import re
 import reprlib
-import sys
 import traceback
-from collections.abc import Mapping
+from array import array
+from collections import deque
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    TracebackType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 from parsimony_kernel.execution import figures, frames
+from parsimony_kernel.execution.inspection import (
+    attempt,
+    class_name,
+    comes_from,
+    is_a,
+    is_exactly,
+    plain,
+    type_name,
+)
 from parsimony_kernel.execution.outputs import (
     DataFrameObject,
     ExceptionObject,
@@ -35,11 +54,23 @@ MESSAGE_CHARS = 2_000
 TRACEBACK_FRAMES = 20
 
 _OURS = str(Path(__file__).parent)
+_traceback_of: Callable[[BaseException], TracebackType | None] = BaseException.__dict__[
+    "__traceback__"
+].__get__
 _TAG = re.compile(r"<[^<>]*>")
 _NO_TEXT = re.compile(r"<\S+ object(?: at 0x[0-9a-f]+)?>")
 
 _NESTING = (list, tuple, dict, set, frozenset)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), *_NESTING)
+_ROUTINES = (
+    FunctionType,
+    BuiltinFunctionType,
+    MethodType,
+    MethodWrapperType,
+    MethodDescriptorType,
+    ClassMethodDescriptorType,
+    WrapperDescriptorType,
+)
 
 
 class _CappedRepr(reprlib.Repr):
@@ -57,8 +88,13 @@ class _CappedRepr(reprlib.Repr):
         # Each level has its cap; together they multiply, so there is one for the whole as well.
         if self._room <= 0:
             return "..."
-        text = super().repr1(x, level)
-        if type(x) not in _NESTING:
+        if comes_from(x, "numpy", "ndarray"):
+            text = self.repr_ndarray(x, level)
+        elif is_exactly(x, *_PLAIN, deque, array):
+            text = super().repr1(x, level)
+        else:  # never by the name of its type, as a class of the user's may be named anything
+            text = self.repr_instance(x, level)
+        if not is_exactly(x, *_NESTING):
             self._room -= len(text)
         return text
 
@@ -98,6 +134,12 @@ class _CappedRepr(reprlib.Repr):
         return f"ndarray of shape {x.shape}, dtype {x.dtype}: [{first}{more}]"
 
     def repr_instance(self, x: Any, level: int) -> str:
+        return attempt(
+            lambda: plain(self._instance(x, level)),
+            lambda exc: f"<{type_name(x)}, whose repr raises {type_name(exc)}>",
+        )
+
+    def _instance(self, x: Any, level: int) -> str:
         # The repr that dataclass() generates has no bound; one that the class defines is its own.
         generated = hasattr(type(x).__repr__, "__wrapped__")
         if dataclasses.is_dataclass(x) and generated:
@@ -107,8 +149,7 @@ class _CappedRepr(reprlib.Repr):
                 if each.repr and hasattr(x, each.name)
             )
             return f"{type(x).__qualname__}({told})"
-        text = builtins.repr(x)
-        return str(text)[: self.maxother + 1]
+        return str.__str__(builtins.repr(x))[: self.maxother + 1]
 
 
 def _for_display() -> _CappedRepr:
@@ -131,28 +172,28 @@ class OutputFactory:
 
     def convert(self, value: Any, name: str | None = None) -> KernelOutputType:
         """The output that shows ``value``: a table, a figure, an exception, or its capped repr."""
-        if isinstance(value, BaseException):
+        if is_a(value, BaseException):
             return self.exception(value)
-        try:
-            output = self._table_or_figure(value, name, full=True)
-        except Exception as exc:  # a user's object: say what it raised and show what can be shown
-            text = f"{type(value).__name__} that cannot be shown: {_one_line(exc)}"
-            return PrimitiveObject(name=name, python_type=type(value).__name__, text=text)
-        return output or _primitive(value, name, _for_display(), DISPLAY_CHARS)
+
+        def look() -> KernelOutputType:
+            found = self._table_or_figure(value, name, full=True)
+            return found or _primitive(value, name, _for_display(), DISPLAY_CHARS)
+
+        return attempt(look, lambda exc: _unseen(value, name, exc))
 
     def summary(self, value: Any, name: str) -> KernelOutputType:
         """A variable in little: no preview, no picture, a short repr."""
-        try:
-            output = self._table_or_figure(value, name, full=False)
-        except Exception:  # as above; a namespace with such an object in it still has a summary
-            output = None
+        output = attempt(lambda: self._table_or_figure(value, name, full=False), lambda _: None)
         if output is not None:
             return output
-        if isinstance(value, type) or inspect.isroutine(value):
+        if is_a(value, type, *_ROUTINES):
             return PrimitiveObject(
                 name=name, python_type=_kind(value), text=_signature(value, name)
             )
-        return _primitive(value, name, _for_variable(), VARIABLE_CHARS)
+        return attempt(
+            lambda: _primitive(value, name, _for_variable(), VARIABLE_CHARS),
+            lambda exc: _unseen(value, name, exc),
+        )
 
     def convert_displayed(self, value: Any, bundle: Mapping[str, Any]) -> KernelOutputType:
         """The output of a value that IPython has formatted already."""
@@ -170,22 +211,24 @@ class OutputFactory:
     ) -> KernelOutputType:
         """The output of a mime bundle: its picture, or else its text."""
         for mime, content in bundle.items():
-            if mime.startswith("application/vnd.vegalite") and isinstance(content, dict):
-                return figures.from_spec(content)
+            if mime.startswith("application/vnd.vegalite") and is_a(content, dict):
+                drawn = attempt(lambda spec=content: figures.from_spec(spec), lambda _: None)  # type: ignore[misc]
+                if drawn is not None:
+                    return drawn
         for mime, key in (("image/png", "png_base64"), ("image/svg+xml", "svg")):
             made = figures.from_bytes(bundle.get(mime), key, source)
             if made is not None:
                 return made
         for mime in ("text/markdown", "text/latex", "text/plain", "text/html"):
             content = bundle.get(mime)
-            if not isinstance(content, str):
+            if not is_a(content, str):
                 continue
             if mime == "text/plain" and _NO_TEXT.fullmatch(content) and "text/html" in bundle:
                 continue
             if mime == "text/html":
                 content = html.unescape(_TAG.sub("", content)).strip()
             text, cut = _cut(content, DISPLAY_CHARS)
-            kind = "" if source is None else source.__name__
+            kind = "" if source is None else class_name(source)
             return PrimitiveObject(python_type=kind, text=text, truncated=cut)
         return PrimitiveObject(text=", ".join(sorted(bundle)))
 
@@ -193,38 +236,32 @@ class OutputFactory:
         self, exc: BaseException, *, filename: str = "", source: str = ""
     ) -> ExceptionObject:
         """An exception that left the cell whose code is ``source``, compiled as ``filename``."""
-        steps = traceback.extract_tb(exc.__traceback__, limit=None)
-        line = next((s.lineno for s in reversed(steps) if s.filename == filename), None)
-        if isinstance(exc, SyntaxError) and exc.filename == filename:
-            line = exc.lineno
+        line = attempt(lambda: _line(exc, filename), lambda _: None)
         lines = source.splitlines()
         known = line is not None and 0 < line <= len(lines)
         return ExceptionObject(
-            name=type(exc).__name__,
+            name=type_name(exc),
             message=_message(exc),
             line=line if known else None,
-            source_line=lines[line - 1].strip()[:200] if known and line is not None else "",
-            traceback=self._traceback(exc, filename),
-            status_code=_status_code(exc),
+            source_line=plain(lines[line - 1]).strip()[:200] if known and line is not None else "",
+            traceback=attempt(lambda: self._traceback(exc, filename), lambda _: type_name(exc)),
+            status_code=attempt(lambda: _status_code(exc), lambda _: None),
         )
 
     def _table_or_figure(
         self, value: Any, name: str | None, *, full: bool
     ) -> DataFrameObject | FigureObject | None:
-        if type(value) in _PLAIN or isinstance(value, type):
+        if is_exactly(value, *_PLAIN) or is_a(value, type):
             return None
         return frames.frame(value, name, preview=full) or figures.figure(value, name, drawn=full)
 
     def _traceback(self, exc: BaseException, filename: str) -> str:
-        shown = _from_cell(exc.__traceback__, filename)
-        try:
-            told = traceback.TracebackException(
-                type(exc), exc, shown, limit=None, max_group_width=5, max_group_depth=3
-            )
-            _shorten(told)
-            text = "".join(told.format())
-        except Exception:  # an exception whose text or notes raise has no traceback in words
-            return type(exc).__name__
+        shown = _from_cell(_traceback_of(exc), filename)
+        told = traceback.TracebackException(
+            type(exc), exc, shown, limit=None, max_group_width=5, max_group_depth=3
+        )
+        _shorten(told)
+        text = "".join(told.format())
         if self.local_dir is not None:
             text = text.replace(f"{self.local_dir}/", "")
         return _cut(text, DISPLAY_CHARS * 2)[0]
@@ -260,53 +297,59 @@ def _rank(value: Any) -> int:
         return 0
     if figures.is_figure(value):
         return 1
-    return 3 if isinstance(value, type) or inspect.isroutine(value) else 2
+    return 3 if is_a(value, type, *_ROUTINES) else 2
 
 
 def _primitive(
     value: Any, name: str | None, capped: _CappedRepr, chars: int
 ) -> PrimitiveObject:  # fmt: skip
-    try:
-        if "numpy" in sys.modules and type(value).__name__ == "ndarray":
-            text = capped.repr_ndarray(value, capped.maxlevel)
-        else:
-            text = capped.repr(value)
-    except Exception as exc:  # a user's __repr__: say what it raised in its place
-        text = f"<{type(value).__name__}, whose repr raises {type(exc).__name__}>"
-    text, cut = _cut(text, chars)
+    text, cut = _cut(capped.repr(value), chars)
     return PrimitiveObject(
-        name=name, python_type=type(value).__name__, text=text, truncated=cut or "..." in text[-8:]
+        name=name, python_type=type_name(value), text=text, truncated=cut or "..." in text[-8:]
     )
 
 
+def _unseen(value: Any, name: str | None, exc: BaseException) -> PrimitiveObject:
+    kind = type_name(value)
+    text = f"an object that cannot be looked at: {kind} raised {_one_line(exc)}"
+    return PrimitiveObject(name=name, python_type=kind, text=text)
+
+
 def _cut(text: str, limit: int) -> tuple[str, bool]:
+    text = plain(text)
     return (text, False) if len(text) <= limit else (text[: limit - 1] + "…", True)
 
 
 def _kind(value: Any) -> str:
-    return "class" if isinstance(value, type) else "function"
+    return "class" if is_a(value, type) else "function"
 
 
 def _signature(value: Any, name: str) -> str:
-    try:
-        text = f"{name}{inspect.signature(value)}"
-    except (TypeError, ValueError):
-        text = name
+    text = attempt(lambda: f"{name}{inspect.signature(value)}", lambda _: name)
     return _cut(text, VARIABLE_CHARS)[0]
 
 
 def _message(exc: BaseException) -> str:
-    try:
+    def look() -> str:
         # The text of a SyntaxError repeats the file and the line, which have fields of their own.
         text = str(exc.msg if isinstance(exc, SyntaxError) else exc)
         notes = [str(each) for each in getattr(exc, "__notes__", ())]
-    except Exception:  # an exception of the user's, whose own text raises
-        return "(its message cannot be shown)"
-    return _cut("\n".join([text, *notes]), MESSAGE_CHARS)[0]
+        return _cut("\n".join([text, *notes]), MESSAGE_CHARS)[0]
+
+    return attempt(look, lambda _: "(its message cannot be shown)")
 
 
 def _one_line(exc: BaseException) -> str:
-    return _cut(f"{type(exc).__name__}: {' '.join(_message(exc).split())}", VARIABLE_CHARS)[0]
+    return _cut(f"{type_name(exc)}: {' '.join(_message(exc).split())}", VARIABLE_CHARS)[0]
+
+
+def _line(exc: BaseException, filename: str) -> int | None:
+    """The line of ``filename`` that raised it."""
+    if is_a(exc, SyntaxError) and exc.filename == filename:  # type: ignore[attr-defined]
+        line = exc.lineno  # type: ignore[attr-defined]
+        return line if type(line) is int else None
+    steps = traceback.extract_tb(_traceback_of(exc), limit=None)
+    return next((step.lineno for step in reversed(steps) if step.filename == filename), None)
 
 
 def _status_code(exc: BaseException) -> int | None:
@@ -314,8 +357,8 @@ def _status_code(exc: BaseException) -> int | None:
     for owner in (exc, getattr(exc, "response", None)):
         for attribute in ("status_code", "status", "code"):
             code = getattr(owner, attribute, None)
-            if isinstance(code, int) and not isinstance(code, bool) and 100 <= code < 600:
-                return code
+            if is_a(code, int) and not is_a(code, bool) and 100 <= int.__int__(code) < 600:
+                return int.__int__(code)
     return None
 
 

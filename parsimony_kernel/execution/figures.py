@@ -5,10 +5,17 @@ A chart is asked for without importing the library that defines it.
 
 import base64
 import io
-import sys
+import json
 from typing import Any
 
 from parsimony_kernel.artifacts.chart_words import describe_chart, title_of
+from parsimony_kernel.execution.inspection import (
+    class_name,
+    class_package,
+    comes_from,
+    is_a,
+    plain,
+)
 from parsimony_kernel.execution.outputs import FigureObject
 
 _PNG = b"\x89PNG"
@@ -33,14 +40,11 @@ def is_figure(value: Any) -> bool:
 
 def is_altair(value: Any) -> bool:
     """Whether it is a chart of altair."""
-    altair = sys.modules.get("altair")
-    top = getattr(altair, "TopLevelMixin", None)
-    return top is not None and isinstance(value, top)
+    return comes_from(value, "altair", "TopLevelMixin")
 
 
 def _is_matplotlib(value: Any) -> bool:
-    module = sys.modules.get("matplotlib.figure")
-    return module is not None and isinstance(value, module.Figure)
+    return comes_from(value, "matplotlib.figure", "Figure")
 
 
 def _altair(chart: Any, name: str | None, *, drawn: bool) -> FigureObject:
@@ -58,7 +62,8 @@ def _altair(chart: Any, name: str | None, *, drawn: bool) -> FigureObject:
 
 
 def from_spec(spec: dict[str, Any], name: str | None = None) -> FigureObject:
-    """The figure of a Vega-Lite specification."""
+    """The figure of a Vega-Lite specification; ``ValueError`` or ``TypeError`` if it is no JSON."""
+    json.dumps(spec, ensure_ascii=False).encode()
     return FigureObject(
         name=name, title=title_of(spec), description=describe_chart(spec), spec=spec
     )
@@ -92,7 +97,7 @@ def _drawn_by_itself(value: Any, name: str | None) -> FigureObject | None:
     for method, key in (("_repr_png_", "png_base64"), ("_repr_svg_", "svg")):
         draw = getattr(type(value), method, None)
         picture = draw(value) if draw is not None else None
-        if isinstance(picture, tuple):
+        if is_a(picture, tuple):
             picture = picture[0]
         made = from_bytes(picture, key, type(value), name)
         if made is not None:
@@ -104,16 +109,16 @@ def from_bytes(
     picture: Any, key: str, source: type | None, name: str | None = None
 ) -> FigureObject | None:
     """The figure of PNG bytes or base64 (``png_base64``) or SVG text (``svg``)."""
-    if isinstance(picture, bytes):
+    if is_a(picture, bytes):
         is_png = key == "png_base64" and picture.startswith(_PNG)
         picture = (
             base64.b64encode(picture).decode() if is_png else picture.decode("utf-8", "replace")
         )
-    if not isinstance(picture, str) or not picture:
+    if not is_a(picture, str) or not picture:
         return None
-    library = "" if source is None else source.__module__.partition(".")[0]
-    noun = "picture" if source is None else source.__name__
+    library = "" if source is None else class_package(source)
+    noun = "picture" if source is None else class_name(source)
     made = FigureObject(
         name=name, library=library, description=f"{noun} of {library}" if library else noun
     )
-    return made.model_copy(update={key: picture})
+    return made.model_copy(update={key: plain(picture)})

@@ -10,6 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from parsimony_kernel.execution.inspection import (
+    attempt,
+    class_package,
+    comes_from,
+    is_a,
+    plain,
+    type_name,
+)
 from parsimony_kernel.execution.outputs import ColumnSummary, DataFrameObject
 
 FULL_COLUMNS = 40
@@ -78,11 +86,9 @@ def frame(value: Any, name: str | None = None, *, preview: bool = True) -> DataF
 
 def is_frame(value: Any) -> bool:
     """Whether ``frame`` would summarise it, asked cheaply."""
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(value, (pandas.DataFrame, pandas.Series, pandas.Index)):
+    if comes_from(value, "pandas", "DataFrame", "Series", "Index"):
         return True
-    root = type(value).__module__.partition(".")[0]
-    return root in _NARWHALS and type(value).__name__ in (
+    return class_package(type(value)) in _NARWHALS and type_name(value) in (
         "DataFrame", "LazyFrame", "Series", "Table", "DuckDBPyRelation",
     )  # fmt: skip
 
@@ -91,18 +97,17 @@ def cell(value: Any) -> str:
     """One value as text, at most 60 characters."""
     if value is None:
         return ""
-    try:
-        text = value if isinstance(value, str) else _text(value)
-    except Exception:  # a user's object: whatever its text raises, the table is still shown
-        text = f"<{type(value).__name__}>"
+    text = attempt(lambda: plain(_text(value)), lambda _: f"<{type_name(value)}>")
     text = " ".join(text[: 4 * CELL_CHARS].split())
     return text if len(text) <= CELL_CHARS else text[: CELL_CHARS - 1] + "…"
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, float):
+    if type(value) is str:
+        return value
+    if is_a(value, float):
         return format(value, ".6g") if abs(value) < 1e15 and value != int(value) else str(value)
-    if isinstance(value, (list, dict, tuple, set, bytes)):
+    if is_a(value, list, dict, tuple, set, bytes):
         import reprlib
 
         return reprlib.repr(value)
@@ -112,16 +117,15 @@ def _text(value: Any) -> str:
 
 def _head(value: Any) -> _Head | None:
     pandas = sys.modules.get("pandas")
-    if pandas is not None:
-        if isinstance(value, pandas.DataFrame):
-            return _pandas_head(pandas, value.head(SAMPLE_ROWS), len(value))
-        if isinstance(value, pandas.Series):
-            head = value.head(SAMPLE_ROWS)
-            title = "value" if value.name is None else value.name
-            return _pandas_head(pandas, head.to_frame(name=title), len(value))
-        if isinstance(value, pandas.Index):
-            head = value[:SAMPLE_ROWS].to_frame(index=False)
-            return _pandas_head(pandas, head, len(value))
+    if comes_from(value, "pandas", "DataFrame"):
+        return _pandas_head(pandas, value.head(SAMPLE_ROWS), len(value))
+    if comes_from(value, "pandas", "Series"):
+        head = value.head(SAMPLE_ROWS)
+        title = "value" if value.name is None else value.name
+        return _pandas_head(pandas, head.to_frame(name=title), len(value))
+    if comes_from(value, "pandas", "Index"):
+        head = value[:SAMPLE_ROWS].to_frame(index=False)
+        return _pandas_head(pandas, head, len(value))
     return _narwhals_head(value) if is_frame(value) else None
 
 
@@ -171,24 +175,21 @@ def _refined(word: str, column: Iterable[Any]) -> str:
     """Object columns that hold only text are text."""
     if word != "object":
         return word
-    kinds = {type(each) for each in column if not _is_null(each)}
-    return "str" if kinds == {str} else "object"
+    there = [each for each in column if not _is_null(each)]
+    return "str" if there and all(type(each) is str for each in there) else "object"
 
 
 def _is_null(value: Any) -> bool:
     if value is None:
         return True
-    try:
-        return bool(value != value)  # NaN and NaT, without asking the library
-    except Exception:  # pandas.NA, arrays, and users' objects with an opinion on comparison
-        return type(value).__name__ == "NAType"
+    # NaN and NaT differ from themselves; pandas.NA will not say, nor will users' objects.
+    return attempt(lambda: bool(value != value), lambda _: type_name(value) == "NAType")
 
 
 def _narwhals_head(value: Any) -> _Head | None:
     import narwhals as nw
 
     native = nw.from_native(value, pass_through=True, allow_series=True)
-    root = type(value).__module__.partition(".")[0]
     if isinstance(native, nw.Series):
         native = native.head(SAMPLE_ROWS + 1).alias(native.name or "value").to_frame()
         rows: int | None = len(value)
@@ -208,7 +209,7 @@ def _narwhals_head(value: Any) -> _Head | None:
             [None if _is_null(each) else each for each in head[column].to_list()] for column in full
         ]
     return _Head(
-        library=root,
+        library=class_package(type(value)),
         rows=rows,
         count=len(schema),
         names=names,

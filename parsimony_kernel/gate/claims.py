@@ -26,12 +26,21 @@ def claims_observed(
     names: Callable[[], Collection[str]],
     published: Callable[[], bool],
     ran: Callable[[], bool] = lambda: True,
+    *,
+    code: Callable[[], Iterable[str]] = tuple,
+    earlier: Callable[[], Iterable[str]] = tuple,
+    exists: Callable[[str], bool] = lambda path: False,
 ) -> Stage:
     """A run ends with a summary only of what it has observed.
 
-    ``observed`` gives the texts of the run (what the person wrote, what tools answered, the code
-    that ran), ``names`` the variables that exist, ``published`` whether anything was published and
-    ``ran`` whether any code ran.
+    Args:
+        observed: gives the texts of the run: what the person wrote and the tools answered.
+        names: gives the variables and columns that exist.
+        published: whether the run published anything.
+        ran: whether any tool has worked.
+        code: gives the code that ran to its end.
+        earlier: gives what earlier turns came to, and what is published.
+        exists: whether a file of that name has come into the working folder since the run began.
     """
 
     def stage(attempt: Attempt) -> Failure | None:
@@ -41,6 +50,9 @@ def claims_observed(
         seen = Observation(
             [text for text in observed() if not _is_refusal_of(attempt.action, text)],
             frozenset(names()) | frozenset(attempt.tools),
+            code=code(),
+            earlier=earlier(),
+            exists=exists,
             published=published(),
             ran=ran(),
         )

@@ -12,7 +12,7 @@ from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.execution.frames import cell
 from parsimony_kernel.gate.column_uses import Use, column_uses
 from parsimony_kernel.gate.frame_columns import Frame, frame_of
-from parsimony_kernel.gate.nearness import near_columns
+from parsimony_kernel.gate.nearness import is_said, near_columns
 from parsimony_kernel.gate.refusal import RefusalError
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.triage.taxonomy import FailureType
@@ -21,10 +21,14 @@ MAX_NAMED = 40
 MAX_CHOICES = 8
 
 
-def columns_exist(variables: Callable[[], Mapping[str, Any]]) -> Stage:
+def columns_exist(
+    variables: Callable[[], Mapping[str, Any]], said: Callable[[], str] = lambda: ""
+) -> Stage:
     """Code asks frames only for columns that they have.
 
-    One near name is offered, several are a question, and nothing is ever substituted.
+    One near name is offered. Several are a question to the person where the name is the person's
+    own and none of the columns is; otherwise the model chooses among them. Nothing is ever
+    substituted. ``said`` gives the person's own words; without any, several are a question.
     """
 
     def stage(attempt: Attempt) -> Failure | None:
@@ -46,7 +50,7 @@ def columns_exist(variables: Callable[[], Mapping[str, Any]]) -> Stage:
             for use in dict.fromkeys(column_uses(tree, frames))
             if not frames[use.frame].has(use.column, or_level=use.or_level)
         ]
-        return _refusal(missing, frames) if missing else None
+        return _refusal(missing, frames, said) if missing else None
 
     return stage
 
@@ -58,15 +62,21 @@ def _parsed(code: str) -> ast.Module | None:
         return None
 
 
-def _refusal(missing: Sequence[Use], frames: Mapping[str, Frame]) -> Failure:
+def _refusal(
+    missing: Sequence[Use], frames: Mapping[str, Frame], said: Callable[[], str]
+) -> Failure:
     near = {use: near_columns(use.column, frames[use.frame].names()) for use in missing}
-    for use in missing:
-        if len(near[use]) > 1:
+    several = [use for use in missing if len(near[use]) > 1]
+    words = said() if several else ""
+    for use in several:
+        if not words.strip() or _is_the_person_s(use.column, near[use], words):
             return _question(use, near[use][:MAX_CHOICES])
-    details = [_detail(use, near[use], frames[use.frame]) for use in missing[:MAX_CHOICES]]
+    meant = {use: _meant(near[use], words) for use in missing}
+    details = [
+        _detail(use, near[use], meant[use], frames[use.frame]) for use in missing[:MAX_CHOICES]
+    ]
     parts = [
-        f"`{use.frame}` has no column {cell(use.column)!r}"
-        + (f" (did you mean {near[use][0]!r}?)" if near[use] else "")
+        f"`{use.frame}` has no column {cell(use.column)!r}" + _hint(near[use], meant[use])
         for use in missing[:MAX_CHOICES]
     ]
     reason = "; ".join(parts)
@@ -78,7 +88,7 @@ def _refusal(missing: Sequence[Use], frames: Mapping[str, Frame]) -> Failure:
         "reason": reason,
         "details": details[0] if len(details) == 1 else details,
     }
-    offered = [near[use][0] for use in missing if near[use]]
+    offered = [column for column in meant.values() if column is not None]
     if len(offered) == 1:
         envelope["did_you_mean"] = offered[0]
     return Failure(
@@ -92,14 +102,34 @@ def _refusal(missing: Sequence[Use], frames: Mapping[str, Frame]) -> Failure:
     )
 
 
-def _detail(use: Use, near: Sequence[str], frame: Frame) -> dict[str, Any]:
+def _is_the_person_s(name: str, near: Sequence[str], words: str) -> bool:
+    """Whether the person spoke of ``name``, and of none of the columns that it may stand for."""
+    return is_said(name, words) and not any(is_said(each, words) for each in near)
+
+
+def _meant(near: Sequence[str], words: str) -> str | None:
+    """The one column that is near, or the one of several that the person spoke of."""
+    spoken = near if len(near) == 1 else [each for each in near if is_said(each, words)]
+    return spoken[0] if len(spoken) == 1 else None
+
+
+def _hint(near: Sequence[str], meant: str | None) -> str:
+    if meant is not None:
+        return f" (did you mean {meant!r}?)"
+    named = ", ".join(repr(each) for each in near[:MAX_CHOICES])
+    return f" (choose one of {named})" if near else ""
+
+
+def _detail(use: Use, near: Sequence[str], meant: str | None, frame: Frame) -> dict[str, Any]:
     detail: dict[str, Any] = {
         "field": "code",
         "frame": use.frame,
         "column": cell(use.column),
         "columns": [cell(each) for each in frame.columns[:MAX_NAMED]],
     }
-    return {**detail, "did_you_mean": near[0]} if near else detail
+    if len(near) > 1:
+        detail["choices"] = list(near[:MAX_CHOICES])
+    return {**detail, "did_you_mean": meant} if meant is not None else detail
 
 
 def _listing(frame: Frame) -> str:

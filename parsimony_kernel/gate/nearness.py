@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from rapidfuzz import fuzz
 
 MAX_COMPARED = 2_000
+MAX_SAID = 20_000
 
 _CLEAR = 75.0
 _MARGIN = 5.0
@@ -24,8 +25,16 @@ def near_columns(name: str, columns: Iterable[str]) -> list[str]:
     return [column for score, column in scored if score > best - _MARGIN]
 
 
-def _words(name: str) -> list[str]:
-    spread = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:200])
+def is_said(name: str, text: str) -> bool:
+    """Whether every word of ``name`` stands in ``text``, in some form."""
+    asked, spoken = _words(name), set(_words(text, MAX_SAID))
+    return bool(asked) and all(
+        word in spoken or any(_alike(word, each) for each in spoken) for word in asked
+    )
+
+
+def _words(name: str, limit: int = 200) -> list[str]:
+    spread = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:limit])
     return re.findall(r"[^\W_]+", spread.casefold())
 
 

@@ -19,7 +19,10 @@ NEGATED = re.compile(
 SUPPOSED = re.compile(
     r"\b(?:could|would|can|may|might|should|shall|if|unless|whether|next step|suggest\w*|try"
     r"|consider\w*|for example|such as|want|ready to|könnte\w*|kann|können|würde\w*|sollte\w*"
-    r"|wenn|falls|ob|möchte\w*)\b|\be\.g\.|\bz\. ?B\.",
+    r"|wenn|falls|ob|möchte\w*)\b|\be\.g\.|\bz\. ?B\."
+    # What the person is told to do has not been done.
+    r"|(?:^\W{0,8}|\b(?:please|just|then|bitte)\s+|,\s+)"
+    r"(?:run|rerun|use|call|execute|type|pass|ask|führen?|rufen?|nutzen?|verwenden?)\b",
     re.IGNORECASE,
 )
 EARLIER = re.compile(

@@ -1,21 +1,33 @@
 """A circuit breaker: after failures in a row, a service is left alone for a while.
 
-Closed, open, half-open, as Nygard describes it in *Release It!*. Only monotonic time is read.
-Each call that is let through holds a permit, and only the permits of the present state count: a
-late word of an older call changes nothing, and exactly one probe is out at a time.
+Closed, open, half-open, as Nygard describes it in *Release It!*. Each call that is let through
+holds a permit, and only the permits of the present state count: a late word of an older call
+changes nothing, and exactly one probe is out at a time. The rules, and what is known about time,
+are the store's.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, ClassVar, Literal, TypeVar
+from functools import partial
+from typing import Any, ClassVar
 
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-
-State = Literal["closed", "open", "half_open"]
+from parsimony_kernel.limits.breaker_store import (
+    BreakerStore,
+    OwnStore,
+    Sight,
+    State,
+    T,
+    Terms,
+    Word,
+    admit,
+    hear,
+    look,
+)
 
 FAILURE_THRESHOLD = 5
 RESET_TIMEOUT_S = 60.0
-
-T = TypeVar("T")
+# As long as a run may take, and so longer than any call in it.
+PROBE_LEASE_S = 300.0
 
 # Of the client's errors, those that are the service's trouble all the same.
 _TROUBLE = frozenset({408, 425, 429})
@@ -72,7 +84,7 @@ class Permit:
         """Nothing was learned about the service: the call was cancelled, or refused as wrong."""
         self._tell("released")
 
-    def _tell(self, word: Literal["succeeded", "failed", "released"]) -> None:
+    def _tell(self, word: Word) -> None:
         if not self._told:
             self._told = True
             self._breaker._hear(word, self._epoch)
@@ -85,6 +97,9 @@ class CircuitBreaker:
         failure_threshold: failures in a row that open it, at least 1.
         reset_timeout: seconds until a probe is let through, more than 0.
         counts: whether an exception that leaves ``call`` speaks against the service.
+        probe_lease_s: seconds after which the place of a probe that says nothing is free again;
+            longer than a call may take.
+        store, name: where the state is kept, and under which name; in this process by default.
 
     ``ValueError`` when they are not.
     """
@@ -99,6 +114,9 @@ class CircuitBreaker:
         reset_timeout: float = RESET_TIMEOUT_S,
         *,
         counts: Callable[[Exception], bool] = counts_as_failure,
+        probe_lease_s: float = PROBE_LEASE_S,
+        store: BreakerStore | None = None,
+        name: str = "",
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         if failure_threshold < 1 or not reset_timeout > 0:
@@ -109,35 +127,26 @@ class CircuitBreaker:
         self.failure_threshold = failure_threshold
         self.reset_timeout = reset_timeout
         self._counts = counts
-        self._clock = clock
-        self._state: State = "closed"
-        self._failures = 0
-        self._opened_at = 0.0
-        self._probe_is_out = False
-        self._epoch = 0
+        self._lease_s = probe_lease_s
+        self._store = store or OwnStore(clock)
+        self._name = name
 
     @property
     def state(self) -> State:
         """``half_open`` from the moment on that a probe would be let through."""
-        if self._state == "open" and self._wait_s() == 0.0:
-            return "half_open"
-        return self._state
+        return self._look().state
 
     @property
     def failure_count(self) -> int:
         """Failures in a row."""
-        return self._failures
+        return self._look().failures
 
     def admit(self) -> Permit:
         """Let a call through. ``CircuitOpenError`` when it must not be made."""
-        if self.state == "half_open":
-            if self._probe_is_out:
-                raise CircuitOpenError(self.reset_timeout)
-            self._enter("half_open")
-            self._probe_is_out = True
-        elif self._state == "open":
-            raise CircuitOpenError(self._wait_s())
-        return Permit(self, self._epoch)
+        admission = self._store.change(self._name, partial(admit, self._terms))
+        if admission.epoch is None:
+            raise CircuitOpenError(admission.retry_in_s)
+        return Permit(self, admission.epoch)
 
     async def call(self, func: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> T:
         """``await func(*args, **kwargs)`` under a permit.
@@ -159,40 +168,26 @@ class CircuitBreaker:
         finally:
             permit.released()
 
-    def _hear(self, word: Literal["succeeded", "failed", "released"], epoch: int) -> None:
-        if epoch != self._epoch:
-            return
-        if word == "released":
-            self._probe_is_out = False
-        elif word == "succeeded":
-            self._failures = 0
-            if self._state != "closed":
-                self._enter("closed")
-        else:
-            self._failures += 1
-            if self._state == "half_open" or self._failures >= self.failure_threshold:
-                self._opened_at = self._clock.monotonic()
-                self._enter("open")
+    def _hear(self, word: Word, epoch: int) -> None:
+        self._store.change(self._name, partial(hear, self._terms, word, epoch))
 
-    def _enter(self, state: State) -> None:
-        if self._state != state:
-            self._epoch += 1
-        self._state = state
-        self._probe_is_out = False
+    def _look(self) -> Sight:
+        return self._store.change(self._name, partial(look, self._terms))
 
-    def _wait_s(self) -> float:
-        return max(0.0, self._opened_at + self.reset_timeout - self._clock.monotonic())
+    @property
+    def _terms(self) -> Terms:
+        return Terms(self.failure_threshold, self.reset_timeout, self._lease_s)
 
 
 class Breakers:
-    """One breaker a name, made on first need."""
+    """One breaker a name, made on first need. ``store`` is where their state is kept."""
 
-    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock = SYSTEM_CLOCK, store: BreakerStore | None = None) -> None:
+        self._store = store or OwnStore(clock)
         self._by_name: dict[str, CircuitBreaker] = {}
 
     def of(self, name: str) -> CircuitBreaker:
         """The breaker of the service ``name``."""
         if name not in self._by_name:
-            self._by_name[name] = CircuitBreaker(clock=self._clock)
+            self._by_name[name] = CircuitBreaker(store=self._store, name=name)
         return self._by_name[name]

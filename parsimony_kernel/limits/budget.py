@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from parsimony_kernel.llm.base import Message, ModelRequest, Usage
+
 Guard = Literal["tokens", "cost"]
 
 # From here on a run stops exploring and comes to its end.
@@ -20,6 +22,10 @@ BYTES_PER_TOKEN = 4
 
 # What an answer may take that nobody has limited: a long step of code and the words around it.
 ANSWER_TOKENS = 1_000
+
+# No request is near these: a larger number is a fault of whoever counted.
+MOST_TOKENS = 10_000_000
+MOST_USD = 1_000_000.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,38 @@ def tokens_in(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str
         for message in messages
     )
     return (size + _size(list(tools))) // BYTES_PER_TOKEN + 1
+
+
+def tokens_said(message: Message) -> int:
+    """About how many tokens an answer holds, by its size; its reasoning counts."""
+    size = _size(message.content) + _size(message.reasoning_content)
+    for call in message.tool_calls:
+        size += _size(call.function.name) + _size(call.function.arguments)
+    return size // BYTES_PER_TOKEN + 1
+
+
+def usage_by_size(request: ModelRequest, message: Message) -> Usage:
+    """What a request and its answer used, where nobody has counted it."""
+    return Usage(tokens_in(request.messages, request.tools), tokens_said(message))
+
+
+def counted(usage: Any) -> Usage | None:
+    """The tokens that ``usage`` tells, where they can be true and are not both zero."""
+    prompt = _within(getattr(usage, "prompt_tokens", None), MOST_TOKENS)
+    completion = _within(getattr(usage, "completion_tokens", None), MOST_TOKENS)
+    if prompt is None or completion is None:
+        return None
+    return Usage(int(prompt), int(completion)) if prompt or completion else None
+
+
+def usd(value: Any) -> float | None:
+    """``value`` as US dollars; ``None`` when it is no price."""
+    return _within(value, MOST_USD)
+
+
+def _within(value: Any, most: float) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= most else None
 
 
 def _size(value: Any) -> int:

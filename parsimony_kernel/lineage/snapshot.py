@@ -1,7 +1,7 @@
 """What is bound in a namespace, and what became of it.
 
 A snapshot is shallow: it holds the objects and compares them by identity, so its cost depends on
-the number of names and never on the size of the data.
+the number of names and never on the size of the data. No code of an object's own is run.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,8 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 _ABSENT = object()
+
+_module_of = type.__dict__["__module__"].__get__
 
 
 @dataclass(frozen=True)
@@ -24,28 +26,34 @@ def visible(namespace: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, A
     """The bindings that a person made: no private names, no imports, nothing of ``hidden``.
 
     Imports are modules, and the functions and classes of other modules. A name of ``hidden``
-    counts once it is bound to something else than ``hidden`` has there.
+    counts once it is bound to something else than ``hidden`` has there. A key that no code could
+    name is no variable.
     """
     return {
         name: value
         for name, value in namespace.copy().items()
-        if not name.startswith("_")
+        if type(name) is str
+        and name.isidentifier()
+        and not name.startswith("_")
         and not _is_imported(value)
         and value is not hidden.get(name, _ABSENT)
     }
 
 
 def _is_imported(value: Any) -> bool:
-    # By type: what a value says of its own class is code of the user's, and may raise.
     kind = type(value)
     if issubclass(kind, ModuleType):
         return True
-    if issubclass(kind, type | FunctionType | BuiltinFunctionType):
+    if issubclass(kind, type):
         try:
-            return bool(value.__module__ != "__main__")
-        except Exception:
+            module = _module_of(value)  # past the metaclass, which is the user's
+        except AttributeError:
             return False
-    return False
+    elif issubclass(kind, FunctionType | BuiltinFunctionType):
+        module = value.__module__
+    else:
+        return False
+    return module is None or (type(module) is str and module != "__main__")
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Difference:

@@ -54,7 +54,7 @@ def observe_cell(
     touched = {
         id(after[name])
         for name in names.mutated
-        if name in after and not isinstance(after[name], _IMMUTABLE)
+        if name in after and not issubclass(type(after[name]), _IMMUTABLE)
     }
     in_place = {name for name, value in after.items() if id(value) in touched}
     return (

@@ -15,7 +15,8 @@ class ModelRequest:
 
     Messages and schemas are shared with other requests of the run: copy before changing one.
     ``heartbeat_s`` asks for a sign each time the model was silent for so long; ``deadline_s``
-    ends the whole answer, however lively it is.
+    ends the whole answer, however lively it is. ``max_answer_tokens`` is what a budget has left for
+    the answer, reasoning included: an adapter passes it on to its provider.
     """
 
     messages: Sequence[dict[str, Any]]
@@ -23,6 +24,7 @@ class ModelRequest:
     timeout_s: float = 60.0
     heartbeat_s: float | None = None
     deadline_s: float | None = None
+    max_answer_tokens: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """The only way out to a model.
 
-One attempt per call, and four promises: what is sent is a valid transcript, a cancel ends the
-wait at once and leaves nothing running, silence has a limit, and whatever goes wrong comes back
-as a ``Failure``. Trying again is the funnel's.
+One attempt per call, and five promises: what is sent is a valid transcript, a cancel ends the
+wait at once and leaves nothing running, silence and the length of an answer have a limit, what
+comes back has the types that it promises, and whatever goes wrong comes back as a ``Failure``.
+Trying again is the funnel's.
 """
 
 import asyncio
@@ -13,7 +14,17 @@ from typing import Any
 from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.llm.base import Beat, ChatModel, Completion, Delta, ModelRequest, StandInError
+from parsimony_kernel.limits.budget import tokens_said
+from parsimony_kernel.llm.adapter import read
+from parsimony_kernel.llm.base import (
+    Beat,
+    ChatModel,
+    Completion,
+    Delta,
+    Message,
+    ModelRequest,
+    StandInError,
+)
 from parsimony_kernel.llm.faults import translate
 from parsimony_kernel.llm.transcript import repair
 from parsimony_kernel.triage.taxonomy import FailureType
@@ -25,6 +36,16 @@ LIVE_CALLS_ALLOWED = True
 # How long a stream may take to close once it is no longer wanted. It is real time, whatever the
 # clock: this bounds a foreign library's cleanup, which a stopped run must not wait for.
 CLOSING_S = 0.25
+
+# Characters of one answer, reasoning included. Nobody reads more, and a stream may have no end.
+MAX_ANSWER_LENGTH = 5_000_000
+
+# Signs of life are for people: more than one a second is noise.
+MIN_HEARTBEAT_S = 1.0
+
+# How much is heard before the reader, a cancel and the timers get their turn: a stream need not
+# wait for anything.
+_AT_A_TIME = 8
 
 
 def live_calls_allowed(environ: Mapping[str, str]) -> bool:
@@ -50,7 +71,12 @@ class _TooLong:
     seconds: float
 
 
-_Heard = Delta | Completion | Beat | _Broke | _Silent | _TooLong | None
+@dataclass(frozen=True)
+class _TooMuch:
+    """The answer is longer than ``MAX_ANSWER_LENGTH``."""
+
+
+_Heard = Delta | Completion | Beat | _Broke | _Silent | _TooLong | _TooMuch | None
 
 
 class _Line:
@@ -62,28 +88,40 @@ class _Line:
         self._heard_at = clock.monotonic()
 
     async def listen(self, model: ChatModel, request: ModelRequest) -> None:
-        """Put down what ``model`` says, up to its completion or its end."""
+        """Put down what ``model`` says, up to its completion, its end or the longest answer."""
+        length = heard = 0
         try:
             stream = model.stream(request)
             try:
-                async for item in stream:
+                async for given in stream:
                     self._heard_at = self._clock.monotonic()
-                    self._items.put_nowait(item)
-                    if isinstance(item, Completion):
+                    item = read(given, model=model.name)
+                    whole = isinstance(item, Completion)
+                    length = _length(item) if whole else length + _length(item)
+                    if length > MAX_ANSWER_LENGTH:
+                        self._items.put_nowait(_TooMuch())
                         return
+                    self._items.put_nowait(item)
+                    if whole:
+                        return
+                    heard += 1
+                    if heard % _AT_A_TIME == 0:
+                        await asyncio.sleep(0)
             finally:
                 await _close(stream)
             self._items.put_nowait(_Broke(None))
-        except Exception as exc:  # a foreign boundary: the table decides what it means
-            self._items.put_nowait(_Broke(exc))
-        except asyncio.CancelledError as exc:
+        except (asyncio.CancelledError, KeyboardInterrupt) as exc:
             # Read by nobody when we cancelled; else a client cancelled itself.
             self._items.put_nowait(_Broke(exc))
             raise
+        except BaseException as exc:  # a foreign boundary: the table decides what it means
+            self._items.put_nowait(_Broke(exc))
 
     async def time_silence(self, limit_s: float, heartbeat_s: float | None) -> None:
         """Put down a beat for each ``heartbeat_s`` seconds in which nothing was heard, and a mark
         after ``limit_s``."""
+        if heartbeat_s is not None:
+            heartbeat_s = max(heartbeat_s, MIN_HEARTBEAT_S)
         beats, heard_at = 0, self._heard_at
         while (silent := self._clock.monotonic() - self._heard_at) < limit_s:
             if heard_at != self._heard_at:
@@ -124,7 +162,8 @@ async def call_llm(
 
     Yields any number of ``Delta`` and ``Beat``, and last, exactly one ``Completion`` or
     ``Failure``. A failure after some text holds that text as ``partial_data``; its ``metadata``
-    names the model. ``repair`` may be that of a ``Repairer``, which knows earlier requests.
+    names the model, and has the ``answer_tokens`` of an answer that had begun, by their size.
+    ``repair`` may be that of a ``Repairer``, which knows earlier requests.
 
     ``request.timeout_s`` limits the model's silence, not the whole answer, and time that the
     caller spends between two items does not count.
@@ -143,6 +182,7 @@ async def call_llm(
         asyncio.create_task(line.wake(cancellation)),
     }
     text: list[str] = []
+    reasoning: list[str] = []
     last: Completion | Failure | None = None
     try:
         while last is None:
@@ -152,6 +192,7 @@ async def call_llm(
             match item:
                 case Delta():
                     text.append(item.text)
+                    reasoning.append(item.reasoning)
                     # An empty delta is a sign of life, of interest to the silence alone.
                     if item.text or item.reasoning:
                         yield item
@@ -176,6 +217,12 @@ async def call_llm(
                         f"the time of the run was over {seconds:.0f} s into the model's answer",
                         metadata={"answer_s": seconds},
                     )
+                case _TooMuch():
+                    last = Failure(
+                        FailureKind.output_truncated,
+                        f"the model's answer was cut off at {MAX_ANSWER_LENGTH:,} characters",
+                        metadata={"type": FailureType.SCHEMA_MISMATCH},
+                    )
                 case _Broke(None):
                     last = _transient("The model's answer ended before it was complete.")
                 case _Broke(StandInError() as exc):
@@ -186,12 +233,27 @@ async def call_llm(
         await _end(tasks)
     # After the clean-up, so that a caller who stops reading here leaves nothing running.
     if isinstance(last, Failure):
+        said = Message("".join(text), reasoning_content="".join(reasoning))
         last = replace(
             last,
-            partial_data="".join(text) or last.partial_data,
-            metadata={**last.metadata, "model": model.name},
+            partial_data=said.content or last.partial_data,
+            metadata={
+                **last.metadata,
+                "model": model.name,
+                # A piece of a call is an empty delta, and holds a token or so like any other.
+                **({"answer_tokens": max(len(text), tokens_said(said))} if text else {}),
+            },
         )
     yield last
+
+
+def _length(item: Delta | Completion) -> int:
+    if isinstance(item, Delta):
+        return len(item.text) + len(item.reasoning)
+    return sum(
+        len(choice.message.content or "") + len(choice.message.reasoning_content or "")
+        for choice in item.choices
+    )
 
 
 async def _close(stream: AsyncIterator[Any]) -> None:

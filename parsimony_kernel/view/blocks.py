@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from parsimony_kernel.execution.outputs import DataFrameObject, PrimitiveObject
 
-StepState = Literal["running", "done", "refused", "failed", "stopped"]
+StepState = Literal["running", "done", "waiting", "refused", "failed", "stopped"]
 
 
 @dataclass(frozen=True)

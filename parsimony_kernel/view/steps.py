@@ -131,6 +131,8 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
 def _state(envelope: dict[str, Any], *, failed: bool, stopped: bool) -> StepState:
     if stopped:
         return "stopped"
+    if "waiting" in envelope:
+        return "waiting"
     if not failed:
         return "done"
     # Refused: nothing ran.

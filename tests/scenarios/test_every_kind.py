@@ -24,6 +24,8 @@ from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, say
 
 DONE = call("return_done", summary="ok")
 TWO_PRICES = "import pandas as pd\ncars = pd.DataFrame({'unit_price': [1], 'list_price': [2]})"
+# Shows something new each time, so that only the calls are alike.
+COUNTING = "n = globals().get('n', 0) + 1\nn"
 # A wait that no interrupt of ours reaches, and that ends by itself soon after the test.
 STUCK = "import threading\nthreading.Event().wait(3)"
 
@@ -63,7 +65,7 @@ CASES: dict[FailureKind, Case] = {
     FailureKind.scope_too_large: Case("request", [_Status(413), DONE], "narrow_scope", 0),
     FailureKind.capability_gap: Case("request", [_Status(401)], "handoff", 0),
     FailureKind.no_progress: Case("answer", [say("hm"), DONE], "narrow_scope", 0),
-    FailureKind.loop_detected: Case("answer", [call("run_code", code="1")] * 6, "ask_user", 0),
+    FailureKind.loop_detected: Case("answer", [call("run_code", code=COUNTING)] * 6, "ask_user", 0),
     FailureKind.tool_error: Case("tool", [call("run_code", code="1/0"), DONE], "retry", 2),
     FailureKind.policy_violation: Case(
         "before",
@@ -133,11 +135,11 @@ async def test_a_run_meets_the_kind_and_answers_it(kind: FailureKind) -> None:
     )
     events: list[AgentEvent] = []
     if kind is FailureKind.time_limit:
-        state = agent.start("go")
+        state = agent.start("the total price")
         clock.advance(2)
         events = [event async for event in run_loop(agent, state)]
     else:
-        events = [event async for event in agent.run("go")]
+        events = [event async for event in agent.run("the total price")]
     model.assert_exhausted()
     assert [is_terminal(event) for event in events] == [False] * (len(events) - 1) + [True]
     assert answered(events) == [(kind, case.action)]

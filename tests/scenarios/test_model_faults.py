@@ -262,7 +262,8 @@ async def test_the_same_call_for_ever_becomes_a_question_before_the_eighth(
     assert ran.result.suspended
     assert 1 < begun(ran.events, name) < 8
     assert len(provider.requests) < 8
-    assert len(tally.effects) == begun(ran.events, "add")
+    # Two runs show the same; what would be the third is refused, and then asked about.
+    assert len(tally.effects) == (2 if name == "add" else 0)
 
 
 @proves("the same call for ever, refused")

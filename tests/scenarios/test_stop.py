@@ -37,7 +37,7 @@ def test_stop_ends_the_run_says_so_and_leaves_the_kernel_usable(
 ) -> None:
     model, sign = PHASES[phase]
     use(model)
-    running = kernel.begin(f"%%agent\n{phase}", cell_id=phase)
+    running = kernel.begin(f"%%agent --approve auto\n{phase}", cell_id=phase)
     kernel.until(running, sign)
     kernel.interrupt()
     cell = kernel.end(running)

@@ -1,0 +1,158 @@
+"""Code that reaches outside, and writes, wait for a person, who allows exactly what they saw."""
+
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.events import (
+    AgentEvent,
+    RunCompleted,
+    ToolEvent,
+    UserInputRequested,
+)
+from parsimony_kernel.agent.failure import FailureKind
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.session import NotebookSession, SessionError, TurnOptions, open_session
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls
+
+ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
+DONE = call("return_done", summary="ok")
+SHELL = "import subprocess\nout = subprocess.run(['touch', 'made'], check=True)\nout.returncode"
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Any]:
+    sessions: list[NotebookSession] = []
+
+    def build(*steps: Step) -> NotebookSession:
+        session = open_session(
+            executor=CodeExecutor(cwd=str(tmp_path)),
+            notebook="analysis.ipynb",
+            folder=tmp_path,
+            model=ScriptedModel(steps),
+            environ=ENVIRON,
+        )
+        sessions.append(session)
+        return session
+
+    yield build
+    for session in sessions:
+        session.close()
+
+
+async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
+    return [event async for event in events]
+
+
+async def ask(session: NotebookSession, approve: Approval = Approval.guarded) -> list[AgentEvent]:
+    return await gather(session.turn("do it", cell_key="a", options=TurnOptions(approve=approve)))
+
+
+def question(events: Sequence[AgentEvent]) -> UserInputRequested:
+    last = events[-1]
+    assert isinstance(last, UserInputRequested)
+    return last
+
+
+async def test_code_that_starts_a_program_waits_and_runs_as_it_was_shown(
+    start: Any, tmp_path: Path
+) -> None:
+    session = start(call("run_code", code=SHELL), DONE)
+    asked = question(await ask(session))
+    assert (asked.question, asked.choices) == ("May this code run?", ("Run it", "Do not run it"))
+    assert "Line 2 starts another program" in (asked.context or "")
+    assert asked.originating_failure_kind is FailureKind.policy_violation
+    assert not (tmp_path / "made").exists()
+
+    events = await gather(session.resume("Run it"))
+    assert (tmp_path / "made").exists()
+    ran = [e for e in events if isinstance(e, ToolEvent) and e.completed]
+    assert [(e.arguments["code"], e.ok) for e in ran[:1]] == [(SHELL, True)]
+    assert isinstance(events[-1], RunCompleted)
+    # The model reads the result where it asked, and what the person said behind it.
+    roles = [m["role"] for m in session._model.requests[-1].messages]
+    assert roles == ["system", "user", "assistant", "tool", "user", "user"]
+
+
+@pytest.mark.parametrize("answer", ["Do not run it", "2", "use pandas instead", "never"])
+async def test_what_is_not_allowed_is_not_run_and_the_model_is_told(
+    start: Any, tmp_path: Path, answer: str
+) -> None:
+    session = start(call("run_code", code=SHELL), DONE)
+    await ask(session)
+    events = await gather(session.resume(answer))
+    assert not (tmp_path / "made").exists()
+    assert isinstance(events[-1], RunCompleted)
+    told = [m for m in session._model.requests[-1].messages if m["role"] == "tool"]
+    assert "did not allow" in told[0]["content"]
+
+
+async def test_leave_is_for_one_run_of_one_code(start: Any, tmp_path: Path) -> None:
+    other = SHELL.replace("made", "other")
+    session = start(*[call("run_code", code=code) for code in (SHELL, other)])
+    await ask(session)
+    again = question(await gather(session.resume("Run it")))
+    assert "Line 2 starts another program" in (again.context or "")
+    assert (tmp_path / "made").exists()
+    assert not (tmp_path / "other").exists()
+
+
+async def test_the_same_code_a_second_time_is_asked_about_again(start: Any) -> None:
+    session = start(*[call("run_code", code=SHELL)] * 2)
+    await ask(session)
+    question(await gather(session.resume("Run it")))
+
+
+async def test_an_answer_is_taken_once_however_often_it_is_given(start: Any) -> None:
+    session = start(call("run_code", code=SHELL), DONE)
+    await ask(session)
+    await gather(session.resume("Run it"))
+    for _ in range(3):
+        with pytest.raises(SessionError, match="No question"):
+            await gather(session.resume("Run it"))
+
+
+async def test_what_was_changed_after_it_was_shown_is_not_run(start: Any, tmp_path: Path) -> None:
+    session = start(call("run_code", code=SHELL), DONE)
+    await ask(session)
+    (row,) = session._journal.pending(session.notebook)
+    changed = row.record.model_dump(mode="json")
+    changed["pending_call"]["arguments"] = json.dumps({"code": SHELL.replace("made", "evil")})
+    with session._journal.database.transaction() as db:
+        db.execute("UPDATE suspensions SET record = ?", (json.dumps(changed),))
+    with pytest.raises(SessionError, match="changed after it was sealed"):
+        await gather(session.resume("Run it"))
+    assert not (tmp_path / "evil").exists()
+
+
+async def test_plain_analysis_is_not_asked_about_unless_it_is_wished(start: Any) -> None:
+    plain = call("run_code", code="import pandas as pd\nx = pd.Series([1, 2]).sum()\nint(x)")
+    assert isinstance((await ask(start(plain, DONE)))[-1], RunCompleted)
+    asked = question(await ask(start(plain), Approval.always))
+    assert "Every step" in (asked.context or "")
+
+
+async def test_nobody_is_asked_where_that_is_wished(start: Any, tmp_path: Path) -> None:
+    events = await ask(start(call("run_code", code=SHELL), DONE), Approval.auto)
+    assert isinstance(events[-1], RunCompleted)
+    assert (tmp_path / "made").exists()
+
+
+async def test_calls_behind_one_that_waits_are_not_run(start: Any, tmp_path: Path) -> None:
+    session = start(calls(call("run_code", code=SHELL), call("run_code", code="y = 1")), DONE)
+    await ask(session)
+    await gather(session.resume("Run it"))
+    assert "y" not in session.executor.variables()
+    told = [m["content"] for m in session._model.requests[-1].messages if m["role"] == "tool"]
+    assert ["not_run" in text for text in told] == [False, True]
+
+
+async def test_a_turn_asks_after_a_restart_as_it_began(start: Any) -> None:
+    first = start(call("run_code", code="1 + 1"))
+    question(await ask(first, Approval.always))
+    second = start(call("run_code", code="2 + 2"))
+    question(await gather(second.resume("Run it")))
