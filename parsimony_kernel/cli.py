@@ -7,6 +7,7 @@ could not, 2 is misuse.
 import argparse
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -37,6 +38,10 @@ examples:
 """
 
 
+class _OutputLost(Exception):
+    """What a command says could not be written. ``str()`` is one sentence."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; gives the exit code."""
     arguments = _parser().parse_args(argv)
@@ -45,7 +50,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         code = 1
+    except _OutputLost as problem:
+        # What is still in the buffer would fail once more when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = _fail(problem)
     return code
+
+
+def _say(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except OSError as problem:
+        raise _OutputLost(
+            f"The command was carried out, but its output cannot be written: {problem.strerror}."
+        ) from problem
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -174,7 +192,7 @@ def _resume(arguments: argparse.Namespace) -> int:
     try:
         rows = resume.questions(folder)
         if not answer:
-            print(resume.listing(rows))
+            _say(resume.listing(rows))
             return 0
         row = resume.choose(rows, arguments.turn)
         went_on = resume.in_kernel(row, answer, print, wait_s=arguments.wait)
@@ -199,7 +217,7 @@ def _install(arguments: argparse.Namespace) -> int:
         )
     except install.InstallError as problem:
         return _fail(problem)
-    print(f"Installed in {placed}")
+    _say(f"Installed in {placed}")
     return 0
 
 
@@ -214,7 +232,7 @@ def _uninstall(arguments: argparse.Namespace) -> int:
         )
     except install.InstallError as problem:
         return _fail(problem)
-    print(f"Removed {removed}")
+    _say(f"Removed {removed}")
     return 0
 
 
@@ -223,7 +241,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
     findings = examine(arguments.folder.resolve())
     for finding in findings:
-        print(f"{'ok ' if finding.ok else 'NOT'}  {finding.name}: {finding.says}")
+        _say(f"{'ok ' if finding.ok else 'NOT'}  {finding.name}: {finding.says}")
     return 0 if all(finding.ok for finding in findings) else 1
 
 
@@ -231,18 +249,21 @@ def _keys_list(arguments: argparse.Namespace) -> int:
     from parsimony_kernel.agent.failure.keyring import Keyring, KeyringError
 
     try:
-        keys = Keyring.open().keys()
+        keyring = Keyring.open()
+        keys = keyring.keys()
+        if arguments.json:
+            _say(json.dumps([asdict(key) for key in keys], default=datetime.isoformat, indent=2))
+        elif not keys:
+            _say("There is no key yet; the first question makes one.")
+        else:
+            lines = [f"{'key':16}  {'state':11}  {'created':10}  signed until"]
+            for key in keys:
+                made, until = _day(key.created_at), _day(key.retired_at)
+                lines.append(f"{key.key_id or '?':16}  {key.state:11}  {made:10}  {until}")
+            _say("\n".join(lines))
+        keyring.check()
     except KeyringError as problem:
         return _fail(problem)
-    if arguments.json:
-        print(json.dumps([asdict(key) for key in keys], default=datetime.isoformat, indent=2))
-    elif not keys:
-        print("There is no key yet; the first question makes one.")
-    else:
-        print(f"{'key':16}  {'state':11}  {'created':10}  signed until")
-        for key in keys:
-            made, until = _day(key.created_at), _day(key.retired_at)
-            print(f"{key.key_id:16}  {key.state:11}  {made:10}  {until}")
     return 0
 
 
@@ -253,7 +274,7 @@ def _keys_rotate(_arguments: argparse.Namespace) -> int:
         key = Keyring.open().rotate()
     except KeyringError as problem:
         return _fail(problem)
-    print(
+    _say(
         f"Questions are signed with {key.key_id} from now on. Those that the key before it signed "
         f"can be answered for {GRACE_S / 86_400:g} more days."
     )
@@ -267,7 +288,7 @@ def _keys_revoke(arguments: argparse.Namespace) -> int:
         Keyring.open().revoke(arguments.key_id)
     except KeyringError as problem:
         return _fail(problem)
-    print(
+    _say(
         f"The secret of {arguments.key_id} is destroyed. Questions that it signed cannot be "
         "answered any more: run their cells again. New questions are signed with another key."
     )

@@ -5,13 +5,17 @@ person's own namespace; else it goes on in this process, in a private one. The r
 question is answered once, so a kernel that lives but is busy is never taken for a dead one.
 """
 
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from parsimony_kernel.journal.store import PendingRow, SqliteJournal
-from parsimony_kernel.journal.workspace import find_workspace, journal_path
+from parsimony_kernel.agent.state import HeldCall
+from parsimony_kernel.audit import journal_of
+from parsimony_kernel.journal.database import JournalError
+from parsimony_kernel.journal.store import PendingRow
+from parsimony_kernel.journal.workspace import find_workspace
 from parsimony_kernel.session import SessionError, open_session
 from parsimony_kernel.view.blocks import Block, ResultBlock
 
@@ -26,17 +30,11 @@ def questions(folder: Path) -> tuple[PendingRow, ...]:
 
     Raises ``SessionError`` when there is no journal there.
     """
-    path = journal_path(find_workspace(folder))
-    if not path.is_file():
-        raise SessionError(
-            f"There is no journal in {str(folder)!r} or a folder above it. "
-            "Name the notebook's folder with --folder."
-        )
-    journal = SqliteJournal(path)
     try:
-        return journal.pending()
-    finally:
-        journal.close()
+        with journal_of(folder) as journal:
+            return journal.pending()
+    except JournalError as exc:
+        raise SessionError(str(exc)) from exc
 
 
 def listing(rows: tuple[PendingRow, ...]) -> str:
@@ -50,10 +48,24 @@ def listing(rows: tuple[PendingRow, ...]) -> str:
             f"  you asked: {row.turn.request}",
             f"  question:  {row.record.pending_question}",
         ]
+        if row.record.pending_question_context:
+            lines.append(f"             {row.record.pending_question_context}")
+        if row.record.pending_call is not None:
+            lines += [f"    | {line}" for line in held_lines(row.record.pending_call)]
         lines += [f"    {n}. {choice}" for n, choice in enumerate(row.record.choices, start=1)]
     lines.append("")
     lines.append("Answer with: jupyter parsimony resume --turn " + rows[0].turn.run_id[:8] + " 1")
     return "\n".join(lines)
+
+
+def held_lines(call: HeldCall) -> list[str]:
+    """What is to be allowed, exactly: code by its lines, any other call by its arguments."""
+    try:
+        given = json.loads(call.arguments)
+    except ValueError:
+        given = None
+    code = given.get("code") if isinstance(given, dict) else None
+    return (code if isinstance(code, str) else f"{call.name}({call.arguments})").splitlines()
 
 
 def choose(rows: tuple[PendingRow, ...], turn: str | None) -> PendingRow:

@@ -5,9 +5,12 @@ or any JSON-able data. Running it, with arguments checked and a deadline, is the
 """
 
 import asyncio
+import contextvars
 import functools
 import inspect
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -18,6 +21,50 @@ if TYPE_CHECKING:
 
 ToolFunction = Callable[..., Awaitable[Any]]
 Validator = Callable[[Mapping[str, Any]], str | None]
+
+
+# The ends of the threads that were started in this context, for whoever has to know what goes on.
+THREADS: contextvars.ContextVar[list[Future[Any]] | None] = contextvars.ContextVar(
+    "parsimony_threads", default=None
+)
+
+
+async def in_thread(function: Callable[..., Any], /, **arguments: Any) -> Any:
+    """What ``function`` gives in a daemon thread of its own.
+
+    A caller that gives up leaves the thread to itself; it keeps no process from ending.
+    """
+    ended: Future[tuple[Any, BaseException | None]] = Future()
+    ended.set_running_or_notify_cancel()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            value = context.run(function, **arguments)
+        except BaseException as exc:
+            error = exc
+        ended.set_result((value, error))
+
+    threading.Thread(target=work, name="parsimony-tool", daemon=True).start()
+    threads = THREADS.get()
+    if threads is not None:
+        threads.append(ended)
+    value, error = await asyncio.wrap_future(ended)
+    if error is not None:
+        raise error
+    return value
+
+
+def words_of(exc: BaseException) -> str:
+    """The text of ``exc``; empty when its class cannot make one."""
+    try:
+        return str(exc).strip()
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a foreign __str__ may do anything, and its trouble is not the news
+        return ""
 
 
 @dataclass(frozen=True)
@@ -42,7 +89,7 @@ class ToolResult:
     @classmethod
     def from_exception(cls, exc: BaseException, *, partial_data: Any = None) -> "ToolResult":
         """The tool raised ``exc``."""
-        text = str(exc).strip()
+        text = words_of(exc)
         message = f"{type(exc).__name__}: {text}" if text else type(exc).__name__
         return cls(exception_message=message, partial_data=partial_data)
 
@@ -67,11 +114,15 @@ class Tool:
         idempotent: running it twice with the same arguments is the same as once.
         effect: what it does outside: ``none``, ``idempotent`` or ``write``; ``None`` is not said.
             A write is on record before and after, is never done twice in a run, and may have to
-            be approved. One that raises says that nothing happened.
+            be approved. One that raises says that nothing happened, unless a connection or a
+            time limit is in the exception or in what led to it: then nobody knows, and it is
+            reconciled or a person is asked. ``raise ... from None`` is how a write that knows
+            better says so. A tool that does not say what it does is judged like a write there.
         validators: asked before it runs, in order; each gives the reason why not, or ``None``.
         reconcile: for a write: awaited with the same arguments when it is not known whether it
             happened; gives what the write would have answered, or ``None`` when it did not happen.
-        retryable_on_error: a failure of it may be retried.
+        retryable_on_error: a failure of it may be retried; else the run is handed off, or the
+            person is asked where the effect is not known.
         parallelizable: it may run beside others of the same turn.
         terminal: it ends the run, or suspends it.
     """
@@ -189,7 +240,7 @@ def _async(function: Callable[..., Any]) -> ToolFunction:
 
     @functools.wraps(function)
     async def run(**arguments: Any) -> Any:
-        return await asyncio.to_thread(function, **arguments)
+        return await in_thread(function, **arguments)
 
     return run
 
@@ -221,7 +272,8 @@ def tool(
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Turn a typed function into a ``Tool``: schema from its signature, description from its doc.
 
-    A plain function runs in a worker thread. ``options`` are ``Tool``'s other fields.
+    A plain function runs in a thread of its own, which cannot be stopped: one that outlives its
+    deadline is cut off and runs on. ``options`` are ``Tool``'s other fields.
     """
     spec = _Spec(name, description, options)
     if function is not None:

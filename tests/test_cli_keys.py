@@ -2,6 +2,9 @@
 
 import json
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -104,6 +107,63 @@ def test_what_could_not_be_done_is_one_sentence_and_exit_code_1(
     folder.write_text("a file in the folder's place")
     assert cli.main(["keys", "rotate"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_damaged_file_is_said_below_the_list(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = Keyring.open(folder, {}).current()
+    (folder / f"{key.key_id}.next").write_bytes(b"")
+    assert cli.main(["keys", "list"]) == 1
+    said = capsys.readouterr()
+    _, broken, sound = said.out.splitlines()
+    assert broken.split()[:2] == ["?", "damaged"]
+    assert sound.split()[:2] == [key.key_id, "grace"]
+    assert said.err.count("\n") == 1
+    assert "remove that file" in said.err
+    (folder / "current").write_bytes(b"")
+    assert cli.main(["keys", "list"]) == 1
+    said = capsys.readouterr()
+    assert "no key yet" not in said.out
+    assert "remove that file" in said.err
+
+
+def into(target: int, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command whose standard output is the descriptor ``target``."""
+    return subprocess.run(
+        [sys.executable, "-m", "parsimony_kernel.cli", "keys", *words],
+        stdout=target,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture(params=["a full device", "a pipe without a reader"])
+def unwritable(request: pytest.FixtureRequest) -> Iterator[int]:
+    if request.param == "a full device":
+        if not Path("/dev/full").exists():
+            pytest.skip("this system has no full device")
+        descriptor = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reader, descriptor = os.pipe()
+        os.close(reader)
+    yield descriptor
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["rotate"]])
+def test_output_that_cannot_be_written_is_one_line_and_exit_code_1(
+    folder: Path, unwritable: int, words: list[str]
+) -> None:
+    before = Keyring.open(folder, {}).current()
+    ended = into(unwritable, *words)
+    assert ended.returncode == 1
+    assert ended.stderr.count("\n") == 1
+    assert "was carried out, but its output cannot be written: " in ended.stderr
+    # What is said to have been done has been done.
+    assert (Keyring.open(folder, {}).current() == before) is (words[0] == "list")
 
 
 @pytest.mark.parametrize("words", [[], ["shred"], ["revoke"], ["list", "extra"], ["rotate", "id"]])

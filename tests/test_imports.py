@@ -43,7 +43,9 @@ RANKS: tuple[frozenset[str], ...] = (
     frozenset({"agent.failure", "agent.prompts", "gate", "toolbox", "triage"}),
     frozenset({"agent", "metrics", "view"}),
     frozenset({"session"}),
-    frozenset({"__main__", "cli", "demo", "doctor", "kernel", "parsimony_agent", "resume"}),
+    frozenset(
+        {"__main__", "audit", "cli", "demo", "doctor", "kernel", "parsimony_agent", "resume"}
+    ),
 )
 VALUES = RANKS[0]
 # These see the values and nothing else of the package.

@@ -1,11 +1,24 @@
 """Tools as values."""
 
+import asyncio
 import threading
+from concurrent.futures import Future
+from contextvars import ContextVar
+from typing import Any
 
 import pytest
 
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
-from parsimony_kernel.tools import Tool, ToolResult, Tools, tool, toolmethod, tools_of
+from parsimony_kernel.tools import (
+    THREADS,
+    Tool,
+    ToolResult,
+    Tools,
+    in_thread,
+    tool,
+    toolmethod,
+    tools_of,
+)
 
 
 @tool
@@ -81,3 +94,52 @@ def test_a_result_is_data_or_a_failure_or_an_exception() -> None:
     assert ToolResult.from_failure(failure).partial_data == [1]
     assert ToolResult.from_exception(KeyError("k")).exception_message == "KeyError: 'k'"
     assert ToolResult.from_exception(ValueError()).exception_message == "ValueError"
+
+
+async def test_a_thread_that_is_given_up_ends_by_itself_and_is_known_of() -> None:
+    release, ended = threading.Event(), threading.Event()
+
+    def block() -> None:
+        release.wait()
+        ended.set()
+
+    threads: list[Future[Any]] = []
+    THREADS.set(threads)
+    waiting = asyncio.ensure_future(in_thread(block))
+    while not threads:
+        await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert not threads[0].done()
+    release.set()
+    assert await in_thread(ended.wait, timeout=60)
+    threads[0].result(timeout=60)
+
+
+async def test_a_thread_sees_the_context_of_its_caller_and_keeps_no_process_alive() -> None:
+    mark: ContextVar[str] = ContextVar("mark")
+    mark.set("here")
+    assert await in_thread(mark.get) == "here"
+    assert await in_thread(lambda: threading.current_thread().daemon)
+
+
+async def test_whatever_a_thread_raises_reaches_its_caller() -> None:
+    def stop() -> None:
+        raise StopIteration
+
+    def leave() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await in_thread(stop)
+    with pytest.raises(SystemExit):
+        await in_thread(leave)
+
+
+def test_an_exception_without_words_is_told_by_its_name() -> None:
+    class Speechless(Exception):
+        def __str__(self) -> str:
+            raise SystemExit(3)
+
+    assert ToolResult.from_exception(Speechless()).exception_message == "Speechless"

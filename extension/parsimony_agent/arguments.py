@@ -153,6 +153,7 @@ COMMANDS = (
     Command("history", "", "list the turns of this notebook"),
     Command("model", "[NAME]", "show the model of this notebook, or set it"),
     Command("artifacts", "", "list what was published"),
+    Command("metrics", "", "show how the turns of this notebook went, in figures"),
     Command("stop", "", "stop the turn that is running"),
     Command("help", "", "show this help"),
 )

@@ -84,7 +84,7 @@ def locate(shell: Any, environ: Mapping[str, str] = os.environ) -> Location:
     ``TurnError`` when that is needed and gone.
     """
     for named in (environ.get("JPY_SESSION_NAME"), shell.user_ns.get("__vsc_ipynb_file__")):
-        if isinstance(named, str) and named.endswith(".ipynb"):
+        if type(named) is str and named.endswith(".ipynb"):
             path = Path(named)
             # A server with a remote file system names a path that does not exist here.
             folder = (

@@ -68,6 +68,10 @@ def _plainly() -> Iterator[None]:
         raise
 
 
+# What is told of how turns go is told of recent ones.
+_RECENT_TURNS = 200
+
+
 class AgentMagics:
     """The magics of one shell, under ``name``. The session is opened when it is first needed."""
 
@@ -131,6 +135,7 @@ class AgentMagics:
             "history": lambda _: self._history(),
             "model": self._model,
             "artifacts": lambda _: self._artifacts(),
+            "metrics": lambda _: self._metrics(),
             "stop": lambda _: self._stop(),
             "help": lambda _: print(help_text(self._name)),
         }
@@ -219,6 +224,16 @@ class AgentMagics:
         # A path is there to be copied.
         data = table(head, rows, empty="Nothing has been published here yet.", widest=400)
         outlet_of(self._shell).show(data)
+
+    def _metrics(self) -> None:
+        from parsimony_kernel.metrics import alerts, figures  # deferred: few cells ask for them
+
+        session = self._needed_session()
+        recent = [session.events(turn.turn_id) for turn in session.turns()[-_RECENT_TURNS:]]
+        counted = figures.of_runs(recent)
+        print(figures.to_text(counted))
+        if fired := alerts.fired(counted):
+            print(f"\n{alerts.to_text(fired)}")
 
     def _model(self, name: str) -> None:
         session = self._needed_session()

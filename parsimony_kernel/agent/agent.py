@@ -5,7 +5,7 @@ It brings together a model, an executor, tools, limits and a policy, and hands t
 
 import os
 import uuid
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -27,7 +27,9 @@ from parsimony_kernel.execution.executor import BaseCodeExecutor
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.llm.resolve import Config, names_in
 from parsimony_kernel.toolbox.code import code_tools
-from parsimony_kernel.tools import Tool, Tools
+from parsimony_kernel.tools import Tool, Tools, tool
+from parsimony_kernel.triage.policy import FailurePolicy
+from parsimony_kernel.triage.recovery import policy_as_recovery
 
 # More of them, and each is heeded less.
 MAX_PINNED = 5
@@ -57,9 +59,11 @@ class Agent:
         session_id: the conversation's id, a fresh one by default.
         file_store: handed to the run's state for the host's tools.
         model_id: what the record calls the model.
-        policy: answers failures; ``DefaultPolicy`` by default.
+        policy: answers failures; ``DefaultPolicy`` by default. A ``triage.policy.FailurePolicy``
+            answers them by their type.
         suspension_secret: signs suspensions; the user's key files by default.
-        tools: tools beside ``run_code`` and the three that end a run; a ``Tools`` replaces all.
+        tools: tools beside ``run_code`` and the three that end a run, typed functions among them;
+            a ``Tools`` replaces all.
         pinned_constraints: at most five rules that stand last in every prompt; the notebook
             agent's where the instructions are its own.
 
@@ -79,9 +83,9 @@ class Agent:
         session_id: str | None = None,
         file_store: FileStore | None = None,
         model_id: str | None = None,
-        policy: RecoveryPolicy | None = None,
+        policy: RecoveryPolicy | FailurePolicy | None = None,
         suspension_secret: Secret | None = None,
-        tools: Tools | Iterable[Tool] | None = None,
+        tools: Tools | Iterable[Tool | Callable[..., Any]] | None = None,
         *,
         pinned_constraints: Iterable[str] | None = None,
         key_id: str = "",
@@ -94,7 +98,11 @@ class Agent:
         self.model_id = model_id or _name(self.model_config)
         self.guardrails = guardrails or AgentGuardrails()
         self.instructions = INSTRUCTIONS if instructions is None else instructions
-        self.policy = policy or DefaultPolicy()
+        self.policy: RecoveryPolicy = (
+            policy_as_recovery(policy)
+            if isinstance(policy, FailurePolicy)
+            else policy or DefaultPolicy()
+        )
         self.session_id = session_id or uuid.uuid4().hex
         self.code_executor = code_executor or _private_executor(output_factory)
         self.file_store = file_store
@@ -105,7 +113,11 @@ class Agent:
         self._secret = suspension_secret
         self._key_id = key_id
         self._keyring = keyring or Keyring.open(None, os.environ)
-        self.tools = tools if isinstance(tools, Tools) else self._default_tools() + (tools or ())
+        if isinstance(tools, Tools):
+            self.tools = tools
+        else:
+            given = [each if isinstance(each, Tool) else tool(each) for each in tools or ()]
+            self.tools = self._default_tools() + given
 
     @property
     def suspension_secret(self) -> Secret:

@@ -71,6 +71,7 @@ class ToolEvent(AgentEvent):
     arguments: dict[str, Any] = Field(default_factory=dict)
     ok: bool | None = None
     result: dict[str, Any] | None = None
+    failure: Failure | None = None
     duration_s: float | None = None
 
 

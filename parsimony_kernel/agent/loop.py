@@ -49,7 +49,7 @@ from parsimony_kernel.agent.failure.recovery import (
     handle_failure,
     suspend,
 )
-from parsimony_kernel.agent.failure.spending import reserve
+from parsimony_kernel.agent.failure.spending import capped, charged, charged_failure, reserve
 from parsimony_kernel.agent.failure.suspension import (
     Secret,
     SuspensionConsumed,
@@ -72,9 +72,10 @@ from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.outputs import KernelOutput
 from parsimony_kernel.gate.approval import APPROVAL, approves
 from parsimony_kernel.gate.envelope import cleaned, to_text
-from parsimony_kernel.gate.gate import Gate, StepOutcome, took_effect
+from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.repetition import Repetition
-from parsimony_kernel.limits.budget import Demand, tokens_in
+from parsimony_kernel.gate.writes import took_effect
+from parsimony_kernel.limits.budget import Demand
 from parsimony_kernel.llm.base import (
     Beat,
     Completion,
@@ -83,7 +84,6 @@ from parsimony_kernel.llm.base import (
     ModelRequest,
     StandInError,
     ToolCall,
-    Usage,
 )
 from parsimony_kernel.llm.chain import Chain
 from parsimony_kernel.llm.faults import scrub
@@ -291,7 +291,7 @@ class _Run:
         self._limits_met = 0
         if demand is not None and not state.budget_warned:
             yield self._warn(demand)
-            request = self._request()
+            request = replace(self._request(), max_answer_tokens=request.max_answer_tokens)
         state.iteration += 1
         state.turn = TurnSubstate(
             minted_refs=state.turn.minted_refs,
@@ -314,7 +314,14 @@ class _Run:
                         reply = item
                 state.last_event_time_s = self.clock.monotonic()
         if not isinstance(reply, Completion):
-            failure = self._rerouted(reply or _nothing_came())
+            failure = reply or _nothing_came()
+            if self._is_limited:
+                bill = await self.cancellation.race(
+                    charged_failure(failure, request, self.chain.current, self.agent.guardrails)
+                )
+                if bill is not None:
+                    accumulate_usage(state, bill)
+            failure = self._rerouted(failure)
             async for event in self._fail(failure):
                 yield event
             if FALLBACK in failure.metadata:
@@ -323,7 +330,11 @@ class _Run:
             return
         state.pending_instruction = None
         state.failure_attempts.pop(FailureKind.transient_provider, None)
-        yield self._account(reply, request, started)
+        if self._is_limited:
+            reply = await self.cancellation.race(
+                charged(reply, request, self.chain.current, self.agent.guardrails)
+            )
+        yield self._account(reply, started)
         async for event in self._act(reply):
             yield event
 
@@ -332,13 +343,19 @@ class _Run:
         self._limits_met += 1
         return failure if self._limits_met == 1 else _noted(failure, FINAL, True)
 
+    @property
+    def _is_limited(self) -> bool:
+        limits = self.agent.guardrails
+        return limits.max_tokens is not None or limits.max_cost_usd is not None
+
     async def _reckoned(self) -> tuple[ModelRequest, Failure | Demand | None]:
         """The next request, and what it asks of the budget; compacted where it would not fit."""
+        if not self._is_limited:
+            return self._request(), None
         while True:
-            request = self._request()
-            demand = await self.cancellation.race(
-                reserve(self.state, self.agent.guardrails, self.chain.current, request)
-            )
+            given = (self.state, self.agent.guardrails, self.chain.current)
+            request = await self.cancellation.race(capped(*given, self._request()))
+            demand = await self.cancellation.race(reserve(*given, request))
             fits = not isinstance(demand, Failure) or "reserved" not in demand.metadata
             if fits or self.state.compaction >= MAX_COMPACTION:
                 return request, demand
@@ -389,14 +406,7 @@ class _Run:
                 return _noted(failure, FALLBACK, fallback)
         return _noted(failure, FINAL, True) if is_open else failure
 
-    def _account(
-        self, reply: Completion, request: ModelRequest, started: float
-    ) -> LLMCallCompleted:
-        if reply.usage == Usage() and self.agent.guardrails.max_tokens is not None:
-            # A model that does not count is charged by size, or a budget would never be used up.
-            said = tokens_in([_assistant(reply, reply.message.tool_calls)], ())
-            heard = tokens_in(request.messages, request.tools)
-            reply = replace(reply, usage=Usage(heard, said))
+    def _account(self, reply: Completion, started: float) -> LLMCallCompleted:
         prompt, completion, _ = accumulate_usage(self.state, reply, model=reply.model)
         return LLMCallCompleted(
             model=reply.model,
@@ -510,6 +520,7 @@ class _Run:
                 "completed": True,
                 "ok": outcome.ok,
                 "result": _for_people(outcome, stopped=self.cancellation.is_set),
+                "failure": outcome.failure and outcome.failure.without_data(),
                 "duration_s": self.clock.monotonic() - started,
             }
         )

@@ -142,7 +142,7 @@ class _CappedRepr(reprlib.Repr):
     def _instance(self, x: Any, level: int) -> str:
         # The repr that dataclass() generates has no bound; one that the class defines is its own.
         generated = hasattr(type(x).__repr__, "__wrapped__")
-        if dataclasses.is_dataclass(x) and generated:
+        if dataclasses.is_dataclass(type(x)) and generated:
             told = ", ".join(
                 f"{each.name}={self.repr1(getattr(x, each.name), level - 1)}"
                 for each in dataclasses.fields(x)
@@ -212,7 +212,7 @@ class OutputFactory:
         """The output of a mime bundle: its picture, or else its text."""
         for mime, content in bundle.items():
             if mime.startswith("application/vnd.vegalite") and is_a(content, dict):
-                drawn = attempt(lambda spec=content: figures.from_spec(spec), lambda _: None)  # type: ignore[misc]
+                drawn = _chart(content)
                 if drawn is not None:
                     return drawn
         for mime, key in (("image/png", "png_base64"), ("image/svg+xml", "svg")):
@@ -309,6 +309,10 @@ def _primitive(
     )
 
 
+def _chart(spec: dict[str, Any]) -> FigureObject | None:
+    return attempt(lambda: figures.from_spec(spec), lambda _: None)
+
+
 def _unseen(value: Any, name: str | None, exc: BaseException) -> PrimitiveObject:
     kind = type_name(value)
     text = f"an object that cannot be looked at: {kind} raised {_one_line(exc)}"
@@ -332,7 +336,7 @@ def _signature(value: Any, name: str) -> str:
 def _message(exc: BaseException) -> str:
     def look() -> str:
         # The text of a SyntaxError repeats the file and the line, which have fields of their own.
-        text = str(exc.msg if isinstance(exc, SyntaxError) else exc)
+        text = str(exc.msg if is_a(exc, SyntaxError) else exc)
         notes = [str(each) for each in getattr(exc, "__notes__", ())]
         return _cut("\n".join([text, *notes]), MESSAGE_CHARS)[0]
 
@@ -345,9 +349,8 @@ def _one_line(exc: BaseException) -> str:
 
 def _line(exc: BaseException, filename: str) -> int | None:
     """The line of ``filename`` that raised it."""
-    if is_a(exc, SyntaxError) and exc.filename == filename:  # type: ignore[attr-defined]
-        line = exc.lineno  # type: ignore[attr-defined]
-        return line if type(line) is int else None
+    if is_a(exc, SyntaxError) and exc.filename == filename:
+        return exc.lineno if type(exc.lineno) is int else None
     steps = traceback.extract_tb(_traceback_of(exc), limit=None)
     return next((step.lineno for step in reversed(steps) if step.filename == filename), None)
 

@@ -20,6 +20,7 @@ from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, cell_name
 from parsimony_kernel.execution.executor import BaseCodeExecutor
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory
+from parsimony_kernel.execution.inspection import attempt, is_a, plain
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.outputs import (
     ExceptionObject,
@@ -275,8 +276,12 @@ class InProcessExecutor(BaseCodeExecutor):
         if end.error is None:
             return None
         told = self.output_factory.exception(end.error, **where)
-        if isinstance(end.error, SystemExit):
-            code = "" if end.error.code is None else f" with {end.error.code!r}"
+        if is_a(end.error, SystemExit):
+            leaving = end.error
+            code = attempt(
+                lambda: "" if leaving.code is None else plain(f" with {leaving.code!r}")[:200],
+                lambda _: "",
+            )
             message = f"sys.exit ended this cell{code}; the kernel goes on"
             return told.model_copy(update={"message": message})
         return told

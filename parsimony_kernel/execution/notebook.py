@@ -25,6 +25,7 @@ from parsimony_kernel.execution.cell import (
 from parsimony_kernel.execution.descriptors import DESCRIPTORS
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inprocess import CellEnd, InProcessExecutor
+from parsimony_kernel.execution.inspection import attempt, is_a
 from parsimony_kernel.execution.interrupt import CodeGuard
 
 
@@ -96,8 +97,9 @@ class NotebookExecutor(InProcessExecutor):
             DESCRIPTORS.drain(capture)
             end.reason = guard.reason
             observe()
-        if isinstance(end.error, Exception):
-            _remember_for_debug(shell, end.error, cell.filename)
+        if is_a(end.error, Exception):
+            error = end.error
+            attempt(lambda: _remember_for_debug(shell, error, cell.filename), lambda _: None)
         return end
 
 

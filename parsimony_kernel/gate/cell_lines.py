@@ -14,7 +14,7 @@ _RUNNING = frozenset({"time", "timeit", "prun", "memit", "mprun", "lprun", "capt
 _OPTIONS = re.compile(r"(?:-[nrpsTDlo](?:\s+|(?=\d))\S+\s+|-{1,2}[\w-]+\s+)*")
 
 _LINE = re.compile(
-    r"^(?P<indent>\s*)(?:(?P<target>[^\W\d][\w.,\[\]'\" ]*?)\s*=\s*)?"
+    r"^(?P<indent>\s*)(?:(?P<target>[^\W\d][\w.,\[\]'\"\t ]*)=\s*)?"
     r"(?P<mark>!!|!|%%(?=[A-Za-z_!])|%(?=[A-Za-z_]))(?P<text>.*)$",
     re.DOTALL,
 )
@@ -127,7 +127,7 @@ def _joined(lines: list[str], number: int, text: str) -> tuple[str, int]:
 
 
 def _replaced(found: re.Match[str], text: str, line: int, magics: list[Magic]) -> str:
-    start = found["indent"] + (f"{found['target']} = " if found["target"] else "")
+    start = found["indent"] + (f"{found['target'].rstrip()} = " if found["target"] else "")
     name, _, rest = ("", "", text) if "!" in found["mark"] else text.partition(" ")
     if name in _RUNNING:
         return start + (_code_of(rest) or "None")

@@ -54,7 +54,8 @@ _OBJECT = re.compile(
 )
 _LABEL = re.compile(r"[*_]{0,3}\s?:[*_]{0,3}\s{0,3}(?!none|nothing|no\b|\d)\S", re.I)
 _PUT = re.compile(
-    r"\W*$|[,.;)]|\s+and\b|\s+(?:to|into|as|under|at)\b(?!\s+the\s+(?:left|right|top|bottom)\b)"
+    r"\W*$|[,.;)]|\s+and\b|\s+(?:to|into|under|at)\b(?!\s+the\s+(?:left|right|top|bottom)\b)"
+    r"|\s+as\s+(?:an?\s+)?(?:[`\"'“]|[\w./-]{1,100}\.[a-z]{2,7}\b|(?:csv|html|png|pdf|excel)\b)"
     r"|\s+(?:in|on)\s+(?:[`\"'“]|disk\b|[\w./-]{1,100}\.[a-z]{2,7}\b"
     r"|(?:the|a|your)\s+(?:new\s+)?(?:file|folder|workspace|notebook|variable|column)\b)",
     re.I,
@@ -132,7 +133,7 @@ def _is_supported(sentence: str, seen: Observation) -> bool:
     named = dict.fromkeys((*files, *spans, *re.findall(r"['\"“]([^'\"”]{2,100})['\"”]", sentence)))
     # A variable of that name is there whether or not it was written.
     outside = [name for name in islice(named, MAX_VERBS) if name not in seen.names]
-    return any(map(seen.has_file, outside)) or seen.written is not Writing.nothing
+    return seen.written is not Writing.nothing or any(map(seen.has_file, outside))
 
 
 def _is_in_memory(sentence: str, spans: list[str], seen: Observation) -> bool:

@@ -13,6 +13,8 @@ from parsimony_kernel.gate.numerals import SIGNIFICANT, SPACES, is_year, reading
 from parsimony_kernel.gate.observation import Observation
 from parsimony_kernel.gate.prose import ADDRESS, FILE, SPAN, SUPPOSED, Claim, sentences, shown
 
+MAX_DERIVED = 50
+
 _NUMBER = re.compile(
     rf"\.?[0-9](?:[0-9]|[.,'’](?=[0-9])|[{SPACES}](?=[0-9]{{3}}(?![0-9]))){{0,40}}"
 )
@@ -75,7 +77,6 @@ _CONSTANTS = frozenset({365, 366, 360, 365.25, 3.14, 3.141, 3.142, 3.1416, 3.141
                         2_147_483_647, 1_440, 8_760, 86_400, 273.15, 459.67, 9.81,
                         299_792_458})  # fmt: skip
 _WORD = re.compile(r"[^\W\d_]\w{0,60}")
-MAX_DERIVED = 50
 
 
 def unseen_numbers(text: str, seen: Observation) -> Iterator[Claim]:
@@ -92,7 +93,9 @@ def unseen_numbers(text: str, seen: Observation) -> Iterator[Claim]:
         unseen = [
             found
             for found in numbers
-            if _is_claim(bare, found) and not _is_seen(bare, found, seen, percent=percent)
+            if sum(map(str.isdigit, found[0])) >= SIGNIFICANT
+            and _is_claim(bare, found)
+            and not _is_seen(bare, found, seen, percent=percent)
         ]
         if unseen and len(numbers) <= MAX_OPERANDS:
             tried += len(unseen)

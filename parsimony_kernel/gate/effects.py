@@ -27,7 +27,7 @@ class Effects(Protocol):
         ...
 
     def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> None:
-        """The write is about to run."""
+        """The write is about to run; what is committed stays."""
         ...
 
     def commit(self, key: str, answer: Any) -> None:
@@ -35,7 +35,7 @@ class Effects(Protocol):
         ...
 
     def withdraw(self, key: str) -> None:
-        """The write did not happen, and may be tried again."""
+        """The write did not happen, and may be tried again; what is committed stays."""
         ...
 
 
@@ -49,13 +49,15 @@ class MemoryEffects:
         return self._standings.get(key)
 
     def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> None:
-        self._standings[key] = Standing("intended")
+        self._standings.setdefault(key, Standing("intended"))
 
     def commit(self, key: str, answer: Any) -> None:
         self._standings[key] = Standing("committed", answer)
 
     def withdraw(self, key: str) -> None:
-        self._standings.pop(key, None)
+        standing = self._standings.get(key)
+        if standing is not None and standing.state == "intended":
+            del self._standings[key]
 
 
 def action_sha(action: str, inputs: Mapping[str, Any], *, run_id: str = "") -> str:

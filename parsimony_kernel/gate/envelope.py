@@ -5,30 +5,44 @@ It is capped in size and scrubbed of secrets, and the model reads sentences in i
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from parsimony_kernel.agent.failure.kinds import Failure
+from parsimony_kernel.gate.rendition import Rendition, short
 from parsimony_kernel.llm.faults import Scrub, scrubber
 
 Envelope = dict[str, Any]
 
-MAX_TEXT = 4_000
 MAX_BYTES = 24_000
+MAX_SENTENCE = 2_000
+
+_MAX_NAME = 200
+_MAX_DETAILS = 20
+_MAX_DETAIL = 200
+_MAX_FIELDS = 20
+_MAX_BLOCKERS = 20
+_MAX_BLOCKER = 500
+_OWN = frozenset({"error", "requested", "message", "result", "state", "valid_next_actions"})
+_LISTS = frozenset({"known_actions", "valid_next_actions"})
+_NOTE = "The action was done; its result, or a part of it, cannot be shown."
 
 
 def succeeded(
     requested: str, result: Any, *, state: str, valid_next_actions: Sequence[str]
 ) -> Envelope:
     """The envelope of an action that ran."""
-    return _bounded(
-        {
-            "requested": requested,
-            "result": result,
-            "state": state,
-            "valid_next_actions": list(valid_next_actions),
-        }
-    )
+    rendition = Rendition()
+    envelope: Envelope = {
+        "requested": Rendition(max_text=_MAX_NAME).of(requested),
+        "result": rendition.of(result),
+        "state": state,
+        "valid_next_actions": _names(valid_next_actions),
+    }
+    if not rendition.is_whole:
+        envelope["note"] = _NOTE
+    return _bounded(envelope)
 
 
 def refused(
@@ -41,22 +55,35 @@ def refused(
     """
     envelope: Envelope = {
         "error": str(failure.refusal or "action_error"),
-        "requested": requested,
-        **failure.metadata.get("envelope", {}),
-        "message": failure.explanation,
+        "requested": Rendition(max_text=_MAX_NAME).of(requested),
+        **_fields(failure.metadata.get("envelope", {})),
+        "message": Rendition(max_text=MAX_SENTENCE).of(failure.explanation),
+        "result": Rendition().of(failure.partial_data),
+        "state": state,
+        "valid_next_actions": _names(valid_next_actions),
     }
-    envelope["result"] = failure.partial_data
-    envelope["state"] = state
-    envelope["valid_next_actions"] = list(valid_next_actions)
-    bounded = _bounded(envelope)
-    if bounded["result"] in (None, {}, []):
-        del bounded["result"]
-    return bounded
+    if envelope["result"] in (None, {}, []):
+        del envelope["result"]
+    return _bounded(envelope)
 
 
-def plain(value: Any) -> Any:
-    """``value`` as it stands in an envelope: JSON, capped, without secrets."""
-    return _plain(value, scrubber())
+def told(failure: Failure) -> Failure:
+    """The failure as everyone reads it: its texts capped, without secrets."""
+    sentence, blocker = Rendition(max_text=MAX_SENTENCE), Rendition(max_text=_MAX_BLOCKER)
+    metadata: dict[str, Any] = {
+        key: sentence.text(value) if type(value) is str else value
+        for key, value in failure.metadata.items()
+    }
+    if "envelope" in metadata:
+        metadata["envelope"] = _fields(metadata["envelope"])
+    return Failure(
+        failure.kind,
+        sentence.text(failure.explanation),
+        tuple(blocker.text(each) for each in failure.blockers[:_MAX_BLOCKERS]),
+        failure.suggested_action,
+        failure.partial_data,
+        metadata,
+    )
 
 
 def to_text(envelope: Envelope) -> str:
@@ -80,35 +107,42 @@ def _cleaned(value: Any, clean: Scrub) -> Any:
     return clean(value) if isinstance(value, str) else value
 
 
-def _plain(value: Any, clean: Scrub) -> Any:
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, str):
-        return _short(clean(value), MAX_TEXT)
-    if isinstance(value, dict):
-        return {str(key): _plain(item, clean) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item, clean) for item in value]
-    for_model = getattr(value, "for_model", None)
-    if for_model is not None:
-        return _plain(for_model(), clean)
-    dump = getattr(value, "model_dump", None)
-    if dump is not None:
-        return _plain(dump(mode="json"), clean)
-    return _short(clean(str(value)), MAX_TEXT)
+def _names(actions: Sequence[str]) -> Any:
+    return Rendition(max_text=_MAX_NAME).of(list(actions))
 
 
-def _short(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    head = limit * 2 // 3
-    tail = limit - head
-    return f"{text[:head]}\n… {len(text) - limit} characters left out …\n{text[-tail:]}"
+def _fields(given: Mapping[str, Any]) -> Envelope:
+    fields: Envelope = {}
+    for name, value in islice(given.items(), _MAX_FIELDS):
+        key = Rendition(max_text=_MAX_NAME).text(name)
+        if key == "details":
+            fields[key] = Rendition(max_text=_MAX_DETAIL, max_items=_MAX_DETAILS).of(value)
+        elif key not in _OWN:
+            fields[key] = Rendition(max_text=MAX_SENTENCE).of(value)
+    return fields
 
 
 def _bounded(envelope: Envelope) -> Envelope:
-    plain: Envelope = _plain(envelope, scrubber())
-    if len(to_text(plain)) > MAX_BYTES:
-        whole = json.dumps(plain["result"], ensure_ascii=False, default=str)
-        plain["result"] = {"truncated": True, "text": _short(whole, MAX_BYTES // 2)}
-    return plain
+    """The envelope within ``MAX_BYTES``, at the cost of its largest fields."""
+    while _size(envelope) > MAX_BYTES:
+        largest = max(envelope, key=lambda name: _size(envelope[name]))
+        is_a_list = largest in _LISTS and len(envelope[largest]) > 1
+        envelope[largest] = (_fewer if is_a_list else _shorter)(envelope[largest])
+    return envelope
+
+
+def _size(value: Any) -> int:
+    return len(to_text(value).encode())
+
+
+def _fewer(names: list[str]) -> list[str]:
+    return [*names[: (len(names) - 1) // 2], "…"]
+
+
+def _shorter(value: Any) -> Any:
+    match value:
+        case str():
+            return short(value, len(value) // 2)
+        case {"truncated": True, "text": str(text)}:
+            return {"truncated": True, "text": short(text, len(text) // 2)}
+    return {"truncated": True, "text": short(to_text(value), MAX_BYTES // 2)}

@@ -69,7 +69,7 @@ def _refusal(
     several = [use for use in missing if len(near[use]) > 1]
     words = said() if several else ""
     for use in several:
-        if not words.strip() or _is_the_person_s(use.column, near[use], words):
+        if not words.strip() or _is_the_persons(use.column, near[use], words):
             return _question(use, near[use][:MAX_CHOICES])
     meant = {use: _meant(near[use], words) for use in missing}
     details = [
@@ -102,7 +102,7 @@ def _refusal(
     )
 
 
-def _is_the_person_s(name: str, near: Sequence[str], words: str) -> bool:
+def _is_the_persons(name: str, near: Sequence[str], words: str) -> bool:
     """Whether the person spoke of ``name``, and of none of the columns that it may stand for."""
     return is_said(name, words) and not any(is_said(each, words) for each in near)
 

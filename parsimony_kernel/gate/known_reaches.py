@@ -264,6 +264,8 @@ CONVENTION: dict[str, str] = {
 
 # Other names for the same thing.
 _SAME = (
+    # What a module has imported is there as its attribute.
+    (re.compile(r"^[\w.]+\.(?=(?:os|sys|shutil|subprocess|socket|builtins|importlib)\.)"), ""),
     (re.compile(r"^(?:posix|nt|_posixsubprocess)(?=\.)"), "os"),
     (re.compile(r"^(?:posixpath|ntpath)(?=\.|$)"), "os.path"),
     (re.compile(r"^(?:builtins|__builtins__)\."), ""),
@@ -274,6 +276,7 @@ _SAME = (
     (re.compile(r"^IPython(?:\.\w+)*\.get_ipython\b"), "get_ipython"),
     (re.compile(r"^_(?=socket\.|ssl\.|ctypes\.|signal\.)"), ""),
     (re.compile(r"^importlib\.__import__$"), "__import__"),
+    (re.compile(r"(?:\.__call__)+$"), ""),
 )  # fmt: skip
 
 

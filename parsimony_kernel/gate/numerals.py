@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 SIGNIFICANT = 3
 SPACES = "\u00a0\u202f\u2009 "
 
+_LAST_GROUP = re.compile(r"[0-9]{3}(?:\.[0-9]+)?")
+
 
 def readings_of(token: str) -> list[tuple[str, ...]]:
     """The ways to read ``token``, each one number or several; none when it is no number.
@@ -63,8 +65,8 @@ def _joined(groups: Sequence[str]) -> str | None:
     first, *rest = groups
     if not rest:
         return first if first.isdigit() else None
-    last = rest[-1].partition(".")[0]
-    sizes = {len(each) for each in rest[:-1]}
-    if first.startswith("0") or not 1 <= len(first) <= 3 or len(last) != 3:
+    sizes = {len(each) if each.isdigit() else 0 for each in rest[:-1]}
+    is_grouped = re.fullmatch(r"[1-9][0-9]{0,2}", first) and _LAST_GROUP.fullmatch(rest[-1])
+    if not is_grouped:
         return None
     return "".join(groups) if sizes <= {3} or sizes == {2} else None

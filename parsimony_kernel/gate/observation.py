@@ -12,7 +12,7 @@ from functools import cached_property
 from parsimony_kernel.gate.numerals import readings_of
 from parsimony_kernel.gate.written import Writing, without_comments, written
 
-MAX_OBSERVED = 1_000_000
+MAX_OBSERVED = 500_000
 MAX_LOOKED_FOR = 100
 MAX_SHORT = 8
 MAX_SHORT_ANSWER = 4_000
@@ -75,6 +75,7 @@ class Observation:
         self._earlier = list(earlier)
         self._exists = exists
         self._looked_for: dict[str, bool] = {}
+        self._files: dict[str, bool] = {}
         self.is_too_much = sum(map(len, (*self._texts, *self._code))) > MAX_OBSERVED
 
     def mentions(self, text: str) -> bool:
@@ -88,11 +89,14 @@ class Observation:
         return self._looked_for[text]
 
     def has_file(self, path: str) -> bool:
-        """Whether ``path`` is a file that came in this run, or is known from an earlier one."""
-        return self._exists(path) or self.is_earlier(path)
+        """Whether ``path`` is a file that came in this run, or a name known from an earlier one."""
+        if path not in self._files:
+            if len(self._files) >= MAX_LOOKED_FOR:
+                return True
+            self._files[path] = self._exists(path) or self._is_earlier(path)
+        return self._files[path]
 
-    def is_earlier(self, name: str) -> bool:
-        """Whether an earlier turn spoke of ``name``, or it is published."""
+    def _is_earlier(self, name: str) -> bool:
         return any(name in each for each in self._earlier)
 
     @cached_property
@@ -142,11 +146,10 @@ class Observation:
     def _other(self) -> list[float]:
         """Numbers that are written with separators, as percentages or with a scale."""
         text = self._clean
-        values: set[float] = set()
-        values.update(float(each.translate(_SEPARATORS)) for each in set(_GROUPED.findall(text)))
-        for each in set(_POINTED.findall(text)):
-            values.add(float(each.replace(".", "").replace(",", ".")))
-        values.update(float(each.replace(",", ".")) for each in set(_COMMA.findall(text)))
+        grouped = _lines(_GROUPED.findall(text)).translate(_SEPARATORS)
+        pointed = _lines(_POINTED.findall(text)).replace(".", "").replace(",", ".")
+        commas = _lines(_COMMA.findall(text)).replace(",", ".")
+        values = {float(each) for lines in (grouped, pointed, commas) for each in lines.split()}
         for digits, scale in set(_SCALED.findall(text)):
             values.add(float(digits.replace(",", ".")) * _FACTORS[scale])
             values.add(float(digits.replace(",", "")) * _FACTORS[scale])
@@ -162,6 +165,10 @@ class Observation:
             for token in _TOKEN.findall(numbers) if len(held) < MAX_SHORT else ():
                 held.extend(float(r) for each in readings_of(token)[:2] for r in each)
         return found
+
+
+def _lines(tokens: Iterable[str]) -> str:
+    return "\n".join(set(tokens))
 
 
 def _within(values: Sequence[float], value: float, unit: float) -> bool:

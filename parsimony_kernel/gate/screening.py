@@ -35,6 +35,7 @@ from parsimony_kernel.gate.stand_ins import Origin, Scopes, Text, Value, folder_
 
 _MAX_WHAT = 120
 _MAX_SOURCE = 200
+_MAX_COMMAND = 4_000
 _MAX_DEPTH = 5
 
 _RUN_CODE = frozenset({"exec", "eval", "compile", "timeit.timeit", "timeit.repeat"})
@@ -179,7 +180,7 @@ def _of_magic(magic: Magic, place: _Place) -> Iterator[tuple[ReachKind, str, int
 
 
 def _kind_of_command(text: str) -> ReachKind:
-    return ReachKind.installation if INSTALLING.search(text) else ReachKind.shell
+    return ReachKind.installation if INSTALLING.search(text[:_MAX_COMMAND]) else ReachKind.shell
 
 
 class _Screen(ast.NodeVisitor):
@@ -535,7 +536,10 @@ class _Screen(ast.NodeVisitor):
         first = _argument(node, 0, ("args", "command", "cmd", "cmdline", "file", "program"))
         if first is None:
             return ""
-        parts = first.elts if isinstance(first, ast.List | ast.Tuple) else node.args or [first]
+        listed = [text.text for text in self._scopes.items(first) if isinstance(text, Text)]
+        if listed:
+            return " ".join(listed)
+        parts = node.args or [first]
         return " ".join(text.text for part in parts for text in self._scopes.texts(part)[:1])
 
     def _run(self, name: str, code: ast.expr | None, node: ast.Call) -> None:

@@ -17,6 +17,7 @@ from parsimony_kernel.tools import Tools
 from parsimony_kernel.triage.taxonomy import FailureType
 
 NEAR = 60.0
+_GOT = 80
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,17 @@ def _from_validation(attempt: Attempt, exc: ValidationError) -> Failure:
                 + (f" (did you mean {likely!r}?)" if likely else f" (fields: {properties})")
             )
         else:
-            detail["got"] = repr(error["input"])[:80]
-            problems.append(f"{path!r}: {error['msg']}, got {detail['got']}")
+            detail["got"] = _told(error["input"])
+            problems.append(f"{path!r}: {error['msg']}, got {repr(error['input'])[:_GOT]}")
         fields.append(detail)
     return _invalid(attempt, "; ".join(problems), fields[0] if len(fields) == 1 else fields)
+
+
+def _told(value: Any) -> Any:
+    """What was sent, as it stands in JSON and short."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return (value if isinstance(value, str) else repr(value))[:_GOT]
 
 
 def _invalid(attempt: Attempt, reason: str, details: Any) -> Failure:

@@ -57,7 +57,14 @@ class Text:
     path: bool = False
 
 
-Value = Origin | Text
+@dataclass(frozen=True)
+class Items:
+    """A collection that holds ``values`` among others."""
+
+    values: tuple[Origin | Text, ...]
+
+
+Value = Origin | Text | Items
 
 
 def is_outside(text: Text, workspace: str, folder: str) -> bool:
@@ -137,10 +144,13 @@ class Scopes:
 
     def items(self, node: ast.expr) -> tuple[Value, ...]:
         """What one of the items of ``node`` may stand for."""
-        if isinstance(node, ast.Tuple | ast.List | ast.Set):
-            return _settled(value for part in node.elts for value in self.values(part))
-        names = (value.name for value in self.values(node) if isinstance(value, Origin))
-        return tuple(Origin(_ITEMS[name]) for name in names if name in _ITEMS)
+        found: list[Value] = []
+        for value in self.values(node):
+            if isinstance(value, Items):
+                found += value.values
+            elif isinstance(value, Origin) and value.name in _ITEMS:
+                found.append(Origin(_ITEMS[value.name]))
+        return _settled(found)
 
     def _read(self, node: ast.expr) -> Iterator[Value]:
         found: Iterator[Value] = iter(())
@@ -165,6 +175,10 @@ class Scopes:
                 found = self._called(node)
             case ast.Subscript():
                 found = self._item(node)
+            case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
+                found = self._held(parts)
+            case ast.Dict(values=parts):
+                found = self._held(parts)
             case ast.IfExp(body=one, orelse=other):
                 found = iter((*self.values(one), *self.values(other)))
             case ast.BoolOp(values=parts):
@@ -193,7 +207,7 @@ class Scopes:
                 yield Origin(f"{value.name}.{node.attr}")
                 if value.name.startswith("vega_datasets.data.") and node.attr == "url":
                     yield Text("https://", whole=False)
-            elif value.path and node.attr == "parent":
+            elif isinstance(value, Text) and value.path and node.attr == "parent":
                 yield Text(os.path.normpath(os.path.join(value.text, "..")), path=True)
 
     def _joined(self, parts: Sequence[ast.expr]) -> Iterator[Value]:
@@ -207,6 +221,10 @@ class Scopes:
                     yield Text(said, whole=False)
                 return
         yield Text(said)
+
+    def _held(self, parts: Sequence[ast.expr]) -> Iterator[Value]:
+        each = (value for part in parts[:_MAX_PARTS] for value in self.values(part))
+        yield Items(tuple(value for value in _settled(each) if not isinstance(value, Items)))
 
     def _added(self, node: ast.BinOp) -> Iterator[Value]:
         for left in self.texts(node.left):
@@ -315,6 +333,8 @@ class Scopes:
     def _item(self, node: ast.Subscript) -> Iterator[Value]:
         keys = self.texts(node.slice)
         for value in self.values(node.value):
+            if isinstance(value, Items):
+                yield from value.values
             if not isinstance(value, Origin):
                 continue
             for key in keys:
@@ -335,7 +355,7 @@ def _settled(values: Iterable[Value]) -> tuple[Value, ...]:
 def _bounded(value: Value) -> Value:
     if isinstance(value, Origin):
         return Origin(canonical(value.name[:_MAX_TEXT]))
-    if len(value.text) > _MAX_TEXT:
+    if isinstance(value, Text) and len(value.text) > _MAX_TEXT:
         return Text(value.text[:_MAX_TEXT], whole=False, path=value.path)
     return value
 

@@ -5,7 +5,7 @@ Made on first need, beside the journal's own tables.
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.gate.effects import Standing
@@ -21,6 +21,11 @@ CREATE TABLE IF NOT EXISTS effects (
     answer TEXT NOT NULL DEFAULT 'null',
     at TEXT NOT NULL
 )"""
+
+_STATE: dict[str, Literal["intended", "committed"]] = {
+    "intended": "intended",
+    "committed": "committed",
+}
 
 
 class JournalEffects:
@@ -39,8 +44,8 @@ class JournalEffects:
         if row is None:
             return None
         try:
-            return Standing(row[0], json.loads(row[1]))
-        except (TypeError, ValueError) as exc:
+            return Standing(_STATE[row[0]], json.loads(row[1]))
+        except (KeyError, TypeError, ValueError) as exc:
             raise JournalError(
                 f"The record of a write in the journal {self._database.path!r} is damaged, so it "
                 "is not known whether it happened: look for yourself, then run the cell again."
@@ -51,17 +56,21 @@ class JournalEffects:
         with self._database.transaction(synced=True) as db:
             db.execute(_TABLE)
             db.execute(
-                "INSERT OR REPLACE INTO effects (key, run_id, action, inputs, state, at) "
-                "VALUES (?, ?, ?, ?, 'intended', ?)",
+                "INSERT INTO effects (key, run_id, action, inputs, state, at) "
+                "VALUES (?, ?, ?, ?, 'intended', ?) ON CONFLICT (key) DO NOTHING",
                 (key, self._run_id, storable(action), _json(inputs), self._now()),
             )
 
     def commit(self, key: str, answer: Any) -> None:
         """Put down, synced, that the write happened and what it answered."""
         with self._database.transaction(synced=True) as db:
+            db.execute(_TABLE)
+            # The intent is gone where the journal was taken away in between.
             db.execute(
-                "UPDATE effects SET state = 'committed', answer = ?, at = ? WHERE key = ?",
-                (_json(answer), self._now(), key),
+                "INSERT INTO effects (key, run_id, action, inputs, state, answer, at) "
+                "VALUES (?, ?, '', '{}', 'committed', ?, ?) ON CONFLICT (key) DO UPDATE SET "
+                "state = excluded.state, answer = excluded.answer, at = excluded.at",
+                (key, self._run_id, _json(answer), self._now()),
             )
 
     def withdraw(self, key: str) -> None:

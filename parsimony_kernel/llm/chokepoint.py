@@ -15,7 +15,7 @@ from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.limits.budget import tokens_said
-from parsimony_kernel.llm.adapter import read
+from parsimony_kernel.llm.adapter import read, secrets_of
 from parsimony_kernel.llm.base import (
     Beat,
     ChatModel,
@@ -37,7 +37,8 @@ LIVE_CALLS_ALLOWED = True
 # clock: this bounds a foreign library's cleanup, which a stopped run must not wait for.
 CLOSING_S = 0.25
 
-# Characters of one answer, reasoning included. Nobody reads more, and a stream may have no end.
+# Characters of one answer, reasoning included; an empty piece counts as one. Nobody reads more, and
+# a stream may have no end.
 MAX_ANSWER_LENGTH = 5_000_000
 
 # Signs of life are for people: more than one a second is noise.
@@ -228,7 +229,7 @@ async def call_llm(
                 case _Broke(StandInError() as exc):
                     raise exc
                 case _Broke(BaseException() as exc):
-                    last = translate(exc, secrets=getattr(model, "secrets", ()))
+                    last = translate(exc, secrets=secrets_of(model))
     finally:
         await _end(tasks)
     # After the clean-up, so that a caller who stops reading here leaves nothing running.
@@ -249,7 +250,7 @@ async def call_llm(
 
 def _length(item: Delta | Completion) -> int:
     if isinstance(item, Delta):
-        return len(item.text) + len(item.reasoning)
+        return max(1, len(item.text) + len(item.reasoning))
     return sum(
         len(choice.message.content or "") + len(choice.message.reasoning_content or "")
         for choice in item.choices

@@ -5,7 +5,8 @@ stored. A provider that is not listed is not judged; litellm will say what it la
 """
 
 import ipaddress
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -72,6 +73,51 @@ def missing_variable(config: Mapping[str, Any], environ: Mapping[str, str]) -> s
     if names is None or key_of(config, environ) or is_loopback(base_of(config, environ)):
         return None
     return names[0]
+
+
+# A value under such a name is a secret, however short.
+_SECRET_NAME = re.compile(
+    r"(?:key|token|secret|password|passphrase|credentials?|authorization|cookie)$", re.IGNORECASE
+)
+# Any header may be what opens a gateway, but these say nothing in confidence.
+_HEADERS = frozenset({"headers", "extra_headers", "default_headers"})
+_OPEN_HEADERS = frozenset(
+    {"accept", "content-type", "http-referer", "referer", "user-agent", "x-title"}
+)
+# A shorter value of a header whose name does not tell is no secret.
+_SECRET_LENGTH = 6
+
+
+def secrets_of(config: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The values that no text may show: the key, and what ``config`` holds like one.
+
+    Those are the values under a name like a key's, at any depth, every header but the well-known
+    open ones, and the password in an address.
+    """
+    found = {key} if (key := key_of(config, environ)) else set()
+    found.update(_secrets_in(config))
+    return tuple(sorted(found))
+
+
+def _secrets_in(config: Mapping[Any, Any], *, headers: bool = False) -> Iterator[str]:
+    for name, value in config.items():
+        named = _SECRET_NAME.search(str(name)) is not None
+        if isinstance(value, Mapping):
+            yield from _secrets_in(value, headers=headers or str(name).lower() in _HEADERS)
+        elif isinstance(value, str):
+            in_header = headers and str(name).lower() not in _OPEN_HEADERS
+            # Without the scheme too, such as Bearer: that is how it is echoed.
+            words = {value, value.rpartition(" ")[2]} if named or in_header else set()
+            yield from (word for word in words if word and (named or len(word) >= _SECRET_LENGTH))
+            if password := _password_in(value):
+                yield password
+
+
+def _password_in(url: str) -> str | None:
+    try:
+        return urlsplit(url).password
+    except ValueError:
+        return None
 
 
 def is_loopback(url: str | None) -> bool:

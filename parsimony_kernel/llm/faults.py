@@ -414,7 +414,8 @@ def _one_line(text: str) -> str:
 
 
 _SECRET_NAME = re.compile(r"(?:API_?KEY|TOKEN|SECRET|PASSWORD|ACCESS_KEY)$", re.IGNORECASE)
-# A shorter value is no key, and removing every "1" or "true" would spoil the text.
+# A shorter value of the environment is no key: removing every "1" or "true" would spoil the text.
+# A shorter one that was handed in is removed where it stands alone.
 _SECRET_LENGTH = 6
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/*=-]{6,}"), rf"\1 {REDACTED}"),
@@ -445,13 +446,18 @@ def scrubber(*, secrets: Iterable[str] = (), environ: Mapping[str, str] | None =
     and whatever has the shape of a key or of an authorization header.
     """
     source = os.environ if environ is None else environ
-    values = {source.get(name, "") for name in source if _is_secret(name)}
-    values.update(secrets)
-    known = [v for v in sorted(values, key=len, reverse=True) if len(v) >= _SECRET_LENGTH]
+    given = set(secrets)
+    values = given | {source.get(name, "") for name in source if _is_secret(name)}
+    longest_first = sorted(values, key=len, reverse=True)
+    known = [v for v in longest_first if len(v) >= _SECRET_LENGTH]
+    short = [re.escape(v) for v in longest_first if v in given and 0 < len(v) < _SECRET_LENGTH]
+    alone = re.compile(rf"(?<!\w)(?:{'|'.join(short)})(?!\w)") if short else None
 
     def clean(text: str) -> str:
         for value in known:
             text = text.replace(value, REDACTED)
+        if alone is not None:
+            text = alone.sub(REDACTED, text)
         for shape, replacement in _SHAPES:
             text = shape.sub(replacement, text)
         return text

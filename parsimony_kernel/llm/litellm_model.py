@@ -9,13 +9,14 @@ import asyncio
 import copy
 import importlib
 import importlib.metadata
-import math
+import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, TypeGuard
+from typing import Any
 
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind, FailureRaised
+from parsimony_kernel.limits.budget import counted, usage_by_size, usd
 from parsimony_kernel.llm import chokepoint, credentials
 from parsimony_kernel.llm.base import (
     Choice,
@@ -35,9 +36,8 @@ _COMPROMISED = {(1, 82, 7), (1, 82, 8)}
 
 # litellm gives up on its own only after the chokepoint did, which says so better.
 _PATIENCE = 2.0
-# No window is near this; a larger count is a fault of the provider.
-_PLAUSIBLE_TOKENS = 10_000_000
-_CHARACTERS_PER_TOKEN = 4
+# A limit above what a model can write is refused. No model in use writes less than this.
+_EVERY_MODEL_WRITES = 4_096
 
 
 class StreamBroken(Exception):
@@ -89,21 +89,12 @@ class LiteLLMModel:
 
         ``None`` when the price is unknown. ``FailureRaised`` when litellm cannot be used.
         """
-        litellm = await _load()
-        try:
-            parts = litellm.cost_per_token(
-                model=self.name, prompt_tokens=prompt_tokens, completion_tokens=answer_tokens
-            )
-            cost = sum(parts)
-        except Exception:  # litellm raises many types for a price that it does not know
-            return None
-        return float(cost) if _is_number(cost) and cost >= 0 else None
+        return self._price(await _load(), Usage(prompt_tokens, answer_tokens))
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """The values that no text may show."""
-        key = credentials.key_of(self._config, self._environ)
-        return (key,) if key else ()
+        return credentials.secrets_of(self._config, self._environ)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
         """Answer ``request`` with one attempt, streaming where the provider does."""
@@ -114,7 +105,7 @@ class LiteLLMModel:
             raise FailureRaised(no_key(self.name, missing))
         litellm = await _load()
         try:
-            response = await litellm.acompletion(**self._arguments(request))
+            response = await litellm.acompletion(**self._arguments(litellm, request))
         except Exception as exc:
             if missing and (getattr(exc, "status_code", None) == 401 or missing in str(exc)):
                 raise FailureRaised(no_key(self.name, missing)) from exc
@@ -152,7 +143,7 @@ class LiteLLMModel:
             )
         )
 
-    def _arguments(self, request: ModelRequest) -> dict[str, Any]:
+    def _arguments(self, litellm: Any, request: ModelRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
             "timeout": request.timeout_s * _PATIENCE,
             "stream_options": {"include_usage": True},
@@ -166,6 +157,11 @@ class LiteLLMModel:
         }
         if request.tools:
             arguments["tools"] = copy.deepcopy(list(request.tools))
+        limit = request.max_answer_tokens
+        if limit is not None and limit < self._writes_at_most(litellm):
+            # litellm calls it by the provider's name. Two of them would be refused.
+            arguments.pop("max_completion_tokens", None)
+            arguments["max_tokens"] = limit
         if self._base:
             arguments.pop("base_url", None)
             arguments["api_base"] = self._base
@@ -176,22 +172,41 @@ class LiteLLMModel:
                 arguments["api_key"] = "none"
         return arguments
 
+    def _writes_at_most(self, litellm: Any) -> int:
+        """The longest answer that comes anyway, or that any model may be asked for."""
+        if self.max_answer_tokens is not None:
+            return self.max_answer_tokens
+        known = litellm.model_cost
+        facts = known.get(self.name) or known.get(self.name.partition("/")[2]) or {}
+        most = facts.get("max_output_tokens")
+        return most if isinstance(most, int) else _EVERY_MODEL_WRITES
+
     def _completion(self, litellm: Any, response: Any, request: ModelRequest) -> Completion:
         choices = tuple(_choice(choice) for choice in getattr(response, "choices", None) or ())
-        counted = _counted(getattr(response, "usage", None))
-        return Completion(
-            choices=choices,
-            usage=counted or _estimated(request, choices),
-            model=self.name,
-            cost_usd=None if counted is None else self._cost(litellm, response),
-        )
+        usage = counted(getattr(response, "usage", None))
+        if usage is not None:
+            cost = self._cost(litellm, response)
+        else:
+            usage = usage_by_size(request, choices[0].message if choices else Message())
+            cost = self._price(litellm, usage)
+        return Completion(choices=choices, usage=usage, model=self.name, cost_usd=cost)
+
+    def _price(self, litellm: Any, usage: Usage) -> float | None:
+        try:
+            parts = litellm.cost_per_token(
+                model=self.name,
+                prompt_tokens=usage.prompt_tokens,
+                completion_tokens=usage.completion_tokens,
+            )
+            return usd(sum(parts))
+        except Exception:  # litellm raises many types for a price that it does not know
+            return None
 
     def _cost(self, litellm: Any, response: Any) -> float | None:
         try:
-            cost = litellm.completion_cost(completion_response=response, model=self.name)
+            return usd(litellm.completion_cost(completion_response=response, model=self.name))
         except Exception:  # litellm raises many types for a price that it does not know
             return None
-        return float(cost) if _is_number(cost) and cost >= 0 else None
 
 
 async def _load() -> Any:
@@ -216,9 +231,20 @@ def import_litellm() -> Any:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     litellm: Any = importlib.import_module("litellm")
+    _keep_logs_quiet(os.environ)
     litellm.telemetry = False
     litellm.set_verbose = False
     return litellm
+
+
+def _keep_logs_quiet(environ: Mapping[str, str]) -> None:
+    """Nothing below a warning, where nobody chose a level: at DEBUG litellm writes keys."""
+    if "LITELLM_LOG" in environ:
+        return
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logger = logging.getLogger(name)
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.WARNING)
 
 
 def self_check() -> str | None:
@@ -313,27 +339,3 @@ def _choice(choice: Any) -> Choice:
         ),
         _words(getattr(choice, "finish_reason", None)) or None,
     )
-
-
-def _counted(usage: Any) -> Usage | None:
-    """The provider's counts, if they can be true."""
-    prompt: Any = getattr(usage, "prompt_tokens", None)
-    completion: Any = getattr(usage, "completion_tokens", None)
-    if not all(_is_number(n) and 0 <= n <= _PLAUSIBLE_TOKENS for n in (prompt, completion)):
-        return None
-    return Usage(int(prompt), int(completion)) if prompt or completion else None
-
-
-def _estimated(request: ModelRequest, choices: tuple[Choice, ...]) -> Usage:
-    """Counts by length, so that a budget holds where the provider's counts cannot be used."""
-    heard = sum(len(str(message.get("content") or "")) for message in request.messages)
-    said = sum(
-        len(choice.message.content or "")
-        + sum(len(call.function.arguments) for call in choice.message.tool_calls)
-        for choice in choices
-    )
-    return Usage(math.ceil(heard / _CHARACTERS_PER_TOKEN), math.ceil(said / _CHARACTERS_PER_TOKEN))
-
-
-def _is_number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

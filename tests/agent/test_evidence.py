@@ -1,29 +1,44 @@
-"""What counts as observed in a run."""
+"""What counts as observed in a run, and what does not."""
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
-from parsimony_kernel.agent.evidence import observed, succeeded
+import pytest
+
+from parsimony_kernel.agent.agent import Agent
+from parsimony_kernel.agent.events import ToolResultObserved
+from parsimony_kernel.agent.evidence import (
+    came_since,
+    code_that_ran,
+    earlier,
+    observed,
+    said,
+    succeeded,
+)
 from parsimony_kernel.agent.models import AgentMessage
-from parsimony_kernel.agent.prompts import request_message
+from parsimony_kernel.agent.prompts import notebook_changes, notebook_context, request_message
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls
 
 Message = dict[str, Any]
+CODE = {"run_code"}
 
 
-def called(name: str, **arguments: Any) -> Message:
+def called(name: str, *, call_id: str = "c", **arguments: Any) -> Message:
     function = {"name": name, "arguments": json.dumps(arguments)}
     return {
         "role": "assistant",
         "content": "I believe it is 99.",
-        "tool_calls": [{"id": "c", "type": "function", "function": function}],
+        "tool_calls": [{"id": call_id, "type": "function", "function": function}],
     }
 
 
-def answered(name: str, text: str) -> Message:
-    return {"role": "tool", "tool_call_id": "c", "name": name, "content": text}
+def answered(name: str, text: str, *, call_id: str = "c") -> Message:
+    return {"role": "tool", "tool_call_id": call_id, "name": name, "content": text}
 
 
-def test_the_person_the_tools_and_the_code_are_observed_and_the_models_words_are_not() -> None:
+def test_the_person_and_the_tools_are_observed_and_the_models_words_are_not() -> None:
     transcript = [
         request_message("sum it", "context"),
         called("run_code", code="x = 1234"),
@@ -32,27 +47,123 @@ def test_the_person_the_tools_and_the_code_are_observed_and_the_models_words_are
         {"role": "user", "content": "yes"},
         {"role": "assistant", "content": "It is 99."},
     ]
-    texts = list(observed(transcript, {"run_code"}))
-    assert [text for text in texts if text] == [
-        transcript[0]["content"],
-        "x = 1234",
-        "5678",
-        "yes",
-    ]
+    assert list(observed(transcript)) == [transcript[0]["content"], "5678", "yes"]
+    assert list(code_that_ran(transcript, CODE)) == ["x = 1234"]
 
 
 def test_what_earlier_turns_came_to_is_observed() -> None:
-    earlier = {"role": "assistant", "content": "The mean is 17.25."}
-    transcript = [request_message("mean?"), earlier, request_message("and the median?")]
-    assert "The mean is 17.25." in list(observed(transcript, ()))
-    assert "hello" in list(observed([AgentMessage("user", "hello")], ()))
+    before = {"role": "assistant", "content": "The mean is 17.25."}
+    transcript = [request_message("mean?"), before, request_message("and the median?")]
+    assert "The mean is 17.25." in list(observed(transcript))
+    assert list(earlier(transcript)) == ["The mean is 17.25."]
+    assert list(observed([AgentMessage("user", "hello")])) == ["hello"]
+
+
+def test_what_is_published_is_known_from_earlier() -> None:
+    context = notebook_context(
+        working_folder="work",
+        files=["a.csv"],
+        variables=[],
+        artifacts=[{"kind": "chart", "title": "Cars </x>", "path": "artifacts/1.json"}],
+    )
+    (known,) = earlier([request_message("go on", context)])
+    assert "Cars </x>" in known
+    assert "artifacts/1.json" in known
+    assert not list(earlier([request_message("go on", "<notebook_context>\n{\n</x>")]))
+    assert not list(earlier([]))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ['{"error": "action_error", "result": {"stdout": "77"}}', '{"error": "not_run"}', None],
+)
+def test_code_that_failed_or_never_ran_has_an_answer_at_most(answer: str | None) -> None:
+    transcript = [called("run_code", code="x = 1234")]
+    transcript += [] if answer is None else [answered("run_code", answer)]
+    assert list(code_that_ran(transcript, CODE)) == []
+    assert list(observed(transcript)) == ([] if answer is None else [answer])
+
+
+def test_calls_of_one_id_are_answered_in_their_order() -> None:
+    both = called("run_code", code="x = 1")
+    both["tool_calls"] += called("run_code", code="y = 2")["tool_calls"]
+    failed, ran = answered("run_code", '{"error": "action_error"}'), answered("run_code", "{}")
+    assert list(code_that_ran([both, failed, ran], CODE)) == ["y = 2"]
+    assert list(code_that_ran([both, ran, failed], CODE)) == ["x = 1"]
+    assert list(code_that_ran([both, answered("run_code", "{}", call_id="d")], CODE)) == []
 
 
 def test_arguments_that_are_no_json_hold_no_code() -> None:
     broken = called("run_code")
     for text in ("{", "[1]", "", None):
         broken["tool_calls"][0]["function"]["arguments"] = text
-        assert not any(observed([broken], {"run_code"}))
+        assert not any(code_that_ran([broken, answered("run_code", "{}")], CODE))
+
+
+def test_said_are_the_persons_own_words() -> None:
+    context = notebook_context(working_folder="w", files=["price.csv"], variables=[])
+    changes = notebook_changes(gone=["price"], changed=[])
+    transcript = [
+        AgentMessage("user", str(request_message("first")["content"])),
+        AgentMessage("assistant", "the price"),
+        request_message("mean of cost", context),
+        called("ask_user", question="price?"),
+        answered("ask_user", "price"),
+        {"role": "user", "content": changes},
+        {"role": "user", "content": "the second"},
+    ]
+    assert said(transcript) == "first\nmean of cost\nthe second"
+
+
+def test_a_file_comes_with_the_run_when_it_is_written_after_its_start(tmp_path: Path) -> None:
+    started = "2026-03-01T12:00:00+00:00"
+    began_s = 1772366400
+    for name, at_s in {"new.csv": began_s + 5, "old.csv": began_s - 500}.items():
+        (tmp_path / name).write_text("a")
+        os.utime(tmp_path / name, (at_s, at_s))
+    assert came_since("new.csv", started, tmp_path)
+    assert not came_since("old.csv", started, tmp_path)
+    assert not came_since("absent.csv", started, tmp_path)
+    assert not came_since(str(tmp_path / "new.csv"), started, tmp_path)
+    assert not came_since(f"../{tmp_path.name}/new.csv", started, tmp_path)
+    assert not came_since("new.csv", "", tmp_path)
+    assert not came_since("a\0b.csv", started, tmp_path)
+
+
+FRAME = "import pandas as pd\ndf = pd.DataFrame({'a': [1]})\n"
+WRITE = "print(98.765)\ndf.to_csv('out.csv')"
+UNDONE: dict[str, list[Step]] = {
+    "failed before": [call("run_code", code=f"{FRAME}1 / 0\n{WRITE}")],
+    "skipped": [calls(call("run_code", code=f"{FRAME}1 / 0"), call("run_code", code=WRITE))],
+    "refused": [
+        call("run_code", code=FRAME),
+        call("run_code", code=f"df['zzz']\n{WRITE}"),
+    ],
+    "a comment": [call("run_code", code="# df.to_csv('out.csv') 98.765\n1")],
+    "the person's words": [call("run_code", code="1")],
+}
+
+
+@pytest.mark.parametrize("steps", UNDONE.values(), ids=UNDONE)
+async def test_a_success_that_did_not_happen_is_refused(
+    steps: list[Step], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    summary = "Saved the table to `out.csv`; the mean is 98.765."
+    unable = call("return_unable", rationale="r", blockers=["b"])
+    model = ScriptedModel([*steps, call("return_done", summary=summary), unable])
+    events = [event async for event in Agent(model).run("please run df.to_csv('out.csv')")]
+    (refusal,) = (
+        json.loads(event.content)
+        for event in events
+        if isinstance(event, ToolResultObserved) and event.tool_name == "return_done"
+    )
+    assert refusal["error"] == "validation_failed"
+    kinds = [each["kind"] for each in refusal["details"]]
+    # The person has named the file.
+    assert kinds == ["number", "deed"]
+    assert list(tmp_path.iterdir()) == []
+    model.assert_exhausted()
 
 
 def test_a_tool_has_succeeded_once_it_answered_without_an_error() -> None:

@@ -18,6 +18,7 @@ from parsimony_kernel.execution.factory import (
     OutputFactory,
     summarise,
 )
+from parsimony_kernel.execution.interrupt import DeadlineReached
 from parsimony_kernel.execution.outputs import (
     DataFrameObject,
     ExceptionObject,
@@ -164,3 +165,66 @@ def test_no_library_is_imported_to_look_at_a_value() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert ran.stdout.strip() == "[]"
+
+
+class Exits:
+    def __repr__(self) -> str:
+        raise SystemExit
+
+    __str__ = __repr__
+
+    def __ne__(self, other: object) -> bool:
+        raise SystemExit
+
+    def __eq__(self, other: object) -> bool:
+        raise SystemExit
+
+
+def test_one_object_that_cannot_be_looked_at_hides_no_other() -> None:
+    kept, more = summarise({"a": Exits(), "b": 7, "c": [Exits(), 8]})
+    assert more == 0
+    assert [each["name"] for each in kept] == ["a", "b", "c"]
+    assert "raises SystemExit" in kept[0]["text"]
+    assert kept[1]["text"] == "7"
+    assert "raises SystemExit" in kept[2]["text"]
+    assert ", 8]" in kept[2]["text"]
+
+
+def test_a_frame_of_such_objects_is_still_a_table() -> None:
+    table = FACTORY.convert(pd.DataFrame({"x": pd.Series([Exits()] * 2, dtype=object), "y": 1}))
+    assert isinstance(table, DataFrameObject)
+    assert table.preview == (("<Exits>", "1"), ("<Exits>", "1"))
+    assert [column.dtype for column in table.columns] == ["object", "int64"]
+
+
+def test_what_cannot_be_drawn_is_an_object_that_cannot_be_looked_at() -> None:
+    class Picture:
+        def _repr_png_(self) -> bytes:
+            raise SystemExit(3)
+
+    assert primitive(Picture()).text == (
+        "an object that cannot be looked at: Picture raised SystemExit: 3"
+    )
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, DeadlineReached])
+def test_a_stop_and_a_deadline_end_the_looking(stop: type[BaseException]) -> None:
+    class Slow:
+        def __repr__(self) -> str:
+            raise stop
+
+    for look in (FACTORY.convert, lambda value: FACTORY.summary(value, "x")):
+        with pytest.raises(stop):
+            look(Slow())
+
+
+def test_a_specification_that_is_no_json_is_shown_by_its_text() -> None:
+    bundle = {"application/vnd.vegalite.v5+json": {"mark": object()}, "text/plain": "a chart"}
+    output = FACTORY.convert_bundle(bundle)
+    assert isinstance(output, PrimitiveObject)
+    assert output.text == "a chart"
+
+
+def test_a_class_named_as_a_type_of_python_s_is_shown_by_its_own_repr() -> None:
+    kind = type("dict", (), {"__repr__": lambda self: "mine", "items": lambda self: 7})
+    assert primitive(kind()).text == "mine"

@@ -173,3 +173,33 @@ def test_a_listener_that_breaks_shows_nothing_and_the_next_cell_is_told(
     assert capsys.readouterr() == ("", "")
     shell.run_cell("y = 2")
     assert ledger.get("y") is not None
+
+
+EXITS = (
+    "class M(type):\n    def __getattribute__(cls, name): raise SystemExit\n"
+    "class A(metaclass=M):\n    __class__ = property(lambda self: exit_())\n"
+    "def exit_(): raise SystemExit\n"
+    "a = A()"
+)
+
+
+@pytest.mark.parametrize("with_turn", [False, True])
+def test_a_class_that_exits_when_it_is_asked_is_a_variable_like_any_other(
+    shell: Any, ledger: OriginLedger, with_turn: bool
+) -> None:
+    if with_turn:
+        shell.run_cell("%%agent\nplot it")
+    assert shell.run_cell(EXITS).success
+    assert shell.run_cell("b = [a, A]\na.x = 1").success
+    if not with_turn:
+        shell.run_cell("%%agent\nplot it")
+    assert [ledger.version(name) for name in ("A", "a", "b")] == [1, 2, 1]
+
+
+def test_a_name_of_the_notebook_that_exits_when_it_is_asked_ends_no_cell(
+    shell: Any, ledger: OriginLedger
+) -> None:
+    shell.run_cell("%%agent\nplot it")
+    assert shell.run_cell(f"{EXITS}\n__vsc_ipynb_file__ = a").success
+    assert shell.run_cell("__vsc_ipynb_file__ = 'nb.ipynb'\nafter = 1").success
+    assert ledger.version("after") == 1

@@ -1,10 +1,12 @@
 """A summary says what was observed: honest ones pass, false ones are told what is wrong."""
 
+import inspect
 import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +21,7 @@ from parsimony_kernel.gate.envelope import refused, to_text
 from parsimony_kernel.gate.observation import Observation
 from parsimony_kernel.gate.refusal import RefusalError
 from parsimony_kernel.gate.stages import Attempt
+from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.triage.taxonomy import FailureType
 
 REQUEST = "load data/sales.csv, show revenue by region and tell me the growth rate"
@@ -27,7 +30,7 @@ import pandas as pd
 sales = pd.read_csv("data/sales.csv").copy()
 revenue_by_region = sales.groupby("Region").agg(total_revenue=("Revenue", "sum"))
 growth_rate = 0.12345
-model = fit(sales, alpha=0.125, test_size=0.275)
+model = sales.assign(alpha=0.125, test_size=0.275)
 """
 RESULT = json.dumps(
     {
@@ -49,7 +52,8 @@ RESULT = json.dumps(
         },
     }
 )
-TEXTS = (REQUEST, CODE, RESULT)
+TEXTS = (REQUEST, RESULT)
+WRITING = 'sales.to_csv("out.csv")'
 NAMES = frozenset({"sales", "revenue_by_region", "growth_rate", "model", "df"})
 
 HONEST = [
@@ -120,6 +124,35 @@ HONEST = [
     "The 95th and 99.5th percentiles are in `revenue_by_region`.",
     "The range is [21.5,24.75] with counts 406,2048.",
     "Reach is 1,460 by the printed 1.46k.",
+    "406 of the 2,048 rows (19.8 %) are from the north.",
+    "Values went from 21.5 to 24.75, a rise of 15.1 %.",
+    "South is 50.2 times North, and both make 632,474.678.",
+    "South and North make 632,475 together, a difference of 607,783.",
+    "The two prices add up to 54.75; their mean is 27.375.",
+    "No value lies beyond 1.96 standard deviations (95.45 % within two).",
+    "It fits into Excel, whose limit is 1,048,576 rows.",
+    "The maximum is 45.25 lb, which is 20.53 kg.",
+    "I smoothed it over 7 rows (`min_periods` left as it is).",
+    "`sales` was split with `max_features` at its default.",
+    "Run `sales.to_csv('out.csv')` to keep it.",
+    "- Use `clean_up(sales)` for that.",
+    "To keep it, call `save_all('all.parquet')`.",
+    "Most books in the table were published in the 1990s, 80 of 120.",
+    "As the table shows, most goods were exported to the US.",
+    "The results were published in Nature, according to the title column of the file.",
+    "The figures were published on 5 May by the statistics office.",
+    "The figures have been published on 5 May.",
+    "Published in 2004, the report lists all files.",
+    "Published: 2004, in the third table.",
+    "All titles are written to the left of the axis in the figure.",
+    "The figures are written to the right of the bars.",
+    "The table was exported from another system and published by Eurostat.",
+    "Eurostat, which collects them, published the figures.",
+    "The file is saved as UTF-8, and the dates are saved as text.",
+    "The charts were published online by Eurostat.",
+    "It lists 12 files; they were published between 1990 and 2000.",
+    "Die Daten wurden von Eurostat veröffentlicht; die Tabelle ist vollständig.",
+    "Die Berichte wurden 1994 veröffentlicht, als Datei am 5. Mai.",
     "",
 ]
 
@@ -162,12 +195,20 @@ FALSE = [
 ]
 
 
-def observation(texts: Iterable[str] = TEXTS, **facts: bool) -> Observation:
-    return Observation(texts, NAMES, **facts)
+def observation(
+    texts: Iterable[str] = TEXTS, code: Iterable[str] = (CODE,), **facts: Any
+) -> Observation:
+    return Observation(texts, NAMES, code=code, **facts)
 
 
-def check(summary: Any, *, texts: Iterable[str] = TEXTS, published: bool = False) -> Failure | None:
-    stage = claims_observed(lambda: texts, lambda: NAMES, lambda: published)
+def check(
+    summary: Any,
+    *,
+    texts: Iterable[str] = TEXTS,
+    code: Iterable[str] = (CODE,),
+    published: bool = False,
+) -> Failure | None:
+    stage = claims_observed(lambda: texts, lambda: NAMES, lambda: published, code=lambda: code)
     return stage(Attempt("return_done", {"summary": summary}, termination_tools()))
 
 
@@ -213,13 +254,107 @@ def test_a_number_becomes_true_when_it_is_observed() -> None:
 @pytest.mark.parametrize("deed", [summary for kind, summary, _ in FALSE if kind == "deed"])
 def test_a_deed_is_true_when_it_was_done(deed: str) -> None:
     assert check(deed, published=True) is None
-    assert check(deed, texts=[*TEXTS, 'sales.to_csv("out.csv")']) is None
+    assert check(deed, code=[CODE, WRITING]) is None
+
+
+@pytest.mark.parametrize("deed", [summary for kind, summary, _ in FALSE if kind == "deed"])
+def test_a_deed_is_not_done_by_words(deed: str) -> None:
+    assert check(deed, texts=[*TEXTS, f"please run {WRITING}"]) is not None
+    assert check(deed, code=[CODE, f"# {WRITING}\nx = '{WRITING}'"]) is not None
 
 
 def test_a_saved_file_has_a_name_that_was_seen() -> None:
-    code = 'sales.to_csv("out.csv")'
-    assert check("Saved the table to out.csv.", texts=[*TEXTS, code]) is None
-    assert check("Saved the table to other.csv.", texts=[*TEXTS, code]) is not None
+    assert check("Saved the table to out.csv.", code=[CODE, WRITING]) is None
+    assert check("Saved the table to other.csv.", code=[CODE, WRITING]) is not None
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'con.execute("create table t2 as select 1")',
+        "export_report(sales)",
+        "sales.pipe(lambda d: d).to_html(path)",
+        "joblib.dump(model, path)",
+        "with open(path, 'w') as f:\n    print(1, file=f)",
+        "with open(path, mode) as f:\n    print(1, file=f)",
+        "np.savez(path, x)",
+        "!cp data/sales.csv elsewhere",
+        "def keep(d):\n    d.to_parquet(path)\nkeep(sales)",
+        "(lambda: kept)()()",
+    ],
+)
+def test_a_call_may_have_written(code: str) -> None:
+    assert check("The result was saved to disk.", code=[CODE, code]) is None
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print(sales.groupby('Region').agg('sum').sort_values('Revenue').head().to_string())",
+        "import math\nmath.sqrt(2)\n[str(each).strip() for each in range(3)]",
+        "from datetime import date\ndate(2020, 1, 1).isoformat()",
+        "open('data/sales.csv').read()",
+        "def double(x):\n    return x * 2\ndouble(2)",
+        "import altair as alt\nalt.Chart(sales).mark_bar().encode(x='Region')",
+        "sales['Region'].str.upper().value_counts()",
+    ],
+)
+def test_a_call_that_is_known_to_write_nothing_has_not_written(code: str) -> None:
+    assert check("The result was saved to disk.", code=[CODE, code]) is not None
+
+
+def test_a_helper_of_the_person_may_name_its_file_itself() -> None:
+    said = "The report was exported to `report.html`."
+    assert check(said, code=[CODE, "export_report(sales)"]) is None
+    assert check("The data comes from `report.html`.", code=[CODE, "f(sales)"]) is not None
+
+
+def test_noise_is_no_claim() -> None:
+    for noise in ("`", "``a", "the chart ", "saved ", "'", "[", "1 ", "wurde "):
+        assert unobserved(noise * (20_000 // len(noise)), observation()) == []
+
+
+def test_a_file_that_came_into_the_folder_was_written() -> None:
+    summary = "Saved the table to `late.csv`."
+    assert unobserved(summary, observation(exists={"late.csv"}.__contains__)) == []
+    assert unobserved(summary, observation(exists={"other.csv"}.__contains__)) != []
+
+
+def test_what_an_earlier_turn_saved_or_published_is_there() -> None:
+    saved = ["Saved the table to `out.csv`."]
+    seen = observation([*TEXTS, *saved], earlier=saved)
+    assert unobserved("The table is saved in `out.csv`.", seen) == []
+    assert unobserved("The table is saved in `data/sales.csv`.", seen) != []
+    published = ['{"title": "Revenue", "path": "artifacts/1.json"}']
+    assert unobserved("The chart is published as 'Revenue'.", observation(earlier=published)) == []
+    assert unobserved("The chart is published as 'Sales'.", observation(earlier=published)) != []
+
+
+def test_a_parameter_of_a_library_is_known() -> None:
+    assert "min_periods" in inspect.signature(pd.DataFrame.rolling).parameters
+    assert unobserved("I left `min_periods` as it is.", observation()) == []
+    assert unobserved("I left `min_perils` as it is.", observation()) != []
+
+
+def test_numbers_in_a_comment_were_not_computed() -> None:
+    assert check("The mean is 77.77.", code=[CODE, "x = 1  # 77.77"]) is not None
+    assert check("The mean is 77.77.", code=[CODE, "x = 77.77  # '''"]) is None
+    assert check("The mean is 77.77.", code=[CODE, "x = '# 77.77'"]) is None
+
+
+@pytest.mark.parametrize(
+    "summary",
+    [
+        "406 of the 2,048 rows (18.8 %) are from the north.",
+        "Values went from 21.5 to 24.75, a rise of 17.1 %.",
+        "South is 53.2 times North.",
+        "North and South make 642,474.678.",
+        "The maximum is 45.25 lb, which is 27.53 kg.",
+        "The change from 98.7 to 98.8 is 197.5.",
+    ],
+)
+def test_what_does_not_follow_from_the_numbers_is_caught(summary: str) -> None:
+    assert {each.kind for each in unobserved(summary, observation())} == {"number"}
 
 
 @pytest.mark.parametrize(
@@ -239,6 +374,8 @@ def test_work_is_claimed_only_when_code_ran(summary: str) -> None:
         "`sales` holds the data you loaded earlier.",
         "Hello! Ask me about `sales`.",
         "I have not loaded anything.",
+        "I analyzed your question: a median is more robust than a mean.",
+        "I created a plan with three steps.",
     ],
 )
 def test_without_code_one_can_still_speak_of_what_is_there(summary: str) -> None:
@@ -337,6 +474,74 @@ PIECES = st.sampled_from(
 def test_any_text_is_judged_without_an_error(summary: str, text: str) -> None:
     unobserved(summary, Observation([text], frozenset(), ran=False))
     unobserved(summary, Observation([summary], frozenset(), ran=False))
+
+
+LOAD = 'import pandas as pd\ndf = pd.read_csv("t.csv")\n'
+SITUATIONS = [
+    (
+        'df.groupby("year").size()',
+        "Most books in the table were published in the 1990s, 80 of 120.",
+    ),
+    (
+        'df.groupby("country").amount.sum()',
+        "As the table shows, most goods were exported to the US.",
+    ),
+    (
+        'import sqlite3\ncon = sqlite3.connect(":memory:")\n'
+        'con.execute("create table t2 as select 1 a")',
+        "The result was saved to the table `t2` in x.db.",
+    ),
+    ("print(df.amount.sum())", "Amounts went from 771.25 to 1234.5, a rise of 60.1 %."),
+    ("df.country.value_counts()", "40 of the 120 rows (33.3 %) are from DE."),
+    ('df.groupby("country").amount.sum()', "US and DE together make 80230."),
+    ('df.groupby("country").amount.sum()', "US makes 58.9 % of all amounts."),
+    ('df.groupby("country").amount.mean()', "US is 13.7 times FR."),
+    ('df.year.agg(["min", "max"])', "The data span 1991-2003, 12 years."),
+    (
+        "df.amount.std()",
+        "A test from `scipy.stats` such as `mannwhitneyu` is a good next thing.",
+    ),
+    (
+        'df["amount"].rolling(7).mean()',
+        "I smoothed it with a 7-row window (`min_periods` left at its default).",
+    ),
+    ("df.amount.sum()", "Die Summe beträgt 83.835,00 und der Mittelwert 698,63."),
+    ("df.amount.mean()", "Customers in the table saved the most in 1994."),
+    ("df.amount.max()", "The largest amount is €1,234.50 (1.23 k)."),
+    ("df.amount.max()", "The maximum is 1234.5 lb, about 560 kg (559.96 kg)."),
+    ("pd.cut(df.amount, 3).value_counts()", "The counts per bin are 40, 40 and 40."),
+    (
+        'print("p=", 3.2e-7)',
+        "The difference is significant (p = 3.2e-07, alpha 0.05).",
+    ),
+    (
+        'df = df.rename(columns={"amount": "amount_usd"})\ndf.columns',
+        "I renamed `amount` to `amount_usd`.",
+    ),
+    ("df.head()", "Run `df.to_csv('out.csv')` to keep it."),
+    ("name = 'o' + 'ut.csv'\ndf.to_csv(name)\n1 / 0", "Saved the table to `out.csv`."),
+]
+
+
+@pytest.mark.parametrize(("code", "summary"), SITUATIONS)
+async def test_what_an_analyst_says_of_a_run_passes(
+    code: str, summary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = "a,1991,US,1234.5\nb,1994,DE,771.25\nc,2003,FR,90.125\n" * 40
+    (tmp_path / "t.csv").write_text(f"title,year,country,amount\n{rows}", encoding="utf-8")
+    model = ScriptedModel(
+        [call("run_code", code=LOAD + code), call("return_done", summary=summary)]
+    )
+    events = [event async for event in Agent(model).run("Look at t.csv and tell me about it")]
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_without_code_a_general_answer_passes() -> None:
+    summary = "I analyzed your question: a median is more robust than a mean."
+    model = ScriptedModel([call("return_done", summary=summary)])
+    events = [event async for event in Agent(model).run("which one?")]
+    assert isinstance(events[-1], RunCompleted)
 
 
 async def test_what_the_offline_model_says_of_its_work_passes(tmp_path: Path) -> None:

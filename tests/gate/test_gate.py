@@ -6,10 +6,11 @@ import json
 import pytest
 
 from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.agent.failure.kinds import Effect, FailureKind
+from parsimony_kernel.agent.failure.kinds import Action, Effect, FailureKind
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.gate.envelope import MAX_BYTES, to_text
 from parsimony_kernel.gate.gate import Gate
+from parsimony_kernel.gate.stages import STAGES, Attempt
 from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.taxonomy import FailureType
 
@@ -173,3 +174,36 @@ async def test_a_secret_in_an_error_is_not_passed_on(monkeypatch: pytest.MonkeyP
     assert "hush-hush" not in to_text(outcome.envelope)
     assert outcome.failure is not None
     assert "hush-hush" not in outcome.failure.explanation
+
+
+async def test_a_check_that_breaks_lets_nothing_pass_and_says_so(gate: Gate) -> None:
+    def broken(attempt: Attempt) -> None:
+        raise RecursionError("too deep")
+
+    checked = Gate(TOOLS, timeout_s=5, stages=(*STAGES, broken))
+    outcome = await checked.step("query_db", {"id": "A102"})
+    assert outcome.envelope["message"] == (
+        "a check of query_db broke (RecursionError: too deep). Nothing was run."
+    )
+    assert outcome.failure is not None
+    assert outcome.failure.suggested_action is Action.handoff
+    assert outcome.envelope["valid_next_actions"] == NAMES
+    assert ran == []
+
+
+@pytest.mark.parametrize(
+    ("action", "inputs"),
+    [
+        ("query_db", {"id": "A", "q" * 500_000: 1}),
+        ("query_db", {"id": "A", **{f"f{each}": each for each in range(5_000)}}),
+        ("n" * 500_000, {}),
+    ],
+    ids=["a long name", "many names", "a long action"],
+)
+async def test_a_refusal_of_something_huge_is_small(
+    gate: Gate, action: str, inputs: dict[str, object]
+) -> None:
+    outcome = await gate.step(action, inputs)
+    assert len(to_text(outcome.envelope).encode()) <= MAX_BYTES
+    assert outcome.is_guidance
+    assert len(repr(outcome.failure)) < 40_000

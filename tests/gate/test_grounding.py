@@ -42,9 +42,9 @@ WEATHER = pd.DataFrame(
 )
 
 
-def check(code: Any, **variables: Any) -> Failure | None:
+def check(code: Any, said: str = "", **variables: Any) -> Failure | None:
     bound: Mapping[str, Any] = variables or {"cars": CARS, "weather": WEATHER}
-    stage = columns_exist(lambda: bound)
+    stage = columns_exist(lambda: bound, lambda: said)
     return stage(Attempt("run_code", {"code": code}, termination_tools()))
 
 
@@ -278,6 +278,48 @@ def test_several_that_come_near_are_a_question_for_the_person(
     assert failure.metadata["question"] == f"Which column of `{frame}` do you mean by {asked!r}?"
     assert failure.metadata["choices"] == choices
     assert failure.metadata["envelope"]["details"]["choices"] == choices
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["What is the total price?", "the PRICES, please", "the mean of Price\nall of them"],
+)
+def test_a_name_that_the_person_used_is_a_question(said: str) -> None:
+    failure = check('cars["price"].mean()', said)
+    assert failure is not None
+    assert failure.kind is FailureKind.ambiguous_input
+    assert failure.metadata["choices"] == ["unit_price", "list_price"]
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("What is the mean of unit_price?", "unit_price"),
+        ("the unit price, please", "unit_price"),
+        ("Compare list_price and unit_price", None),
+        ("Which car is the cheapest?", None),
+        ("go", None),
+    ],
+)
+def test_what_the_person_has_said_or_never_said_is_not_asked(said: str, meant: str | None) -> None:
+    failure = check('cars["price"].mean()', said)
+    assert failure is not None
+    assert failure.kind is FailureKind.tool_error
+    assert failure.refusal is RefusalError.validation_failed
+    details = failure.metadata["envelope"]["details"]
+    assert details["choices"] == ["unit_price", "list_price"]
+    assert failure.metadata["envelope"].get("did_you_mean") == meant
+    assert details.get("did_you_mean") == meant
+    assert "question" not in failure.metadata
+    assert ("choose one of" in failure.explanation) is (meant is None)
+
+
+def test_a_column_may_be_said_in_words_apart() -> None:
+    sales = pd.DataFrame({"sales_2022": [1.0], "sales_2023": [2.0], "sales_2024": [3.0]})
+    failure = check('s["sales"].sum()', "What were the total sales in 2023?", s=sales)
+    assert failure is not None
+    assert failure.kind is FailureKind.tool_error
+    assert failure.metadata["envelope"]["did_you_mean"] == "sales_2023"
 
 
 def test_every_missing_column_is_told_at_once() -> None:

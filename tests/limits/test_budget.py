@@ -1,8 +1,22 @@
 """What a request would use, reckoned before it is made."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from parsimony_kernel.limits.budget import Demand, tokens_in
+from parsimony_kernel.limits.budget import (
+    MOST_TOKENS,
+    MOST_USD,
+    Demand,
+    counted,
+    tokens_in,
+    tokens_said,
+    usage_by_size,
+    usd,
+)
+from parsimony_kernel.llm.base import Message, ModelRequest, Usage
+from parsimony_kernel.testing.scripted import call
 
 
 @pytest.mark.parametrize(
@@ -36,3 +50,57 @@ def test_text_calls_and_schemas_count_and_other_scripts_by_their_bytes() -> None
     assert tokens_in([], [{"function": {"description": "z" * 4000}}]) - empty > 1000
     parts = {"role": "user", "content": [{"type": "text", "text": "x" * 4000}]}
     assert tokens_in([parts], []) - empty > 1000
+
+
+def test_an_answer_counts_by_its_text_its_reasoning_and_its_calls() -> None:
+    empty = tokens_said(Message())
+    asked = call("look", at="y" * 4000).message
+    assert tokens_said(Message("x" * 4000)) - empty == 1000
+    assert tokens_said(Message(reasoning_content="x" * 4000)) - empty == 1000
+    assert 1000 < tokens_said(asked) - empty < 1010
+    messages = [{"role": "user", "content": "x" * 4000}]
+    used = usage_by_size(ModelRequest(messages), asked)
+    assert used == Usage(tokens_in(messages, ()), tokens_said(asked))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "completion", "told"),
+    [
+        (3, 2, Usage(3, 2)),
+        (3.0, 0, Usage(3, 0)),
+        (MOST_TOKENS, 0, Usage(MOST_TOKENS, 0)),
+        (0, 0, None),
+        (MOST_TOKENS + 1, 0, None),
+        (3, -1, None),
+        (3, float("nan"), None),
+        (3, float("inf"), None),
+        (3, None, None),
+        ("3", "2", None),
+        (True, 2, None),
+    ],
+)
+def test_a_count_is_told_where_it_can_be_true(
+    prompt: Any, completion: Any, told: Usage | None
+) -> None:
+    usage = SimpleNamespace(prompt_tokens=prompt, completion_tokens=completion)
+    assert counted(usage) == told
+    assert counted(None) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "price"),
+    [
+        (0, 0.0),
+        (0.5, 0.5),
+        (MOST_USD, MOST_USD),
+        (-0.1, None),
+        (float("nan"), None),
+        (float("inf"), None),
+        (10**400, None),
+        ("0.1", None),
+        (True, None),
+        (None, None),
+    ],
+)
+def test_a_price_is_a_number_of_dollars_from_nothing_on(value: Any, price: float | None) -> None:
+    assert usd(value) == price

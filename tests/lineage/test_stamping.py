@@ -108,3 +108,41 @@ def test_a_difference_is_by_identity() -> None:
     one, two = [1], [1]
     found = difference({"a": one, "b": one, "c": one}, {"a": one, "b": two, "d": one})
     assert (found.changed, found.deleted) == (("b", "d"), ("c",))
+
+
+def test_only_what_code_can_name_is_a_variable() -> None:
+    names: dict[Any, Any] = {"a": 1, 7: 1, None: 1, "half \ud800": 1, "two words": 1, "_b": 1}
+    assert visible(names, {}) == {"a": 1}
+
+
+def test_no_code_of_an_object_runs_when_its_cell_is_stamped(notebook: Notebook) -> None:
+    """Whatever a class does when it is asked: nobody asks it."""
+    notebook.cell(
+        "asked = []\n"
+        "class M(type):\n"
+        "    def __getattribute__(cls, name): asked.append(name)\n"
+        "    def __eq__(cls, it): asked.append('eq')\n"
+        "    def __hash__(cls): asked.append('hash')\n"
+        "class A(metaclass=M):\n"
+        "    __module__ = '__main__'\n"
+        "    def __getattribute__(self, name): asked.append(name)\n"
+        "    def __eq__(self, it): asked.append('eq')\n"
+        "    def __hash__(self): asked.append('hash')\n"
+        "    def append(self, it): pass\n"
+        "a = A()\n"
+    )
+    del notebook.names["asked"][:]
+    effect = notebook.cell("a.x = 1\nb = a\nB = A")
+    assert effect.changed == ("B", "a", "b")
+    assert notebook.names["asked"] == []
+
+
+@pytest.mark.parametrize("module", ["7", "None", "M()", "Text('numpy')"])
+def test_a_class_that_says_no_module_is_a_person_s(notebook: Notebook, module: str) -> None:
+    notebook.cell(
+        "class M:\n    def __ne__(self, it): raise SystemExit\n    __eq__ = __ne__\n"
+        "class Text(str):\n    def __ne__(self, it): raise SystemExit\n"
+        "    __eq__, __hash__ = __ne__, str.__hash__"
+    )
+    effect = notebook.cell(f"class A: pass\nA.__module__ = {module}")
+    assert ("A" in effect.changed) is (module != "None")

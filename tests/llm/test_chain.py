@@ -99,6 +99,22 @@ async def test_a_reader_that_goes_away_frees_the_probe_too() -> None:
     assert breakers.of("a").state == "closed"
 
 
+async def test_a_model_whose_probe_is_out_with_another_run_is_left_alone() -> None:
+    clock = ManualClock()
+    models, breakers = chain([*[DOWN] * 5, say("probe")], clock)
+    for _ in range(5):
+        await last(models)
+    clock.advance(60)
+    probing = models.ask(ASK, cancellation=CancellationRequest())
+    await anext(probing)
+    assert breakers.of("a").state == "half_open"
+    # Its script is empty: a request would say so.
+    refused = await last(Chain([ScriptedModel([], "a")], breakers, clock))
+    assert isinstance(refused, Failure)
+    assert refused.metadata["breaker"] == "open"
+    await probing.aclose()
+
+
 async def test_failing_requests_in_a_row_are_counted_over_all_models() -> None:
     clock = ManualClock()
     models = Chain(

@@ -12,7 +12,12 @@ from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.llm import chokepoint
 from parsimony_kernel.llm.base import Beat, ChatModel, Completion, Delta, ModelRequest
-from parsimony_kernel.llm.chokepoint import CLOSING_S, call_llm, live_calls_allowed
+from parsimony_kernel.llm.chokepoint import (
+    CLOSING_S,
+    MAX_ANSWER_LENGTH,
+    call_llm,
+    live_calls_allowed,
+)
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call, say
 from parsimony_kernel.triage.taxonomy import FailureType
@@ -28,6 +33,7 @@ class Fake:
 
     def __init__(self, play: Play) -> None:
         self._play = play
+        self.item = Delta()
         self.opened = asyncio.Event()
         self.closed = False
 
@@ -194,7 +200,13 @@ async def test_silence_past_the_limit_is_a_timeout(play: Play) -> None:
     *_, last = await all_of(fake, clock=clock)
     assert isinstance(last, Failure)
     assert (last.kind, last.type) == (FailureKind.transient_provider, FailureType.TIMEOUT)
-    assert last.metadata == {"type": FailureType.TIMEOUT, "silence_s": 60.0, "model": "fake"}
+    begun = {"answer_tokens": 1} if play is speaks_then_waits else {}
+    assert last.metadata == {
+        "type": FailureType.TIMEOUT,
+        "silence_s": 60.0,
+        "model": "fake",
+        **begun,
+    }
     assert last.partial_data == ("Hel" if play is speaks_then_waits else None)
     assert clock.monotonic() == 60.0
     assert fake.closed
@@ -227,6 +239,160 @@ async def test_a_scripted_answer_takes_no_virtual_time() -> None:
     clock = ManualClock()
     await all_of(ScriptedModel([say("Hello")]), clock=clock)
     assert clock.monotonic() == 0.0
+
+
+async def gushes(fake: Fake) -> AsyncIterator[Any]:
+    """Never waits and never ends."""
+    while True:
+        yield fake.item
+
+
+def gush(item: Delta) -> Fake:
+    fake = Fake(gushes)
+    fake.item = item
+    return fake
+
+
+@pytest.mark.parametrize("item", [Delta("x"), Delta(reasoning="x"), Delta()])
+async def test_a_stream_that_never_waits_can_be_cancelled(item: Delta) -> None:
+    fake, cancellation = gush(item), CancellationRequest()
+    reading = asyncio.ensure_future(all_of(fake, cancellation=cancellation))
+    await fake.opened.wait()
+    cancellation.set("enough")
+    with pytest.raises(Cancelled, match="enough"):
+        await reading
+    assert fake.closed
+    assert await nothing_else_runs()
+
+
+async def test_a_stream_that_never_waits_meets_the_deadline_of_the_answer() -> None:
+    fake, clock = gush(Delta("x")), ManualClock(auto=False)
+    request = ModelRequest(REQUEST.messages, deadline_s=5.0)
+    heard: list[Any] = []
+    stream = call_llm(fake, request, cancellation=CancellationRequest(), clock=clock)
+    async for item in stream:
+        heard.append(item)
+        if len(heard) == 100:
+            clock.advance(6.0)
+    assert isinstance(heard[-1], Failure)
+    assert heard[-1].kind is FailureKind.time_limit
+
+
+@pytest.mark.parametrize(
+    "item", [Delta("x" * 1000), Delta(reasoning="y" * 1000), Delta("x" * 500, "y" * 500)]
+)
+async def test_an_answer_without_end_is_cut_off_at_its_longest(item: Delta) -> None:
+    fake = gush(item)
+    *deltas, last = await all_of(fake)
+    assert isinstance(last, Failure)
+    assert last.kind is FailureKind.output_truncated
+    assert f"{MAX_ANSWER_LENGTH:,}" in last.explanation
+    assert len(deltas) == MAX_ANSWER_LENGTH // 1000
+    assert fake.closed
+
+
+async def test_an_answer_in_one_piece_is_held_to_the_same_length_and_a_told_one_not_twice() -> None:
+    async def tells_twice(fake: Fake) -> AsyncIterator[Any]:
+        yield Delta("x" * MAX_ANSWER_LENGTH)
+        yield say("x" * MAX_ANSWER_LENGTH)
+
+    *_, last = await all_of(Fake(tells_twice))
+    assert isinstance(last, Completion)
+    (last,) = await all_of(ScriptedModel([say("x" * (MAX_ANSWER_LENGTH + 1))]))
+    assert isinstance(last, Failure)
+    assert last.kind is FailureKind.output_truncated
+
+
+async def test_what_was_said_while_nobody_read_has_an_end_too() -> None:
+    fake = gush(Delta("x" * 1000))
+    stream = call_llm(fake, REQUEST, cancellation=CancellationRequest())
+    await anext(stream)
+    while not fake.closed:  # the reader is busy; without an end this loop has none either
+        await asyncio.sleep(0)
+    await stream.aclose()
+
+
+async def test_an_answer_that_broke_off_tells_how_many_tokens_it_had() -> None:
+    async def breaks(fake: Fake) -> AsyncIterator[Any]:
+        yield Delta("t" * 4000, "r" * 4000)
+        raise ConnectionResetError("gone")
+
+    async def breaks_in_a_call(fake: Fake) -> AsyncIterator[Any]:
+        for _ in range(300):  # the arguments of a call, which are no text
+            yield Delta()
+        raise ConnectionResetError("gone")
+
+    for play, tokens in ((breaks, 2001), (breaks_in_a_call, 300)):
+        *_, last = await all_of(Fake(play))
+        assert isinstance(last, Failure)
+        assert last.metadata["answer_tokens"] == tokens
+
+
+async def test_an_answer_that_never_began_tells_no_tokens() -> None:
+    (last,) = await all_of(ScriptedModel([ConnectionResetError("gone")]))
+    assert isinstance(last, Failure)
+    assert "answer_tokens" not in last.metadata
+
+
+@pytest.mark.parametrize("every_s", [5e-324, 1e-6, 1.0])
+async def test_a_sign_of_waiting_comes_once_a_second_at_most(every_s: float) -> None:
+    request = ModelRequest(REQUEST.messages, timeout_s=60, heartbeat_s=every_s)
+    stream = call_llm(
+        Fake(waits_for_ever), request, cancellation=CancellationRequest(), clock=ManualClock()
+    )
+    *beats, last = [item async for item in stream]
+    assert beats == [Beat(float(second)) for second in range(1, 60)]
+    assert isinstance(last, Failure)
+    assert last.type is FailureType.TIMEOUT
+
+
+@pytest.mark.parametrize("item", [None, 5, "text", Beat(1.0), Delta(5), Completion(choices=None)])  # type: ignore[arg-type]
+async def test_an_adapter_that_gives_something_else_is_a_failure_that_says_so(item: Any) -> None:
+    async def gives(fake: Fake) -> AsyncIterator[Any]:
+        yield Delta("Hel")
+        yield item
+
+    fake = Fake(gives)
+    *_, last = await all_of(fake)
+    assert isinstance(last, Failure)
+    assert last.kind is FailureKind.capability_gap
+    assert last.blockers[0].startswith("The model's adapter gave ")
+    assert last.partial_data == "Hel"
+    assert fake.closed
+
+
+async def test_what_follows_a_completion_is_not_heard() -> None:
+    async def goes_on(fake: Fake) -> AsyncIterator[Any]:
+        yield say("first")
+        yield say("second")
+
+    items = await all_of(Fake(goes_on))
+    assert [type(item) for item in items] == [Delta, Completion]
+    assert isinstance(items[-1], Completion)
+    assert items[-1].message.content == "first"
+
+
+async def test_an_adapter_that_exits_is_a_failure_and_no_silence() -> None:
+    async def exits(fake: Fake) -> AsyncIterator[Any]:
+        raise SystemExit(3)
+        yield
+
+    (last,) = await all_of(Fake(exits))
+    assert isinstance(last, Failure)
+    assert last.kind is FailureKind.capability_gap
+
+
+async def test_secrets_that_are_none_do_not_spoil_the_failure() -> None:
+    class Careless(Fake):
+        secrets = None
+
+    async def breaks(fake: Fake) -> AsyncIterator[Any]:
+        raise ConnectionResetError("gone")
+        yield
+
+    (last,) = await all_of(Careless(breaks))
+    assert isinstance(last, Failure)
+    assert last.kind is FailureKind.transient_provider
 
 
 async def test_an_exception_is_a_failure_with_the_text_so_far() -> None:

@@ -373,6 +373,21 @@ def test_scrub_removes_keys_and_leaves_the_rest(text: str, clean: str) -> None:
     assert scrub(clean, environ=ENVIRON) == clean
 
 
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("Bad key abc12.", f"Bad key {REDACTED}."),
+        ("'abc12' and abc12", f"'{REDACTED}' and {REDACTED}"),
+        ("abc123 and xabc12 and abc12_", "abc123 and xabc12 and abc12_"),
+        ("a.b and a+b", f"{REDACTED} and a+b"),
+    ],
+)
+def test_a_short_secret_that_was_handed_in_is_removed_where_it_stands_alone(
+    text: str, clean: str
+) -> None:
+    assert scrub(text, secrets=["abc12", "a.b", ""], environ={"SHORT_TOKEN": "and"}) == clean
+
+
 def test_a_key_from_the_configuration_is_removed_too() -> None:
     exc = shaped("E", "the value geheimnis was not expected", status_code=400)
     failure = translate(exc, secrets=["geheimnis"], environ={})

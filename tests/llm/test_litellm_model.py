@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import logging
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -150,7 +153,133 @@ async def test_usage_that_cannot_be_true_is_estimated_and_the_answer_kept(wire: 
     assert last.message.content == "Hello there"
     assert 0 < last.usage.prompt_tokens < 100
     assert 0 < last.usage.completion_tokens < 100
-    assert last.cost_usd is None or last.cost_usd < 0.01
+    model = LiteLLMModel({"model": "openai/gpt-5"}, environ={})
+    by_price = await model.estimate_cost_usd(last.usage.prompt_tokens, last.usage.completion_tokens)
+    assert last.cost_usd == pytest.approx(by_price)
+    assert by_price
+
+
+async def test_counts_that_are_estimated_cost_nothing_known_where_no_price_is() -> None:
+    with LoopbackProvider([Faulty(Wire.usage_absurd, say("Hello"))]) as provider:
+        *_, last = await ask(model_at(provider, model="openai/nobody-knows"))
+    assert isinstance(last, Completion)
+    assert last.usage.completion_tokens > 0
+    assert last.cost_usd is None
+
+
+GPT_5 = "openai/gpt-5"
+CAPS: list[tuple[str, dict[str, Any], int | None, dict[str, int]]] = [
+    ("no budget", {}, None, {}),
+    ("a budget", {}, 900, {"max_completion_tokens": 900}),
+    ("the provider's older name", {"model": "openai/gpt-4o"}, 900, {"max_tokens": 900}),
+    ("more than the model writes", {"model": "openai/gpt-4o"}, 20_000, {}),
+    ("a shorter one is configured", {"max_tokens": 300}, 900, {"max_completion_tokens": 300}),
+    ("a longer one is configured", {"max_tokens": 5000}, 900, {"max_completion_tokens": 900}),
+    ("under the other name", {"max_completion_tokens": 5000}, 900, {"max_completion_tokens": 900}),
+    ("a model that nobody knows", {"model": "openai/nobody-knows"}, 900, {"max_tokens": 900}),
+    ("and a length that it may refuse", {"model": "openai/nobody-knows"}, 90_000, {}),
+]
+
+
+@pytest.mark.parametrize(("config", "cap", "sent"), [c[1:] for c in CAPS], ids=[c[0] for c in CAPS])
+async def test_the_longest_answer_is_told_to_the_provider(
+    config: dict[str, Any], cap: int | None, sent: dict[str, int]
+) -> None:
+    request = ModelRequest(ASK, max_answer_tokens=cap)
+    with LoopbackProvider([say("fine")]) as provider:
+        stream = call_llm(model_at(provider, **config), request, cancellation=CancellationRequest())
+        last = (await _drain(stream))[-1]
+    assert isinstance(last, Completion), last
+    body = provider.requests[0].body
+    assert {name: body[name] for name in body if name.startswith("max_")} == sent
+
+
+ODD = "hunter2-my.odd=key/1234567"
+SECRETS: list[tuple[str, dict[str, Any], set[str], set[str]]] = [
+    ("the key", {"api_key": "abc12"}, {"abc12"}, set()),
+    (
+        "a gateway's header",
+        {"api_key": KEY, "extra_headers": {"X-Gate": ODD, "X-Title": "My notebook"}},
+        {KEY, ODD},
+        {"My notebook", "notebook"},
+    ),
+    (
+        "a scheme",
+        {"headers": {"Authorization": f"Bearer {ODD}", "X-Retry": "3"}},
+        {ODD, f"Bearer {ODD}"},
+        {"3", "Bearer"},
+    ),
+    (
+        "a cloud's credentials",
+        {"aws_secret_access_key": ODD, "aws_session_token": "t0k", "aws_region_name": "eu-west-1"},
+        {ODD, "t0k"},
+        {"eu-west-1"},
+    ),
+    ("deep down", {"extra_body": {"auth": {"client_secret": ODD}}, "max_tokens": 5}, {ODD}, {"5"}),
+    (
+        "an address",
+        {"api_base": f"http://user:{ODD.replace('/', '-')}@127.0.0.1:1/v1"},
+        {ODD.replace("/", "-")},
+        {"user"},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("config", "secret", "open_"), [s[1:] for s in SECRETS], ids=[s[0] for s in SECRETS]
+)
+def test_whatever_opens_a_door_is_a_secret(
+    config: dict[str, Any], secret: set[str], open_: set[str]
+) -> None:
+    known = set(LiteLLMModel({"model": GPT_5, **config}, environ={}).secrets)
+    assert secret <= known
+    assert not open_ & known
+    assert GPT_5 not in known
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"extra_headers": {"X-Gate": ODD}},
+        {"extra_headers": {"Authorization": f"Bearer {ODD}"}},
+        {"headers": {"X-Tok": ODD}},
+        {"api_key": ODD},
+    ],
+)
+async def test_a_provider_that_echoes_a_secret_of_the_configuration_does_not_leak_it(
+    config: dict[str, Any],
+) -> None:
+    with LoopbackProvider([HttpError(400, f"Bad thing {ODD} here")]) as provider:
+        *_, last = await ask(model_at(provider, **config))
+    assert isinstance(last, Failure)
+    assert "Bad thing [redacted] here" in last.explanation
+    assert ODD not in repr(last)
+
+
+@pytest.mark.parametrize(
+    ("environ", "chosen", "level"),
+    [
+        ({}, "", logging.WARNING),
+        ({"LITELLM_LOG": "DEBUG"}, "", logging.NOTSET),
+        ({}, "logging.getLogger('LiteLLM').setLevel('INFO'); ", logging.INFO),
+    ],
+)
+def test_litellm_that_we_import_logs_warnings_only_unless_somebody_chose_a_level(
+    environ: dict[str, str], chosen: str, level: int
+) -> None:
+    script = (
+        f"import logging; {chosen}"
+        "from parsimony_kernel.llm.litellm_model import import_litellm; import_litellm(); "
+        "print(logging.getLogger('LiteLLM').level)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": "", **environ},
+    )
+    assert int(done.stdout.split()[-1]) == level
 
 
 FAULTS: list[tuple[Reply, FailureKind, FailureType, dict[str, Any]]] = [

@@ -12,9 +12,10 @@ import hashlib
 import os
 import re
 import secrets
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from pathlib import Path
@@ -33,6 +34,7 @@ _KEY_ID = re.compile(r"[0-9a-f]{16}")
 _POINTER = "current"
 _TOMBSTONE = "revoked "
 _SECRET_BYTES = 32
+_MOST_BYTES = 4_096
 
 
 class KeyringError(Exception):
@@ -51,7 +53,8 @@ class Key:
 @dataclass(frozen=True)
 class KeyInfo:
     """What may be shown of a key. The environment's key, when there is one, signs in the place of
-    the current one and has no dates. ``retired_at`` is when a key signed no more."""
+    the current one and has no dates. ``retired_at`` is when a key signed no more. The id is empty
+    when the file that names the key is damaged."""
 
     key_id: str
     state: KeyState
@@ -150,9 +153,7 @@ class Keyring:
                 "signed with the old one cannot be answered then."
             )
         with _explained():
-            head = self._head()
-            if head is not None and not head.key_id:
-                raise _damaged(head)
+            head = self._sound_head()
             durable.sweep_temporary(self._folder, clock=self._clock)
             link = self._create(self._after(head), now or self._clock.now())
             secret = self._secret(link.key_id)
@@ -173,7 +174,7 @@ class Keyring:
                 "not revoked here: unset that variable, or set it to a new secret, where it is "
                 "set."
             )
-        if self._info(key_id, None) is None:
+        if not key_id or self._info(key_id, None) is None:
             raise KeyringError(
                 f"There is no key {_shown(key_id)} here: 'jupyter parsimony keys list' shows those "
                 "that are."
@@ -184,15 +185,19 @@ class Keyring:
                 durable.replace(self._file(key_id), tombstone.encode(), mode=0o600)
             durable.sweep_temporary(self._folder, clock=self._clock)
 
+    def check(self) -> None:
+        """``KeyringError`` when a file that names a key is damaged: nothing can be signed then."""
+        with _explained():
+            self._sound_head()
+
     def keys(self, now: datetime | None = None) -> tuple[KeyInfo, ...]:
         """Every key, the newest first; the environment's before all."""
         moment = now or self._clock.now()
         with _explained():
-            links = list(self._chain())
+            links = [_dated(link, moment) for link in self._chain()]
             told = [
                 self._tell(link, after.since if after else None, moment)
                 for link, after in zip_longest(links, links[1:])
-                if link.key_id
             ]
         if self._from_environment is not None:
             told.append(KeyInfo(ENVIRONMENT_KEY_ID, "environment"))
@@ -264,6 +269,12 @@ class Keyring:
             head = link
         return head
 
+    def _sound_head(self) -> _Link | None:
+        head = self._head()
+        if head is not None and not head.key_id:
+            raise _damaged(head)
+        return head
+
     def _after(self, head: _Link | None) -> Path:
         return self._folder / (_POINTER if head is None else f"{head.key_id}.next")
 
@@ -314,12 +325,20 @@ def _id_of(secret: str) -> str:
 
 
 def _text(path: Path) -> str | None:
+    """What the file holds; ``None`` when there is none, and nothing when it is none of ours.
+
+    Ours are small regular files. Anything else may never end, or never begin, when it is read.
+    """
     try:
-        return durable.read(path).decode("ascii", "replace").strip()
-    except durable.StorageError as exc:
+        found = path.stat()
+        is_ours = stat.S_ISREG(found.st_mode) and found.st_size <= _MOST_BYTES
+        return durable.read(path).decode("ascii", "replace").strip() if is_ours else ""
+    except OSError as exc:
+        if exc.errno in {errno.ENOENT, errno.ELOOP} and path.is_symlink():
+            return ""
         if exc.errno in {errno.ENOENT, errno.ENOTDIR}:
             return None
-        raise
+        raise durable.storage_error(exc, path, "read") from exc
 
 
 def _date(text: str, path: Path) -> datetime:
@@ -329,8 +348,19 @@ def _date(text: str, path: Path) -> datetime:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        return datetime.fromtimestamp(path.lstat().st_mtime, UTC)
     return moment
+
+
+def _dated(link: _Link, now: datetime) -> _Link:
+    """``link``, or if it is dated ahead of ``now``, no younger than the file system knows it.
+
+    A date that is a lie would keep the key before it in grace for as long.
+    """
+    if link.since <= now:
+        return link
+    known = datetime.fromtimestamp(link.path.lstat().st_ctime, UTC)
+    return replace(link, since=min(link.since, known))
 
 
 def _shown(key_id: str) -> str:

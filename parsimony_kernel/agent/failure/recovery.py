@@ -7,6 +7,7 @@ action is carried out. Nothing else in the package retries, narrows, suspends or
 import logging
 import re
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 from parsimony_kernel.agent.cancellation import Cancelled
@@ -24,6 +25,15 @@ from parsimony_kernel.agent.failure.policy import DefaultPolicy, RecoveryPolicy
 from parsimony_kernel.agent.failure.suspension import build_record
 from parsimony_kernel.agent.state import RunState, SuspensionRecord, remember
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.triage.actions import (
+    Abort,
+    Escalate,
+    RecoveryAction,
+    Replan,
+    Resume,
+    Retry,
+    Suspend,
+)
 from parsimony_kernel.triage.taxonomy import FailureType
 
 _QUESTIONS = {
@@ -89,15 +99,17 @@ async def handle_failure(
     """
     policy: RecoveryPolicy = agent.policy
     clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
-    action = _permitted(_decided(policy, failure, state), failure)
+    decision = await _decided(policy, failure, state)
+    action = _permitted(decision.action, failure)
     prior = state.failure_attempts.get(failure.kind, 0)
     state.record_failure_attempt(failure.kind)
     state.lessons_learned = remember(state.lessons_learned, failure)
 
     match action:
         case Action.retry:
-            delay = _delay(failure, policy, prior)
-            state.pending_instruction = retry_note(failure) or state.pending_instruction
+            delay = max(_delay(failure, policy, prior), min(decision.delay_s, MAX_WAIT_S))
+            note = decision.hint or retry_note(failure)
+            state.pending_instruction = note or state.pending_instruction
             yield AgentError(
                 message=failure.explanation,
                 failure=failure.without_data(),
@@ -110,7 +122,7 @@ async def handle_failure(
             )
             await _pause(delay, clock, state)
         case Action.narrow_scope:
-            state.pending_instruction = narrowing(failure)
+            state.pending_instruction = decision.hint or narrowing(failure)
             if failure.type is FailureType.CONTEXT_OVERFLOW:
                 state.compaction += 1
             yield AgentError(
@@ -126,7 +138,8 @@ async def handle_failure(
             yield suspend(
                 agent,
                 state,
-                question=failure.metadata.get("question")
+                question=decision.words
+                or failure.metadata.get("question")
                 or _QUESTIONS.get(failure.kind)
                 or failure.explanation,
                 context=failure.explanation,
@@ -139,7 +152,7 @@ async def handle_failure(
         case Action.handoff:
             state.done = True
             yield Handoff(
-                rationale=failure.explanation,
+                rationale=decision.words or failure.explanation,
                 blockers=failure.blockers or (failure.explanation,),
                 suggested_next_steps=tuple(filter(None, (_remedy(failure),))),
                 failure=failure.without_data(),
@@ -147,7 +160,7 @@ async def handle_failure(
         case Action.stop:
             state.done = True
             yield PartialRunSummary(
-                missing=failure.explanation,
+                missing=decision.words or failure.explanation,
                 learned_facts=tuple(
                     f"{lesson.kind}: {lesson.explanation}" for lesson in state.lessons_learned
                 ),
@@ -230,13 +243,53 @@ def _remedy(failure: Failure) -> str | None:
     return remedy
 
 
-def _decided(policy: RecoveryPolicy, failure: Failure, state: RunState) -> Action:
-    """The policy's action; the default policy's where it breaks or gives none."""
+@dataclass(frozen=True)
+class _Decision:
+    """An action, and what a plan says about carrying it out."""
+
+    action: Action
+    hint: str | None = None
+    delay_s: float = 0.0
+    words: str | None = None
+
+
+async def _decided(policy: RecoveryPolicy, failure: Failure, state: RunState) -> _Decision:
+    """What the policy wants; what the default policy wants where it breaks or says nothing.
+
+    A policy with ``plan`` and ``action_of`` (see ``triage.recovery``) is awaited, and its plan's
+    hint, delay and words are used.
+    """
+    planning = getattr(policy, "plan", None)
     try:
-        return Action(policy.decide(failure, state))
+        if planning is None:
+            return _Decision(Action(policy.decide(failure, state)))
+        plan = await planning(failure, state)
+        action = Action(policy.action_of(plan, failure, state))  # type: ignore[attr-defined]
+        return _Decision(action, _hint_of(plan), *_manner_of(plan))
     except Exception:  # a host's code: a run must end well whatever it does
         _log.exception("the recovery policy broke; the default policy answers %s", failure.kind)
-        return DefaultPolicy().decide(failure, state)
+        return _Decision(DefaultPolicy().decide(failure, state))
+
+
+def _hint_of(plan: RecoveryAction | None) -> str | None:
+    match plan:
+        case Retry(hint=hint, inject=inject) if inject:
+            given = "; ".join(f"{name} = {value}" for name, value in inject.items())
+            return " ".join(filter(None, (hint, f"Known: {given}.")))
+        case Retry(hint=hint) | Replan(hint=hint):
+            return hint
+        case Resume(from_subgoal=goal) if goal:
+            return f"Go on from this part of the plan, which is open: {goal}."
+    return None
+
+
+def _manner_of(plan: RecoveryAction | None) -> tuple[float, str | None]:
+    match plan:
+        case Retry(delay=delay):
+            return delay, None
+        case Suspend(message=words) | Escalate(message=words) | Abort(reason=words):
+            return 0.0, words or None
+    return 0.0, None
 
 
 def budget_of(policy: RecoveryPolicy, kind: FailureKind) -> int:

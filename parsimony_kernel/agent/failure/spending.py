@@ -1,16 +1,29 @@
 """Whether the next request still fits the run's budget, found out before it is made.
 
 The detector of ``policy_violation`` for tokens and cost. A limit is a question to the person:
-they allow as much again, or the run ends there.
+they allow as much again, or the run ends there. What a model does not count is charged by size and
+by its price, or a budget would never be used up.
 """
 
+import asyncio
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from parsimony_kernel.agent.config import AgentGuardrails
 from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind, FailureRaised
 from parsimony_kernel.agent.state import RunState
-from parsimony_kernel.limits.budget import ANSWER_TOKENS, Demand, tokens_in
-from parsimony_kernel.llm.base import ChatModel, ModelRequest
+from parsimony_kernel.limits.budget import (
+    ANSWER_TOKENS,
+    MOST_TOKENS,
+    Demand,
+    tokens_in,
+    usage_by_size,
+    usd,
+)
+from parsimony_kernel.llm.base import ChatModel, Completion, ModelRequest, Usage
+
+# A shorter answer holds no step, so no shorter one is asked for.
+LEAST_ANSWER_TOKENS = 256
 
 
 @runtime_checkable
@@ -28,33 +41,156 @@ async def reserve(
     """Reckon the request that is about to be made.
 
     Gives the failure that forbids it, or the demand that has passed the soft limit, or ``None``.
+    The answer is reckoned as long as the model may make it; that of a ``capped`` request as no
+    longer than a usual one, for the cap keeps what comes on top within the budget.
     """
-    if guardrails.max_tokens is None and guardrails.max_cost_usd is None:
+    if not _is_limited(guardrails):
         return None
     prompt = tokens_in(request.messages, request.tools)
-    answer = getattr(model, "max_answer_tokens", None) or ANSWER_TOKENS
+    answer = _longest(model) or ANSWER_TOKENS
+    if request.max_answer_tokens is not None:
+        answer = min(answer, ANSWER_TOKENS)
     demands: list[Demand] = []
     if guardrails.max_tokens is not None:
-        spent = state.cumulative_prompt_tokens + state.cumulative_completion_tokens
-        used = spent - state.budget_from_tokens
+        used = _used_tokens(state)
         demands.append(Demand("tokens", used, prompt + answer, guardrails.max_tokens))
     if guardrails.max_cost_usd is not None:
         try:
-            price = await _price(model, prompt, answer)
+            price = await _price(model, prompt, answer, within_s=_patience(request))
         except FailureRaised as raised:
             return raised.failure
         if price is None:
             return _unpriced(model.name, guardrails.max_cost_usd)
-        used_usd = state.cumulative_cost_usd - state.budget_from_cost_usd
-        demands.append(Demand("cost", used_usd, price, guardrails.max_cost_usd))
+        demands.append(Demand("cost", _used_usd(state), price, guardrails.max_cost_usd))
     for demand in demands:
         if demand.is_over:
             return _over(demand)
     return next((demand for demand in demands if demand.is_near), None)
 
 
-async def _price(model: ChatModel, prompt: int, answer: int) -> float | None:
-    return await model.estimate_cost_usd(prompt, answer) if isinstance(model, Priced) else None
+async def capped(
+    state: RunState, guardrails: AgentGuardrails, model: ChatModel, request: ModelRequest
+) -> ModelRequest:
+    """``request`` with the longest answer that the budget has room for, where there is a budget.
+
+    Never less than ``LEAST_ANSWER_TOKENS``: whether a usual one fits is for ``reserve``.
+    """
+    if not _is_limited(guardrails):
+        return request
+    prompt = tokens_in(request.messages, request.tools)
+    rooms: list[float] = []
+    if guardrails.max_tokens is not None:
+        rooms.append(guardrails.max_tokens - _used_tokens(state) - prompt)
+    if guardrails.max_cost_usd is not None:
+        try:
+            room = await _affordable(state, guardrails.max_cost_usd, model, request, prompt)
+        except FailureRaised:
+            room = None  # reserve tells
+        if room is not None:
+            rooms.append(room)
+    if not rooms:
+        return request
+    longest = int(min(*rooms, MOST_TOKENS))
+    return replace(request, max_answer_tokens=max(longest, LEAST_ANSWER_TOKENS))
+
+
+async def _affordable(
+    state: RunState, limit_usd: float, model: ChatModel, request: ModelRequest, prompt: int
+) -> float | None:
+    """How long an answer the money buys; ``None`` when it is free or its price is not known."""
+    heard = await _price(model, prompt, 0, within_s=_patience(request))
+    if heard is None:
+        return None
+    usual = await _price(model, prompt, ANSWER_TOKENS, within_s=_patience(request))
+    if usual is None or usual <= heard:
+        return None
+    return (limit_usd - _used_usd(state) - heard) / (usual - heard) * ANSWER_TOKENS
+
+
+async def charged(
+    reply: Completion, request: ModelRequest, model: ChatModel, guardrails: AgentGuardrails
+) -> Completion:
+    """``reply`` with the tokens and the cost that its model left out, where there is a limit."""
+    if not _is_limited(guardrails):
+        return reply
+    usage = reply.usage
+    if usage == Usage():
+        usage = usage_by_size(request, reply.message)
+    return await _with_cost(replace(reply, usage=usage), request, model, guardrails)
+
+
+async def charged_failure(
+    failure: Failure, request: ModelRequest, model: ChatModel, guardrails: AgentGuardrails
+) -> Completion | None:
+    """What an answer that broke off has used, as a completion without choices.
+
+    ``None`` where there is no limit, or no answer had begun: then the provider asks for nothing.
+    """
+    tokens = failure.metadata.get("answer_tokens")
+    if tokens is None or not _is_limited(guardrails):
+        return None
+    usage = Usage(tokens_in(request.messages, request.tools), tokens)
+    bill = Completion(choices=(), usage=usage, model=model.name)
+    return await _with_cost(bill, request, model, guardrails)
+
+
+async def _with_cost(
+    reply: Completion, request: ModelRequest, model: ChatModel, guardrails: AgentGuardrails
+) -> Completion:
+    if reply.cost_usd is not None or guardrails.max_cost_usd is None:
+        return reply
+    usage = reply.usage
+    try:
+        cost = await _price(
+            model, usage.prompt_tokens, usage.completion_tokens, within_s=_patience(request)
+        )
+    except FailureRaised:
+        cost = None  # the next reserve tells
+    return replace(reply, cost_usd=cost)
+
+
+def _is_limited(guardrails: AgentGuardrails) -> bool:
+    return guardrails.max_tokens is not None or guardrails.max_cost_usd is not None
+
+
+def _used_tokens(state: RunState) -> int:
+    spent = state.cumulative_prompt_tokens + state.cumulative_completion_tokens
+    return spent - state.budget_from_tokens
+
+
+def _used_usd(state: RunState) -> float:
+    return state.cumulative_cost_usd - state.budget_from_cost_usd
+
+
+def _longest(model: ChatModel) -> int | None:
+    """The longest answer that ``model`` says it makes, where that is a number of tokens."""
+    limit = getattr(model, "max_answer_tokens", None)
+    if not isinstance(limit, int) or isinstance(limit, bool):
+        return None
+    return limit if 0 < limit <= MOST_TOKENS else None
+
+
+def _patience(request: ModelRequest) -> float | None:
+    """Seconds: a price that never comes is asked for twice before that is told."""
+    return None if request.deadline_s is None else request.deadline_s / 2
+
+
+async def _price(
+    model: ChatModel, prompt: int, answer: int, *, within_s: float | None
+) -> float | None:
+    """US dollars; ``None`` when the model has no price to tell in time.
+
+    ``FailureRaised`` passes: it says why the model cannot be used at all.
+    """
+    if not isinstance(model, Priced):
+        return None
+    try:
+        async with asyncio.timeout(within_s):
+            return usd(await model.estimate_cost_usd(prompt, answer))
+    except FailureRaised:
+        raise
+    except Exception:  # a foreign boundary: a price that cannot be told is not known
+        return None
 
 
 def _over(demand: Demand) -> Failure:

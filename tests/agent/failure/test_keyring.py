@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -360,15 +360,97 @@ def test_an_empty_secret_is_no_key_even_under_its_own_digest(tmp_path: Path) -> 
 
 
 def test_trouble_with_the_folder_is_one_sentence_for_every_question(tmp_path: Path) -> None:
-    keyring = at(tmp_path, ManualClock())
-    key = keyring.current()
-    (tmp_path / f"{key.key_id}.next").mkdir()
-    for ask in (keyring.keys, keyring.rotate, lambda: keyring.revoke(key.key_id)):
-        with pytest.raises(KeyringError, match=r"a folder stands in its place; move that folder"):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    looped = at(tmp_path / "loop", ManualClock())
+    for ask in (looped.keys, looped.rotate, looped.current, lambda: looped.get("x")):
+        with pytest.raises(KeyringError, match="Cannot read"):
             ask()
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(KeyringError, match="Cannot create the folder"):
         at(tmp_path / "file" / "keys", ManualClock()).rotate()
+
+
+def dangle(path: Path) -> None:
+    path.symlink_to(path.parent / "nowhere")
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def zeros(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def too_much(path: Path) -> None:
+    path.write_bytes(b"f" * 4_097)
+
+
+NO_FILES_OF_OURS = (os.mkfifo, Path.mkdir, zeros, dangle, loop, too_much)
+
+
+@pytest.mark.parametrize("put", NO_FILES_OF_OURS)
+def test_what_is_no_small_file_in_place_of_a_key_is_that_key_s_damage_alone(
+    tmp_path: Path, put: Callable[[Path], None]
+) -> None:
+    keyring = at(tmp_path, ManualClock())
+    first = keyring.current()
+    second = keyring.rotate()
+    third = keyring.rotate()
+    path = tmp_path / f"{second.key_id}.key"
+    path.unlink()
+    put(path)
+    assert states(keyring) == [
+        (third.key_id, "current"),
+        (second.key_id, "damaged"),
+        (first.key_id, "grace"),
+    ]
+    assert keyring.get(second.key_id) is None
+    keyring.revoke(first.key_id)
+    assert keyring.get(first.key_id) is None
+    assert keyring.current() == third
+
+
+@pytest.mark.parametrize("put", NO_FILES_OF_OURS)
+@pytest.mark.parametrize("name", ["current", "{}.next"])
+def test_what_is_no_small_file_in_place_of_a_link_is_said_and_keeps_nothing_from_a_revocation(
+    tmp_path: Path, put: Callable[[Path], None], name: str
+) -> None:
+    keyring = at(tmp_path, ManualClock())
+    key = keyring.current()
+    path = tmp_path / name.format(key.key_id)
+    path.unlink(missing_ok=True)
+    put(path)
+    assert states(keyring)[0] == ("", "damaged")
+    for ask in (keyring.check, keyring.rotate, keyring.current):
+        with pytest.raises(KeyringError, match=f"{path.name}' names is missing or damaged"):
+            ask()
+    with pytest.raises(KeyringError, match="There is no key ''"):
+        keyring.revoke("")
+    if name != "current":
+        keyring.revoke(key.key_id)
+        assert states(keyring)[1] == (key.key_id, "revoked")
+
+
+def test_a_sound_keyring_passes_its_check(tmp_path: Path) -> None:
+    keyring = at(tmp_path, ManualClock())
+    keyring.check()
+    keyring.current()
+    keyring.check()
+
+
+def test_a_link_dated_far_ahead_keeps_no_key_in_grace_for_longer(tmp_path: Path) -> None:
+    keyring = Keyring.open(tmp_path, {})
+    old = keyring.current()
+    new = keyring.rotate()
+    link = tmp_path / f"{old.key_id}.next"
+    link.write_text(f"{new.key_id}\n9999-12-31T23:59:59+00:00")
+    os.utime(link, (2**33, 2**33))
+    written = datetime.now(UTC)
+    for days, state in ((6, "grace"), (8, "expired")):
+        now = written + timedelta(days=days)
+        assert [info.state for info in keyring.keys(now)] == ["current", state]
+        assert (keyring.get(old.key_id, now) == old) is (state == "grace")
 
 
 _ROTATE = """

@@ -1,16 +1,26 @@
 """A budget is kept before it is spent."""
 
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
+import pytest
+
 from parsimony_kernel.agent.config import AgentGuardrails
-from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
-from parsimony_kernel.agent.failure.spending import reserve
+from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind, FailureRaised
+from parsimony_kernel.agent.failure.spending import (
+    LEAST_ANSWER_TOKENS,
+    capped,
+    charged,
+    charged_failure,
+    reserve,
+)
 from parsimony_kernel.agent.state import RunState
-from parsimony_kernel.limits.budget import ANSWER_TOKENS, Demand
-from parsimony_kernel.llm.base import ChatModel, ModelRequest
+from parsimony_kernel.limits.budget import ANSWER_TOKENS, MOST_TOKENS, Demand, tokens_in
+from parsimony_kernel.llm.base import ChatModel, ModelRequest, Usage, answer
 from parsimony_kernel.llm.offline.model import OfflineModel
-from parsimony_kernel.testing.scripted import ScriptedModel
+from parsimony_kernel.testing.scripted import ScriptedModel, say
 
 ASK = ModelRequest(({"role": "user", "content": "x" * 4000},))  # about 1,000 tokens
 MODEL = ScriptedModel([])
@@ -94,3 +104,161 @@ async def test_an_unknown_price_fails_closed_only_where_a_cost_limit_is_set() ->
 
 async def test_the_offline_model_is_known_to_be_free() -> None:
     assert await verdict(OfflineModel(), max_cost_usd=0.0001) is None
+
+
+class OddlyPriced(ScriptedModel):
+    """Tells its price by ``tell``."""
+
+    def __init__(self, tell: Callable[[], Awaitable[Any]], max_answer_tokens: Any = None) -> None:
+        super().__init__([], "odd")
+        self._tell = tell
+        self.max_answer_tokens = max_answer_tokens
+
+    async def estimate_cost_usd(self, prompt_tokens: int, answer_tokens: int) -> Any:
+        return await self._tell()
+
+
+def telling(value: Any) -> Callable[[], Awaitable[Any]]:
+    async def tell() -> Any:
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    return tell
+
+
+@pytest.mark.parametrize(
+    "price", ["0.1", float("nan"), float("inf"), -5.0, None, True, [1], RuntimeError("broke")]
+)
+async def test_a_price_that_is_none_is_unknown_and_fails_closed(price: Any) -> None:
+    model = OddlyPriced(telling(price))
+    closed = await verdict(model, max_cost_usd=1.0)
+    assert isinstance(closed, Failure)
+    assert closed.suggested_action is Action.handoff
+    assert "price of 'odd' is unknown" in closed.explanation
+    limits = AgentGuardrails(max_cost_usd=1.0)
+    assert (await charged(say("a"), ASK, model, limits)).cost_usd is None
+    assert (await capped(RunState(), limits, model, ASK)).max_answer_tokens is None
+
+
+async def test_a_price_that_never_comes_ends_with_the_time_of_the_run() -> None:
+    async def never() -> Any:
+        await asyncio.Event().wait()
+
+    late = replace(ASK, deadline_s=0.0)
+    limits = AgentGuardrails(max_cost_usd=1.0)
+    closed = await reserve(RunState(), limits, OddlyPriced(never), late)
+    assert isinstance(closed, Failure)
+    assert "is unknown" in closed.explanation
+
+
+async def test_a_model_that_cannot_be_used_says_why_and_not_that_its_price_is_unknown() -> None:
+    known = Failure(FailureKind.capability_gap, "nothing is installed")
+    model = OddlyPriced(telling(FailureRaised(known)))
+    limits = AgentGuardrails(max_cost_usd=1.0)
+    assert await verdict(model, max_cost_usd=1.0) is known
+    assert await capped(RunState(), limits, model, ASK) == ASK
+    assert (await charged(say("a"), ASK, model, limits)).cost_usd is None
+
+
+@pytest.mark.parametrize("limit", ["5", float("nan"), -1, 0, True, 10**40, None, 7.5])
+async def test_a_longest_answer_that_is_no_number_of_tokens_counts_as_not_told(limit: Any) -> None:
+    usual = await verdict(Priced(), max_tokens=1)
+    odd = await verdict(OddlyPriced(telling(0.0), limit), max_tokens=1)
+    assert odd.metadata["reserved"] == usual.metadata["reserved"]
+
+
+PROMPT = tokens_in(ASK.messages, ASK.tools)
+
+
+async def cap(model: ChatModel = MODEL, spent: Any = None, **limits: Any) -> int | None:
+    request = await capped(RunState(**(spent or {})), AgentGuardrails(**limits), model, ASK)
+    assert replace(request, max_answer_tokens=None) == ASK
+    return request.max_answer_tokens
+
+
+async def test_without_a_limit_an_answer_may_be_as_long_as_it_likes() -> None:
+    assert await cap(Priced()) is None
+
+
+async def test_an_answer_is_capped_at_what_is_left_of_the_tokens() -> None:
+    assert await cap(max_tokens=10_000) == 10_000 - PROMPT
+    spent = {"cumulative_prompt_tokens": 5_000, "cumulative_completion_tokens": 1_000}
+    assert await cap(spent=spent, max_tokens=10_000) == 4_000 - PROMPT
+    more = {**spent, "budget_from_tokens": 6_000}
+    assert await cap(spent=more, max_tokens=10_000) == 10_000 - PROMPT
+    assert await cap(max_tokens=10**12) == MOST_TOKENS
+
+
+async def test_an_answer_is_capped_at_what_is_left_of_the_money() -> None:
+    most = 10_000 - PROMPT  # a token is a millionth of a dollar
+    assert await cap(Priced(), max_cost_usd=0.01) == pytest.approx(most, abs=1)
+    half = await cap(Priced(), {"cumulative_cost_usd": 0.005}, max_cost_usd=0.01)
+    assert half == pytest.approx(most - 5_000, abs=1)
+    assert await cap(Priced(), max_cost_usd=0.01, max_tokens=3_000) == 3_000 - PROMPT
+    assert await cap(OfflineModel(), max_cost_usd=0.01) is None
+
+
+async def test_a_cap_leaves_room_for_a_step_and_the_budget_refuses_what_does_not_fit() -> None:
+    limits = AgentGuardrails(max_tokens=PROMPT - 1)
+    request = await capped(RunState(), limits, MODEL, ASK)
+    assert request.max_answer_tokens == LEAST_ANSWER_TOKENS
+    assert isinstance(await reserve(RunState(), limits, MODEL, request), Failure)
+
+
+async def test_a_capped_answer_is_reserved_as_no_longer_than_a_usual_one() -> None:
+    long, short = Priced(max_answer_tokens=50_000), Priced(max_answer_tokens=100)
+
+    async def fits(model: ChatModel, budget: int) -> bool:
+        limits = AgentGuardrails(max_tokens=budget)
+        request = await capped(RunState(), limits, model, ASK)
+        return not isinstance(await reserve(RunState(), limits, model, request), Failure)
+
+    assert await fits(long, PROMPT + ANSWER_TOKENS)
+    assert not await fits(long, PROMPT + ANSWER_TOKENS - 1)
+    assert await fits(short, PROMPT + 100)
+    assert not await fits(short, PROMPT + 99)
+
+
+TOKENS = AgentGuardrails(max_tokens=10_000)
+COST = AgentGuardrails(max_cost_usd=1.0)
+
+
+async def test_a_model_that_does_not_count_is_charged_by_size_and_price() -> None:
+    reply = answer("x" * 4000)
+    assert await charged(reply, ASK, Priced(), AgentGuardrails()) == reply
+    by_tokens = await charged(reply, ASK, Priced(), TOKENS)
+    assert by_tokens.usage == Usage(PROMPT, 1001)
+    assert by_tokens.cost_usd is None
+    by_cost = await charged(reply, ASK, Priced(), COST)
+    assert by_cost.usage == by_tokens.usage
+    assert by_cost.cost_usd == pytest.approx((PROMPT + 1001) * 1e-6)
+    assert by_cost.choices == reply.choices
+
+
+async def test_what_a_model_counts_itself_is_charged_as_it_says() -> None:
+    reply = answer("x", usage=Usage(7, 5), cost_usd=0.25)
+    assert await charged(reply, ASK, Priced(), COST) == reply
+    uncosted = answer("x", usage=Usage(7, 5))
+    assert (await charged(uncosted, ASK, Priced(), COST)).cost_usd == pytest.approx(12e-6)
+    free = answer("x", usage=Usage(7, 5), cost_usd=0.0)
+    assert (await charged(free, ASK, Priced(), COST)).cost_usd == 0.0
+
+
+async def test_an_answer_that_broke_off_is_charged_for_what_was_heard() -> None:
+    cut = Failure(FailureKind.transient_provider, "cut", metadata={"answer_tokens": 25_000})
+    bill = await charged_failure(cut, ASK, Priced(), COST)
+    assert bill is not None
+    assert bill.usage == Usage(PROMPT, 25_000)
+    assert bill.cost_usd == pytest.approx((PROMPT + 25_000) * 1e-6)
+    assert (bill.model, bill.choices) == ("priced", ())
+    by_tokens = await charged_failure(cut, ASK, MODEL, TOKENS)
+    assert by_tokens is not None
+    assert by_tokens.cost_usd is None
+
+
+async def test_an_answer_that_never_began_or_that_nobody_limits_is_not_charged() -> None:
+    refused = Failure(FailureKind.transient_provider, "status 503")
+    cut = Failure(FailureKind.transient_provider, "cut", metadata={"answer_tokens": 9})
+    assert await charged_failure(refused, ASK, Priced(), COST) is None
+    assert await charged_failure(cut, ASK, Priced(), AgentGuardrails()) is None

@@ -1,0 +1,42 @@
+"""What a workspace's journal tells as a whole: whether it is intact, and how the runs went."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from parsimony_kernel.journal.database import JournalError
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.journal.workspace import find_workspace, journal_path
+from parsimony_kernel.metrics import figures
+from parsimony_kernel.metrics.figures import Figures
+
+# What is told of how runs go is told of recent ones.
+RECENT_TURNS = 200
+
+
+@contextmanager
+def journal_of(folder: Path) -> Iterator[SqliteJournal]:
+    """The journal of the workspace that ``folder`` is in. ``JournalError`` when there is none."""
+    path = journal_path(find_workspace(folder))
+    if not path.is_file():
+        raise JournalError(
+            f"There is no journal in {str(folder)!r} or a folder above it. "
+            "Name the notebook's folder with --folder."
+        )
+    journal = SqliteJournal(path)
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+def first_bad_entry(folder: Path) -> tuple[int, str] | None:
+    """The first entry of the journal that was changed or is missing, and what is wrong with it."""
+    with journal_of(folder) as journal:
+        return journal.verify()
+
+
+def figures_of(journal: SqliteJournal, notebook: str | None = None) -> Figures:
+    """How the recent turns went, of one notebook or of all."""
+    recent = journal.turns(notebook)[-RECENT_TURNS:]
+    return figures.of_runs(journal.events(turn.run_id) for turn in recent)

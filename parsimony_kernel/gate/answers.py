@@ -1,0 +1,194 @@
+"""What the end of a tool's body means: a result that everything behind the gate can rely on.
+
+A body may raise anything and answer anything. Here it becomes data, or one sound ``Failure``.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
+from parsimony_kernel.agent.failure.suspension import SuspensionRequest
+from parsimony_kernel.agent.failure.termination import TerminationRequest
+from parsimony_kernel.gate.refusal import RefusalError
+from parsimony_kernel.gate.rendition import plain
+from parsimony_kernel.gate.running import Ended
+from parsimony_kernel.tools import Tool, ToolResult, words_of
+from parsimony_kernel.triage.taxonomy import FailureType
+
+NOT_KNOWN = "it is not known whether it took effect"
+
+# Classes of exceptions, by name, after which a request may have arrived all the same.
+_IN_TRANSIT = frozenset(
+    {
+        "ConnectionError", "ConnectionResetError", "ConnectionAbortedError",
+        "ConnectionRefusedError", "BrokenPipeError", "TimeoutError", "Timeout",
+        "TimeoutException", "ReadTimeout", "WriteTimeout", "ConnectTimeout", "ReadTimeoutError",
+        "ConnectionReset", "ConnectionClosed", "NetworkError", "TransportError",
+        "ProtocolError", "RemoteProtocolError", "RemoteDisconnected", "ReadError", "WriteError",
+        "CloseError", "IncompleteRead", "IncompleteReadError", "ChunkedEncodingError",
+        "ServerDisconnectedError", "ClientConnectionError", "ClientOSError",
+        "ClientPayloadError", "APIConnectionError", "APITimeoutError", "CancelledError",
+    }
+)  # fmt: skip
+
+
+def answer_of(tool: Tool, ended: Ended, seconds: float) -> ToolResult:
+    """The result, with every way of failing as its ``failure``."""
+    if ended.is_late:
+        return _failed(tool, timed_out(tool, seconds, goes_on=ended.goes_on))
+    if ended.error is not None:
+        return _failed(tool, _raised(tool, ended.error))
+    # By their real classes: what an object says of its own class is its own affair.
+    if not issubclass(type(ended.value), ToolResult):
+        return _data(tool, ended.value)
+    result: ToolResult = ended.value
+    if result.failure is not None:
+        return _failed(tool, _sound(tool, result.failure), result.partial_data)
+    if result.exception_message is not None:
+        failure = _reported(tool, result.exception_message)
+        return _failed(tool, failure, result.partial_data)
+    return _data(tool, result.data)
+
+
+def timed_out(tool: Tool, seconds: float, *, goes_on: bool) -> Failure:
+    """The body was not done in time."""
+    fate = " It could not be stopped and still runs, cut off." if goes_on else ""
+    return Failure(
+        FailureKind.tool_error,
+        f"action {tool.name!r} exceeded its {seconds:g}s timeout.{fate}",
+        metadata={
+            "tool_name": tool.name,
+            "refusal": RefusalError.action_timeout,
+            "type": FailureType.TIMEOUT,
+            "effect": Effect.none if tool.is_repeatable else Effect.uncertain,
+            "envelope": {"timeout_seconds": seconds},
+        },
+    )
+
+
+def _failed(tool: Tool, failure: Failure, partial_data: Any = None) -> ToolResult:
+    if partial_data is not None:
+        failure = replace(failure, partial_data=partial_data)
+    if failure.effect is Effect.uncertain:
+        if failure.suggested_action in (Action.retry, Action.narrow_scope):
+            failure = replace(failure, suggested_action=Action.ask_user)
+    elif failure.suggested_action is Action.retry and not tool.retryable_on_error:
+        failure = replace(failure, suggested_action=Action.handoff)
+    return ToolResult.from_failure(failure)
+
+
+def _data(tool: Tool, data: Any) -> ToolResult:
+    kind = type(data)
+    if issubclass(kind, TerminationRequest) and not _says(
+        data.message, data.blockers, data.suggested_next_steps
+    ):
+        return _failed(tool, _failure(tool, "answered a request to end that cannot be read"))
+    if issubclass(kind, SuspensionRequest) and not _says(data.question, data.choices):
+        return _failed(tool, _failure(tool, "answered a question that cannot be read"))
+    try:
+        data.__class__  # noqa: B018
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # an object that nobody can look at
+        return ToolResult.from_data(plain(data))
+    return ToolResult.from_data(data)
+
+
+def _says(words: Any, *lists: Any) -> bool:
+    return isinstance(words, str) and all(
+        isinstance(each, list | tuple) and all(isinstance(text, str) for text in each)
+        for each in lists
+    )
+
+
+def _raised(tool: Tool, exc: BaseException) -> Failure:
+    if _names(exc) & {"CancelledError"}:
+        return _failure(tool, "cancelled itself", error=exc)
+    message = ToolResult.from_exception(exc).exception_message
+    return _failure(tool, f"failed: {message}", error=exc)
+
+
+def _reported(tool: Tool, message: Any) -> Failure:
+    text = str(plain(message))
+    name, _, words = text.partition(": ")
+    return _failure(
+        tool, f"failed: {text}", named={name}, fields={"error_type": name, "error_message": words}
+    )
+
+
+def _failure(
+    tool: Tool,
+    what: str,
+    *,
+    error: BaseException | None = None,
+    named: set[str] | None = None,
+    fields: dict[str, Any] | None = None,
+) -> Failure:
+    if error is not None:
+        named = {name for link in _chain(error) for name in _names(link)}
+        fields = {"error_type": type(error).__name__, "error_message": words_of(error)}
+    is_uncertain = not tool.is_repeatable and bool(_IN_TRANSIT & (named or set()))
+    # Of a write, the one who settles it says so.
+    doubt = f"; {NOT_KNOWN}" if is_uncertain and tool.effect != "write" else ""
+    return Failure(
+        FailureKind.tool_error,
+        f"{tool.name} {what}{doubt}",
+        metadata={
+            "tool_name": tool.name,
+            "refusal": RefusalError.action_error,
+            "effect": Effect.uncertain if is_uncertain else Effect.none,
+            "envelope": fields or {},
+        },
+    )
+
+
+def _names(exc: BaseException) -> set[str]:
+    return {each.__name__ for each in type(exc).__mro__}
+
+
+def _chain(exc: BaseException) -> Iterator[BaseException]:
+    """``exc`` and whatever led to it, each once."""
+    waiting: list[BaseException | None] = [exc]
+    seen: set[int] = set()
+    while waiting:
+        link = waiting.pop()
+        if link is None or id(link) in seen:
+            continue
+        seen.add(id(link))
+        yield link
+        waiting += [link.__cause__, None if link.__suppress_context__ else link.__context__]
+        waiting += link.exceptions if isinstance(link, BaseExceptionGroup) else ()
+
+
+def _sound(tool: Tool, failure: Any) -> Failure:
+    """A failure that a tool made, or what stands in the place of one."""
+    if not issubclass(type(failure), Failure):
+        return _failure(tool, f"failed: {plain(failure)}")
+    return _mended(tool, failure)
+
+
+def _mended(tool: Tool, failure: Failure) -> Failure:
+    """The failure without what nobody can read in its metadata."""
+    metadata = dict(failure.metadata)
+    for key, vocabulary in (("type", FailureType), ("refusal", RefusalError), ("effect", Effect)):
+        if key in metadata and not _is_of(vocabulary, metadata[key]):
+            del metadata[key]
+            if key == "effect" and not tool.is_repeatable:
+                metadata[key] = Effect.uncertain
+    for key, kinds in _SHAPES.items():
+        if key in metadata and not isinstance(metadata[key], kinds):
+            del metadata[key]
+    return replace(failure, metadata=metadata)
+
+
+_SHAPES: Mapping[str, tuple[type, ...]] = {
+    "envelope": (dict,),
+    "question": (str,),
+    "choices": (list, tuple),
+    "remedy": (str,),
+}
+
+
+def _is_of(vocabulary: Any, value: Any) -> bool:
+    return isinstance(value, str) and value in set(vocabulary)

@@ -1,0 +1,127 @@
+"""The body of a tool, under its deadline.
+
+A body that is told to stop has a moment to unwind. One that goes on is left behind: what it comes
+to reaches nothing.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.tools import THREADS, Tool, in_thread
+
+_GRACE_S = 0.25
+# Code and publishing stop their own work, in less than this, and tell what came of it.
+_OWN_GRACE_S = 0.48
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a body ended: with a value, with an ``error``, or not in time.
+
+    ``goes_on`` says of a late one that it could not be stopped.
+    """
+
+    value: Any = None
+    error: BaseException | None = None
+    is_late: bool = False
+    goes_on: bool = False
+
+
+# The bodies that were left behind, by any gate of this process.
+_left: "list[_Body]" = []
+
+
+def goes_on(key: str) -> bool:
+    """Whether a body that was run under ``key`` was left behind and has not ended yet."""
+    return any(body.key == key and body.goes_on for body in _left)
+
+
+async def run_body(
+    tool: Tool,
+    inputs: Mapping[str, Any],
+    seconds: float,
+    cancellation: CancellationRequest | None,
+    *,
+    key: str = "",
+) -> Ended:
+    """Run the body of ``tool`` for at most ``seconds``.
+
+    What it raises is a value in the end, but for ``KeyboardInterrupt``. Raises ``Cancelled`` when
+    the run is stopped meanwhile, with what the body made of that.
+    """
+    try:
+        parsed = tool.arguments.model_validate(dict(inputs))
+    except Exception as exc:  # a signature may hold foreign types with checks of their own
+        return Ended(error=exc)
+    given = {name: getattr(parsed, name) for name in parsed.model_fields_set}
+    body = _Body(tool, given, key)
+    waiting = asyncio.wait({body.task}, timeout=seconds)
+    try:
+        await (cancellation.race(waiting) if cancellation is not None else waiting)
+    except Cancelled as stopped:
+        await body.stop()
+        if body.goes_on:
+            raise Cancelled(f"{stopped}; {tool.name} does not stop, and is cut off") from None
+        raise
+    finally:
+        await body.stop()
+    if body.is_stopped:
+        return Ended(is_late=True, goes_on=body.goes_on)
+    return body.task.result()
+
+
+class _Body:
+    """One call of a tool's function."""
+
+    def __init__(self, tool: Tool, given: dict[str, Any], key: str) -> None:
+        self.key = key
+        self.is_stopped = False
+        self._grace_s = _GRACE_S if tool.tool_type == "function" else _OWN_GRACE_S
+        self._threads: list[Future[Any]] = []
+        self.task = asyncio.ensure_future(self._run(tool, given))
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether any of it is still running."""
+        return not (self.task.done() and all(thread.done() for thread in self._threads))
+
+    async def stop(self) -> None:
+        """Tell it to stop, once, and wait for a moment."""
+        if self.is_stopped or self.task.done():
+            return
+        self.is_stopped = True
+        self.task.cancel()
+        threads = [asyncio.wrap_future(thread) for thread in self._threads]
+        try:
+            await asyncio.wait({self.task, *threads}, timeout=self._grace_s)
+        finally:
+            for thread in threads:
+                thread.cancel()
+            _left[:] = [body for body in (*_left, self) if body.goes_on]
+
+    async def _run(self, tool: Tool, given: dict[str, Any]) -> Ended:
+        THREADS.set(self._threads)
+        try:
+            return Ended(await _call(tool, given))
+        except KeyboardInterrupt:
+            raise
+        except asyncio.CancelledError as exc:
+            current = asyncio.current_task()
+            if self.is_stopped or (current is not None and current.cancelling()):
+                raise
+            return Ended(error=exc)
+        except BaseException as exc:  # a foreign body may raise anything; nothing of it is lost
+            return Ended(error=exc)
+
+
+async def _call(tool: Tool, given: dict[str, Any]) -> Any:
+    if inspect.iscoroutinefunction(tool.function):
+        return await tool.function(**given)
+    # Off the event loop, which has other things to wait for.
+    answered = await in_thread(tool.function, **given)
+    return await answered if inspect.isawaitable(answered) else answered

@@ -1,0 +1,123 @@
+"""What a model's adapter gave, read as the values of the protocol.
+
+The one place that trusts no adapter. What can be read is read, such as a list for a tuple or
+nothing for no text; a count or a price that cannot be true counts as not told; anything else is
+a failure that names the part.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from parsimony_kernel.agent.failure.kinds import Failure, FailureKind, FailureRaised
+from parsimony_kernel.limits.budget import counted, usd
+from parsimony_kernel.llm.base import (
+    Choice,
+    Completion,
+    Delta,
+    FunctionCall,
+    Message,
+    ToolCall,
+    Usage,
+)
+from parsimony_kernel.llm.transcript import encodable
+
+_REMEDY = "Mend the adapter of this model, or choose another model."
+
+
+def read(item: Any, *, model: str) -> Delta | Completion:
+    """``item`` of a stream, with every field of the type that it promises.
+
+    ``model`` is the name for a completion that has none. ``FailureRaised`` when it is no item of
+    a stream, or cannot be read as one.
+    """
+    if isinstance(item, Delta):
+        return Delta(
+            _text(item.text, "the text of a Delta") or "",
+            _text(item.reasoning, "the reasoning of a Delta") or "",
+        )
+    if isinstance(item, Completion):
+        return Completion(
+            choices=tuple(_choice(each) for each in _several(item.choices, "choices")),
+            usage=counted(item.usage) or Usage(),
+            model=item.model if isinstance(item.model, str) else model,
+            cost_usd=usd(item.cost_usd),
+        )
+    raise _unreadable("an item of its stream", item)
+
+
+def secrets_of(model: Any) -> tuple[str, ...]:
+    """The values that ``model`` wants in no text, where it says so."""
+    values = getattr(model, "secrets", ())
+    several = values if isinstance(values, list | tuple | set | frozenset) else ()
+    return tuple(value for value in several if isinstance(value, str))
+
+
+def _choice(choice: Any) -> Choice:
+    message: Any = getattr(choice, "message", None)
+    if not hasattr(message, "content"):
+        raise _unreadable("the message", message)
+    reason = _text(getattr(choice, "finish_reason", None), "the finish_reason")
+    calls = getattr(message, "tool_calls", None)
+    return Choice(
+        Message(
+            content=_prose(message.content),
+            tool_calls=tuple(
+                _call(each) for each in (() if calls is None else _several(calls, "tool_calls"))
+            ),
+            reasoning_content=_text(
+                getattr(message, "reasoning_content", None), "the reasoning_content"
+            ),
+        ),
+        "refusal" if getattr(message, "refusal", None) else reason,
+    )
+
+
+def _call(call: Any) -> ToolCall:
+    function: Any = getattr(call, "function", None)
+    if not hasattr(function, "name"):
+        raise _unreadable("the function of a call", function)
+    arguments = getattr(function, "arguments", None)
+    if isinstance(arguments, dict):
+        arguments = json.dumps(arguments, ensure_ascii=False, default=str)
+    return ToolCall(
+        _text(getattr(call, "id", None), "the id of a call") or "",
+        FunctionCall(
+            _text(function.name, "the name of a call") or "",
+            _text(arguments, "the arguments of a call") or "",
+        ),
+    )
+
+
+def _prose(content: Any) -> str | None:
+    """A message's text, which some clients give in parts."""
+    if isinstance(content, list | tuple):
+        parts = [each.get("text") for each in content if isinstance(each, dict)]
+        return "".join(_text(part, "a part of the content") or "" for part in parts)
+    return _text(content, "the content")
+
+
+def _text(value: Any, part: str) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return str(encodable(value))
+    raise _unreadable(part, value)
+
+
+def _several(value: Any, part: str) -> Sequence[Any]:
+    if isinstance(value, list | tuple):
+        return value
+    raise _unreadable(f"the {part}", value)
+
+
+def _unreadable(part: str, value: Any) -> FailureRaised:
+    sentence = f"The model's adapter gave {type(value).__name__} for {part}."
+    return FailureRaised(
+        Failure(
+            FailureKind.capability_gap,
+            f"{sentence} {_REMEDY}",
+            blockers=(sentence,),
+            metadata={"remedy": _REMEDY},
+        )
+    )

@@ -1,0 +1,1 @@
+"""From a trajectory that failed to the type of the failure."""

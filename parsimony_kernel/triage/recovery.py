@@ -1,0 +1,124 @@
+"""A ``FailurePolicy`` in the place of the default ``RecoveryPolicy``.
+
+Budgets stay the funnel's: a type chooses the hint, never how often something is tried. What the
+policy does not state is answered by the ladder that it stands in for.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
+from parsimony_kernel.agent.failure.policy import DefaultPolicy, RecoveryPolicy
+from parsimony_kernel.agent.prompts import REQUEST_TAG
+from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.triage.actions import (
+    Abort,
+    Escalate,
+    RecoveryAction,
+    Replan,
+    Resume,
+    Retry,
+    Rollback,
+    Suspend,
+)
+from parsimony_kernel.triage.policy import FailurePolicy
+from parsimony_kernel.triage.taxonomy import FailureContext, TriageContext
+from parsimony_kernel.triage.trajectory import from_messages
+
+ACTION_OF: Mapping[type[RecoveryAction], Action] = {
+    Retry: Action.retry,
+    Replan: Action.narrow_scope,
+    Resume: Action.narrow_scope,
+    Rollback: Action.narrow_scope,
+    Suspend: Action.ask_user,
+    Escalate: Action.handoff,
+    Abort: Action.stop,
+}
+
+
+@dataclass(frozen=True)
+class PolicyRecovery:
+    """What ``policy_as_recovery`` gives.
+
+    ``plan`` is for a funnel that can wait for a strategy and use its whole answer; ``decide``
+    serves one that cannot.
+    """
+
+    policy: FailurePolicy
+    base: RecoveryPolicy = field(default_factory=DefaultPolicy)
+
+    def retry_budget(self, kind: FailureKind) -> int:
+        """How many retries of ``kind`` in a row."""
+        return self.base.retry_budget(kind)
+
+    def backoff(self, kind: FailureKind, attempt: int) -> float:
+        """Seconds to wait before retry number ``attempt``, where the plan names none."""
+        return self.base.backoff(kind, attempt)
+
+    def decide(self, failure: Failure, state: RunState) -> Action:
+        """The action without the plan; the base's when the strategy has to wait for something."""
+        planning = self.plan(failure, state)
+        try:
+            planning.send(None)
+        except StopIteration as ended:
+            return self.action_of(ended.value, failure, state)
+        finally:
+            planning.close()
+        return self.base.decide(failure, state)
+
+    async def plan(
+        self, failure: Failure, state: RunState, run: TriageContext | None = None
+    ) -> RecoveryAction | None:
+        """What the policy says about ``failure``; ``None`` when it states nothing of its type."""
+        if self.policy.stated(failure.type) is None:
+            return None
+        return await self.policy.dispatch(context_of(failure, state, run))
+
+    def action_of(self, plan: RecoveryAction | None, failure: Failure, state: RunState) -> Action:
+        """The action that carries out ``plan``, within the budgets."""
+        if plan is None:
+            return self.base.decide(failure, state)
+        action = ACTION_OF[type(plan)]
+        prior = state.failure_attempts.get(failure.kind, 0)
+        allowed = {
+            # A kind that is not retried by default may be retried once when a strategy knows how.
+            Action.retry: max(1, self.retry_budget(failure.kind)),
+            Action.narrow_scope: 1,
+        }
+        return Action.handoff if prior >= allowed.get(action, prior + 1) else action
+
+
+def policy_as_recovery(policy: FailurePolicy, base: RecoveryPolicy | None = None) -> PolicyRecovery:
+    """``policy`` as a ``RecoveryPolicy``; ``base`` answers what it does not state."""
+    return PolicyRecovery(policy, base or DefaultPolicy())
+
+
+def context_of(
+    failure: Failure, state: RunState, run: TriageContext | None = None
+) -> FailureContext:
+    """What a strategy is given, from what a run has.
+
+    The counts of a run are per kind: earlier failures of this kind stand in the history as this
+    failure's type, with no action.
+    """
+    prior = state.failure_attempts.get(failure.kind, 0)
+    return FailureContext(
+        failure_type=failure.type,
+        trajectory=from_messages(state.messages),
+        original_task=_task(state.messages),
+        attempt_history=((failure.type, None),) * prior,
+        raw_error=failure.explanation,
+        run=run or TriageContext(constraints=tuple(state.pinned_constraints)),
+        metadata={**failure.metadata, "effect": failure.effect.value},
+    )
+
+
+def _task(messages: list[Any]) -> str:
+    opening, closing = f"<{REQUEST_TAG}>\n", f"\n</{REQUEST_TAG}>"
+    for message in reversed(messages):
+        if isinstance(message, Mapping) and message.get("role") == "user":
+            content = str(message.get("content") or "")
+            if opening in content:
+                return content.partition(opening)[2].rpartition(closing)[0]
+    return ""

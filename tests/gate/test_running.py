@@ -1,0 +1,382 @@
+"""A body ends with its deadline or a stop, or is left behind and said to go on."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
+from parsimony_kernel.agent.failure.suspension import SuspensionRequest
+from parsimony_kernel.agent.failure.termination import TerminationRequest
+from parsimony_kernel.gate import running
+from parsimony_kernel.gate.envelope import to_text
+from parsimony_kernel.gate.gate import Gate, StepOutcome
+from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
+
+SOON = 0.01
+
+
+async def step(of: Tool, cancellation: CancellationRequest | None = None) -> StepOutcome:
+    return await Gate(Tools([of]), timeout_s=5).step(of.name, {}, cancellation=cancellation)
+
+
+def failure_of(outcome: StepOutcome) -> Failure:
+    assert outcome.failure is not None
+    to_text(outcome.envelope).encode()
+    json.dumps(outcome.envelope, allow_nan=False)
+    return outcome.failure
+
+
+def giving(answer: Callable[[], Any], **options: Any) -> Tool:
+    @tool(name="give", **options)
+    async def give() -> Any:
+        """Give what ``answer`` makes, or raise what it raises."""
+        return answer()
+
+    return give
+
+
+def raising(error: BaseException, **options: Any) -> Tool:
+    def raises() -> None:
+        raise error
+
+    return giving(raises, **options)
+
+
+class Stubborn:
+    """A tool that swallows every cancel until it is released."""
+
+    def __init__(self, **options: Any) -> None:
+        self.release = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.started = asyncio.Event()
+
+        @tool(name="stubborn", **options)
+        async def stubborn() -> str:
+            """Do not listen."""
+            self.started.set()
+            while not self.release.is_set():
+                try:
+                    await self.release.wait()
+                except asyncio.CancelledError:
+                    continue
+            self.ended.set()
+            return "late"
+
+        self.tool = stubborn
+
+
+async def test_a_body_that_swallows_its_cancel_is_left_behind_and_said_to_go_on() -> None:
+    body = Stubborn(timeout_s=SOON)
+    outcome = await step(body.tool)
+    assert failure_of(outcome).explanation.endswith(
+        "It could not be stopped and still runs, cut off."
+    )
+    assert not body.ended.is_set()
+    before = to_text(outcome.envelope)
+    body.release.set()
+    await body.ended.wait()
+    assert to_text(outcome.envelope) == before
+
+
+async def test_a_stop_does_not_wait_for_a_body_that_swallows_it() -> None:
+    body, stop = Stubborn(), CancellationRequest()
+    stepping = asyncio.ensure_future(step(body.tool, stop))
+    await body.started.wait()
+    stop.set("by me")
+    with pytest.raises(Cancelled, match="by me; stubborn does not stop, and is cut off"):
+        await stepping
+    assert not body.ended.is_set()
+    body.release.set()
+    await body.ended.wait()
+
+
+async def test_a_stop_of_a_body_that_listens_says_no_more_than_that() -> None:
+    stop = CancellationRequest()
+
+    @tool
+    async def wait() -> None:
+        """Wait."""
+        stop.set("by me")
+        await asyncio.Event().wait()
+
+    with pytest.raises(Cancelled, match=r"^by me$"):
+        await step(wait, stop)
+
+
+@pytest.mark.parametrize("then", ["answers", "raises"])
+async def test_what_a_body_comes_to_after_its_deadline_is_not_its_answer(then: str) -> None:
+    @tool(effect="write", timeout_s=SOON)
+    async def late() -> str:
+        """Unwind with words of its own."""
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if then == "raises":
+                raise ValueError("nothing happened, perhaps") from None
+        return "done, perhaps"
+
+    outcome = await step(late)
+    assert outcome.envelope["error"] == "action_timeout"
+    failure = failure_of(outcome)
+    assert failure.effect is Effect.uncertain
+    assert "still runs" not in failure.explanation
+
+
+async def test_a_thread_that_never_ends_is_said_to_go_on() -> None:
+    release = threading.Event()
+
+    @tool(timeout_s=SOON)
+    def never() -> None:
+        """Never ends."""
+        release.wait()
+
+    try:
+        failure = failure_of(await step(never))
+    finally:
+        release.set()
+    assert "still runs" in failure.explanation
+    assert failure.effect is Effect.uncertain
+
+
+async def test_a_thread_that_ends_within_the_grace_was_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(running, "_GRACE_S", 60.0)
+    release, stop = threading.Event(), CancellationRequest()
+
+    @tool
+    def unwinding() -> None:
+        """Ends a little after the stop."""
+        stop.set("by me")
+        release.wait()
+
+    async def let_go() -> None:
+        await stop.wait()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        release.set()
+
+    letting_go = asyncio.ensure_future(let_go())
+    with pytest.raises(Cancelled, match=r"^by me$"):
+        await step(unwinding, stop)
+    await letting_go
+
+
+async def test_a_function_that_is_no_tool_s_wrapper_runs_in_such_a_thread_too() -> None:
+    release = threading.Event()
+    function: Any = release.wait
+    schema = {"type": "object", "properties": {}}
+
+    def never() -> None:
+        function()
+
+    bare = Tool(never, "never", "Never ends.", schema, timeout_s=SOON)  # type: ignore[arg-type]
+    try:
+        assert "still runs" in failure_of(await step(bare)).explanation
+    finally:
+        release.set()
+
+
+_PROGRAM = """
+import asyncio, threading
+from parsimony_kernel.gate.gate import Gate
+from parsimony_kernel.tools import Tools, tool
+
+@tool(timeout_s=0.01)
+def never() -> None:
+    threading.Event().wait()
+
+print(asyncio.run(Gate(Tools([never]), timeout_s=5).step("never", {})).envelope["error"])
+"""
+
+
+def test_a_thread_that_never_ends_keeps_neither_the_loop_nor_the_process() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=60
+    )
+    assert (ran.returncode, ran.stdout.strip(), ran.stderr) == (0, "action_timeout", "")
+
+
+class OwnBase(BaseException):
+    pass
+
+
+class BadWords(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OwnBase("b"),
+        GeneratorExit(),
+        SystemExit(3),
+        BaseExceptionGroup("g", [OwnBase("x")]),
+        StopIteration(),
+        StopAsyncIteration(),
+        RecursionError(),
+        BadWords(),
+        ValueError("\ud800"),
+        ValueError("x" * 5_000_000),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_whatever_a_body_raises_is_a_tool_error(
+    error: BaseException, in_thread: bool
+) -> None:
+    def plainly() -> None:
+        raise error
+
+    failure = failure_of(await step(tool(plainly) if in_thread else raising(error)))
+    assert failure.kind is FailureKind.tool_error
+    assert failure.effect is Effect.none
+    name = type(error).__name__
+    expected = f"failed: {name}" if name != "StopIteration" else "StopIteration"
+    assert expected in failure.explanation
+    assert len(failure.explanation) < 2_100
+
+
+async def test_a_body_that_cancels_itself_was_not_late() -> None:
+    outcome = await step(raising(asyncio.CancelledError(), idempotent=True))
+    assert outcome.envelope["error"] == "action_error"
+    failure = failure_of(outcome)
+    assert failure.explanation == "give cancelled itself"
+    assert failure.kind is FailureKind.tool_error
+
+
+async def test_a_stop_from_outside_the_run_is_no_error_of_the_body() -> None:
+    started = asyncio.Event()
+
+    @tool
+    async def wait() -> None:
+        """Wait."""
+        started.set()
+        await asyncio.Event().wait()
+
+    stepping = asyncio.ensure_future(step(wait))
+    await started.wait()
+    stepping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stepping
+
+
+OOPS: Any = "oops"
+FIVE: Any = 5
+
+
+def failing(**metadata: Any) -> ToolResult:
+    return ToolResult.from_failure(Failure(FailureKind.tool_error, "x", metadata=metadata))
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        failing(refusal="nonsense"),
+        failing(type=["nonsense"]),
+        failing(envelope=[1]),
+        failing(question=5, choices=7, remedy=[1]),
+        ToolResult(exception_message=FIVE),
+        ToolResult(failure=OOPS),
+        ToolResult.from_data(TerminationRequest(FIVE)),
+        ToolResult.from_data(TerminationRequest("x", FIVE)),
+        ToolResult.from_data(SuspensionRequest("x", choices=(FIVE,))),
+    ],
+    ids=[
+        "refusal", "type", "envelope", "question", "message", "failure", "request", "blockers",
+        "choices",
+    ],
+)  # fmt: skip
+async def test_a_result_that_breaks_its_own_shape_is_a_tool_error(result: ToolResult) -> None:
+    outcome = await step(giving(lambda: result))
+    failure = failure_of(outcome)
+    assert failure.kind is FailureKind.tool_error
+    assert isinstance(failure.metadata.get("question", ""), str)
+    assert (failure.type, failure.effect) == (failure.type, Effect.none)
+    assert failure.refusal in (None, "action_error")
+    assert outcome.request is None
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_an_effect_that_nobody_can_read_counts_as_uncertain(idempotent: bool) -> None:
+    given = giving(lambda: failing(effect="maybe"), idempotent=idempotent)
+    expected = Effect.none if idempotent else Effect.uncertain
+    assert failure_of(await step(given)).effect is expected
+
+
+async def test_what_a_tool_knows_of_its_failure_is_kept() -> None:
+    known = Failure(
+        FailureKind.kernel_invalidated,
+        "gone",
+        ("a",),
+        partial_data=[1],
+        metadata={"type": "timeout", "effect": "committed", "envelope": {"error_type": "E"}},
+    )
+    outcome = await step(giving(lambda: ToolResult.from_failure(known)))
+    failure = failure_of(outcome)
+    assert (failure, failure.type, failure.effect) == (known, "timeout", Effect.committed)
+    assert outcome.envelope["result"] == [1]
+    assert outcome.envelope["error_type"] == "E"
+
+
+async def test_an_object_that_cannot_be_looked_at_is_handed_on_as_words() -> None:
+    class Hidden:
+        @property  # type: ignore[misc]
+        def __class__(self) -> type:
+            raise RuntimeError("mine")
+
+    outcome = await step(giving(Hidden))
+    assert outcome.ok
+    assert isinstance(outcome.result.data, str)
+
+
+@pytest.mark.parametrize(
+    ("options", "effect"),
+    [
+        ({}, Effect.uncertain),
+        ({"effect": "none"}, Effect.none),
+        ({"effect": "idempotent"}, Effect.none),
+        ({"idempotent": True}, Effect.none),
+    ],
+)
+async def test_after_an_error_in_transit_only_what_can_be_repeated_is_known(
+    options: dict[str, Any], effect: Effect
+) -> None:
+    failure = failure_of(await step(raising(ConnectionResetError("reset"), **options)))
+    assert failure.effect is effect
+    is_said = "it is not known whether it took effect" in failure.explanation
+    assert is_said is (effect is Effect.uncertain)
+
+
+async def test_any_other_error_of_a_tool_that_says_nothing_has_no_effect() -> None:
+    assert failure_of(await step(raising(KeyError("k")))).effect is Effect.none
+
+
+@pytest.mark.parametrize(
+    ("retryable", "error", "action"),
+    [
+        (True, ValueError("x"), Action.retry),
+        (False, ValueError("x"), Action.handoff),
+        (True, ConnectionError("x"), Action.ask_user),
+        (False, ConnectionError("x"), Action.ask_user),
+    ],
+)
+async def test_what_may_not_be_retried_is_handed_off_unless_a_person_has_to_look(
+    retryable: bool, error: Exception, action: Action
+) -> None:
+    built = raising(error, retryable_on_error=retryable)
+    assert failure_of(await step(built)).suggested_action is action
+
+
+async def test_a_failure_that_is_not_to_be_retried_keeps_its_own_action() -> None:
+    own = Failure(FailureKind.tool_error, "x", suggested_action=Action.narrow_scope)
+    built = giving(lambda: ToolResult.from_failure(own), retryable_on_error=False)
+    assert failure_of(await step(built)).suggested_action is Action.narrow_scope

@@ -1,0 +1,386 @@
+"""Each write is done once, and what is not known of one is found out."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
+from parsimony_kernel.agent.failure.recovery import EFFECT_KEY
+from parsimony_kernel.gate.effects import Effects, MemoryEffects, Standing, action_sha
+from parsimony_kernel.gate.gate import Gate, StepOutcome
+from parsimony_kernel.gate.writes import EFFECT_CHOICES
+from parsimony_kernel.journal.database import JournalError
+from parsimony_kernel.journal.effects import JournalEffects
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
+
+RUN = "r1"
+INPUTS = {"to": "ann"}
+KEY = action_sha("send", INPUTS, run_id=RUN)
+SOON = 0.01
+
+
+class Office:
+    """A place outside that letters reach, and what stands in the record at that moment."""
+
+    def __init__(self, effects: Effects) -> None:
+        self.effects = effects
+        self.sent: list[str] = []
+        self.seen: list[Standing | None] = []
+
+    def take(self, to: str) -> str:
+        self.seen.append(self.effects.standing(KEY))
+        self.sent.append(to)
+        return f"letter {len(self.sent)} to {to}"
+
+
+@pytest.fixture(params=["memory", "journal"])
+def effects(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Effects]:
+    if request.param == "memory":
+        yield MemoryEffects()
+        return
+    journal = SqliteJournal(tmp_path / "journal.sqlite")
+    yield JournalEffects(journal.database, RUN)
+    journal.close()
+
+
+@pytest.fixture
+def office(effects: Effects) -> Office:
+    return Office(effects)
+
+
+def sending(office: Office, then: Callable[[], Any] = lambda: None, **options: Any) -> Tool:
+    """A write whose letter arrives; then it does what ``then`` says."""
+
+    @tool(name="send", effect="write", **options)
+    async def send(to: str) -> Any:
+        """Send a letter."""
+        said = office.take(to)
+        ending = then()
+        if asyncio.iscoroutine(ending):
+            ending = await ending
+        return said if ending is None else ending
+
+    return send
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    def then() -> None:
+        raise error
+
+    return then
+
+
+async def hanging() -> None:
+    await asyncio.Event().wait()
+
+
+def gate_of(*tools: Tool, effects: Effects) -> Gate:
+    return Gate(Tools(tools), timeout_s=5, effects=effects, run_id=RUN)
+
+
+async def sent(write: Tool, effects: Effects) -> StepOutcome:
+    return await gate_of(write, effects=effects).step("send", INPUTS)
+
+
+def failure_of(outcome: StepOutcome) -> Failure:
+    assert outcome.failure is not None
+    return outcome.failure
+
+
+async def test_an_intent_is_on_record_while_the_body_runs_and_a_commit_after(
+    office: Office,
+) -> None:
+    outcome = await sent(sending(office), office.effects)
+    assert outcome.envelope["result"] == "letter 1 to ann"
+    assert office.seen == [Standing("intended")]
+    assert office.effects.standing(KEY) == Standing("committed", "letter 1 to ann")
+
+
+async def test_a_committed_write_is_told_again_and_not_done_again(office: Office) -> None:
+    write = sending(office)
+    first = await sent(write, office.effects)
+    again = await sent(write, office.effects)  # another gate: the run was resumed
+    assert again.envelope == first.envelope
+    assert office.sent == ["ann"]
+
+
+async def test_other_arguments_are_another_write(office: Office) -> None:
+    gate = gate_of(sending(office), effects=office.effects)
+    await gate.step("send", {"to": "ann"})
+    await gate.step("send", {"to": "bob"})
+    assert office.sent == ["ann", "bob"]
+
+
+async def test_another_run_may_do_the_same_write(office: Office) -> None:
+    write = sending(office)
+    await sent(write, office.effects)
+    other = Gate(Tools([write]), timeout_s=5, effects=office.effects, run_id="r2")
+    await other.step("send", INPUTS)
+    assert office.sent == ["ann", "ann"]
+
+
+class Unshowable:
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+async def test_a_write_whose_answer_cannot_be_shown_is_done_and_on_record(office: Office) -> None:
+    write = sending(office, Unshowable)
+    outcome = await sent(write, office.effects)
+    assert outcome.ok
+    assert "was done" in outcome.envelope["note"]
+    assert (await sent(write, office.effects)).ok
+    assert office.sent == ["ann"]
+
+
+async def test_a_write_that_raises_says_that_nothing_happened_and_may_run_again(
+    office: Office,
+) -> None:
+    failure = failure_of(await sent(sending(office, raising(ValueError("no"))), office.effects))
+    assert failure.effect is Effect.none
+    assert office.effects.standing(KEY) is None
+    assert (await sent(sending(office), office.effects)).ok
+
+
+class ReadTimeout(Exception):
+    """As a client names it that is not imported here."""
+
+
+def wrapped(error: BaseException, *, hidden: bool = False) -> Callable[[], None]:
+    def then() -> None:
+        try:
+            raise error
+        except type(error) as exc:
+            raise ValueError("sending failed") from (None if hidden else exc)
+
+    return then
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        raising(ConnectionResetError("reset")),
+        raising(TimeoutError()),
+        raising(ReadTimeout("late")),
+        raising(type("PoolTimeout", (ReadTimeout,), {})("late")),
+        wrapped(ConnectionError("gone")),
+        raising(ExceptionGroup("both", [ValueError("a"), ConnectionError("b")])),
+        raising(asyncio.CancelledError()),
+        lambda: ToolResult.from_exception(ConnectionError("gone")),
+        lambda: ToolResult.from_failure(
+            Failure(FailureKind.tool_error, "half done", metadata={"effect": "uncertain"})
+        ),
+        lambda: ToolResult.from_failure(
+            Failure(FailureKind.tool_error, "half done", metadata={"effect": "maybe"})
+        ),
+    ],
+    ids=[
+        "reset", "timeout", "by name", "by base", "cause", "group", "cancelled itself",
+        "as a result", "says so", "says what nobody can read",
+    ],
+)  # fmt: skip
+async def test_after_an_error_in_transit_nobody_knows_and_the_person_is_asked(
+    office: Office, then: Callable[[], Any]
+) -> None:
+    outcome = await sent(sending(office, then), office.effects)
+    failure = failure_of(outcome)
+    assert failure.kind is FailureKind.tool_error
+    assert failure.effect is Effect.uncertain
+    assert failure.suggested_action is Action.ask_user
+    assert failure.metadata["question"] == "Did send take effect?"
+    assert tuple(failure.metadata["choices"]) == EFFECT_CHOICES
+    assert failure.metadata[EFFECT_KEY] == KEY
+    assert office.effects.standing(KEY) == Standing("intended")
+    await sent(sending(office), office.effects)
+    assert office.sent == ["ann"]
+
+
+async def test_a_write_that_knows_better_raises_from_none(office: Office) -> None:
+    then = wrapped(ConnectionError("refused"), hidden=True)
+    assert failure_of(await sent(sending(office, then), office.effects)).effect is Effect.none
+    assert office.effects.standing(KEY) is None
+
+
+async def test_a_failure_of_a_write_that_happened_commits_it(office: Office) -> None:
+    told = Failure(
+        FailureKind.tool_error,
+        "sent, but no receipt came",
+        partial_data={"id": 7},
+        metadata={"effect": Effect.committed},
+    )
+    write = sending(office, lambda: ToolResult.from_failure(told))
+    assert failure_of(await sent(write, office.effects)).effect is Effect.committed
+    assert (await sent(write, office.effects)).envelope["result"] == {
+        "done": "sent, but no receipt came",
+        "data": {"id": 7},
+    }
+    assert office.sent == ["ann"]
+
+
+def looked_up(office: Office) -> Callable[..., Any]:
+    async def reconcile(to: str) -> str | None:
+        return f"found for {to}" if to in office.sent else None
+
+    return reconcile
+
+
+async def test_a_deadline_after_the_effect_is_looked_up_and_found(office: Office) -> None:
+    write = sending(office, hanging, timeout_s=SOON, reconcile=looked_up(office))
+    outcome = await sent(write, office.effects)
+    assert outcome.envelope["result"] == "found for ann"
+    assert office.effects.standing(KEY) == Standing("committed", "found for ann")
+    assert (await sent(write, office.effects)).envelope["result"] == "found for ann"
+    assert office.sent == ["ann"]
+
+
+async def test_a_deadline_before_the_effect_is_looked_up_and_may_be_tried_again(
+    office: Office,
+) -> None:
+    @tool(name="send", effect="write", timeout_s=SOON, reconcile=looked_up(office))
+    async def stuck(to: str) -> None:
+        """Never gets there."""
+        await hanging()
+
+    failure = failure_of(await sent(stuck, office.effects))
+    assert failure.effect is Effect.none
+    assert failure.suggested_action is Action.retry
+    assert "did not take effect" in failure.explanation
+    assert (await sent(sending(office), office.effects)).ok
+    assert office.sent == ["ann"]
+
+
+async def breaks(to: str) -> None:
+    raise RuntimeError("the shop is closed")
+
+
+async def never(to: str) -> None:
+    await hanging()
+
+
+async def another_signature(number: int) -> None:
+    raise AssertionError(number)
+
+
+@pytest.mark.parametrize("reconcile", [None, breaks, never, another_signature])
+async def test_what_cannot_be_looked_up_is_asked(office: Office, reconcile: Any) -> None:
+    write = sending(office, hanging, timeout_s=SOON, reconcile=reconcile)
+    failure = failure_of(await sent(write, office.effects))
+    assert failure.effect is Effect.uncertain
+    assert failure.metadata[EFFECT_KEY] == KEY
+    assert office.effects.standing(KEY) == Standing("intended")
+    again = failure_of(await sent(write, office.effects))
+    assert "no known end" in again.explanation
+    assert office.sent == ["ann"]
+
+
+async def test_a_body_that_runs_on_may_still_do_what_is_not_found_yet(office: Office) -> None:
+    release, done = threading.Event(), threading.Event()
+
+    @tool(name="send", effect="write", timeout_s=SOON, reconcile=looked_up(office))
+    def late(to: str) -> None:
+        """Blocks its thread, then sends."""
+        release.wait()
+        office.sent.append(to)
+        done.set()
+
+    first = failure_of(await sent(late, office.effects))
+    assert "still runs" in first.explanation
+    assert first.effect is Effect.uncertain
+    # Nor is it believed behind another gate, after the person has given no clear answer.
+    assert failure_of(await sent(late, office.effects)).effect is Effect.uncertain
+    release.set()
+    assert await asyncio.to_thread(done.wait, 60)
+    assert (await sent(late, office.effects)).envelope["result"] == "found for ann"
+    assert office.sent == ["ann"]
+
+
+async def test_a_stop_in_a_write_leaves_it_uncertain(office: Office) -> None:
+    stop = CancellationRequest()
+
+    async def stopped() -> None:
+        stop.set()
+        await hanging()
+
+    gate = gate_of(sending(office, stopped), effects=office.effects)
+    with pytest.raises(Cancelled):
+        await gate.step("send", INPUTS, cancellation=stop)
+    assert office.effects.standing(KEY) == Standing("intended")
+    await sent(sending(office), office.effects)
+    assert office.sent == ["ann"]
+
+
+class Failing(MemoryEffects):
+    """A record on a disk that fails at one kind of writing."""
+
+    def __init__(self, at: str) -> None:
+        super().__init__()
+        self.at = at
+
+    def _fail(self, at: str) -> None:
+        if at == self.at:
+            raise JournalError("the disk is full")
+
+    def standing(self, key: str) -> Standing | None:
+        self._fail("standing")
+        return super().standing(key)
+
+    def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> None:
+        self._fail("intend")
+        super().intend(key, action, inputs)
+
+    def commit(self, key: str, answer: Any) -> None:
+        self._fail("commit")
+        super().commit(key, answer)
+
+    def withdraw(self, key: str) -> None:
+        self._fail("withdraw")
+        super().withdraw(key)
+
+
+@pytest.mark.parametrize("at", ["standing", "intend"])
+async def test_a_write_that_cannot_be_put_on_record_does_not_run(at: str) -> None:
+    office = Office(MemoryEffects())
+    failure = failure_of(await sent(sending(office), Failing(at)))
+    assert (failure.suggested_action, failure.effect) == (Action.handoff, Effect.none)
+    assert "was not run" in failure.explanation
+    assert "the disk is full" in failure.explanation
+    assert office.sent == []
+
+
+async def test_a_write_whose_commit_fails_is_told_as_done_and_not_done_again() -> None:
+    effects = Failing("commit")
+    office = Office(effects)
+    outcome = await sent(sending(office), effects)
+    failure = failure_of(outcome)
+    assert (failure.suggested_action, failure.effect) == (Action.handoff, Effect.committed)
+    assert "was done" in failure.explanation
+    assert outcome.envelope["result"] == "letter 1 to ann"
+    await sent(sending(office), effects)
+    assert office.sent == ["ann"]
+
+
+async def test_a_write_that_failed_and_cannot_be_withdrawn_stays_uncertain() -> None:
+    effects = Failing("withdraw")
+    office = Office(effects)
+    failure = failure_of(await sent(sending(office, raising(ValueError("no"))), effects))
+    assert "did not take effect" in failure.explanation
+    assert failure_of(await sent(sending(office), effects)).effect is Effect.uncertain
+    assert office.sent == ["ann"]
+
+
+@pytest.mark.parametrize("state", ["intended", "committed"])
+def test_what_is_committed_stays_whatever_is_told_later(effects: Effects, state: str) -> None:
+    effects.intend("k", "send", {})
+    if state == "committed":
+        effects.commit("k", [1])
+    effects.withdraw("k")
+    expected = Standing("committed", [1]) if state == "committed" else None
+    assert effects.standing("k") == expected
+    effects.intend("k", "send", {})
+    assert effects.standing("k") == (expected or Standing("intended"))

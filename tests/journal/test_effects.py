@@ -1,0 +1,162 @@
+"""The record of writes in the journal's file, between processes."""
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel.gate.effects import Standing, action_sha
+from parsimony_kernel.gate.gate import Gate
+from parsimony_kernel.journal.database import JournalError
+from parsimony_kernel.journal.effects import JournalEffects
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.tools import Tools, tool
+
+KEY = action_sha("send", {"to": "ann"}, run_id="r1")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.sqlite"
+
+
+@pytest.fixture
+def two(path: Path) -> Iterator[tuple[JournalEffects, JournalEffects]]:
+    """The record of one run, opened twice."""
+    journals = [SqliteJournal(path), SqliteJournal(path)]
+    yield (
+        JournalEffects(journals[0].database, "r1"),
+        JournalEffects(journals[1].database, "r1"),
+    )
+    for journal in journals:
+        journal.close()
+
+
+Two = tuple[JournalEffects, JournalEffects]
+
+
+async def test_another_process_sees_the_intent_before_the_body_runs(two: Two) -> None:
+    mine, other = two
+    seen: list[Standing | None] = []
+
+    @tool(effect="write")
+    async def send(to: str) -> str:
+        """Send."""
+        seen.append(other.standing(KEY))
+        return "sent"
+
+    gate = Gate(Tools([send]), timeout_s=5, effects=mine, run_id="r1")
+    assert (await gate.step("send", {"to": "ann"})).ok
+    assert seen == [Standing("intended")]
+    assert other.standing(KEY) == Standing("committed", "sent")
+
+
+_PROGRAM = """
+import asyncio, os, sys
+from pathlib import Path
+from parsimony_kernel.gate.gate import Gate
+from parsimony_kernel.journal.effects import JournalEffects
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.tools import Tools, tool
+path, letters, ending = sys.argv[1:]
+
+@tool(effect="write")
+async def send(to: str) -> str:
+    with open(letters, "a") as file:
+        file.write(to)
+    if ending == "dies":
+        os._exit(9)
+    return "sent"
+
+effects = JournalEffects(SqliteJournal(Path(path)).database, "r1")
+gate = Gate(Tools([send]), timeout_s=5, effects=effects, run_id="r1")
+outcome = asyncio.run(gate.step("send", {"to": "ann"}))
+print(outcome.failure.effect if outcome.failure else outcome.envelope["result"])
+"""
+
+
+def in_a_process(path: Path, letters: Path, ending: str) -> tuple[int, str]:
+    ran = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, str(path), str(letters), ending],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return ran.returncode, ran.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("ending", "first", "then"), [("ends", (0, "sent"), "sent"), ("dies", (9, ""), "uncertain")]
+)
+def test_a_write_is_done_once_by_two_processes(
+    path: Path, tmp_path: Path, ending: str, first: tuple[int, str], then: str
+) -> None:
+    letters = tmp_path / "letters"
+    assert in_a_process(path, letters, ending) == first
+    assert in_a_process(path, letters, "ends") == (0, then)
+    assert letters.read_text() == "ann"
+
+
+def test_each_word_about_a_write_is_synced(two: Two) -> None:
+    full = 2
+    mine, _ = two
+    database = mine._database
+
+    for tell in (
+        lambda: mine.intend("k", "send", {}),
+        lambda: mine.commit("k", None),
+        lambda: mine.withdraw("k"),
+    ):
+        with database.transaction():
+            assert database.select("PRAGMA synchronous") != [(full,)]
+        tell()
+        assert database.select("PRAGMA synchronous") == [(full,)]
+
+
+def test_a_commit_is_kept_when_the_intent_was_lost(two: Two) -> None:
+    mine, other = two
+    mine.commit(KEY, {"confirmed": "by the person"})
+    assert other.standing(KEY) == Standing("committed", {"confirmed": "by the person"})
+
+
+@pytest.mark.parametrize("column", ["state", "answer"])
+async def test_a_damaged_record_is_told_and_nothing_runs(path: Path, two: Two, column: str) -> None:
+    mine, other = two
+    mine.intend(KEY, "send", {"to": "ann"})
+    mine.commit(KEY, "sent")
+    with sqlite3.connect(path) as db:
+        db.execute(f"UPDATE effects SET {column} = 'gibber{{ish'")
+    db.close()
+    with pytest.raises(JournalError, match="not known whether it happened"):
+        other.standing(KEY)
+    ran: list[str] = []
+
+    @tool(effect="write")
+    async def send(to: str) -> None:
+        """Send."""
+        ran.append(to)
+
+    gate = Gate(Tools([send]), timeout_s=5, effects=other, run_id="r1")
+    outcome = await gate.step("send", {"to": "ann"})
+    assert "is damaged" in outcome.envelope["message"]
+    assert ran == []
+
+
+async def test_inputs_and_answers_of_any_characters_are_kept(two: Two) -> None:
+    mine, other = two
+
+    @tool(effect="write")
+    async def send(to: str) -> dict[str, object]:
+        """Send."""
+        return {"\ud800": {1, "a"}, "n": float("nan")}
+
+    gate = Gate(Tools([send]), timeout_s=5, effects=mine, run_id="r1")
+    assert (await gate.step("send", {"to": "half \ud800"})).ok
+    again = Gate(Tools([send]), timeout_s=5, effects=other, run_id="r1")
+    assert (await again.step("send", {"to": "half \ud800"})).envelope["result"] == {
+        "?": ["a", 1],
+        "n": "NaN",
+    }

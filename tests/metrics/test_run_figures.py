@@ -1,0 +1,285 @@
+"""Figures are counted from events, and from nothing else."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsimony_kernel.agent.events import (
+    AgentError,
+    AgentEvent,
+    BudgetWarning,
+    Handoff,
+    LLMCallCompleted,
+    PartialRunSummary,
+    RunCancelled,
+    RunCompleted,
+    RunStarted,
+    TextDelta,
+    ToolEvent,
+    UserInputRequested,
+)
+from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.agent.state import SuspensionRecord
+from parsimony_kernel.metrics.figures import (
+    Execution,
+    Figures,
+    executions,
+    gathered,
+    of_runs,
+    to_json,
+    to_text,
+)
+
+DONE = RunCompleted(summary="done")
+HANDED = Handoff(rationale="no key")
+
+
+def started(**fields: Any) -> RunStarted:
+    return RunStarted(run_id="r", request="q", model="m", **fields)
+
+
+def called(error: str | None = None, **result: Any) -> list[AgentEvent]:
+    begun = ToolEvent(tool_name="code", tool_call_id="c")
+    envelope = result | ({"error": error} if error else {})
+    ended = begun.model_copy(
+        update={"completed": True, "ok": error is None and not result, "result": envelope}
+    )
+    return [begun, ended]
+
+
+def answered(tokens: int, model: str = "m") -> LLMCallCompleted:
+    return LLMCallCompleted(model=model, prompt_tokens=tokens - 1, completion_tokens=1)
+
+
+def failed(
+    kind: FailureKind = FailureKind.transient_provider,
+    action: str = "retry",
+    fallback: str | None = None,
+    **metadata: Any,
+) -> AgentError:
+    failure = Failure(kind, "it failed", metadata=metadata)
+    return AgentError(
+        message="it failed", failure=failure, recoverable=True, action=action, fallback=fallback
+    )
+
+
+def asked(kind: FailureKind | None = None, guard: str = "") -> UserInputRequested:
+    record = SuspensionRecord(
+        run_id="r",
+        session_id="s",
+        suspension_token="n.t",
+        suspended_at="2026-01-01T00:00:00+00:00",
+        originating_guard=guard,
+    )
+    return UserInputRequested(question="?", suspension_record=record, originating_failure_kind=kind)
+
+
+def only(*events: AgentEvent) -> Execution:
+    (execution,) = executions([started(), *events])
+    return execution
+
+
+def test_a_step_is_a_tool_call_and_counts_though_it_never_ends() -> None:
+    assert only(*called(), *called("action_error"), called()[0]).steps == 3
+
+
+def test_tokens_are_counted_by_model_prompt_and_answer_together() -> None:
+    execution = only(answered(100), answered(50), answered(7, "other"), DONE)
+    assert execution.tokens == {"m": 150, "other": 7}
+    assert execution.total_tokens == 157
+
+
+def test_the_share_of_the_budget_counts_what_earlier_executions_of_the_run_used() -> None:
+    events = [started(max_tokens=1000), answered(100)]
+    (own,) = executions(events)
+    assert own.budget_share == pytest.approx(0.1)
+    (warned,) = executions([*events, BudgetWarning(guard="tokens", used=850, limit=1000)])
+    assert warned.budget_share == pytest.approx(0.85)
+    (on,) = executions([*events, BudgetWarning(guard="tokens", used=850, limit=1000), answered(9)])
+    assert on.budget_share == pytest.approx(0.85)
+    (cost,) = executions([*events, BudgetWarning(guard="cost", used=0.9, limit=1)])
+    assert cost.budget_share == pytest.approx(0.1)
+
+
+def test_without_a_token_budget_there_is_no_share() -> None:
+    assert only(answered(10**9)).budget_share is None
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        failed(FailureKind.loop_detected, "narrow_scope"),
+        asked(FailureKind.loop_detected),
+        Handoff(rationale="x", failure=Failure(FailureKind.loop_detected, "again")),
+    ],
+)
+def test_a_loop_is_counted_however_it_is_answered(event: AgentEvent) -> None:
+    assert only(event).loops == 1
+    assert len(only(event).interventions) == 1
+
+
+@pytest.mark.parametrize("error", ["unknown_action", "invalid_transition", "validation_failed"])
+def test_what_the_gate_refuses_is_a_rejection_and_an_intervention(error: str) -> None:
+    execution = only(*called(), *called(error))
+    assert (execution.validated, execution.rejections) == (2, (error,))
+    assert execution.interventions == ("refusal",)
+
+
+@pytest.mark.parametrize("error", ["action_error", "action_timeout"])
+def test_what_fails_while_it_runs_was_let_through(error: str) -> None:
+    execution = only(*called(error))
+    assert (execution.validated, execution.rejections) == (1, ())
+
+
+def test_a_call_that_was_stopped_was_not_judged() -> None:
+    assert only(*called(stopped=True)).validated == 0
+
+
+@pytest.mark.parametrize(
+    ("event", "interventions"),
+    [
+        (failed(action="retry"), ("retry",)),
+        (failed(FailureKind.no_progress, "narrow_scope"), ("narrow_scope",)),
+        (failed(fallback="other"), ("fallback_model",)),
+        (asked(FailureKind.ambiguous_input), ("ask_user",)),
+        (asked(guard="tokens"), ("ask_user",)),
+        (asked(), ()),
+        (Handoff(rationale="x", failure=Failure(FailureKind.tool_error, "x")), ("handoff",)),
+        (HANDED, ()),
+        (PartialRunSummary(missing="x"), ("stop",)),
+        (DONE, ()),
+        (RunCancelled(), ()),
+        (TextDelta(content="x"), ()),
+    ],
+)
+def test_each_answer_to_a_failure_is_an_intervention_and_the_model_s_own_end_is_none(
+    event: AgentEvent, interventions: tuple[str, ...]
+) -> None:
+    assert only(event).interventions == interventions
+
+
+def test_a_fallback_has_a_strategy() -> None:
+    assert only(failed(fallback="other")).fallbacks == ("fallback_model",)
+    assert only(failed()).fallbacks == ()
+
+
+def test_a_person_who_lets_a_run_end_is_no_intervention() -> None:
+    events = [started(reply="Stop here"), PartialRunSummary(missing="x")]
+    assert executions(events)[0].interventions == ()
+
+
+def test_a_run_that_asks_and_goes_on_is_two_executions() -> None:
+    run = [started(), answered(10), asked(), started(reply="2019"), answered(20), DONE]
+    assert [one.outcome for one in executions(run)] == ["asked", "completed"]
+    assert [one.total_tokens for one in executions(run)] == [10, 20]
+
+
+def test_an_open_breaker_is_met_by_name() -> None:
+    assert only(failed(breaker="open", model="m")).open_breakers == {"m"}
+    assert only(failed(model="m")).open_breakers == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("end", "safe"),
+    [
+        (DONE, True),
+        (HANDED, True),
+        (asked(), True),
+        (PartialRunSummary(missing="x"), False),
+        (RunCancelled(), False),
+    ],
+)
+def test_safe_ends_are_an_answer_and_a_way_to_a_person(end: AgentEvent, safe: bool) -> None:
+    assert only(end).is_safe is safe
+
+
+def test_of_a_hundred_that_hit_trouble_and_seventy_two_that_ended_safely_the_rate_is_72() -> None:
+    trouble: Sequence[list[AgentEvent]] = (
+        called("validation_failed"),
+        [failed(FailureKind.loop_detected, "narrow_scope")],
+        [failed()],
+        [failed(fallback="other")],
+    )
+    runs = [
+        [
+            started(),
+            *trouble[number % 4],
+            DONE if number < 50 else HANDED if number < 72 else PartialRunSummary(missing="x"),
+        ]
+        for number in range(100)
+    ]
+    smooth: list[list[AgentEvent]] = [[started(), DONE]] * 30
+    figures = of_runs([*runs, *smooth])
+    assert figures.recovery_rate == 0.72
+    assert (figures.executions, figures.intervened, figures.recovered) == (130, 100, 72)
+
+
+def test_rates_count_executions_and_the_rejection_rate_counts_actions() -> None:
+    looping = [started(), *[failed(FailureKind.loop_detected, "narrow_scope")] * 3, DONE]
+    falling = [started(), failed(fallback="b"), failed(fallback="c"), *called(), DONE]
+    refused = [started(), *called("unknown_action"), *called() * 2, DONE]
+    figures = of_runs([looping, falling, refused, [started(), DONE]])
+    assert (figures.loop_rate, figures.fallback_rate, figures.rejection_rate) == (0.25,) * 3
+
+
+def test_of_nothing_there_is_no_rate() -> None:
+    figures = of_runs([])
+    assert figures == Figures()
+    assert [v for name, v in to_json(figures).items() if name.endswith("_rate")] == [None] * 4
+    assert "Loop rate                  –" in to_text(figures)
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=300))
+def test_99_of_100_do_not_exceed_p99_and_no_smaller_value_does_that(steps: list[int]) -> None:
+    p99 = gathered([Execution(steps=number) for number in steps]).p99_steps
+    assert p99 in steps
+    assert sum(number <= p99 for number in steps) >= 0.99 * len(steps)
+    assert sum(number < p99 for number in steps) < 0.99 * len(steps)
+
+
+@pytest.mark.parametrize(
+    ("count", "p99"), [(1, 1), (99, 99), (100, 99), (101, 100), (200, 198), (201, 199)]
+)
+def test_p99_of_the_numbers_from_one_on_is_the_nearest_rank(count: int, p99: int) -> None:
+    assert gathered([Execution(steps=n) for n in range(count, 0, -1)]).p99_steps == p99
+
+
+def test_a_run_without_its_first_event_is_an_execution_all_the_same() -> None:
+    assert [one.steps for one in executions([*called(), DONE, *called() * 2, DONE])] == [1, 2]
+
+
+def test_an_execution_without_an_end_counts_as_open() -> None:
+    assert of_runs([[started()], [started(), DONE]]).outcomes == {"completed": 1, "open": 1}
+
+
+EVENTS = [started(max_tokens=1000), answered(900), *called("unknown_action"), *called(), DONE]
+
+
+def test_the_table_has_one_line_a_figure() -> None:
+    figures = of_runs([EVENTS, [started(), failed(breaker="open", model="m"), HANDED]])
+    assert to_text(figures).splitlines() == [
+        "Executions                 2 (completed 1, handed_off 1)",
+        "Steps                      2 (99 % have at most 2)",
+        "Tokens                     900 (m 900)",
+        "Tokens, 99 % at most       900",
+        "Share of the token budget  90.0 % (99 % at most)",
+        "Loop rate                  0.0 % (0 of 2)",
+        "Fallback rate              0.0 % (0 of 2)",
+        "Interventions              2 (refusal 1, retry 1)",
+        "Recovery rate              100.0 % (2 of 2)",
+        "Validation rejection rate  50.0 % (1 of 2)",
+        "Rejections                 1 (unknown_action 1)",
+        "Breakers met open          m",
+    ]
+
+
+def test_the_figures_are_json() -> None:
+    plain = json.loads(json.dumps(to_json(of_runs([EVENTS]))))
+    assert plain["outcomes"] == {"completed": 1}
+    assert plain["rejections"] == {"unknown_action": 1}
+    assert plain["rejection_rate"] == 0.5
+    assert plain["p99_budget_share"] == 0.9

@@ -1,0 +1,52 @@
+"""A workspace's journal as a whole."""
+
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel.agent.events import AgentError, LLMCallCompleted, RunCompleted, RunStarted
+from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.audit import RECENT_TURNS, figures_of, first_bad_entry, journal_of
+from parsimony_kernel.journal.database import JournalError
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.journal.workspace import journal_path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    journal = SqliteJournal(journal_path(tmp_path))
+    failure = Failure(FailureKind.tool_error, "boom")
+    for number in range(3):
+        run_id = f"r{number}"
+        notebook = "a.ipynb" if number else "b.ipynb"
+        journal.begin_turn(run_id, notebook=notebook, cell_key=run_id, request="x", model="m")
+        for event in (
+            RunStarted(run_id=run_id, request="x", model="m"),
+            LLMCallCompleted(model="m", prompt_tokens=10, completion_tokens=5),
+            AgentError(message="boom", failure=failure, recoverable=True, action="retry"),
+            RunCompleted(summary="ok"),
+        ):
+            journal.append(run_id, event)
+        journal.end_turn(run_id, "done", "ok")
+    journal.close()
+    return tmp_path
+
+
+def test_an_intact_journal_has_no_bad_entry_and_a_changed_one_is_named(folder: Path) -> None:
+    assert first_bad_entry(folder) is None
+    with journal_of(folder) as journal, journal.database.transaction() as db:
+        db.execute("UPDATE events SET body = replace(body, 'boom', 'fine') WHERE seq = 7")
+    assert first_bad_entry(folder) == (7, "the entry was changed after it was written")
+
+
+def test_recent_turns_are_counted_for_one_notebook_or_all(folder: Path) -> None:
+    with journal_of(folder) as journal:
+        assert figures_of(journal).executions == 3
+        assert figures_of(journal, "a.ipynb").executions == 2
+        assert figures_of(journal, "a.ipynb").recovery_rate == 1.0
+    assert RECENT_TURNS > 3
+
+
+def test_a_folder_without_a_journal_is_said(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="--folder"):
+        first_bad_entry(tmp_path)

@@ -1,0 +1,346 @@
+"""A policy says what to do about each type of failure, and a failure always gets an answer."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsimony_kernel.triage.policy import FailurePolicy, RecoveryAction
+from parsimony_kernel.triage.strategies.replan import replan, resume_from_subgoal
+from parsimony_kernel.triage.strategies.retry import (
+    backoff_and_retry,
+    retry_with_tool_manifest,
+)
+from parsimony_kernel.triage.strategies.rollback import rollback_to_checkpoint
+from parsimony_kernel.triage.taxonomy import FailureContext, FailureType, Step, TriageContext
+from parsimony_kernel.triage.trajectory import Trajectory
+
+EXTERNAL = FailureType.EXTERNAL_FAULT
+
+
+def context(kind: FailureType = EXTERNAL, attempts: int = 0, **fields: Any) -> FailureContext:
+    return FailureContext(
+        kind, attempt_history=[(kind, RecoveryAction.RETRY())] * attempts, **fields
+    )
+
+
+def failed(tool: str = "fetch", **fields: Any) -> Trajectory:
+    return Trajectory([Step(0, tool, tool_called=tool, error="it failed", **fields)])
+
+
+def constant(action: RecoveryAction) -> Any:
+    async def strategy(ctx: FailureContext) -> RecoveryAction:
+        return action
+
+    return strategy
+
+
+async def waits_longer_and_gives_up_at_three(ctx: FailureContext) -> RecoveryAction:
+    """A strategy as document 004 shows one."""
+    if ctx.failure_type == FailureType.EXTERNAL_FAULT:
+        earlier = [kind for kind, _ in ctx.attempt_history if kind == FailureType.EXTERNAL_FAULT]
+        if len(earlier) >= 3:
+            return RecoveryAction.ESCALATE(message="The service stays away.")
+    return RecoveryAction.RETRY(delay=2.0 ** len(ctx.attempt_history))
+
+
+@pytest.mark.parametrize(
+    ("attempts", "answer"),
+    [
+        (0, RecoveryAction.RETRY(delay=1.0)),
+        (1, RecoveryAction.RETRY(delay=2.0)),
+        (2, RecoveryAction.RETRY(delay=4.0)),
+        (3, RecoveryAction.ESCALATE(message="The service stays away.")),
+    ],
+)
+async def test_a_strategy_that_reads_the_history_backs_off_and_then_escalates(
+    attempts: int, answer: RecoveryAction
+) -> None:
+    policy = FailurePolicy(EXTERNAL_FAULT=waits_longer_and_gives_up_at_three)
+    assert await policy.dispatch(context(attempts=attempts)) == answer
+
+
+def test_the_seven_actions_are_frozen_values_with_the_fields_of_document_004() -> None:
+    actions = [
+        RecoveryAction.RETRY(hint="h", inject={"a": 1}, delay=2.0),
+        RecoveryAction.REPLAN(hint="h"),
+        RecoveryAction.ROLLBACK(checkpoint_id="c"),
+        RecoveryAction.RESUME(from_subgoal="s"),
+        RecoveryAction.ESCALATE(message="m"),
+        RecoveryAction.SUSPEND(message="m", metadata={"a": 1}),
+        RecoveryAction.ABORT(reason="r"),
+    ]
+    names = ["RETRY", "REPLAN", "ROLLBACK", "RESUME", "ESCALATE", "SUSPEND", "ABORT"]
+    assert [action.name for action in actions] == names
+    for action, name in zip(actions, names, strict=True):
+        assert isinstance(action, RecoveryAction)
+        assert isinstance(action, getattr(RecoveryAction, name))
+        with pytest.raises(AttributeError):
+            action.hint = "changed"
+
+
+def test_a_delay_is_never_negative() -> None:
+    with pytest.raises(ValueError, match=r"-1\.0"):
+        RecoveryAction.RETRY(delay=-1.0)
+
+
+@pytest.mark.parametrize("kind", FailureType)
+async def test_every_type_has_its_own_field_and_goes_before_the_default(kind: FailureType) -> None:
+    own, other = RecoveryAction.ABORT(reason="own"), RecoveryAction.ABORT(reason="other")
+    policy = FailurePolicy(**{kind.name: constant(own), "default": constant(other)})
+    assert await policy.dispatch(context(kind)) == own
+    others = [each for each in FailureType if each is not kind]
+    assert {await policy.dispatch(context(each)) for each in others} == {other}
+
+
+@pytest.mark.parametrize(
+    ("kind", "action"),
+    [
+        (FailureType.WRONG_TOOL_CALLED, RecoveryAction.RETRY),
+        (FailureType.CONSTRAINT_IGNORED, RecoveryAction.REPLAN),
+        (FailureType.LOOP_DETECTED, RecoveryAction.REPLAN),
+        (FailureType.HALLUCINATED_STATE, RecoveryAction.ROLLBACK),
+        (FailureType.PLAN_INCOMPLETE, RecoveryAction.RESUME),
+        (FailureType.SCHEMA_MISMATCH, RecoveryAction.RETRY),
+        (FailureType.CONTEXT_OVERFLOW, RecoveryAction.REPLAN),
+        (FailureType.GOAL_DRIFT, RecoveryAction.REPLAN),
+        (FailureType.EXTERNAL_FAULT, RecoveryAction.RETRY),
+        (FailureType.UNKNOWN, RecoveryAction.ESCALATE),
+    ],
+)
+async def test_without_a_word_each_type_is_answered_as_the_table_of_document_004_says(
+    kind: FailureType, action: type[RecoveryAction]
+) -> None:
+    run = TriageContext(checkpoints=("c1", "c2"), subgoals=("a", "b"), done_subgoals=frozenset("a"))
+    answer = await FailurePolicy().dispatch(context(kind, trajectory=failed(), run=run))
+    assert isinstance(answer, action)
+
+
+async def test_a_loop_that_goes_on_after_another_plan_is_rolled_back() -> None:
+    run = TriageContext(checkpoints=("c1",))
+    answer = await FailurePolicy().dispatch(context(FailureType.LOOP_DETECTED, 1, run=run))
+    assert answer == RecoveryAction.ROLLBACK("c1")
+
+
+@pytest.mark.parametrize("kind", FailureType)
+async def test_whatever_fails_again_and_again_reaches_a_person(kind: FailureType) -> None:
+    answer = await FailurePolicy().dispatch(context(kind, attempts=3, trajectory=failed()))
+    assert isinstance(answer, RecoveryAction.ESCALATE | RecoveryAction.SUSPEND)
+
+
+async def test_a_strategy_that_raises_or_answers_nothing_escalates_and_says_so() -> None:
+    async def broken(ctx: FailureContext) -> RecoveryAction:
+        raise KeyError("settings")
+
+    for strategy, told in ((broken, "KeyError: 'settings'"), (constant(None), "None")):  # type: ignore[arg-type]
+        answer = await FailurePolicy(default=strategy).dispatch(context())
+        assert isinstance(answer, RecoveryAction.ESCALATE)
+        assert told in answer.message
+        assert "EXTERNAL_FAULT" in answer.message
+
+
+async def test_a_sequence_gives_each_attempt_its_own_strategy_and_then_a_person() -> None:
+    first, second = RecoveryAction.REPLAN(hint="1"), RecoveryAction.ROLLBACK("c")
+    policy = FailurePolicy(EXTERNAL_FAULT=FailurePolicy.sequence(constant(first), constant(second)))
+    answers = [await policy.dispatch(context(attempts=n)) for n in range(3)]
+    assert answers[:2] == [first, second]
+    assert isinstance(answers[2], RecoveryAction.ESCALATE)
+
+
+async def test_failures_of_other_types_do_not_move_a_sequence_on() -> None:
+    first = RecoveryAction.REPLAN(hint="1")
+    policy = FailurePolicy(default=FailurePolicy.sequence(constant(first)))
+    history = [(FailureType.TIMEOUT, first), (FailureType.UNKNOWN, first)]
+    assert await policy.dispatch(FailureContext(EXTERNAL, attempt_history=history)) == first
+
+
+async def test_in_a_chain_one_that_escalates_passes_the_failure_on() -> None:
+    last = RecoveryAction.ROLLBACK("c")
+    policy = FailurePolicy(
+        default=FailurePolicy.chain(backoff_and_retry(max_attempts=1), constant(last))
+    )
+    assert isinstance(await policy.dispatch(context()), RecoveryAction.RETRY)
+    assert await policy.dispatch(context(attempts=1)) == last
+
+
+@pytest.mark.parametrize("combine", [FailurePolicy.sequence, FailurePolicy.chain])
+def test_nothing_cannot_be_combined(combine: Any) -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        combine()
+
+
+async def test_escalate_by_default_hands_over_what_is_not_named() -> None:
+    policy = FailurePolicy.escalate_by_default(EXTERNAL_FAULT=backoff_and_retry)
+    assert isinstance(await policy.dispatch(context()), RecoveryAction.RETRY)
+    for kind in set(FailureType) - {EXTERNAL}:
+        answer = await policy.dispatch(context(kind, trajectory=failed()))
+        assert answer == RecoveryAction.ESCALATE(message=f"{kind.value}: it failed")
+
+
+POLICY = """
+EXTERNAL_FAULT: {strategy: backoff_and_retry, max_attempts: 1}
+wrong_tool_called: retry_with_tool_manifest
+LOOP_DETECTED:
+  - replan
+  - {action: suspend, message: It goes round in circles.}
+UNKNOWN: mine
+default: escalate
+"""
+
+
+async def test_a_policy_is_read_from_yaml_and_is_the_same_as_from_a_dict(tmp_path: Path) -> None:
+    mine = RecoveryAction.ABORT(reason="mine")
+    strategies = {"mine": constant(mine)}
+    (tmp_path / "policy.yaml").write_text(POLICY)
+    for policy in (
+        FailurePolicy.from_yaml(POLICY, strategies=strategies),
+        FailurePolicy.from_yaml(tmp_path / "policy.yaml", strategies=strategies),
+        FailurePolicy.from_yaml(str(tmp_path / "policy.yaml"), strategies=strategies),
+        FailurePolicy.from_dict(
+            {
+                "EXTERNAL_FAULT": backoff_and_retry(max_attempts=1),
+                "WRONG_TOOL_CALLED": "retry_with_tool_manifest",
+                "LOOP_DETECTED": [
+                    "replan",
+                    {"action": "SUSPEND", "message": "It goes round in circles."},
+                ],
+                "UNKNOWN": constant(mine),
+                "default": "escalate",
+            }
+        ),
+    ):
+        assert isinstance(await policy.dispatch(context(attempts=0)), RecoveryAction.RETRY)
+        assert isinstance(await policy.dispatch(context(attempts=1)), RecoveryAction.ESCALATE)
+        loop = context(FailureType.LOOP_DETECTED, 1)
+        asked = RecoveryAction.SUSPEND(message="It goes round in circles.")
+        assert await policy.dispatch(loop) == asked
+        assert await policy.dispatch(context(FailureType.UNKNOWN)) == mine
+        timed_out = await policy.dispatch(context(FailureType.TIMEOUT))
+        assert isinstance(timed_out, RecoveryAction.ESCALATE)
+
+
+@pytest.mark.parametrize(
+    ("entries", "told"),
+    [
+        ({"EXTERNAL": "replan"}, "'EXTERNAL' is no type of failure.*EXTERNAL_FAULT"),
+        ({"UNKNOWN": "restart"}, "no strategy 'restart'.*replan"),
+        ({"UNKNOWN": {"strategy": "replan", "hnit": "x"}}, "takes no such settings.*hnit"),
+        ({"UNKNOWN": {"action": "REBOOT"}}, "no action 'REBOOT'.*ABORT"),
+        ({"UNKNOWN": {"action": "ABORT", "message": "x"}}, "no such field.*message"),
+        ({"UNKNOWN": {"action": "RETRY", "delay": -1}}, "-1"),
+        ({"UNKNOWN": 7}, "7 is no strategy"),
+        ({"UNKNOWN": []}, "is no strategy"),
+    ],
+)
+def test_a_policy_that_cannot_be_read_says_where_and_what_could_stand_there(
+    entries: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ValueError, match=told):
+        FailurePolicy.from_dict(entries)
+
+
+@pytest.mark.parametrize("text", ["a: [", "- replan\n- escalate", "a: 1\nb\n"])
+def test_yaml_that_is_no_mapping_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="policy"):
+        FailurePolicy.from_yaml(text)
+
+
+async def test_the_manifest_names_the_tools_and_the_one_that_was_meant() -> None:
+    trajectory = failed("serch_web")
+    for tools, run in (
+        (["search_web", "add"], TriageContext()),
+        ([], TriageContext(("search_web", "add"))),
+    ):
+        ctx = context(FailureType.WRONG_TOOL_CALLED, trajectory=trajectory, run=run)
+        answer = await retry_with_tool_manifest(tools)(ctx)
+        assert isinstance(answer, RecoveryAction.RETRY)
+        assert answer.hint is not None
+        assert "Did you mean 'search_web'?" in answer.hint
+        assert "search_web, add" in answer.hint
+        assert answer.inject == {"tools": ["search_web", "add"]}
+
+
+@given(attempts=st.integers(0, 2), least=st.floats(0.5, 2), most=st.floats(4, 60))
+def test_a_wait_lies_between_its_bounds_and_its_window_doubles(
+    attempts: int, least: float, most: float
+) -> None:
+    strategy = backoff_and_retry(min_wait_s=least, max_wait_s=most)
+    answer = asyncio.run(_answer(strategy, context(attempts=attempts)))
+    assert isinstance(answer, RecoveryAction.RETRY)
+    assert least <= answer.delay <= min(most, 2 * least * 2**attempts)
+
+
+async def test_even_the_first_wait_is_random() -> None:
+    waits = {(await backoff_and_retry(context())).delay for _ in range(20)}  # type: ignore[attr-defined]
+    assert len(waits) > 1
+
+
+async def test_what_the_service_asks_for_is_the_least_that_is_waited() -> None:
+    trajectory = failed(metadata={"retry_after_s": 45.0})
+    answer = await backoff_and_retry(context(trajectory=trajectory))
+    assert answer == RecoveryAction.RETRY(delay=45.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "action"),
+    [
+        (EXTERNAL, {"metadata": {"effect": "uncertain"}}, RecoveryAction.SUSPEND),
+        (FailureType.TIMEOUT, {}, RecoveryAction.SUSPEND),
+        (FailureType.TIMEOUT, {"metadata": {"effect": "none"}}, RecoveryAction.RETRY),
+        (FailureType.TIMEOUT, {"idempotent": True}, RecoveryAction.RETRY),
+        (
+            FailureType.TIMEOUT,
+            {"idempotent": True, "metadata": {"effect": "uncertain"}},
+            RecoveryAction.SUSPEND,
+        ),
+    ],
+)
+async def test_what_may_have_happened_is_asked_about_and_not_repeated(
+    kind: FailureType, fields: dict[str, Any], action: type[RecoveryAction]
+) -> None:
+    answer = await backoff_and_retry(context(kind, trajectory=failed(**fields)))
+    assert isinstance(answer, action)
+
+
+async def test_a_new_plan_knows_what_was_wrong_with_the_last_one() -> None:
+    run = TriageContext(constraints=("never delete",))
+    for kind, told in (
+        (FailureType.CONSTRAINT_IGNORED, "never delete"),
+        (FailureType.GOAL_DRIFT, "sum the orders"),
+        (FailureType.CONTEXT_OVERFLOW, "sum the orders"),
+        (FailureType.LOOP_DETECTED, "fetch"),
+        (FailureType.UNKNOWN, "it failed"),
+    ):
+        ctx = context(kind, trajectory=failed(), original_task="sum the orders", run=run)
+        answer = await replan(ctx)
+        assert isinstance(answer, RecoveryAction.REPLAN)
+        assert answer.hint is not None
+        assert told in answer.hint
+    assert await replan("a {brace}")(context()) == RecoveryAction.REPLAN(hint="a {brace}")
+
+
+async def test_a_run_goes_on_from_the_first_part_of_the_plan_that_is_open() -> None:
+    run = TriageContext(subgoals=("load", "check", "chart"), done_subgoals=frozenset({"load"}))
+    ctx = context(FailureType.PLAN_INCOMPLETE, run=run)
+    assert await resume_from_subgoal(ctx) == RecoveryAction.RESUME(from_subgoal="check")
+    assert await resume_from_subgoal("chart")(ctx) == RecoveryAction.RESUME(from_subgoal="chart")
+
+
+async def test_a_rollback_goes_to_the_newest_checkpoint_and_without_one_is_a_new_plan() -> None:
+    there = context(FailureType.HALLUCINATED_STATE, run=TriageContext(checkpoints=("c1", "c2")))
+    assert await rollback_to_checkpoint(there) == RecoveryAction.ROLLBACK("c2")
+    assert await rollback_to_checkpoint("c1")(there) == RecoveryAction.ROLLBACK("c1")
+    nowhere = context(FailureType.HALLUCINATED_STATE)
+    assert isinstance(await rollback_to_checkpoint(nowhere), RecoveryAction.REPLAN)
+
+
+def test_a_setting_that_a_strategy_does_not_have_is_refused_at_once() -> None:
+    with pytest.raises(TypeError, match="tries"):
+        backoff_and_retry(tries=3)  # type: ignore[call-overload]
+
+
+async def _answer(strategy: Any, ctx: FailureContext) -> RecoveryAction:
+    return await strategy(ctx)  # type: ignore[no-any-return]

@@ -1,0 +1,139 @@
+"""A policy of strategies stands in for the default policy, inside its budgets."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.events import AgentError, PartialRunSummary
+from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
+from parsimony_kernel.agent.failure.policy import DefaultPolicy, RecoveryPolicy
+from parsimony_kernel.agent.failure.recovery import handle_failure
+from parsimony_kernel.agent.prompts import request_message
+from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.triage.policy import FailurePolicy, RecoveryAction
+from parsimony_kernel.triage.recovery import context_of, policy_as_recovery
+from parsimony_kernel.triage.taxonomy import FailureContext, FailureType
+
+
+def failure(
+    kind: FailureKind = FailureKind.tool_error,
+    type: FailureType = FailureType.SCHEMA_MISMATCH,
+    **metadata: Any,
+) -> Failure:
+    return Failure(kind, "it failed", metadata={"type": type, **metadata})
+
+
+def answering(action: RecoveryAction) -> FailurePolicy:
+    async def strategy(ctx: FailureContext) -> RecoveryAction:
+        return action
+
+    return FailurePolicy(default=strategy)
+
+
+def test_it_is_a_recovery_policy() -> None:
+    assert isinstance(policy_as_recovery(FailurePolicy()), RecoveryPolicy)
+
+
+@pytest.mark.parametrize(
+    ("plan", "action"),
+    [
+        (RecoveryAction.RETRY(), Action.retry),
+        (RecoveryAction.REPLAN(), Action.narrow_scope),
+        (RecoveryAction.RESUME(), Action.narrow_scope),
+        (RecoveryAction.ROLLBACK(), Action.narrow_scope),
+        (RecoveryAction.SUSPEND(), Action.ask_user),
+        (RecoveryAction.ESCALATE(), Action.handoff),
+        (RecoveryAction.ABORT(), Action.stop),
+    ],
+)
+def test_each_plan_is_carried_out_by_one_action(plan: RecoveryAction, action: Action) -> None:
+    assert policy_as_recovery(answering(plan)).decide(failure(), RunState()) is action
+
+
+@pytest.mark.parametrize("kind", FailureKind)
+def test_what_the_policy_does_not_state_is_answered_by_the_default(kind: FailureKind) -> None:
+    policy = policy_as_recovery(FailurePolicy())
+    for prior in range(4):
+        state = RunState(failure_attempts={kind: prior})
+        each = failure(kind)
+        assert policy.decide(each, state) is DefaultPolicy().decide(each, state)
+    assert policy.retry_budget(kind) == DefaultPolicy().retry_budget(kind)
+    assert policy.backoff(kind, 2) == DefaultPolicy().backoff(kind, 2)
+
+
+@pytest.mark.parametrize(
+    ("plan", "allowed"), [(RecoveryAction.RETRY(), 2), (RecoveryAction.REPLAN(), 1)]
+)
+def test_a_strategy_that_never_gives_up_ends_at_the_budget_of_the_kind(
+    plan: RecoveryAction, allowed: int
+) -> None:
+    policy = policy_as_recovery(answering(plan))
+    actions = [
+        policy.decide(failure(), RunState(failure_attempts={FailureKind.tool_error: prior}))
+        for prior in range(4)
+    ]
+    assert actions.count(Action.handoff) == 4 - allowed
+    assert actions[allowed:] == [Action.handoff] * (4 - allowed)
+
+
+async def test_a_strategy_that_waits_is_for_a_funnel_that_can_and_else_the_default_answers() -> (
+    None
+):
+    async def slow(ctx: FailureContext) -> RecoveryAction:
+        await asyncio.sleep(0)
+        return RecoveryAction.ABORT(reason="thought about it")
+
+    policy = policy_as_recovery(FailurePolicy(default=slow))
+    state = RunState()
+    plan = await policy.plan(failure(), state)
+    assert plan == RecoveryAction.ABORT(reason="thought about it")
+    assert policy.action_of(plan, failure(), state) is Action.stop
+    assert policy.decide(failure(), state) is Action.retry
+
+
+async def test_the_funnel_takes_it_in_place_of_the_default() -> None:
+    class Agent:
+        policy = policy_as_recovery(answering(RecoveryAction.ABORT(reason="enough")))
+        suspension_secret = "secret"
+
+    state = RunState()
+    events = [event async for event in handle_failure(failure(), agent=Agent(), state=state)]
+    assert [type(event) for event in events] == [PartialRunSummary]
+    assert state.done
+
+
+@pytest.mark.parametrize("effect", ["uncertain", "committed"])
+async def test_no_strategy_repeats_what_may_have_happened(effect: str) -> None:
+    class Agent:
+        policy = policy_as_recovery(answering(RecoveryAction.RETRY()))
+        suspension_secret = "secret"
+
+    found = failure(effect=effect)
+    events = [event async for event in handle_failure(found, agent=Agent(), state=RunState())]
+    assert events
+    assert not any(isinstance(event, AgentError) for event in events)
+
+
+def test_a_strategy_sees_the_request_the_steps_and_the_count_of_the_kind() -> None:
+    state = RunState(
+        messages=[
+            request_message("sum the orders", "<notebook_context>\n{}\n</notebook_context>"),
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "a", "function": {"name": "serch", "arguments": "{}"}}],
+            },
+            {"role": "tool", "tool_call_id": "a", "content": '{"error": "unknown_action"}'},
+        ],
+        failure_attempts={FailureKind.tool_error: 2, FailureKind.no_progress: 5},
+        pinned_constraints=["never delete"],
+    )
+    seen = context_of(failure(retry_after_s=4.0), state)
+    assert seen.original_task == "sum the orders"
+    assert seen.last_step is not None
+    assert seen.last_step.tool_called == "serch"
+    assert seen.attempts == 2
+    assert seen.run.constraints == ("never delete",)
+    assert (seen.raw_error, seen.metadata["retry_after_s"]) == ("it failed", 4.0)
+    assert seen.metadata["effect"] == "none"
