@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 TEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lab test lint browser notebooks clean
+.PHONY: help install demo lab test lint browser redis notebooks clean
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -46,12 +46,21 @@ browser:
 	fi
 	@sh tests/browser/find-chromium > /dev/null || echo "No Chromium here (Debian's package is \`chromium\`): the browser tests are skipped."
 
+# A real server, which the tests start on loopback and end themselves.
+redis:
+	@if ! command -v redis-server > /dev/null; then \
+	  if command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ] && grep -q '^ID=debian' /etc/os-release; then \
+	    apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server > /dev/null || true; \
+	  fi; \
+	fi
+	@command -v redis-server > /dev/null || echo "No Redis here (Debian's package is \`redis-server\`): its tests are skipped."
+
 lint: $(VENV)/.test-installed ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: $(VENV)/.test-installed browser lint ## everything, in one run of pytest
+test: $(VENV)/.test-installed browser redis lint ## everything, in one run of pytest
 	@PARSIMONY_CHROMIUM="$$(sh tests/browser/find-chromium || true)" $(BIN)/python -m pytest $(TEST_ARGS)
 
 notebooks: $(VENV)/.installed ## runs the example notebooks again and saves their outputs

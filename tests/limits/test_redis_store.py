@@ -57,7 +57,7 @@ class Server:
 def running() -> Iterator[Server]:
     program = shutil.which("redis-server")
     if program is None:
-        pytest.fail("redis-server is missing: install it with 'apt-get install redis-server'")
+        pytest.skip("no redis-server on this machine: install Debian's package `redis-server`")
     with TemporaryDirectory(prefix="redis") as folder:
         socket = Path(folder) / "s"
         options = ["--port", "0", "--unixsocket", str(socket), "--save", "", "--dir", folder]
