@@ -25,6 +25,8 @@ examples:
   jupyter parsimony resume -- -1 or less       answer with words that begin with a dash
   jupyter parsimony install --user             make the kernel known for this user
   jupyter parsimony doctor                     look at what a run needs
+  jupyter parsimony verify                     check the journal, and name its first bad entry
+  jupyter parsimony metrics                    show how the recent turns went
   jupyter parsimony keys list                  show the keys that sign waiting questions
   jupyter parsimony keys rotate                sign with a new key from now on
 """
@@ -124,6 +126,15 @@ def _parser() -> argparse.ArgumentParser:
 
     doctor = add("doctor", _doctor, "look at what a run needs", "doctor --folder notebooks")
     doctor.add_argument("--folder", type=Path, default=Path(), help="the notebooks' folder")
+
+    verify = add(
+        "verify", _verify, "check that no entry of the journal was changed", "verify --folder work"
+    )
+    verify.add_argument("--folder", type=Path, default=Path(), help="the notebooks' folder")
+
+    metrics = add("metrics", _metrics, "show how the recent turns went", "metrics --json")
+    metrics.add_argument("--folder", type=Path, default=Path(), help="the notebooks' folder")
+    metrics.add_argument("--json", action="store_true", help="as a JSON object")
 
     keys = commands.add_parser(
         "keys",
@@ -233,6 +244,40 @@ def _uninstall(arguments: argparse.Namespace) -> int:
     except install.InstallError as problem:
         return _fail(problem)
     _say(f"Removed {removed}")
+    return 0
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from parsimony_kernel.audit import first_bad_entry
+    from parsimony_kernel.journal.database import JournalError
+
+    try:
+        bad = first_bad_entry(arguments.folder.resolve())
+    except JournalError as problem:
+        return _fail(problem)
+    if bad is None:
+        print("The journal is as it was written.")
+        return 0
+    print(f"Entry {bad[0]} is the first bad one: {bad[1]}.", file=sys.stderr)
+    return 1
+
+
+def _metrics(arguments: argparse.Namespace) -> int:
+    from parsimony_kernel.audit import figures_of, journal_of
+    from parsimony_kernel.journal.database import JournalError
+    from parsimony_kernel.metrics import alerts, figures
+
+    try:
+        with journal_of(arguments.folder.resolve()) as journal:
+            counted = figures_of(journal)
+    except JournalError as problem:
+        return _fail(problem)
+    if arguments.json:
+        print(json.dumps(figures.to_json(counted)))
+        return 0
+    print(figures.to_text(counted))
+    if fired := alerts.fired(counted):
+        print(f"\n{alerts.to_text(fired)}")
     return 0
 
 

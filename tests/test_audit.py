@@ -1,5 +1,6 @@
 """A workspace's journal as a whole."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from parsimony_kernel.agent.events import AgentError, LLMCallCompleted, RunCompleted, RunStarted
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.audit import RECENT_TURNS, figures_of, first_bad_entry, journal_of
+from parsimony_kernel.cli import main
 from parsimony_kernel.journal.database import JournalError
 from parsimony_kernel.journal.store import SqliteJournal
 from parsimony_kernel.journal.workspace import journal_path
@@ -50,3 +52,27 @@ def test_recent_turns_are_counted_for_one_notebook_or_all(folder: Path) -> None:
 def test_a_folder_without_a_journal_is_said(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="--folder"):
         first_bad_entry(tmp_path)
+
+
+def test_the_command_line_verifies_and_counts(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--folder", str(folder)]
+    assert main(["verify", *where]) == 0
+    assert "as it was written" in capsys.readouterr().out
+    assert main(["metrics", "--json", *where]) == 0
+    assert json.loads(capsys.readouterr().out)["executions"] == 3
+    assert main(["metrics", *where]) == 0
+    assert "3" in capsys.readouterr().out
+    with journal_of(folder) as journal, journal.database.transaction() as db:
+        db.execute("DELETE FROM events WHERE seq = 2")
+    assert main(["verify", *where]) == 1
+    assert "Entry 2 is the first bad one" in capsys.readouterr().err
+
+
+def test_the_command_line_names_the_remedy_where_there_is_no_journal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("verify", "metrics"):
+        assert main([command, "--folder", str(tmp_path)]) == 1
+        assert "--folder" in capsys.readouterr().err

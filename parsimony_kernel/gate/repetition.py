@@ -10,7 +10,7 @@ A value: ``after`` gives another, ``before`` changes nothing, and ``to_json`` ke
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -110,7 +110,7 @@ class Repetition:
 
     def to_json(self) -> list[dict[str, Any]]:
         """Plain values; see ``from_json``."""
-        return [asdict(each) for each in self.seen]
+        return [{**vars(each), "call": dict(vars(each.call))} for each in self.seen]
 
     @classmethod
     def from_json(cls, value: Sequence[Mapping[str, Any]]) -> "Repetition":
