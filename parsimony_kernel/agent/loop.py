@@ -554,6 +554,7 @@ class _Run:
             arguments=call.function.arguments,
             sha=failure.metadata[APPROVAL],
         )
+        yield self._snapshot()
         suspended = False
         async for event in self._fail(failure):
             suspended = isinstance(event, UserInputRequested)
