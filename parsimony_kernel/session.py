@@ -4,6 +4,7 @@ One session per notebook and process. It decides what a turn is, keeps two from 
 writes every event down before anybody sees it, and knows nothing of front ends.
 """
 
+import json
 import os
 import threading
 import uuid
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
+from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 from parsimony_kernel.agent.agent import Agent
@@ -59,6 +61,8 @@ from parsimony_kernel.execution.interrupt import (
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.approval import Approval, approved
 from parsimony_kernel.gate.effects import Effects, MemoryEffects
+from parsimony_kernel.gate.procedure import Procedure, ProcedureError, Walker
+from parsimony_kernel.gate.procedure_yaml import from_yaml
 from parsimony_kernel.gate.screening import screened
 from parsimony_kernel.gate.stages import Stage
 from parsimony_kernel.journal.breakers import JournalBreakers
@@ -72,6 +76,7 @@ from parsimony_kernel.llm.base import ChatModel
 from parsimony_kernel.llm.resolve import check_models, resolve_models
 from parsimony_kernel.toolbox.code import code_tools
 from parsimony_kernel.toolbox.publish import publish_tools
+from parsimony_kernel.tools import Tool, Tools, tool
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -103,7 +108,8 @@ class TurnOptions:
     """What one cell may set. Times are in seconds; ``max_cost_usd`` in US dollars.
 
     ``approve`` says when a person is asked before an action runs: never, where it reaches outside
-    the notebook, or always.
+    the notebook, or always. ``procedure`` is a YAML file, relative to the notebook, whose edges
+    are all that the agent may walk.
 
     ``model`` may name several with commas between: the next takes over where one fails.
     """
@@ -114,6 +120,7 @@ class TurnOptions:
     max_tokens: int | None = None
     max_cost_usd: float | None = None
     approve: Approval = Approval.guarded
+    procedure: str | None = None
 
     def guardrails(self) -> AgentGuardrails:
         """The limits of the turn."""
@@ -221,6 +228,7 @@ class NotebookSession:
         self._connection_file = connection_file
         self._running: _Running | None = None
         self._session_id = uuid.uuid4().hex
+        self._own_tools = Tools()
         self._breakers = breakers or Breakers(clock)
         self._owner = f"{os.getpid()}:{self._session_id}"
 
@@ -255,7 +263,7 @@ class NotebookSession:
         self._running = running
         try:
             guardrails = chosen.guardrails()
-            agent = self._agent(models, running, guardrails, chosen.approve)
+            agent = self._agent(models, running, guardrails, chosen.approve, chosen.procedure or "")
             earlier = self._earlier(cell_key)
             context, shared = self._context(len(earlier) // 2, self._replaceable(cell_key))
             running.ordinal = self._begin(running, request, model_name)
@@ -271,6 +279,7 @@ class NotebookSession:
                 model=model_name,
                 shared=shared,
                 approve=chosen.approve.value,
+                procedure=chosen.procedure or "",
                 **_shown_limits(guardrails),
             )
             self._write_start(running, started)
@@ -307,7 +316,10 @@ class NotebookSession:
         self._running = running
         try:
             guardrails = self._limits_of(running.run_id)
-            agent = self._agent(models, running, guardrails, self._approval_of(running.run_id))
+            begun = self._beginning_of(running.run_id)
+            approval = Approval(begun.approve) if begun and begun.approve else Approval.guarded
+            followed = begun.procedure if begun else ""
+            agent = self._agent(models, running, guardrails, approval, followed)
             gone, _ = self._differences(record)
             state = admit(
                 agent,
@@ -390,19 +402,37 @@ class NotebookSession:
             return JournalEffects(journal.database, run_id, self._clock)
         return MemoryEffects()
 
-    def _approval_of(self, run_id: str) -> Approval:
-        """When the turn asks before it acts, as it began."""
-        for event in self._journal.events(run_id):
-            if isinstance(event, RunStarted) and event.approve:
-                return Approval(event.approve)
-        return Approval.guarded
+    def _beginning_of(self, run_id: str) -> RunStarted | None:
+        """How the turn began."""
+        events = self._journal.events(run_id)
+        return next((event for event in events if isinstance(event, RunStarted)), None)
 
     def _limits_of(self, run_id: str) -> AgentGuardrails:
         """The limits that the turn began with."""
-        for event in self._journal.events(run_id):
-            if isinstance(event, RunStarted) and event.max_iterations:
-                return AgentGuardrails(**{name: getattr(event, name) for name in _LIMITS})
-        return AgentGuardrails()
+        begun = self._beginning_of(run_id)
+        if begun is None or not begun.max_iterations:
+            return AgentGuardrails()
+        return AgentGuardrails(**{name: getattr(begun, name) for name in _LIMITS})
+
+    def _procedure(self, file: str, tools: Tools) -> Procedure:
+        """The procedure in ``file``; its guards are functions of the notebook."""
+        try:
+            text = (self._folder / file).read_text("utf-8")
+            functions = {
+                name: value
+                for name, value in self.executor.variables().items()
+                if isinstance(value, FunctionType)
+            }
+            procedure = from_yaml(text, guards=functions, source=file)
+            procedure.check_actions(tuple(tools))
+        except (OSError, UnicodeError) as exc:
+            raise SessionError(
+                f"The procedure {file!r} cannot be read ({type(exc).__name__}): name a YAML file "
+                "relative to the notebook."
+            ) from exc
+        except ProcedureError as exc:
+            raise SessionError(str(exc)) from exc
+        return procedure
 
     @_explained
     def pending(self) -> tuple[PendingQuestion, ...]:
@@ -458,6 +488,29 @@ class NotebookSession:
             if entry.kind != "notebook"
         )
 
+    @property
+    def tools(self) -> Tools:
+        """The tools that a turn has beside those of every turn: functions of the person's."""
+        return self._own_tools
+
+    def add_tool(self, name: str) -> Tool:
+        """Make the function ``name`` of the notebook a tool of the turns from now on.
+
+        ``SessionError`` when there is none, or its parameters cannot be described.
+        """
+        function = self.executor.variables().get(name)
+        if not isinstance(function, FunctionType):
+            raise SessionError(f"{name!r} is no function of this notebook: define it in a cell.")
+        try:
+            added = tool(function)
+        except Exception as exc:  # annotations are the person's code
+            raise SessionError(
+                f"{name!r} cannot become a tool ({type(exc).__name__}: {exc}): give each parameter "
+                "a name and a type that JSON knows, such as str, int, float, bool, list or dict."
+            ) from exc
+        self._own_tools = self._own_tools + Tools([added])
+        return added
+
     def stop(self, reason: str = "stopped by the user") -> bool:
         """Stop the running turn, from any thread. ``False`` when none runs."""
         running = self._running
@@ -504,6 +557,7 @@ class NotebookSession:
         running: _Running,
         guardrails: AgentGuardrails,
         approval: Approval,
+        procedure: str,
     ) -> Agent:
         hooks = _NotebookHooks(self, running, approval)
         publisher = Publisher(
@@ -518,8 +572,11 @@ class NotebookSession:
                 ),
             )
             + publish_tools(self.executor, publisher, hooks.emit, lambda: running.run_id)
+            + self._own_tools
             + termination_tools()
         )
+        if procedure:
+            hooks.procedure = self._procedure(procedure, tools)
         return Agent(
             model_config=models,
             code_executor=self.executor,
@@ -673,6 +730,7 @@ class _NotebookHooks(RunHooks):
     def __init__(self, session: NotebookSession, running: _Running, approval: Approval) -> None:
         super().__init__(session._breakers)
         self._approval = approval
+        self.procedure: Procedure | None = None
         self._session = session
         self._running = running
         self._emitted: list[AgentEvent] = []
@@ -686,6 +744,13 @@ class _NotebookHooks(RunHooks):
 
     def stages(self, state: RunState) -> tuple[Stage, ...]:
         return (approved(self._approval, self._session._reaches),)
+
+    def walker(self, state: RunState) -> Walker | None:
+        if self.procedure is None:
+            return None
+        if not state.procedure_state:
+            return Walker(self.procedure)
+        return Walker.from_json(self.procedure, json.loads(state.procedure_state))
 
     def effects(self, state: RunState) -> Effects:
         return self._session._effects(state.run_id)

@@ -128,6 +128,13 @@ CELL_FLAGS = (
         _approval,
     ),
     Flag(
+        ("--procedure",),
+        "procedure",
+        "a YAML file of states and edges: the agent can only walk them",
+        "FILE",
+        "--procedure review.yaml",
+    ),
+    Flag(
         ("--max-tokens",),
         "max_tokens",
         "ask before the turn uses more than N tokens: 20000, or 20k",
@@ -153,6 +160,8 @@ COMMANDS = (
     Command("history", "", "list the turns of this notebook"),
     Command("model", "[NAME]", "show the model of this notebook, or set it"),
     Command("artifacts", "", "list what was published"),
+    Command("tools", "[FUNCTION]", "list the agent's tools, or make a function of yours one"),
+    Command("next", "", "show what the newest turn may do next"),
     Command("metrics", "", "show how the turns of this notebook went, in figures"),
     Command("stop", "", "stop the turn that is running"),
     Command("help", "", "show this help"),
@@ -173,6 +182,7 @@ class CellRequest:
     max_cost_usd: float | None = None
     max_tokens: int | None = None
     approve: str = "guarded"
+    procedure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,8 @@ class AgentMagics:
             "history": lambda _: self._history(),
             "model": self._model,
             "artifacts": lambda _: self._artifacts(),
+            "tools": self._tools,
+            "next": lambda _: self._next(),
             "metrics": lambda _: self._metrics(),
             "stop": lambda _: self._stop(),
             "help": lambda _: print(help_text(self._name)),
@@ -224,6 +226,29 @@ class AgentMagics:
         # A path is there to be copied.
         data = table(head, rows, empty="Nothing has been published here yet.", widest=400)
         outlet_of(self._shell).show(data)
+
+    def _tools(self, name: str) -> None:
+        session = self._needed_session()
+        if name:
+            added = session.add_tool(name)
+            print(f"Tool: {added.name}. {added.description.partition(chr(10))[0]}".rstrip())
+            return
+        rows = [(each.name, each.description.partition("\n")[0]) for each in session.tools.values()]
+        empty = f"No function of yours is a tool. %{self._name} tools NAME makes one."
+        outlet_of(self._shell).show(table(("tool", "what it does"), rows, empty=empty))
+
+    def _next(self) -> None:
+        session = self._needed_session()
+        turns = session.turns()
+        events = session.events(turns[-1].turn_id) if turns else ()
+        answers = [result for event in events if (result := getattr(event, "result", None))]
+        actions = answers[-1].get("valid_next_actions", ()) if answers else ()
+        if session.pending():
+            print(f"The run waits for an answer: %{self._name} answer")
+        elif actions:
+            print("May be done next: " + ", ".join(map(str, actions)))
+        else:
+            print("Nothing: no run of this notebook can go on.")
 
     def _metrics(self) -> None:
         from parsimony_kernel.metrics import alerts, figures  # deferred: few cells ask for them

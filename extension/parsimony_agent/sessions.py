@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         TurnOptions,
         TurnSummary,
     )
+    from parsimony_kernel.tools import Tool, Tools
 
 
 class Session(Protocol):
@@ -44,6 +45,11 @@ class Session(Protocol):
     def turns(self) -> tuple[TurnSummary, ...]: ...
 
     def events(self, turn_id: str) -> tuple[AgentEvent, ...]: ...
+
+    @property
+    def tools(self) -> Tools: ...
+
+    def add_tool(self, name: str) -> Tool: ...
 
     def artifacts(self) -> tuple[PublishedArtifact, ...]: ...
 

@@ -111,6 +111,7 @@ class Turns:
             max_tokens=request.max_tokens,
             max_cost_usd=request.max_cost_usd,
             approve=Approval(request.approve),
+            procedure=request.procedure,
         )
 
         def begun() -> None:

@@ -39,6 +39,7 @@ class RunStarted(AgentEvent):
     max_tokens: int | None = None
     max_cost_usd: float | None = None
     approve: str = ""
+    procedure: str = ""
 
 
 class TextDelta(AgentEvent):

@@ -24,6 +24,7 @@ from parsimony_kernel.gate.effects import Effects, MemoryEffects
 from parsimony_kernel.gate.frame_columns import frame_of
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.grounding import columns_exist
+from parsimony_kernel.gate.procedure import Walker
 from parsimony_kernel.gate.repetition import Repetition, not_repeating
 from parsimony_kernel.gate.stages import STAGES, Stage
 from parsimony_kernel.limits.breaker import Breakers
@@ -67,11 +68,16 @@ class RunHooks:
             stages=(*STAGES, *checks, *self.stages(state)),
             effects=self.effects(state),
             run_id=state.run_id,
+            walker=self.walker(state),
         )
 
     def stages(self, state: RunState) -> tuple[Stage, ...]:
         """What the host checks of each action, after everything else."""
         return ()
+
+    def walker(self, state: RunState) -> Walker | None:
+        """Where the run stands in its procedure; ``None`` when it has none."""
+        return None
 
     def effects(self, state: RunState) -> Effects:
         """The record of this run's writes."""

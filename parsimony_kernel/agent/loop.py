@@ -501,6 +501,7 @@ class _Run:
                 update={"completed": True, "ok": False, "result": {"stopped": True}}
             )
             raise
+        state.procedure_state = self.gate.place
         # A running tool is not the model's silence.
         state.last_event_time_s = self.clock.monotonic()
         content = to_text(outcome.envelope)

@@ -4,6 +4,7 @@ The stages before the body, the body under its deadline, one envelope after. Not
 after its deadline changes what the gate has answered.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -80,6 +81,11 @@ class Gate:
         if self._walker is not None:
             return self._walker.valid_next_actions(self._tools)
         return tuple(self._tools)
+
+    @property
+    def place(self) -> str:
+        """Where the run stands in its procedure, as JSON for a record; empty without one."""
+        return "" if self._walker is None else json.dumps(self._walker.to_json())
 
     async def step(
         self,

@@ -110,7 +110,7 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
     )
     view = replace(view, activity="Thinking")
     if output is None:
-        return with_block(view, index, step)
+        return with_block(view, index, replace(step, outputs=_answer_of(event, envelope)))
     step = replace(
         step,
         stdout=Passage.of(steady(output.stdout), STREAM_CHARS, tail=STREAM_CHARS // 2),
@@ -128,6 +128,17 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
     return with_block(view, index, replace(step, outputs=tuple(shown)))
 
 
+def _answer_of(event: ev.ToolEvent, envelope: dict[str, Any]) -> tuple[PrimitiveObject, ...]:
+    """What a tool that runs no code has answered."""
+    result = envelope.get("result")
+    if event.tool_type != "function" or result in (None, {}, []):
+        return ()
+    text = (
+        result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
+    )
+    return (_bounded_value(PrimitiveObject(python_type=type(result).__name__, text=text)),)
+
+
 def _state(envelope: dict[str, Any], *, failed: bool, stopped: bool) -> StepState:
     if stopped:
         return "stopped"
@@ -140,8 +151,10 @@ def _state(envelope: dict[str, Any], *, failed: bool, stopped: bool) -> StepStat
 
 
 def _bounded(output: DataFrameObject | PrimitiveObject) -> DataFrameObject | PrimitiveObject:
-    if isinstance(output, DataFrameObject):
-        return output
+    return output if isinstance(output, DataFrameObject) else _bounded_value(output)
+
+
+def _bounded_value(output: PrimitiveObject) -> PrimitiveObject:
     text = steady(output.text)
     return output.model_copy(
         update={

@@ -30,6 +30,7 @@ from parsimony_kernel.session import (
     TurnOptions,
     TurnSummary,
 )
+from parsimony_kernel.tools import Tool, Tools
 
 Segment = Sequence[AgentEvent | asyncio.Event]
 NO_OPTIONS = TurnOptions()
@@ -189,6 +190,13 @@ class FakeSession:
 
     def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
         return tuple(self.by_turn[turn_id])
+
+    @property
+    def tools(self) -> Tools:
+        return Tools()
+
+    def add_tool(self, name: str) -> Tool:
+        raise NotImplementedError(name)
 
     def artifacts(self) -> tuple[PublishedArtifact, ...]:
         if self.trouble is not None:

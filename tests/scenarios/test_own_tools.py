@@ -1,0 +1,45 @@
+"""A typed function of the notebook as a tool, in a real kernel."""
+
+from collections.abc import Callable
+
+from parsimony_kernel.testing.kernel import LiveKernel
+
+Use = Callable[[str], None]
+
+DEFINE = '''
+def area(width: float, height: float = 1.0) -> float:
+    """The area of a rectangle."""
+    return width * height
+half = 0.5
+'''
+
+
+def test_a_function_becomes_a_tool_that_the_agent_calls(kernel: LiveKernel, use: Use) -> None:
+    kernel.run(DEFINE)
+    use(
+        "ScriptedModel([call('area', width=3, height=4), call('area', wide=3),"
+        " call('area', width=5), call('return_done', summary='done')])"
+    )
+    assert "Nothing" in kernel.run("%agent next").text
+    assert "No function of yours" in kernel.run("%agent tools").text
+    assert kernel.run("%agent tools area").text == "Tool: area. The area of a rectangle.\n"
+    assert "The area of a rectangle." in kernel.run("%agent tools").text
+    turn = kernel.run("%%agent\nthe area", cell_id="area").text
+    assert "12.0" in turn
+    assert "'wide' is not a field" in turn
+    assert "done" in turn
+
+
+def test_what_is_no_function_is_told(kernel: LiveKernel, use: Use) -> None:
+    kernel.run(DEFINE)
+    use("ScriptedModel([])")
+    assert "'half' is no function" in kernel.run("%agent tools half").text
+    assert "'nothing' is no function" in kernel.run("%agent tools nothing").text
+
+
+def test_next_tells_what_may_be_done_and_that_a_question_waits(
+    kernel: LiveKernel, use: Use
+) -> None:
+    use("ScriptedModel([call('ask_user', question='Which?')])")
+    kernel.run("%%agent\nask", cell_id="ask")
+    assert "waits for an answer" in kernel.run("%agent next").text
