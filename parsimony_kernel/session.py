@@ -29,11 +29,12 @@ from parsimony_kernel.agent.events import (
     RunCompleted,
     RunStarted,
     TextDelta,
+    ToolEvent,
     UserInputRequested,
     is_terminal,
 )
 from parsimony_kernel.agent.failure.keyring import GRACE_S, Keyring, KeyringError
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.agent.failure.kinds import FailureKind
 from parsimony_kernel.agent.failure.suspension import (
     SuspensionConsumed,
     SuspensionElsewhere,
@@ -339,15 +340,13 @@ class NotebookSession:
             )
             self._take_up(running, record, started)
             stream = _or_ask_again(go_on(agent, state, record, answer))
-            nothing_ran = False
+            ran = False
             async with aclosing(self._drive(running, started, stream)) as events:
                 async for event in events:
-                    nothing_ran = isinstance(event, Handoff) and _ASK_AGAIN in (
-                        event.suggested_next_steps
-                    )
+                    ran = ran or _is_doing(event)
+                    if not ran and _came_to_nothing(event):
+                        self._wait_on(running, record)
                     yield event
-            if nothing_ran:
-                self._wait_on(running, record)
         except (*_REFUSED, ValueError) as exc:
             raise SessionError(_sentence(str(exc))) from exc
         except _TROUBLE as exc:
@@ -796,18 +795,27 @@ async def _or_ask_again(
     stream: AsyncGenerator[AgentEvent, None],
 ) -> AsyncGenerator[AgentEvent, None]:
     """``stream``; when its model could not be reached at all, the end says how to go on."""
-    answered = False
+    ran = False
     async with aclosing(stream):
         async for event in stream:
-            answered = answered or isinstance(event, LLMCallCompleted)
-            if isinstance(event, Handoff) and not answered and _out_of_reach(event.failure):
+            ran = ran or _is_doing(event)
+            if isinstance(event, Handoff) and not ran and _came_to_nothing(event):
                 steps = (*event.suggested_next_steps, _ASK_AGAIN)
                 yield event.model_copy(update={"suggested_next_steps": steps})
             else:
                 yield event
 
 
-def _out_of_reach(failure: Failure | None) -> bool:
+def _is_doing(event: AgentEvent) -> bool:
+    """Whether something was begun that an answer must not begin again."""
+    return isinstance(event, LLMCallCompleted | ToolEvent)
+
+
+def _came_to_nothing(event: AgentEvent) -> bool:
+    """Whether a run that did nothing ended for a reason that passes."""
+    if isinstance(event, RunCancelled):
+        return True
+    failure = event.failure if isinstance(event, Handoff) else None
     return failure is not None and failure.kind in (
         FailureKind.capability_gap,
         FailureKind.transient_provider,

@@ -185,6 +185,9 @@ def admit(
         cancellation=cancellation,
         now=clock.monotonic(),
     )
+    if suspension.originating_failure_kind is FailureKind.loop_detected:
+        # The person has looked at the loop: it may be gone round again.
+        state.last_repeat_counts, state.repetition = {}, []
     changes = hooks.changes_since(suspension)
     if changes is not None:
         state.messages.append({"role": "user", "content": changes})
@@ -202,6 +205,9 @@ def _check_answer(suspension: SuspensionRecord, reply: str) -> None:
     """An answer that would spend more has to say so: ``ValueError`` where it is neither."""
     if suspension.originating_guard and not (declines(reply) or accepts(reply)):
         raise ValueError("this question is about a budget: answer 'Go on' or 'Stop here'")
+    said = ends_here(suspension, reply) or took_effect(reply) is not None
+    if suspension.pending_effect and not said:
+        raise ValueError("answer 'It did', 'It did not' or 'Stop here': nothing else is sure")
 
 
 def _secret_of(agent: Any, key_id: str) -> Secret:

@@ -4,11 +4,13 @@ Allowed is exactly one action: its hash is sealed with the question and compared
 runs, and an action that was changed is asked about anew.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any
 
 from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
+from parsimony_kernel.agent.failure.recovery import HELD
 from parsimony_kernel.gate.effects import action_sha
 from parsimony_kernel.gate.refusal import RefusalError
 from parsimony_kernel.gate.stages import Attempt, Stage
@@ -16,8 +18,14 @@ from parsimony_kernel.tools import Tool
 from parsimony_kernel.triage.taxonomy import FailureType
 
 # The key of a failure's metadata that holds the hash of the action to be allowed.
-APPROVAL = "approval"
+APPROVAL = HELD
 CHOICES = ("Run it", "Do not run it")
+
+
+_YES = r"(?:yes|y|ok|okay|sure|ja|go ahead|go on)"
+_ALLOWED = re.compile(
+    rf"(?:{_YES}(?:[,.! ]+run it)?|run it)(?:[,.! ]+please)?[.! ]*", re.IGNORECASE
+)
 
 
 class Approval(StrEnum):
@@ -30,7 +38,7 @@ class Approval(StrEnum):
 
 def approves(reply: str) -> bool:
     """Whether the answer allows the action."""
-    return reply.strip().casefold().rstrip(".!") in {"run it", "yes", "ok"}
+    return _ALLOWED.fullmatch(reply.strip()) is not None
 
 
 def approved(mode: Approval, reaches: Callable[[str], Sequence[str]]) -> Stage:
@@ -46,7 +54,8 @@ def approved(mode: Approval, reaches: Callable[[str], Sequence[str]]) -> Stage:
         places = _places(tool, attempt, reaches)
         if not places and not (mode is Approval.always and _does_something(tool)):
             return None
-        sha = action_sha(attempt.action, attempt.inputs)
+        # With what it reaches now: a name in it may mean another file when it runs.
+        sha = action_sha(attempt.action, {**attempt.inputs, "": places})
         return None if attempt.approved == sha else _ask(attempt, tool, places, sha)
 
     return stage

@@ -162,7 +162,7 @@ def not_repeating(current: Callable[[], Repetition]) -> Stage:
     the run's repetition at that moment. A tool that ends or suspends the run passes."""
 
     def stage(attempt: Attempt) -> Failure | None:
-        if attempt.tools[attempt.action].terminal:
+        if attempt.tools[attempt.action].terminal or attempt.approved is not None:
             return None
         loop = current().before(attempt.action, attempt.inputs)
         return None if loop is None else refusal_of(loop)

@@ -23,11 +23,11 @@ EFFECT_CHOICES = ("It did", "It did not", "Stop here")
 
 
 def took_effect(reply: str) -> bool | None:
-    """What a person said of a write; ``None`` when the words do not say."""
-    said = reply.strip().casefold().rstrip(".!")
-    if said.startswith(("it did not", "it didn't", "no")):
+    """What a person said of a write; ``None`` when the words do not say it plainly."""
+    said = reply.strip().casefold().rstrip(".! ")
+    if said in ("it did not", "it didn't", "no"):
         return False
-    return True if said.startswith(("it did", "yes")) else None
+    return True if said in ("it did", "yes") else None
 
 
 class Run(Protocol):

@@ -488,7 +488,7 @@ SITUATIONS = [
     ),
     (
         'import sqlite3\ncon = sqlite3.connect(":memory:")\n'
-        'con.execute("create table t2 as select 1 a")',
+        'con.execute("create table t2 as select 1 a")\ncon.close()',
         "The result was saved to the table `t2` in x.db.",
     ),
     ("print(df.amount.sum())", "Amounts went from 771.25 to 1234.5, a rise of 60.1 %."),

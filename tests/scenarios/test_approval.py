@@ -9,13 +9,15 @@ import pytest
 
 from parsimony_kernel.agent.events import (
     AgentEvent,
+    Handoff,
+    PartialRunSummary,
     RunCompleted,
     ToolEvent,
     UserInputRequested,
 )
 from parsimony_kernel.agent.failure import FailureKind
 from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.gate.approval import Approval, approves
 from parsimony_kernel.session import NotebookSession, SessionError, TurnOptions, open_session
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls
 
@@ -156,3 +158,65 @@ async def test_a_turn_asks_after_a_restart_as_it_began(start: Any) -> None:
     question(await ask(first, Approval.always))
     second = start(call("run_code", code="2 + 2"))
     question(await gather(second.resume("Run it")))
+
+
+async def test_what_was_allowed_runs_once_though_no_model_can_be_asked_then(
+    start: Any, tmp_path: Path
+) -> None:
+    class Refused(Exception):
+        status_code = 401
+
+    appending = SHELL.replace("['touch', 'made']", "'echo x >> made', shell=True")
+    session = start(call("run_code", code=appending), Refused(), DONE)
+    await ask(session)
+    ended = (await gather(session.resume("Run it")))[-1]
+    assert isinstance(ended, Handoff)
+    assert session.pending() == ()
+    with pytest.raises(SessionError, match="No question"):
+        await gather(session.resume("Run it"))
+    assert (tmp_path / "made").read_text() == "x\n"
+
+
+async def test_leave_is_for_what_the_code_reached_when_it_was_given(
+    start: Any, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path.parent
+    session = start(call("run_code", code="open(target, 'w').write('x')"))
+    await session.executor.execute(f"target = {str(elsewhere / 'one.txt')!r}")
+    await ask(session)
+    await session.executor.execute(f"target = {str(elsewhere / 'two.txt')!r}")
+    again = question(await gather(session.resume("Run it")))
+    assert "two.txt" in (again.context or "")
+    assert not (elsewhere / "two.txt").exists()
+
+
+@pytest.mark.parametrize("words", ["Stop here", "please stop"])
+async def test_to_stop_is_an_answer_to_every_question(
+    start: Any, tmp_path: Path, words: str
+) -> None:
+    session = start(call("run_code", code=SHELL))
+    await ask(session)
+    assert isinstance((await gather(session.resume(words)))[-1], PartialRunSummary)
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("words", ["yes", "Y", "ok, run it", "Yes please!", "go ahead", "ja", "1"])
+async def test_leave_can_be_given_in_plain_words(start: Any, tmp_path: Path, words: str) -> None:
+    session = start(call("run_code", code=SHELL), DONE)
+    await ask(session)
+    await gather(session.resume(words))
+    assert (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "words", ["", "please", "run it twice", "yes, but only for 2013", "don't run it", "not yet"]
+)
+def test_what_is_not_plainly_leave_is_none(words: str) -> None:
+    assert not approves(words)
+
+
+async def test_what_was_allowed_is_no_lesson(start: Any) -> None:
+    session = start(call("run_code", code=SHELL), DONE)
+    await ask(session)
+    await gather(session.resume("Run it"))
+    assert "lessons_learned" not in session._model.requests[-1].messages[-1]["content"]

@@ -268,3 +268,19 @@ async def test_a_full_context_is_compacted_once_and_then_handed_off() -> None:
 def test_limits_that_limit_nothing_are_refused(limit: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"greater than 0|finite"):
         AgentGuardrails(**limit)
+
+
+async def test_a_wait_never_goes_beyond_the_time_of_the_run() -> None:
+    who = agent(ScriptedModel([DOWN] * 4), max_execution_time_s=2)
+    question = asked(await gather(run_loop(who, request())))
+    assert question.originating_failure_kind is FailureKind.time_limit
+    assert who.clock.slept == [1, 1]
+
+
+async def test_a_loop_that_the_person_has_looked_at_may_go_round_again() -> None:
+    model = ScriptedModel([call("look", at="x")] * 7 + [DONE])
+    who = agent(model)
+    question = asked(await gather(run_loop(who, request())))
+    assert question.originating_failure_kind is FailureKind.loop_detected
+    went_on = await gather(resume_run(who, question.suspension_record, "do it once more"))
+    assert went_on[-1] == RunCompleted(summary="ok")

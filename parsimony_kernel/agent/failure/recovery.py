@@ -5,6 +5,7 @@ action is carried out. Nothing else in the package retries, narrows, suspends or
 """
 
 import logging
+import math
 import re
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -47,10 +48,11 @@ _log = logging.getLogger(__name__)
 # A person would rather choose another model, or come back, than watch a longer wait.
 MAX_WAIT_S = 60.0
 _NO = re.compile(
-    r"^(?:n|no|nope|nein|non|halt|cancel|abort|quit|enough|end|genug|don.?t|do not|never)\b"
-    r"|\b(?:stop|stopp)\b",
+    r"^(?:n|no|nope|nein|non|halt|cancel|abort|quit|enough|end|genug|never"
+    r"|(?:don.?t|do not)(?! stop))\b",
     re.IGNORECASE,
 )
+_GO_ON_INDEED = re.compile(r"\b(?:don.?t|do not|not|never) stop\b", re.IGNORECASE)
 _STOP = re.compile(r"\bstopp?\b", re.IGNORECASE)
 _YES = re.compile(
     r"(?:please,? )?(?:go on|go ahead|yes|yep|y|ok|okay|sure|continue|proceed|more|keep going"
@@ -64,19 +66,25 @@ _GO_ON = ("Go on", "Stop here")
 GUARD, FALLBACK, FINAL = "guard", "fallback", "final"
 # And the write of which nobody knows the end.
 EFFECT_KEY = "effect_key"
+# And the hash of the action that a person is asked to allow.
+HELD = "approval"
 
 
 def ends_here(record: SuspensionRecord, reply: str) -> bool:
     """Whether the answer to a question about a limit, or an uncertain write, is to stop."""
-    if record.pending_effect:
-        return _STOP.search(reply) is not None
+    if record.pending_effect or record.pending_call is not None:
+        return _stops(reply)
     about_a_limit = record.originating_failure_kind in LIMITS or bool(record.originating_guard)
     return about_a_limit and declines(reply)
 
 
 def declines(reply: str) -> bool:
     """Whether the answer to a question about a limit is not to go on."""
-    return _NO.search(reply.strip()) is not None
+    return _NO.search(reply.strip()) is not None or _stops(reply)
+
+
+def _stops(reply: str) -> bool:
+    return _STOP.search(_GO_ON_INDEED.sub("", reply)) is not None
 
 
 def accepts(reply: str) -> bool:
@@ -102,8 +110,9 @@ async def handle_failure(
     decision = await _decided(policy, failure, state)
     action = _permitted(decision.action, failure)
     prior = state.failure_attempts.get(failure.kind, 0)
-    state.record_failure_attempt(failure.kind)
-    state.lessons_learned = remember(state.lessons_learned, failure)
+    if HELD not in failure.metadata:  # what waits for a person has not failed
+        state.record_failure_attempt(failure.kind)
+        state.lessons_learned = remember(state.lessons_learned, failure)
 
     match action:
         case Action.retry:
@@ -120,7 +129,7 @@ async def handle_failure(
                 delay_s=delay,
                 fallback=failure.metadata.get(FALLBACK),
             )
-            await _pause(delay, clock, state)
+            await _pause(min(delay, _time_left(agent, state, clock)), clock, state)
         case Action.narrow_scope:
             state.pending_instruction = decision.hint or narrowing(failure)
             if failure.type is FailureType.CONTEXT_OVERFLOW:
@@ -238,7 +247,8 @@ def asks_for_long(failure: Failure) -> bool:
 def _remedy(failure: Failure) -> str | None:
     if asks_for_long(failure):
         seconds = failure.metadata["retry_after_s"]
-        return f"The provider asks for {seconds:.0f} s: try again then, or choose another model."
+        wait = f"for {seconds:.0f} s" if math.isfinite(seconds) else "to be left alone"
+        return f"The provider asks {wait}: try again then, or choose another model."
     remedy: str | None = failure.metadata.get("remedy")
     return remedy
 
@@ -318,6 +328,15 @@ def _delay(failure: Failure, policy: RecoveryPolicy, attempt: int) -> float:
     if isinstance(asked_for, int | float) and delay > 0:
         return max(delay, float(asked_for))
     return delay
+
+
+def _time_left(agent: Any, state: RunState, clock: Clock) -> float:
+    """Seconds that the run still has; waiting longer would only be found out afterwards."""
+    limits = getattr(agent, "guardrails", None)
+    if limits is None:
+        return math.inf
+    elapsed = state.elapsed_seconds(clock.monotonic())
+    return max(0.0, float(limits.max_execution_time_s) - elapsed)
 
 
 async def _pause(delay: float, clock: Clock, state: RunState) -> None:
