@@ -5,94 +5,44 @@ exit is one of the terminal events; the loop knows nothing of notebooks.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.agent.events import (
     AgentEvent,
-    BudgetWarning,
     Handoff,
-    Heartbeat,
-    LLMCallCompleted,
     PartialRunSummary,
-    ReasoningDelta,
     RunCancelled,
-    RunCompleted,
-    StateSnapshot,
-    TextDelta,
-    ToolEvent,
-    ToolResultObserved,
-    UserInputRequested,
-    is_terminal,
-)
-from parsimony_kernel.agent.failure.detectors import (
-    accumulate_usage,
-    arguments_of,
-    post_llm,
-    post_tool,
-    pre_step,
-    record_tool_call,
-    text_only,
 )
 from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
 from parsimony_kernel.agent.failure.recovery import (
-    FALLBACK,
-    FINAL,
     accepts,
-    asks_for_long,
-    budget_of,
     declines,
     ends_here,
-    handle_failure,
-    suspend,
 )
-from parsimony_kernel.agent.failure.spending import capped, charged, charged_failure, reserve
 from parsimony_kernel.agent.failure.suspension import (
     Secret,
     SuspensionConsumed,
-    SuspensionRequest,
     check_record,
     check_reply,
 )
-from parsimony_kernel.agent.failure.termination import TerminationRequest
-from parsimony_kernel.agent.hooks import RunHooks, hooks_of
-from parsimony_kernel.agent.prompts import FINISH_WITHIN_BUDGET
-from parsimony_kernel.agent.renderer import MAX_COMPACTION, IncrementalRenderer
+from parsimony_kernel.agent.hooks import hooks_of
+from parsimony_kernel.agent.run import Run
 from parsimony_kernel.agent.state import (
-    HeldCall,
     RunState,
     SuspensionRecord,
-    TurnSubstate,
-    remember,
 )
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.execution.outputs import KernelOutput
-from parsimony_kernel.gate.approval import APPROVAL, approves
-from parsimony_kernel.gate.envelope import cleaned, to_text
-from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.gate.repetition import Repetition
+from parsimony_kernel.gate.approval import approves
 from parsimony_kernel.gate.writes import took_effect
-from parsimony_kernel.limits.budget import Demand
 from parsimony_kernel.llm.base import (
-    Beat,
-    Completion,
-    Delta,
-    FunctionCall,
-    ModelRequest,
     StandInError,
-    ToolCall,
 )
-from parsimony_kernel.llm.chain import Chain
 from parsimony_kernel.llm.faults import scrub
-from parsimony_kernel.llm.transcript import encodable
-from parsimony_kernel.tools import Tools
 
 MAX_SUSPENSION_AGE_S = 86_400
-# An answer that asks for more calls than this has lost its way; the rest of them is not run.
-MAX_CALLS = 50
 _MAX_SENTENCE = 2_000
 
 _log = logging.getLogger(__name__)
@@ -109,7 +59,7 @@ async def run_loop(
     """
     stop = cancellation or state.cancellation or CancellationRequest()
     try:
-        run = _Run(agent, state, stop)
+        run = Run(agent, state, stop)
         while not state.done:
             async with aclosing(run.iterate()) as events:
                 async for event in events:
@@ -244,461 +194,10 @@ async def go_on(
             yield event
 
 
-@dataclass
-class _Run:
-    """The machinery around one state."""
-
-    agent: Any
-    state: RunState
-    cancellation: CancellationRequest
-    clock: Clock = field(init=False)
-    hooks: RunHooks = field(init=False)
-    tools: Tools = field(init=False)
-    gate: Gate = field(init=False)
-    chain: Chain = field(init=False)
-    _limits_met: int = 0
-    _refused: set[FailureKind] = field(default_factory=set)
-    _renderer: IncrementalRenderer = field(default_factory=IncrementalRenderer)
-    _schemas: list[dict[str, Any]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.clock = getattr(self.agent, "clock", None) or SYSTEM_CLOCK
-        self.hooks = hooks_of(self.agent)
-        self.tools = self.hooks.tools(self.agent)
-        self.gate = self.hooks.gate(self.tools, self.agent, self.state)
-        self.chain = Chain(self.hooks.models(self.agent), self.hooks.breakers, self.clock)
-        self._schemas = self.tools.to_llm()
-        self.state.cancellation = self.cancellation
-        if not self.state.started_at:
-            self.state.started_at = self.clock.now().isoformat()
-
-    async def iterate(self) -> AsyncGenerator[AgentEvent, None]:
-        """One pass: check, ask the model, act."""
-        state = self.state
-        if self.cancellation.is_set:
-            raise Cancelled(self.cancellation.reason)
-        now = self.clock.monotonic()
-        # Whoever reads the events has taken this time, not the model.
-        state.last_event_time_s = now
-        if state.pending_call is not None:
-            async for event in self._answered(state.pending_call):
-                yield event
-            return
-        failure = pre_step(state, self.agent.guardrails, now=now)
-        if failure is not None:
-            async for event in self._fail(self._met(failure)):
-                yield event
-            return
-        request, demand = await self._reckoned()
-        if isinstance(demand, Failure):
-            async for event in self._fail(self._met(demand)):
-                yield event
-            return
-        self._limits_met = 0
-        if demand is not None and not state.budget_warned:
-            yield self._warn(demand)
-            request = replace(self._request(), max_answer_tokens=request.max_answer_tokens)
-        state.iteration += 1
-        state.turn = TurnSubstate(
-            minted_refs=state.turn.minted_refs,
-            minted_live_names=state.turn.minted_live_names,
-        )
-        reply: Completion | Failure | None = None
-        started = now
-        asked = self.chain.current.name
-        answers = self.chain.ask(request, cancellation=self.cancellation)
-        async with aclosing(answers) as items:
-            async for item in items:
-                match item:
-                    case Delta():
-                        self._remember_reasoning(item)
-                        for event in _deltas(item):
-                            yield event
-                    case Beat(silent_s):
-                        yield Heartbeat(model=asked, silent_s=silent_s)
-                    case _:
-                        reply = item
-                state.last_event_time_s = self.clock.monotonic()
-        if not isinstance(reply, Completion):
-            failure = reply or _nothing_came()
-            if self._is_limited:
-                bill = await self.cancellation.race(
-                    charged_failure(failure, request, self.chain.current, self.agent.guardrails)
-                )
-                if bill is not None:
-                    accumulate_usage(state, bill)
-            failure = self._rerouted(failure)
-            async for event in self._fail(failure):
-                yield event
-            if FALLBACK in failure.metadata:
-                # Its last failure is not the next model's first.
-                state.failure_attempts.pop(failure.kind, None)
-            return
-        state.pending_instruction = None
-        state.failure_attempts.pop(FailureKind.transient_provider, None)
-        if self._is_limited:
-            reply = await self.cancellation.race(
-                charged(reply, request, self.chain.current, self.agent.guardrails)
-            )
-        yield self._account(reply, started)
-        async for event in self._act(reply):
-            yield event
-
-    def _met(self, failure: Failure) -> Failure:
-        """``failure`` of a limit; trying again meets it again, so once is the most."""
-        self._limits_met += 1
-        return failure if self._limits_met == 1 else _noted(failure, FINAL, True)
-
-    @property
-    def _is_limited(self) -> bool:
-        limits = self.agent.guardrails
-        return limits.max_tokens is not None or limits.max_cost_usd is not None
-
-    async def _reckoned(self) -> tuple[ModelRequest, Failure | Demand | None]:
-        """The next request, and what it asks of the budget; compacted where it would not fit."""
-        if not self._is_limited:
-            return self._request(), None
-        while True:
-            given = (self.state, self.agent.guardrails, self.chain.current)
-            request = await self.cancellation.race(capped(*given, self._request()))
-            demand = await self.cancellation.race(reserve(*given, request))
-            fits = not isinstance(demand, Failure) or "reserved" not in demand.metadata
-            if fits or self.state.compaction >= MAX_COMPACTION:
-                return request, demand
-            self.state.compaction += 1
-
-    def _request(self) -> ModelRequest:
-        limits = self.agent.guardrails
-        return ModelRequest(
-            self._renderer.render(self.state, instructions=self.agent.instructions),
-            self._schemas,
-            timeout_s=limits.llm_timeout_s,
-            heartbeat_s=limits.stream_heartbeat_s,
-            deadline_s=limits.max_execution_time_s
-            - self.state.elapsed_seconds(self.clock.monotonic()),
-        )
-
-    def _warn(self, demand: Demand) -> BudgetWarning:
-        """Most of a budget is used: less of the past is sent, and the model is told to finish."""
-        state = self.state
-        state.budget_warned = True
-        state.compaction = max(state.compaction, 1)
-        told = filter(None, (state.pending_instruction, FINISH_WITHIN_BUDGET))
-        state.pending_instruction = "\n\n".join(told)
-        return BudgetWarning(guard=demand.guard, used=demand.used, limit=demand.limit)
-
-    def _remember_reasoning(self, delta: Delta) -> None:
-        state = self.state
-        if delta.reasoning:
-            since = state.last_event_time_s
-            state.accumulated_reasoning += delta.reasoning
-            if since is not None:
-                state.accumulated_reasoning_duration_s += self.clock.monotonic() - since
-
-    def _rerouted(self, failure: Failure) -> Failure:
-        """``failure``, after the next model has taken over where this one is given up."""
-        if self.chain.is_spent:
-            return _noted(failure, FINAL, True)
-        if failure.kind is not FailureKind.transient_provider:
-            return failure
-        attempts = self.state.failure_attempts
-        budget = budget_of(self.agent.policy, failure.kind)
-        spent = attempts.get(failure.kind, 0) >= budget
-        is_open = self.chain.is_open or "breaker" in failure.metadata
-        if spent or is_open or asks_for_long(failure):
-            fallback = self.chain.move_on()
-            if fallback is not None:
-                attempts.pop(failure.kind, None)
-                return _noted(failure, FALLBACK, fallback)
-        return _noted(failure, FINAL, True) if is_open else failure
-
-    def _account(self, reply: Completion, started: float) -> LLMCallCompleted:
-        prompt, completion, _ = accumulate_usage(self.state, reply, model=reply.model)
-        return LLMCallCompleted(
-            model=reply.model,
-            prompt_tokens=prompt,
-            completion_tokens=completion,
-            cost_usd=reply.cost_usd,
-            duration_s=self.clock.monotonic() - started,
-            finish_reason=reply.choices[0].finish_reason,
-        )
-
-    async def _act(self, reply: Completion) -> AsyncGenerator[AgentEvent, None]:
-        state = self.state
-        failure = post_llm(response=reply, state=state, guardrails=self.agent.guardrails)
-        calls = () if _is_cut_off(failure) else reply.message.tool_calls
-        state.messages.append(_assistant(reply, calls))
-        if failure is None and not calls:
-            state.turn.text_only_response = True
-            failure = text_only(state)
-        if failure is not None:
-            async for event in self._fail(failure, unanswered=calls):
-                yield event
-            return
-        clean = True
-        for index, call in enumerate(calls):
-            if index and (over := self._enough(index)):
-                self._skip(calls[index:], over)
-                break
-            async for event in self._call(call, rest=calls[index + 1 :]):
-                clean = clean and not (isinstance(event, ToolEvent) and event.ok is False)
-                yield event
-            if state.done:
-                return
-            if not clean:
-                break
-        if clean:
-            state.failure_attempts.clear()
-            self._refused.clear()
-        yield self._snapshot()
-
-    def _enough(self, calls: int) -> str | None:
-        """Why the rest of an answer's calls is not run, if it is not."""
-        elapsed = self.state.elapsed_seconds(self.clock.monotonic())
-        if elapsed >= self.agent.guardrails.max_execution_time_s:
-            return "not run: the time of the run is over"
-        return (
-            f"not run: {MAX_CALLS} calls are the most in one answer" if calls >= MAX_CALLS else None
-        )
-
-    def _snapshot(self) -> StateSnapshot:
-        return StateSnapshot(
-            iteration=self.state.iteration,
-            variables=self.hooks.variables(self.state),
-            elapsed_s=self.state.elapsed_seconds(self.clock.monotonic()),
-        )
-
-    async def _answered(self, held: HeldCall) -> AsyncGenerator[AgentEvent, None]:
-        """Run the call that waited for a person, or tell the model that it may not run."""
-        self.state.pending_call = None
-        call = ToolCall(held.id, FunctionCall(held.name, held.arguments))
-        if held.allowed:
-            async for event in self._call(call, rest=(), approved=held.sha):
-                yield event
-        else:
-            message = "The person did not allow this. Nothing was run; their words follow."
-            self._answer(call, to_text({"error": "not_allowed", "message": message}))
-        if not self.state.done:
-            yield self._snapshot()
-
-    async def _call(
-        self, call: ToolCall, *, rest: Sequence[ToolCall], approved: str | None = None
-    ) -> AsyncGenerator[AgentEvent, None]:
-        state, name = self.state, call.function.name
-        arguments = arguments_of(call)
-        tool_type = self.tools[name].tool_type if name in self.tools else "function"
-        begun = ToolEvent(
-            tool_name=name, tool_call_id=call.id, tool_type=tool_type, arguments=arguments
-        )
-        yield begun
-        if approved is None:
-            record_tool_call(state, name, arguments)
-            state.turn.tool_calls_this_turn += 1
-        started = self.clock.monotonic()
-        try:
-            outcome = await self.gate.step(
-                name, arguments, cancellation=self.cancellation, approved=approved
-            )
-        except Cancelled:
-            self._answer(call, '{"error": "cancelled", "message": "the run was stopped"}')
-            for event in self.hooks.drain():
-                yield event
-            yield begun.model_copy(
-                update={"completed": True, "ok": False, "result": {"stopped": True}}
-            )
-            raise
-        state.procedure_state = self.gate.place
-        # A running tool is not the model's silence.
-        state.last_event_time_s = self.clock.monotonic()
-        content = to_text(outcome.envelope)
-        if outcome.failure is not None and APPROVAL in outcome.failure.metadata:
-            async for event in self._held(call, rest, begun, outcome.failure, content):
-                yield event
-            return
-        self._answer(call, content)
-        if not outcome.is_guidance:
-            seen = Repetition.from_json(state.repetition)
-            shown = to_text(outcome.envelope.get("result", outcome.envelope))
-            state.repetition = seen.after(name, arguments, shown).to_json()
-        for event in self.hooks.drain():
-            yield event
-        yield begun.model_copy(
-            update={
-                "completed": True,
-                "ok": outcome.ok,
-                "result": _for_people(outcome, stopped=self.cancellation.is_set),
-                "failure": outcome.failure and outcome.failure.without_data(),
-                "duration_s": self.clock.monotonic() - started,
-            }
-        )
-        yield ToolResultObserved(
-            tool_name=name, tool_call_id=call.id, content=content, ok=outcome.ok
-        )
-        # What follows in the batch was written in the belief that this call succeeds and the run
-        # goes on; and a record may be sealed next, in which no call may stay unanswered.
-        if outcome.request is not None:
-            self._skip(rest, "not run: the run ended with the call before")
-        elif not outcome.ok:
-            self._skip(rest, "not run: the call before it failed")
-        async for event in self._conclude(call, outcome):
-            yield event
-
-    async def _held(
-        self,
-        call: ToolCall,
-        rest: Sequence[ToolCall],
-        begun: ToolEvent,
-        failure: Failure,
-        content: str,
-    ) -> AsyncGenerator[AgentEvent, None]:
-        """The call waits for a person; it goes into the record, to be run as it is."""
-        state = self.state
-        yield begun.model_copy(update={"completed": True, "result": {"waiting": "approval"}})
-        self._skip(rest, "not run: the call before it waits for the person")
-        state.pending_call = HeldCall(
-            id=call.id,
-            name=call.function.name,
-            arguments=call.function.arguments,
-            sha=failure.metadata[APPROVAL],
-        )
-        yield self._snapshot()
-        suspended = False
-        async for event in self._fail(failure):
-            suspended = isinstance(event, UserInputRequested)
-            yield event
-        if not suspended:
-            state.pending_call = None
-            self._answer(call, content)
-
-    async def _conclude(
-        self, call: ToolCall, outcome: StepOutcome
-    ) -> AsyncGenerator[AgentEvent, None]:
-        state = self.state
-        if self.cancellation.is_set:
-            raise Cancelled(self.cancellation.reason)
-        match outcome.request:
-            case SuspensionRequest() as request:
-                state.done = True
-                yield suspend(
-                    self.agent,
-                    state,
-                    question=request.question,
-                    context=request.context,
-                    choices=request.choices,
-                )
-            case TerminationRequest() as request if request.is_done:
-                state.done = True
-                yield RunCompleted(summary=request.message, variables=self.hooks.variables(state))
-            case TerminationRequest() as request:
-                state.done = True
-                yield Handoff(
-                    rationale=request.message,
-                    blockers=request.blockers,
-                    suggested_next_steps=request.suggested_next_steps,
-                )
-            case None:
-                failure = post_tool(outcome.result, call, state)
-                if failure is not None:
-                    async for event in self._tool_failed(failure, outcome):
-                        yield event
-
-    async def _tool_failed(
-        self, failure: Failure, outcome: StepOutcome
-    ) -> AsyncGenerator[AgentEvent, None]:
-        # The first guidance refusal is the tool's answer: the model reads it and goes on. The
-        # second in a row enters the funnel. The first is counted there, but not where the ladder
-        # goes on with narrowing, whose one strike it would use up.
-        kind, attempts = failure.kind, self.state.failure_attempts
-        if outcome.is_guidance and not attempts.get(kind) and kind not in self._refused:
-            self._refused.add(kind)
-            if failure.suggested_action is Action.retry:
-                self.state.record_failure_attempt(kind)
-            self.state.lessons_learned = remember(self.state.lessons_learned, failure)
-            return
-        async for event in self._fail(failure):
-            yield event
-
-    async def _fail(
-        self, failure: Failure, *, unanswered: Sequence[ToolCall] = ()
-    ) -> AsyncGenerator[AgentEvent, None]:
-        self._skip(unanswered, f"not run: {failure.explanation}")
-        async for event in handle_failure(failure, agent=self.agent, state=self.state):
-            yield event
-            if is_terminal(event):
-                return
-
-    def _skip(self, calls: Sequence[ToolCall], why: str) -> None:
-        for call in calls:
-            self._answer(call, to_text({"error": "not_run", "message": why}))
-
-    def _answer(self, call: ToolCall, content: str) -> None:
-        self.state.messages.append(
-            {
-                "role": "tool",
-                "tool_call_id": call.id,
-                "name": call.function.name,
-                "content": content,
-            }
-        )
-
-
 def _broken(exc: Exception) -> Handoff:
     sentence = scrub(f"The run broke: {type(exc).__name__}: {exc}")[:_MAX_SENTENCE]
     failure = Failure(FailureKind.tool_error, sentence, (sentence,), Action.handoff)
     remedy = "Run the cell again; if it happens again, report it with this sentence."
     return Handoff(
         rationale=sentence, blockers=(sentence,), suggested_next_steps=(remedy,), failure=failure
-    )
-
-
-def _deltas(delta: Delta) -> list[AgentEvent]:
-    events: list[AgentEvent] = []
-    if delta.reasoning:
-        events.append(ReasoningDelta(content=encodable(delta.reasoning)))
-    if delta.text:
-        events.append(TextDelta(content=encodable(delta.text)))
-    return events
-
-
-def _assistant(reply: Completion, calls: Sequence[ToolCall]) -> dict[str, Any]:
-    content = encodable(reply.message.content)
-    message: dict[str, Any] = {"role": "assistant", "content": content}
-    if calls:
-        message["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {
-                    "name": call.function.name,
-                    "arguments": call.function.arguments,
-                },
-            }
-            for call in calls
-        ]
-    return message
-
-
-def _noted(failure: Failure, key: str, value: Any) -> Failure:
-    return replace(failure, metadata={**failure.metadata, key: value})
-
-
-def _is_cut_off(failure: Failure | None) -> bool:
-    return failure is not None and failure.kind is FailureKind.output_truncated
-
-
-def _for_people(outcome: StepOutcome, *, stopped: bool) -> dict[str, Any]:
-    result = dict(outcome.envelope)
-    if stopped and not outcome.ok:
-        result["stopped"] = True
-    data = outcome.result.data if outcome.ok else outcome.result.partial_data
-    if isinstance(data, KernelOutput):
-        result["output"] = cleaned(data.model_dump(mode="json"))
-    return result
-
-
-def _nothing_came() -> Failure:
-    return Failure(
-        FailureKind.transient_provider,
-        "the model's stream ended without an answer",
-        suggested_action=Action.retry,
     )

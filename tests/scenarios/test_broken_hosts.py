@@ -19,7 +19,8 @@ from parsimony_kernel.agent.events import (
 )
 from parsimony_kernel.agent.failure import Action, DefaultPolicy, Failure, FailureKind
 from parsimony_kernel.agent.hooks import RunHooks
-from parsimony_kernel.agent.loop import MAX_CALLS, run_loop
+from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.agent.run import MAX_CALLS
 from parsimony_kernel.agent.state import RunState
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.testing.clock import ManualClock
