@@ -117,7 +117,8 @@ class Tool:
             be approved. One that raises says that nothing happened, unless a connection or a
             time limit is in the exception or in what led to it: then nobody knows, and it is
             reconciled or a person is asked. ``raise ... from None`` is how a write that knows
-            better says so. A tool that does not say what it does is judged like a write there.
+            better says so. A tool that does not say what it does is tried again after an error,
+            and asked about after its deadline.
         validators: asked before it runs, in order; each gives the reason why not, or ``None``.
         reconcile: for a write: awaited with the same arguments when it is not known whether it
             happened; gives what the write would have answered, or ``None`` when it did not happen.

@@ -16,7 +16,6 @@ from parsimony_kernel.gate.running import Ended
 from parsimony_kernel.tools import Tool, ToolResult, words_of
 from parsimony_kernel.triage.taxonomy import FailureType
 
-NOT_KNOWN = "it is not known whether it took effect"
 
 # Classes of exceptions, by name, after which a request may have arrived all the same.
 _IN_TRANSIT = frozenset(
@@ -128,12 +127,11 @@ def _failure(
     if error is not None:
         named = {name for link in _chain(error) for name in _names(link)}
         fields = {"error_type": type(error).__name__, "error_message": words_of(error)}
-    is_uncertain = not tool.is_repeatable and bool(_IN_TRANSIT & (named or set()))
-    # Of a write, the one who settles it says so.
-    doubt = f"; {NOT_KNOWN}" if is_uncertain and tool.effect != "write" else ""
+    # Of a tool that does not say that it writes, a fetch that broke is tried again.
+    is_uncertain = tool.effect == "write" and bool(_IN_TRANSIT & (named or set()))
     return Failure(
         FailureKind.tool_error,
-        f"{tool.name} {what}{doubt}",
+        f"{tool.name} {what}",
         metadata={
             "tool_name": tool.name,
             "refusal": RefusalError.action_error,

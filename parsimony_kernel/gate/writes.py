@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from parsimony_kernel.agent.cancellation import CancellationRequest
 from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
 from parsimony_kernel.agent.failure.recovery import EFFECT_KEY
-from parsimony_kernel.gate.answers import NOT_KNOWN
 from parsimony_kernel.gate.effects import Effects, action_sha
 from parsimony_kernel.gate.refusal import RefusalError
 from parsimony_kernel.gate.rendition import plain
@@ -19,6 +18,7 @@ from parsimony_kernel.gate.running import goes_on
 from parsimony_kernel.tools import Tool, ToolResult, words_of
 from parsimony_kernel.triage.taxonomy import FailureType
 
+NOT_KNOWN = "it is not known whether it took effect"
 EFFECT_CHOICES = ("It did", "It did not", "Stop here")
 
 

@@ -341,13 +341,14 @@ async def test_an_object_that_cannot_be_looked_at_is_handed_on_as_words() -> Non
 @pytest.mark.parametrize(
     ("options", "effect"),
     [
-        ({}, Effect.uncertain),
+        ({}, Effect.none),
+        ({"effect": "write"}, Effect.uncertain),
         ({"effect": "none"}, Effect.none),
         ({"effect": "idempotent"}, Effect.none),
         ({"idempotent": True}, Effect.none),
     ],
 )
-async def test_after_an_error_in_transit_only_what_can_be_repeated_is_known(
+async def test_after_an_error_in_transit_only_of_a_write_it_is_not_known_what_happened(
     options: dict[str, Any], effect: Effect
 ) -> None:
     failure = failure_of(await step(raising(ConnectionResetError("reset"), **options)))
@@ -365,11 +366,11 @@ async def test_any_other_error_of_a_tool_that_says_nothing_has_no_effect() -> No
     [
         (True, ValueError("x"), Action.retry),
         (False, ValueError("x"), Action.handoff),
-        (True, ConnectionError("x"), Action.ask_user),
-        (False, ConnectionError("x"), Action.ask_user),
+        (True, ConnectionError("x"), Action.retry),
+        (False, ConnectionError("x"), Action.handoff),
     ],
 )
-async def test_what_may_not_be_retried_is_handed_off_unless_a_person_has_to_look(
+async def test_what_may_not_be_retried_is_handed_off(
     retryable: bool, error: Exception, action: Action
 ) -> None:
     built = raising(error, retryable_on_error=retryable)
