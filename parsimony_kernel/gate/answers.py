@@ -16,7 +16,6 @@ from parsimony_kernel.gate.running import Ended
 from parsimony_kernel.tools import Tool, ToolResult, words_of
 from parsimony_kernel.triage.taxonomy import FailureType
 
-
 # Classes of exceptions, by name, after which a request may have arrived all the same.
 _IN_TRANSIT = frozenset(
     {
