@@ -110,7 +110,8 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
     )
     view = replace(view, activity="Thinking")
     if output is None:
-        return with_block(view, index, replace(step, outputs=_answer_of(event, envelope)))
+        outputs = (*step.outputs, *_answer_of(event, envelope))
+        return with_block(view, index, replace(step, outputs=outputs))
     step = replace(
         step,
         stdout=Passage.of(steady(output.stdout), STREAM_CHARS, tail=STREAM_CHARS // 2),

@@ -146,6 +146,21 @@ def test_a_step_of_which_nothing_ran_is_refused_and_not_failed() -> None:
     assert state("action_error") == state("action_timeout") == "failed"
 
 
+def test_a_figure_that_was_published_stays_mentioned_when_its_step_ends() -> None:
+    begun = ev.ToolEvent(tool_name="return_chart", tool_call_id="p1", tool_type="publish")
+    shown = published({"mark": "bar"})
+    ended = begun.model_copy(update={"completed": True, "ok": True, "result": {"result": {}}})
+    step = only(replay([started(), begun, shown, ended]), StepBlock)
+    assert [type(each).__name__ for each in step.outputs] == ["FigureMention"]
+
+
+def test_what_a_tool_of_ones_own_answers_is_shown() -> None:
+    begun = ev.ToolEvent(tool_name="area", tool_call_id="a1")
+    ended = begun.model_copy(update={"completed": True, "ok": True, "result": {"result": 12.5}})
+    (shown,) = only(replay([started(), begun, ended]), StepBlock).outputs
+    assert (shown.python_type, shown.text) == ("float", "12.5")
+
+
 def test_the_footer_counts_and_says_unknown_prices() -> None:
     view = replay([started(), asked_model(0.5), asked_model(None)])
     footer = only(view, FooterBlock)
