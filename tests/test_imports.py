@@ -37,7 +37,7 @@ RANKS: tuple[frozenset[str], ...] = (
             "triage.taxonomy",
         }
     ),
-    frozenset({"durable", "identity"}),
+    frozenset({"durable", "identity", "likeness"}),
     frozenset({"artifacts", "journal", "limits", "lineage"}),
     frozenset({"execution", "llm"}),
     frozenset({"agent.failure", "agent.prompts", "gate", "toolbox", "triage"}),

@@ -3,7 +3,7 @@
 A body may raise anything and answer anything. Here it becomes data, or one sound ``Failure``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from parsimony_kernel.agent.failure.termination import TerminationRequest
 from parsimony_kernel.gate.refusal import RefusalError
 from parsimony_kernel.gate.rendition import plain
 from parsimony_kernel.gate.running import Ended
+from parsimony_kernel.llm.faults import chain_of
 from parsimony_kernel.tools import Tool, ToolResult, words_of
 from parsimony_kernel.triage.taxonomy import FailureType
 
@@ -124,7 +125,7 @@ def _failure(
     fields: dict[str, Any] | None = None,
 ) -> Failure:
     if error is not None:
-        named = {name for link in _chain(error) for name in _names(link)}
+        named = {name for link in chain_of(error) for name in _names(link)}
         fields = {"error_type": type(error).__name__, "error_message": words_of(error)}
     # Of a tool that does not say that it writes, a fetch that broke is tried again.
     is_uncertain = tool.effect == "write" and bool(_IN_TRANSIT & (named or set()))
@@ -142,20 +143,6 @@ def _failure(
 
 def _names(exc: BaseException) -> set[str]:
     return {each.__name__ for each in type(exc).__mro__}
-
-
-def _chain(exc: BaseException) -> Iterator[BaseException]:
-    """``exc`` and whatever led to it, each once."""
-    waiting: list[BaseException | None] = [exc]
-    seen: set[int] = set()
-    while waiting:
-        link = waiting.pop()
-        if link is None or id(link) in seen:
-            continue
-        seen.add(id(link))
-        yield link
-        waiting += [link.__cause__, None if link.__suppress_context__ else link.__context__]
-        waiting += link.exceptions if isinstance(link, BaseExceptionGroup) else ()
 
 
 def _sound(tool: Tool, failure: Any) -> Failure:

@@ -4,7 +4,6 @@ An approval belongs to one request, is bound to the hash of the exact action, an
 one execution that it allows.
 """
 
-import hashlib
 import json
 import re
 import secrets
@@ -14,6 +13,7 @@ from enum import Enum
 from typing import Any, Literal
 
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.gate.effects import action_sha
 
 REVIEW_THRESHOLD = 0.7
 MAX_FAILURES = 3
@@ -124,10 +124,8 @@ def action_hash(tool_name: str, args: Mapping[str, Any]) -> str:
     ``TypeError`` or ``ValueError`` for arguments that JSON cannot hold: two of them could look
     the same.
     """
-    canonical = json.dumps(
-        [tool_name, dict(args)], sort_keys=True, separators=(",", ":"), allow_nan=False
-    )
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    json.dumps(dict(args), allow_nan=False)
+    return action_sha(tool_name, args)
 
 
 class ApprovalError(Exception):

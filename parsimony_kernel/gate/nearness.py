@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 from rapidfuzz import fuzz
 
+from parsimony_kernel.likeness import alike
+
 MAX_COMPARED = 2_000
 MAX_SAID = 20_000
 
@@ -29,7 +31,7 @@ def is_said(name: str, text: str) -> bool:
     """Whether every word of ``name`` stands in ``text``, in some form."""
     asked, spoken = _words(name), set(_words(text, MAX_SAID))
     return bool(asked) and all(
-        word in spoken or any(_alike(word, each) for each in spoken) for word in asked
+        word in spoken or any(alike(word, each) for each in spoken) for word in asked
     )
 
 
@@ -44,17 +46,8 @@ def _nearness(name: str, column: str) -> float:
         return 0.0
     if "".join(asked) == "".join(own):
         return 100.0
-    if all(any(_alike(a, o) for o in own) for a in asked):
+    if all(any(alike(a, o) for o in own) for a in asked):
         return 92.0
-    if all(any(_alike(a, o) for a in asked) for o in own):
+    if all(any(alike(a, o) for a in asked) for o in own):
         return 88.0
     return fuzz.ratio("".join(asked), "".join(own)) * 0.95
-
-
-def _alike(a: str, b: str) -> bool:
-    if a == b:
-        return True
-    short, long = sorted((a, b), key=len)
-    if len(short) >= 4 and long.startswith(short):
-        return True
-    return len(short) >= 5 and fuzz.ratio(a, b) >= 85

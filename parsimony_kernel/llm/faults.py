@@ -242,7 +242,7 @@ def translate(
     ``metadata`` holds ``type``, ``exception``, and where they are known ``status_code``,
     ``retry_after_s`` (seconds) and ``remedy``.
     """
-    chain = tuple(_chain(exc))
+    chain = tuple(chain_of(exc))
     for link in chain:
         if isinstance(link, FailureRaised):
             return link.failure
@@ -283,13 +283,13 @@ class _Evidence:
 
     @classmethod
     def of(cls, chain: tuple[BaseException, ...]) -> "_Evidence":
-        bodies = [body for link in chain if isinstance(body := _error_body(link), Mapping)]
-        texts = [_text(link) for link in chain]
+        bodies = [body for link in chain if isinstance(body := error_body(link), Mapping)]
+        texts = [text_of(link) for link in chain]
         names = frozenset(each.__name__ for link in chain for each in type(link).__mro__)
-        wire = [status for link in chain if not _is_wrapper(link) if (status := _status(link))]
-        claimed = [status for link in chain if _is_wrapper(link) if (status := _status(link))]
+        wire = [status for link in chain if not _is_wrapper(link) if (status := status_of(link))]
+        claimed = [status for link in chain if _is_wrapper(link) if (status := status_of(link))]
         statuses = wire if wire or names & (_BROKEN | _UNREADABLE) else claimed
-        waits = (_retry_after(link) for link in chain)
+        waits = (retry_after(link) for link in chain)
         told = next((str(body["message"]) for body in bodies if body.get("message")), None)
         return cls(
             names=names,
@@ -298,7 +298,7 @@ class _Evidence:
                 for link in (*chain, *bodies)
                 for name in ("code", "type", "status")
                 if isinstance(
-                    code := link.get(name) if isinstance(link, Mapping) else _peek(link, name), str
+                    code := link.get(name) if isinstance(link, Mapping) else peek(link, name), str
                 )
             ),
             status=statuses[0] if statuses else None,
@@ -316,7 +316,7 @@ class _Evidence:
         )
 
 
-def _chain(exc: BaseException) -> Iterator[BaseException]:
+def chain_of(exc: BaseException) -> Iterator[BaseException]:
     """``exc`` and whatever led to it, each once, nearest first."""
     waiting: list[BaseException] = [exc]
     seen: set[int] = set()
@@ -330,7 +330,7 @@ def _chain(exc: BaseException) -> Iterator[BaseException]:
             each
             for each in (
                 # litellm keeps the reason of a broken stream in an attribute.
-                _peek(link, "original_exception"),
+                peek(link, "original_exception"),
                 link.__cause__,
                 None if link.__suppress_context__ else link.__context__,
                 *(link.exceptions if isinstance(link, BaseExceptionGroup) else ()),
@@ -339,14 +339,16 @@ def _chain(exc: BaseException) -> Iterator[BaseException]:
         )
 
 
-def _peek(thing: object, name: str) -> Any:
+def peek(thing: object, name: str) -> Any:
+    """An attribute, or ``None`` where there is none or it breaks."""
     try:
         return getattr(thing, name, None)
     except Exception:  # a foreign property may do anything, and its trouble is not the news
         return None
 
 
-def _text(exc: BaseException) -> str:
+def text_of(exc: BaseException) -> str:
+    """The exception's words, without a traceback in them; empty where they cannot be had."""
     try:
         # litellm writes whole tracebacks into its messages; they are neither words nor evidence.
         return str(exc).partition("Traceback (most recent call last)")[0]
@@ -358,29 +360,31 @@ def _is_wrapper(exc: BaseException) -> bool:
     return type(exc).__module__.partition(".")[0] == "litellm"
 
 
-def _status(exc: BaseException) -> int | None:
-    for status in (_peek(exc, "status_code"), _peek(_peek(exc, "response"), "status_code")):
+def status_of(exc: BaseException) -> int | None:
+    """The HTTP status of an error that ``exc`` carries."""
+    for status in (peek(exc, "status_code"), peek(peek(exc, "response"), "status_code")):
         if isinstance(status, int) and 400 <= status <= 599:
             return int(status)
     return None
 
 
-def _error_body(exc: BaseException) -> Any:
-    body = _peek(exc, "body")
+def error_body(exc: BaseException) -> Any:
+    """The body of the error response, its ``error`` member where it has one."""
+    body = peek(exc, "body")
     if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping):
         return body["error"]
     return body
 
 
-def _retry_after(exc: BaseException) -> float | None:
+def retry_after(exc: BaseException) -> float | None:
     """Seconds that the provider asks to wait, from any of the places where clients keep headers.
 
     A date is measured against the ``Date`` of the same response, so no clock is read.
     """
     for source in (
-        _peek(_peek(exc, "response"), "headers"),
-        _peek(exc, "litellm_response_headers"),
-        _peek(exc, "headers"),
+        peek(peek(exc, "response"), "headers"),
+        peek(exc, "litellm_response_headers"),
+        peek(exc, "headers"),
     ):
         try:
             headers = {str(name).lower(): str(value) for name, value in dict(source or {}).items()}

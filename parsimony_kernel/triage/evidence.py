@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.agent.failure.kinds import Failure, FailureRaised
-from parsimony_kernel.llm.faults import _chain, _error_body, _peek, _retry_after, _status, _text
+from parsimony_kernel.llm.faults import chain_of, error_body, peek, retry_after, status_of, text_of
 from parsimony_kernel.triage.taxonomy import Step
 
 MAX_WORDS = 10_000
@@ -44,7 +44,7 @@ class Evidence:
 
 def facts_of(exc: BaseException) -> dict[str, Any]:
     """What ``exc`` shows beyond its text, plain enough for ``Step.metadata`` and a journal."""
-    chain = list(_chain(exc))
+    chain = list(chain_of(exc))
     found: dict[str, Any] = {
         **({"type": told.type} if (told := _failure_in(chain)) is not None else {}),
         "names": _names([exc]),
@@ -56,7 +56,7 @@ def facts_of(exc: BaseException) -> dict[str, Any]:
         ("sqlstate", _sqlstate),
         ("errno", _errno),
         ("rpc", _rpc_code),
-        ("retry_after_s", _retry_after),
+        ("retry_after_s", retry_after),
     ):
         known = (value for link in chain if (value := read(link)) is not None)
         if (first := next(known, None)) is not None:
@@ -70,7 +70,7 @@ def step_of(exc: BaseException, index: int, action: str, **fields: Any) -> Step:
     return Step(
         index,
         action,
-        error=_text(exc) or type(exc).__name__,
+        error=text_of(exc) or type(exc).__name__,
         exception_type=type(exc).__name__,
         metadata=metadata,
         **fields,
@@ -129,17 +129,17 @@ def _names(chain: Iterable[BaseException]) -> list[str]:
 
 
 def _codes(exc: BaseException) -> Iterable[str]:
-    body = _error_body(exc)
-    sources: list[Any] = [_peek(exc, name) for name in _CODE_ATTRIBUTES]
+    body = error_body(exc)
+    sources: list[Any] = [peek(exc, name) for name in _CODE_ATTRIBUTES]
     if isinstance(body, Mapping):
         sources.extend(body.get(name) for name in ("code", "type", "status"))
-    aws = _peek(exc, "response")
+    aws = peek(exc, "response")
     if isinstance(aws, Mapping) and isinstance(aws.get("Error"), Mapping):
         sources.append(aws["Error"].get("Code"))
     yield from (source for source in sources if isinstance(source, str))
-    if callable(grpc := _peek(exc, "code")):
+    if callable(grpc := peek(exc, "code")):
         try:
-            name = _peek(grpc(), "name")
+            name = peek(grpc(), "name")
         except Exception:  # a foreign method may do anything, and its trouble is not the news
             return
         if isinstance(name, str):
@@ -147,11 +147,11 @@ def _codes(exc: BaseException) -> Iterable[str]:
 
 
 def _http_status(exc: BaseException) -> int | None:
-    if (known := _status(exc)) is not None:
+    if (known := status_of(exc)) is not None:
         return known
-    aws = _peek(exc, "response")
+    aws = peek(exc, "response")
     meta = aws.get("ResponseMetadata") if isinstance(aws, Mapping) else None
-    candidates = [_peek(exc, name) for name in _STATUS_ATTRIBUTES]
+    candidates = [peek(exc, name) for name in _STATUS_ATTRIBUTES]
     if isinstance(meta, Mapping):
         candidates.append(meta.get("HTTPStatusCode"))
     return next((int(c) for c in candidates if isinstance(c, int) and 400 <= c <= 599), None)
@@ -159,18 +159,18 @@ def _http_status(exc: BaseException) -> int | None:
 
 def _sqlstate(exc: BaseException) -> str | None:
     for name in ("sqlstate", "pgcode"):
-        if isinstance(state := _peek(exc, name), str) and len(state) == 5:
+        if isinstance(state := peek(exc, name), str) and len(state) == 5:
             return state
     return None
 
 
 def _errno(exc: BaseException) -> str | None:
-    number = _peek(exc, "errno")
+    number = peek(exc, "errno")
     return errno.errorcode.get(number) if isinstance(number, int) else None
 
 
 def _rpc_code(exc: BaseException) -> int | None:
-    for code in (_peek(_peek(exc, "error"), "code"), _peek(exc, "code")):
+    for code in (peek(peek(exc, "error"), "code"), peek(exc, "code")):
         if isinstance(code, int) and -33000 <= code <= -32000:
             return int(code)
     return None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from rapidfuzz import fuzz
 
+from parsimony_kernel.likeness import alike
 from parsimony_kernel.llm.offline.schema import Column
 from parsimony_kernel.llm.offline.words import canonical, fold, singular
 
@@ -57,9 +58,9 @@ def _match(words: tuple[str, ...], column: Column) -> Match | None:
         return Match(column, 97)
     if len(words) == 1 and len(own) > 1 and words[0] == "".join(w[0] for w in own):
         return Match(column, 93)
-    if all(any(_alike(y, m) for m in mine) for y in yours):
+    if all(any(alike(y, m) for m in mine) for y in yours):
         return Match(column, 90)
-    if all(any(_alike(y, m) for y in yours) for m in mine):
+    if all(any(alike(y, m) for y in yours) for m in mine):
         extra = tuple(w for w, y in zip(words, yours, strict=True) if not _any_alike(y, mine))
         return Match(column, 84 + min(len(mine), 4), extra)
     ratio = fuzz.ratio("".join(yours), "".join(mine))
@@ -67,16 +68,7 @@ def _match(words: tuple[str, ...], column: Column) -> Match | None:
 
 
 def _any_alike(word: str, others: Iterable[str]) -> bool:
-    return any(_alike(word, other) for other in others)
-
-
-def _alike(a: str, b: str) -> bool:
-    if a == b:
-        return True
-    short, long = sorted((a, b), key=len)
-    if len(short) >= 4 and long.startswith(short):
-        return True
-    return len(short) >= 5 and fuzz.ratio(a, b) >= 85
+    return any(alike(word, other) for other in others)
 
 
 def same_value(words: str, value: str) -> bool:
