@@ -196,7 +196,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _resume(arguments: argparse.Namespace) -> int:
     from parsimony_kernel import resume
     from parsimony_kernel.journal.database import JournalError
-    from parsimony_kernel.session import SessionError
+    from parsimony_kernel.notebook.turns import SessionError
 
     folder = arguments.folder.resolve()
     answer = " ".join(arguments.answer)

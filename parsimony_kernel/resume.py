@@ -16,7 +16,8 @@ from parsimony_kernel.audit import journal_of
 from parsimony_kernel.journal.database import JournalError
 from parsimony_kernel.journal.store import PendingRow
 from parsimony_kernel.journal.workspace import find_workspace
-from parsimony_kernel.session import SessionError, open_session
+from parsimony_kernel.notebook.turns import SessionError
+from parsimony_kernel.session import open_session
 from parsimony_kernel.view.blocks import Block, ResultBlock
 
 Say = Callable[[str], None]

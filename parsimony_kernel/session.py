@@ -4,7 +4,6 @@ One session per notebook and process. It decides what a turn is, keeps two from 
 writes every event down before anybody sees it, and knows nothing of front ends.
 """
 
-import json
 import os
 import threading
 import uuid
@@ -15,66 +14,64 @@ from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from types import FunctionType
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.cancellation import CancellationRequest
 from parsimony_kernel.agent.config import AgentGuardrails
 from parsimony_kernel.agent.events import (
     AgentEvent,
-    Handoff,
-    LLMCallCompleted,
-    PartialRunSummary,
     RunCancelled,
-    RunCompleted,
     RunStarted,
-    TextDelta,
-    ToolEvent,
     UserInputRequested,
     is_terminal,
 )
 from parsimony_kernel.agent.failure.keyring import GRACE_S, Keyring, KeyringError
-from parsimony_kernel.agent.failure.kinds import FailureKind
 from parsimony_kernel.agent.failure.suspension import (
     SuspensionConsumed,
     SuspensionElsewhere,
     SuspensionExpired,
     SuspensionTokenMismatch,
 )
-from parsimony_kernel.agent.hooks import RunHooks
 from parsimony_kernel.agent.loop import admit, go_on, run_loop
 from parsimony_kernel.agent.models import AgentContext, AgentMessage
-from parsimony_kernel.agent.prompts import notebook_changes, notebook_context, request_message
-from parsimony_kernel.agent.state import RunState, SuspensionRecord
+from parsimony_kernel.agent.prompts import request_message
+from parsimony_kernel.agent.state import SuspensionRecord
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.durable import StorageError, sweep_temporary
 from parsimony_kernel.execution.executor import BaseCodeExecutor
-from parsimony_kernel.execution.factory import summarise
 from parsimony_kernel.execution.interrupt import (
-    CodeGuard,
-    DeadlineReached,
     stop_on_sigint,
     stop_running_code,
 )
 from parsimony_kernel.execution.run_scope import RunScope
-from parsimony_kernel.gate.approval import Approval, approved
-from parsimony_kernel.gate.effects import Effects, MemoryEffects
-from parsimony_kernel.gate.procedure import Procedure, ProcedureError, Walker
+from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.gate.procedure import Procedure, ProcedureError
 from parsimony_kernel.gate.procedure_yaml import from_yaml
-from parsimony_kernel.gate.screening import screened
-from parsimony_kernel.gate.stages import Stage
 from parsimony_kernel.journal.breakers import JournalBreakers
 from parsimony_kernel.journal.database import JournalError
-from parsimony_kernel.journal.effects import JournalEffects
 from parsimony_kernel.journal.store import Journal, PendingRow, SqliteJournal
 from parsimony_kernel.journal.workspace import find_workspace, journal_path
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.limits.breaker_store import SharedOrOwn
 from parsimony_kernel.llm.base import ChatModel
 from parsimony_kernel.llm.resolve import check_models, resolve_models
+from parsimony_kernel.notebook.answers import came_to_nothing, is_doing, or_ask_again, resolve
+from parsimony_kernel.notebook.hooks import NotebookHooks, NotebookPlace, differences
+from parsimony_kernel.notebook.inventory import notebook_in_words
+from parsimony_kernel.notebook.scribe import Scribe, ending
+from parsimony_kernel.notebook.turns import (
+    LIMITS,
+    PendingQuestion,
+    PublishedArtifact,
+    SessionError,
+    TurnOptions,
+    TurnSummary,
+    shown_limits,
+)
 from parsimony_kernel.toolbox.code import code_tools
 from parsimony_kernel.toolbox.publish import publish_tools
 from parsimony_kernel.tools import Tool, Tools, tool
@@ -86,94 +83,11 @@ DEFAULT_MODEL = "offline"
 
 # A question may wait over a long weekend.
 MAX_QUESTION_AGE_S = GRACE_S
-_LEASE_S = 120.0
-_INVENTORY_S = 2.0
 
 # What the places that are written to may say; each text is a sentence with the remedy.
 _TROUBLE = (JournalError, StorageError, KeyringError)
 _REFUSED = (SuspensionTokenMismatch, SuspensionExpired, SuspensionElsewhere, SuspensionConsumed)
-_ASK_AGAIN = "The question waits on: answer it again then, with %agent answer."
 _REMEMBERED_TURNS = 10
-
-_DATA_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".xlsx", ".xls", ".json", ".jsonl"})
-_MAX_FILES = 40
-_MAX_ENTRIES = 2_000
-
-
-class SessionError(Exception):
-    """Why a turn cannot be had, in one sentence with the remedy."""
-
-
-@dataclass(frozen=True)
-class TurnOptions:
-    """What one cell may set. Times are in seconds; ``max_cost_usd`` in US dollars.
-
-    ``approve`` says when a person is asked before an action runs: never, where it reaches outside
-    the notebook, or always. ``procedure`` is a YAML file, relative to the notebook, whose edges
-    are all that the agent may walk.
-
-    ``model`` may name several with commas between: the next takes over where one fails.
-    """
-
-    model: str | None = None
-    max_iterations: int | None = None
-    max_time_s: float | None = None
-    max_tokens: int | None = None
-    max_cost_usd: float | None = None
-    approve: Approval = Approval.guarded
-    procedure: str | None = None
-
-    def guardrails(self) -> AgentGuardrails:
-        """The limits of the turn."""
-        given = {
-            "max_iterations": self.max_iterations,
-            "max_execution_time_s": self.max_time_s,
-            "max_tokens": self.max_tokens,
-            "max_cost_usd": self.max_cost_usd,
-        }
-        return AgentGuardrails(**{k: v for k, v in given.items() if v is not None})
-
-
-@dataclass(frozen=True)
-class PendingQuestion:
-    """A turn that waits for an answer."""
-
-    turn_id: str
-    ordinal: int
-    request: str
-    question: str
-    context: str | None
-    choices: tuple[str, ...]
-    asked_at: str
-    nonce: str
-
-
-@dataclass(frozen=True)
-class TurnSummary:
-    """One turn, for lists.
-
-    ``status``: running, done, suspended, handed_off, stopped, cancelled or replaced.
-    """
-
-    turn_id: str
-    ordinal: int
-    request: str
-    status: str
-    model: str
-    started_at: str
-    summary: str
-
-
-@dataclass(frozen=True)
-class PublishedArtifact:
-    """The newest snapshot of one artifact. ``path`` is relative to the workspace."""
-
-    kind: str
-    logical_id: str
-    content_sha: str
-    path: str
-    title: str
-    published_at: str
 
 
 @dataclass
@@ -266,7 +180,13 @@ class NotebookSession:
             guardrails = chosen.guardrails()
             agent = self._agent(models, running, guardrails, chosen.approve, chosen.procedure or "")
             earlier = self._earlier(cell_key)
-            context, shared = self._context(len(earlier) // 2, self._replaceable(cell_key))
+            context, shared = notebook_in_words(
+                self.executor,
+                self._folder,
+                self.artifacts(),
+                earlier_turns=len(earlier) // 2,
+                replaceable=self._replaceable(cell_key),
+            )
             running.ordinal = self._begin(running, request, model_name)
             state = agent.start(
                 request,
@@ -281,7 +201,7 @@ class NotebookSession:
                 shared=shared,
                 approve=chosen.approve.value,
                 procedure=chosen.procedure or "",
-                **_shown_limits(guardrails),
+                **shown_limits(guardrails),
             )
             self._write_start(running, started)
             stream = run_loop(agent, state)
@@ -309,7 +229,7 @@ class NotebookSession:
             raise SessionError(
                 "The question was never sealed, so it cannot be trusted. Run the cell again."
             )
-        answer = _resolve(reply, record.choices)
+        answer = resolve(reply, record.choices)
         # The model that asked goes on, unless the session has it under the same name already.
         asked_by = record.model_id or self.model_name
         models = self._require(self._model if asked_by == self.model_name else asked_by)
@@ -321,7 +241,7 @@ class NotebookSession:
             approval = Approval(begun.approve) if begun and begun.approve else Approval.guarded
             followed = begun.procedure if begun else ""
             agent = self._agent(models, running, guardrails, approval, followed)
-            gone, _ = self._differences(record)
+            gone, _ = differences(self.executor, record)
             state = admit(
                 agent,
                 record,
@@ -336,15 +256,15 @@ class NotebookSession:
                 model=", ".join(model.name for model in models),
                 reply=answer,
                 gone=gone,
-                **_shown_limits(guardrails, state),
+                **shown_limits(guardrails, state),
             )
             self._take_up(running, record, started)
-            stream = _or_ask_again(go_on(agent, state, record, answer))
+            stream = or_ask_again(go_on(agent, state, record, answer))
             ran = False
             async with aclosing(self._drive(running, started, stream)) as events:
                 async for event in events:
-                    ran = ran or _is_doing(event)
-                    if not ran and _came_to_nothing(event):
+                    ran = ran or is_doing(event)
+                    if not ran and came_to_nothing(event):
                         self._wait_on(running, record)
                     yield event
         except (*_REFUSED, ValueError) as exc:
@@ -385,22 +305,6 @@ class NotebookSession:
         if self._journal.reopen(record.nonce, self._owner):
             self._journal.end_turn(running.run_id, "suspended", record.pending_question)
 
-    def _reaches(self, code: str) -> tuple[str, ...]:
-        """What ``code`` would do outside this notebook's workspace, a sentence for each place."""
-        found = screened(
-            code,
-            workspace=self.workspace.resolve(),
-            folder=self._folder.resolve(),
-            namespace=self.executor.variables(),
-        )
-        return tuple(reach.sentence for reach in found)
-
-    def _effects(self, run_id: str) -> Effects:
-        journal = self._journal
-        if isinstance(journal, SqliteJournal):
-            return JournalEffects(journal.database, run_id, self._clock)
-        return MemoryEffects()
-
     def _beginning_of(self, run_id: str) -> RunStarted | None:
         """How the turn began."""
         events = self._journal.events(run_id)
@@ -411,7 +315,7 @@ class NotebookSession:
         begun = self._beginning_of(run_id)
         if begun is None or not begun.max_iterations:
             return AgentGuardrails()
-        return AgentGuardrails(**{name: getattr(begun, name) for name in _LIMITS})
+        return AgentGuardrails(**{name: getattr(begun, name) for name in LIMITS})
 
     def _procedure(self, file: str, tools: Tools) -> Procedure:
         """The procedure in ``file``; its guards are functions of the notebook."""
@@ -558,7 +462,10 @@ class NotebookSession:
         approval: Approval,
         procedure: str,
     ) -> Agent:
-        hooks = _NotebookHooks(self, running, approval)
+        place = NotebookPlace(
+            self.workspace, self._folder, self.executor, self._journal, self._clock
+        )
+        hooks = NotebookHooks(place, self._breakers, approval, self._owner)
         publisher = Publisher(
             self._store, notebook_path=self.notebook, clock=self._clock, folder=self._folder
         )
@@ -593,7 +500,7 @@ class NotebookSession:
     ) -> AsyncGenerator[AgentEvent, None]:
         """Yield ``started``, which is written already, and ``stream``, each event journalled
         first; close the turn."""
-        scribe = _Scribe(self._journal, running.run_id)
+        scribe = Scribe(self._journal, running.run_id)
         ended = False
         with stop_on_sigint(running.cancellation):
             try:
@@ -605,7 +512,7 @@ class NotebookSession:
                         scribe.write(event)
                         if is_terminal(event):
                             ended = True
-                            self._journal.end_turn(running.run_id, *_ending(event))
+                            self._journal.end_turn(running.run_id, *ending(event))
                         yield event
             finally:
                 if not ended:
@@ -628,48 +535,6 @@ class NotebookSession:
             for name in self.executor.variables()
             if (origin := ledger.get(name)) is not None and origin.run_id in replaced
         )
-
-    def _context(
-        self, earlier_turns: int, replaceable: tuple[str, ...]
-    ) -> tuple[str, tuple[str, ...]]:
-        variables, more = self._inventory()
-        files = data_files(self._folder)
-        published = [
-            {"kind": artifact.kind, "title": artifact.title, "path": artifact.path}
-            for artifact in self.artifacts()[-20:]
-        ]
-        context = notebook_context(
-            working_folder=self._folder.name,
-            files=files,
-            variables=variables,
-            more_variables=more,
-            artifacts=published,
-            replaceable=replaceable,
-        )
-        shared = []
-        if earlier_turns:
-            shared.append(f"{earlier_turns} earlier {_plural('request', earlier_turns)}")
-        if variables:
-            names = ", ".join(str(variable.get("name")) for variable in variables)
-            shared.append(f"variables with samples: {names}")
-        if files:
-            shared.append(f"names of {len(files)} data {_plural('file', len(files))}")
-        if published:
-            shared.append(f"titles of {len(published)} {_plural('artifact', len(published))}")
-        return context, tuple(shared)
-
-    def _inventory(self) -> tuple[list[dict[str, Any]], int]:
-        """The variables as a model reads them, and how many were left out.
-
-        A summary runs the ``repr`` of the user's own classes, so it has a deadline.
-        """
-        variables = self.executor.variables()
-        guard = CodeGuard(_INVENTORY_S)
-        try:
-            with guard:
-                return guard.call(summarise, variables)
-        except (DeadlineReached, KeyboardInterrupt):
-            return [], len(variables)
 
     def _earlier(self, cell_key: str) -> tuple[AgentMessage, ...]:
         finished = [
@@ -711,168 +576,6 @@ class NotebookSession:
             f"No question is waiting in turn {turn_id!r}. See %agent history for those that are."
         )
 
-    def _differences(self, record: SuspensionRecord) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        present = self.executor.variables()
-        ledger = self.executor.origin_ledger
-        gone = tuple(name for name in record.variables if name not in present)
-        changed = tuple(
-            name
-            for name, version in record.variables.items()
-            if name in present and ledger.version(name) != version
-        )
-        return gone, changed
-
-
-class _NotebookHooks(RunHooks):
-    """What a notebook adds to a run: its journal's claim, its ledger, its tools' events."""
-
-    def __init__(self, session: NotebookSession, running: _Running, approval: Approval) -> None:
-        super().__init__(session._breakers)
-        self._approval = approval
-        self.procedure: Procedure | None = None
-        self._session = session
-        self._running = running
-        self._emitted: list[AgentEvent] = []
-
-    def emit(self, event: AgentEvent) -> None:
-        self._emitted.append(event)
-
-    def drain(self) -> list[AgentEvent]:
-        emitted, self._emitted = self._emitted, []
-        return emitted
-
-    def stages(self, state: RunState) -> tuple[Stage, ...]:
-        return (approved(self._approval, self._session._reaches),)
-
-    def walker(self, state: RunState) -> Walker | None:
-        if self.procedure is None:
-            return None
-        if not state.procedure_state:
-            return Walker(self.procedure)
-        return Walker.from_json(self.procedure, json.loads(state.procedure_state))
-
-    def effects(self, state: RunState) -> Effects:
-        return self._session._effects(state.run_id)
-
-    def variables(self, state: RunState) -> tuple[str, ...]:
-        ledger = self._session.executor.origin_ledger
-        return tuple(
-            name
-            for name in self._session.executor.variables()
-            if (origin := ledger.get(name)) is not None and origin.run_id == state.run_id
-        )
-
-    def changes_since(self, record: SuspensionRecord) -> str | None:
-        gone, changed = self._session._differences(record)
-        return notebook_changes(gone=gone, changed=changed)
-
-    def claim(self, record: SuspensionRecord) -> bool:
-        return self._session._journal.claim(record.nonce, self._session._owner, _LEASE_S)
-
-
-class _Scribe:
-    """Writes events down, prose in whole pieces."""
-
-    def __init__(self, journal: Journal, run_id: str) -> None:
-        self._journal = journal
-        self._run_id = run_id
-        self._words: list[str] = []
-
-    def write(self, event: AgentEvent) -> None:
-        if isinstance(event, TextDelta):
-            self._words.append(event.content)
-            return
-        self.flush()
-        self._journal.append(self._run_id, event)
-
-    def flush(self) -> None:
-        if self._words:
-            words, self._words = "".join(self._words), []
-            self._journal.append(self._run_id, TextDelta(content=words))
-
-
-async def _or_ask_again(
-    stream: AsyncGenerator[AgentEvent, None],
-) -> AsyncGenerator[AgentEvent, None]:
-    """``stream``; when its model could not be reached at all, the end says how to go on."""
-    ran = False
-    async with aclosing(stream):
-        async for event in stream:
-            ran = ran or _is_doing(event)
-            if isinstance(event, Handoff) and not ran and _came_to_nothing(event):
-                steps = (*event.suggested_next_steps, _ASK_AGAIN)
-                yield event.model_copy(update={"suggested_next_steps": steps})
-            else:
-                yield event
-
-
-def _is_doing(event: AgentEvent) -> bool:
-    """Whether something was begun that an answer must not begin again."""
-    return isinstance(event, LLMCallCompleted | ToolEvent)
-
-
-def _came_to_nothing(event: AgentEvent) -> bool:
-    """Whether a run that did nothing ended for a reason that passes."""
-    if isinstance(event, RunCancelled):
-        return True
-    failure = event.failure if isinstance(event, Handoff) else None
-    return failure is not None and failure.kind in (
-        FailureKind.capability_gap,
-        FailureKind.transient_provider,
-    )
-
-
-def _ending(event: AgentEvent) -> tuple[str, str]:
-    match event:
-        case RunCompleted():
-            return "done", event.summary
-        case UserInputRequested():
-            return "suspended", event.question
-        case Handoff():
-            return "handed_off", event.rationale
-        case PartialRunSummary():
-            return "stopped", event.missing
-        case _:
-            return "cancelled", getattr(event, "reason", "")
-
-
-def _resolve(reply: str, choices: list[str]) -> str:
-    text = reply.strip()
-    if not text:
-        raise SessionError(
-            "The answer is empty. Give the number of a choice or some words: %agent answer 2"
-        )
-    if text in choices or not choices:
-        return text
-    if text.isdecimal():
-        number = int(text)
-        if not 1 <= number <= len(choices):
-            raise SessionError(
-                f"There is no choice {text}; there are {len(choices)}, numbered from 1. To answer "
-                f'with the number itself, put it in quotes: %agent answer "{text}"'
-            )
-        return choices[number - 1]
-    quoted = len(text) > 2 and text[0] == text[-1] and text[0] in "\"'"
-    return text[1:-1] if quoted else text
-
-
-# The limits of a turn, by the name that guardrails and events give them.
-_LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")
-
-
-def _shown_limits(guardrails: AgentGuardrails, state: RunState | None = None) -> dict[str, Any]:
-    """The limits, with what the person has allowed beyond them in ``state``."""
-    shown = {name: getattr(guardrails, name) for name in _LIMITS}
-    if state is not None and guardrails.max_tokens is not None:
-        shown["max_tokens"] = guardrails.max_tokens + state.budget_from_tokens
-    if state is not None and guardrails.max_cost_usd is not None:
-        shown["max_cost_usd"] = guardrails.max_cost_usd + state.budget_from_cost_usd
-    return shown
-
-
-def _plural(noun: str, count: int) -> str:
-    return noun if count == 1 else f"{noun}s"
-
 
 def _age_s(record: SuspensionRecord, now: datetime) -> float:
     try:
@@ -884,35 +587,6 @@ def _age_s(record: SuspensionRecord, now: datetime) -> float:
 def _sentence(text: str) -> str:
     clean = text.strip()
     return clean[:1].upper() + clean[1:] + ("" if clean.endswith((".", "!", "?")) else ".")
-
-
-def data_files(folder: Path) -> tuple[str, ...]:
-    """Data files in ``folder`` and one level below, by relative path, at most forty."""
-    found: list[str] = []
-    seen = 0
-    for parent in (folder, *_subfolders(folder)):
-        try:
-            entries = sorted(os.scandir(parent), key=lambda entry: entry.name)
-        except OSError:
-            continue
-        for entry in entries:
-            seen += 1
-            if seen > _MAX_ENTRIES or len(found) >= _MAX_FILES:
-                return tuple(found)
-            if Path(entry.name).suffix.lower() in _DATA_SUFFIXES and not entry.name.startswith("."):
-                found.append(Path(entry.path).relative_to(folder).as_posix())
-    return tuple(found)
-
-
-def _subfolders(folder: Path) -> list[Path]:
-    try:
-        return sorted(
-            Path(entry.path)
-            for entry in os.scandir(folder)
-            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith((".", "_"))
-        )
-    except OSError:
-        return []
 
 
 def open_session(

@@ -42,7 +42,7 @@ RANKS: tuple[frozenset[str], ...] = (
     frozenset({"execution", "llm"}),
     frozenset({"agent.failure", "agent.prompts", "gate", "toolbox", "triage"}),
     frozenset({"agent", "metrics", "view"}),
-    frozenset({"session"}),
+    frozenset({"notebook", "session"}),
     frozenset(
         {"__main__", "audit", "cli", "demo", "doctor", "kernel", "parsimony_agent", "resume"}
     ),

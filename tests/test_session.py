@@ -26,7 +26,8 @@ from parsimony_kernel.agent.events import (
 )
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.llm.base import ModelRequest, Usage
-from parsimony_kernel.session import NotebookSession, SessionError, TurnOptions, open_session
+from parsimony_kernel.notebook.turns import SessionError, TurnOptions
+from parsimony_kernel.session import NotebookSession, open_session
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, say
 

@@ -61,7 +61,7 @@ def _plainly() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        from parsimony_kernel.session import SessionError
+        from parsimony_kernel.notebook.turns import SessionError
 
         if isinstance(error, SessionError):
             raise TurnError(str(error)) from None

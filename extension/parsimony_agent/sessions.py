@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from parsimony_kernel.agent.events import AgentEvent
     from parsimony_kernel.execution.executor import BaseCodeExecutor
-    from parsimony_kernel.session import (
+    from parsimony_kernel.notebook.turns import (
         PendingQuestion,
         PublishedArtifact,
         TurnOptions,

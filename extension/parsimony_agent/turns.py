@@ -30,7 +30,7 @@ from parsimony_kernel.agent.cancellation import CancellationRequest
 from parsimony_kernel.agent.events import AgentEvent, RunCancelled, UserInputRequested
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.session import PendingQuestion, SessionError, TurnOptions, TurnSummary
+from parsimony_kernel.notebook.turns import PendingQuestion, SessionError, TurnOptions, TurnSummary
 from parsimony_kernel.view.blocks import QuestionBlock, lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.text import text_of

@@ -23,7 +23,7 @@ from parsimony_kernel.agent.events import (
 from parsimony_kernel.agent.state import SuspensionRecord
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.lineage.ledger import OriginLedger
-from parsimony_kernel.session import (
+from parsimony_kernel.notebook.turns import (
     PendingQuestion,
     PublishedArtifact,
     SessionError,

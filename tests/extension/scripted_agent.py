@@ -11,7 +11,7 @@ from fake_session import FakeSession, Segment, asks
 
 from parsimony_agent.extension import install, uninstall
 from parsimony_kernel.agent.events import AgentEvent, RunCompleted, TextDelta
-from parsimony_kernel.session import TurnOptions
+from parsimony_kernel.notebook.turns import TurnOptions
 
 DONE = RunCompleted(summary="Finished as asked.")
 

@@ -15,7 +15,7 @@ from parsimony_agent import load_ipython_extension, unload_ipython_extension
 from parsimony_agent.extension import install, uninstall
 from parsimony_agent.pending import QuestionPending, Silent
 from parsimony_kernel.agent.events import RunCompleted, TextDelta
-from parsimony_kernel.session import PublishedArtifact, SessionError
+from parsimony_kernel.notebook.turns import PublishedArtifact, SessionError
 
 DONE = RunCompleted(summary="Finished as asked.")
 
@@ -153,7 +153,7 @@ def test_what_cannot_be_run_is_said_without_a_traceback_and_fails_the_cell(
 def test_a_session_that_cannot_be_opened_is_one_sentence(
     shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from parsimony_kernel.session import SessionError
+    from parsimony_kernel.notebook.turns import SessionError
 
     def refuse(_: Any) -> FakeSession:
         raise SessionError("The folder '/x' cannot be written.")

@@ -16,7 +16,7 @@ from parsimony_agent.record_display import RESERVED
 from parsimony_agent.turns import Turns
 from parsimony_kernel.agent.cancellation import CancellationRequest
 from parsimony_kernel.agent.events import RunCancelled, RunCompleted, TextDelta
-from parsimony_kernel.session import SessionError, TurnOptions
+from parsimony_kernel.notebook.turns import SessionError, TurnOptions
 
 DONE = RunCompleted(summary="Finished as asked.")
 ASKS = asks("Which one?", "alpha", "beta")

@@ -18,7 +18,8 @@ from parsimony_kernel.agent.events import (
 from parsimony_kernel.agent.failure import FailureKind
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval, approves
-from parsimony_kernel.session import NotebookSession, SessionError, TurnOptions, open_session
+from parsimony_kernel.notebook.turns import SessionError, TurnOptions
+from parsimony_kernel.session import NotebookSession, open_session
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls
 
 ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}

@@ -8,7 +8,8 @@ import pytest
 
 from parsimony_kernel.agent.events import AgentEvent, RunCompleted, ToolEvent, UserInputRequested
 from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.session import NotebookSession, SessionError, TurnOptions, open_session
+from parsimony_kernel.notebook.turns import SessionError, TurnOptions
+from parsimony_kernel.session import NotebookSession, open_session
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 
 ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}

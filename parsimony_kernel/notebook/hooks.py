@@ -1,0 +1,110 @@
+"""What a notebook adds to a run: its claims, its ledger, its tools' events, and what it allows."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from parsimony_kernel.agent.events import AgentEvent
+from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.agent.prompts import notebook_changes
+from parsimony_kernel.agent.state import RunState, SuspensionRecord
+from parsimony_kernel.clock import Clock
+from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.gate.approval import Approval, approved
+from parsimony_kernel.gate.effects import Effects, MemoryEffects
+from parsimony_kernel.gate.procedure import Procedure, Walker
+from parsimony_kernel.gate.screening import screened
+from parsimony_kernel.gate.stages import Stage
+from parsimony_kernel.journal.effects import JournalEffects
+from parsimony_kernel.journal.store import Journal, SqliteJournal
+from parsimony_kernel.limits.breaker import Breakers
+
+_LEASE_S = 120.0
+
+
+@dataclass(frozen=True)
+class NotebookPlace:
+    """Where a notebook's runs happen."""
+
+    workspace: Path
+    folder: Path
+    executor: BaseCodeExecutor
+    journal: Journal
+    clock: Clock
+
+
+class NotebookHooks(RunHooks):
+    """What a notebook adds to a run: its journal's claim, its ledger, its tools' events."""
+
+    def __init__(
+        self, place: NotebookPlace, breakers: Breakers, approval: Approval, owner: str
+    ) -> None:
+        super().__init__(breakers)
+        self.procedure: Procedure | None = None
+        self._place = place
+        self._approval = approval
+        self._owner = owner
+        self._emitted: list[AgentEvent] = []
+
+    def emit(self, event: AgentEvent) -> None:
+        self._emitted.append(event)
+
+    def drain(self) -> list[AgentEvent]:
+        emitted, self._emitted = self._emitted, []
+        return emitted
+
+    def stages(self, state: RunState) -> tuple[Stage, ...]:
+        return (approved(self._approval, self._reaches),)
+
+    def walker(self, state: RunState) -> Walker | None:
+        if self.procedure is None:
+            return None
+        if not state.procedure_state:
+            return Walker(self.procedure)
+        return Walker.from_json(self.procedure, json.loads(state.procedure_state))
+
+    def effects(self, state: RunState) -> Effects:
+        journal = self._place.journal
+        if isinstance(journal, SqliteJournal):
+            return JournalEffects(journal.database, state.run_id, self._place.clock)
+        return MemoryEffects()
+
+    def variables(self, state: RunState) -> tuple[str, ...]:
+        ledger = self._place.executor.origin_ledger
+        return tuple(
+            name
+            for name in self._place.executor.variables()
+            if (origin := ledger.get(name)) is not None and origin.run_id == state.run_id
+        )
+
+    def changes_since(self, record: SuspensionRecord) -> str | None:
+        gone, changed = differences(self._place.executor, record)
+        return notebook_changes(gone=gone, changed=changed)
+
+    def claim(self, record: SuspensionRecord) -> bool:
+        return self._place.journal.claim(record.nonce, self._owner, _LEASE_S)
+
+    def _reaches(self, code: str) -> tuple[str, ...]:
+        """What ``code`` would do outside this notebook's workspace, a sentence for each place."""
+        found = screened(
+            code,
+            workspace=self._place.workspace.resolve(),
+            folder=self._place.folder.resolve(),
+            namespace=self._place.executor.variables(),
+        )
+        return tuple(reach.sentence for reach in found)
+
+
+def differences(
+    executor: BaseCodeExecutor, record: SuspensionRecord
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names that are gone since the question was asked, and those that mean something else."""
+    present = executor.variables()
+    ledger = executor.origin_ledger
+    gone = tuple(name for name in record.variables if name not in present)
+    changed = tuple(
+        name
+        for name, version in record.variables.items()
+        if name in present and ledger.version(name) != version
+    )
+    return gone, changed
