@@ -134,7 +134,9 @@ def _parser() -> argparse.ArgumentParser:
 
     metrics = add("metrics", _metrics, "show how the recent turns went", "metrics --json")
     metrics.add_argument("--folder", type=Path, default=Path(), help="the notebooks' folder")
-    metrics.add_argument("--json", action="store_true", help="as a JSON object")
+    form = metrics.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="as a JSON object")
+    form.add_argument("--prometheus", action="store_true", help="as text for Prometheus")
 
     keys = commands.add_parser(
         "keys",
@@ -263,12 +265,17 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _metrics(arguments: argparse.Namespace) -> int:
-    from parsimony_kernel.audit import figures_of, journal_of
+    from parsimony_kernel.audit import RECENT_TURNS, figures_of, journal_of
     from parsimony_kernel.journal.database import JournalError
-    from parsimony_kernel.metrics import alerts, figures
+    from parsimony_kernel.metrics import alerts, figures, prometheus
 
     try:
         with journal_of(arguments.folder.resolve()) as journal:
+            if arguments.prometheus:
+                recent = journal.turns()[-RECENT_TURNS:]
+                counters = prometheus.of_runs(journal.events(turn.run_id) for turn in recent)
+                print(counters.exposition(), end="")
+                return 0
             counted = figures_of(journal)
     except JournalError as problem:
         return _fail(problem)

@@ -49,17 +49,20 @@ from parsimony_kernel.execution.interrupt import (
 )
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.gate.procedure import Procedure, ProcedureError
-from parsimony_kernel.gate.procedure_yaml import from_yaml
+from parsimony_kernel.gate.playbook import Playbook, from_yaml
+from parsimony_kernel.gate.procedure import ProcedureError
 from parsimony_kernel.journal.breakers import JournalBreakers
 from parsimony_kernel.journal.database import JournalError
 from parsimony_kernel.journal.store import Journal, PendingRow, SqliteJournal
 from parsimony_kernel.journal.workspace import find_workspace, journal_path
 from parsimony_kernel.limits.breaker import Breakers
-from parsimony_kernel.limits.breaker_store import SharedOrOwn
+from parsimony_kernel.limits.sharing import breakers_for
+from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.llm.base import ChatModel
 from parsimony_kernel.llm.resolve import check_models, resolve_models
+from parsimony_kernel.metrics import tracing
 from parsimony_kernel.notebook.answers import came_to_nothing, is_doing, or_ask_again, resolve
+from parsimony_kernel.notebook.changes import Changes
 from parsimony_kernel.notebook.hooks import NotebookHooks, NotebookPlace, differences
 from parsimony_kernel.notebook.inventory import notebook_in_words
 from parsimony_kernel.notebook.scribe import Scribe, ending
@@ -73,6 +76,7 @@ from parsimony_kernel.notebook.turns import (
     shown_limits,
 )
 from parsimony_kernel.toolbox.code import code_tools
+from parsimony_kernel.toolbox.plan import plan_tools
 from parsimony_kernel.toolbox.publish import publish_tools
 from parsimony_kernel.tools import Tool, Tools, tool
 
@@ -88,6 +92,7 @@ MAX_QUESTION_AGE_S = GRACE_S
 _TROUBLE = (JournalError, StorageError, KeyringError)
 _REFUSED = (SuspensionTokenMismatch, SuspensionExpired, SuspensionElsewhere, SuspensionConsumed)
 _REMEMBERED_TURNS = 10
+_CUT_OFF = "the kernel ended in the middle of the turn"
 
 
 @dataclass
@@ -144,6 +149,9 @@ class NotebookSession:
         self._running: _Running | None = None
         self._session_id = uuid.uuid4().hex
         self._own_tools = Tools()
+        self._changes = Changes()
+        # A name is another function in another notebook, so these are its own.
+        self._tool_breakers = Breakers(clock)
         self._breakers = breakers or Breakers(clock)
         self._owner = f"{os.getpid()}:{self._session_id}"
 
@@ -152,10 +160,10 @@ class NotebookSession:
         """The model of the next turn."""
         return self._model if isinstance(self._model, str) else self._model.name
 
-    def set_model(self, name: str) -> None:
-        """Use ``name`` from the next turn on. ``SessionError`` when it cannot work."""
-        self._require(name)
-        self._model = name
+    def set_model(self, model: str | ChatModel) -> None:
+        """Use ``model`` from the next turn on. ``SessionError`` when it cannot work."""
+        self._require(model)
+        self._model = model
 
     async def turn(
         self, request: str, *, cell_key: str, options: TurnOptions | None = None
@@ -317,8 +325,10 @@ class NotebookSession:
             return AgentGuardrails()
         return AgentGuardrails(**{name: getattr(begun, name) for name in LIMITS})
 
-    def _procedure(self, file: str, tools: Tools) -> Procedure:
-        """The procedure in ``file``; its guards are functions of the notebook."""
+    def _playbook(self, file: str, tools: Tools) -> Playbook:
+        """What ``file`` says of the task; its guards are functions of the notebook."""
+        if not file:
+            return Playbook()
         try:
             text = (self._folder / file).read_text("utf-8")
             functions = {
@@ -326,8 +336,7 @@ class NotebookSession:
                 for name, value in self.executor.variables().items()
                 if isinstance(value, FunctionType)
             }
-            procedure = from_yaml(text, guards=functions, source=file)
-            procedure.check_actions(tuple(tools))
+            return from_yaml(text, tools=tools, guards=functions, source=file)
         except (OSError, UnicodeError) as exc:
             raise SessionError(
                 f"The procedure {file!r} cannot be read ({type(exc).__name__}): name a YAML file "
@@ -335,7 +344,6 @@ class NotebookSession:
             ) from exc
         except ProcedureError as exc:
             raise SessionError(str(exc)) from exc
-        return procedure
 
     @_explained
     def pending(self) -> tuple[PendingQuestion, ...]:
@@ -397,15 +405,15 @@ class NotebookSession:
         return self._own_tools
 
     def add_tool(self, name: str) -> Tool:
-        """Make the function ``name`` of the notebook a tool of the turns from now on.
+        """Make the function, or the tool, ``name`` of the notebook a tool of the turns from now on.
 
         ``SessionError`` when there is none, or its parameters cannot be described.
         """
         function = self.executor.variables().get(name)
-        if not isinstance(function, FunctionType):
+        if not isinstance(function, FunctionType | Tool):
             raise SessionError(f"{name!r} is no function of this notebook: define it in a cell.")
         try:
-            added = tool(function)
+            added = function if isinstance(function, Tool) else tool(function)
         except Exception as exc:  # annotations are the person's code
             raise SessionError(
                 f"{name!r} cannot become a tool ({type(exc).__name__}: {exc}): give each parameter "
@@ -413,6 +421,35 @@ class NotebookSession:
             ) from exc
         self._own_tools = self._own_tools + Tools([added])
         return added
+
+    def remove_tool(self, name: str) -> None:
+        """Take a tool of the person's away. ``SessionError`` when there is none of that name."""
+        if name not in self._own_tools:
+            raise SessionError(f"{name!r} is no tool of yours. %agent tools lists those.")
+        kept = [each for each in self._own_tools.values() if each.name != name]
+        self._own_tools = Tools(kept)
+
+    def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
+        """Take back what a turn, by default the newest, did to the variables.
+
+        What was bound or changed again since is left. Gives the turn's number and what was done;
+        ``SessionError`` when it is not remembered: only turns of this kernel's life are.
+        """
+        self._must_be_free()
+        known = {
+            turn.ordinal: turn.turn_id
+            for turn in self.turns()
+            if turn.turn_id in self._changes.runs
+        }
+        if not known or self.executor.checkpoints is None:
+            raise SessionError("No turn of this kernel's life has changed a variable.")
+        chosen = max(known) if ordinal is None else ordinal
+        if chosen not in known:
+            raise SessionError(
+                f"Turn {chosen} cannot be taken back: it changed no variable since this kernel "
+                f"started, or was taken back. Those that can: {', '.join(map(str, known))}."
+            )
+        return chosen, self._changes.undo(known[chosen], self.executor.checkpoints)
 
     def stop(self, reason: str = "stopped by the user") -> bool:
         """Stop the running turn, from any thread. ``False`` when none runs."""
@@ -465,7 +502,9 @@ class NotebookSession:
         place = NotebookPlace(
             self.workspace, self._folder, self.executor, self._journal, self._clock
         )
-        hooks = NotebookHooks(place, self._breakers, approval, self._owner)
+        hooks = NotebookHooks(
+            place, self._breakers, self._tool_breakers, approval, self._owner, self._changes
+        )
         publisher = Publisher(
             self._store, notebook_path=self.notebook, clock=self._clock, folder=self._folder
         )
@@ -478,11 +517,11 @@ class NotebookSession:
                 ),
             )
             + publish_tools(self.executor, publisher, hooks.emit, lambda: running.run_id)
+            + plan_tools()
             + self._own_tools
             + termination_tools()
         )
-        if procedure:
-            hooks.procedure = self._procedure(procedure, tools)
+        playbook = self._playbook(procedure, tools)
         return Agent(
             model_config=models,
             code_executor=self.executor,
@@ -491,6 +530,10 @@ class NotebookSession:
             keyring=self._keyring,
             workspace=str(self.workspace),
             tools=tools,
+            contract=playbook.contract,
+            procedure=playbook.procedure,
+            pinned_constraints=playbook.constraints or None,
+            policy=playbook.policy,
             hooks=hooks,
             clock=self._clock,
         )
@@ -501,9 +544,12 @@ class NotebookSession:
         """Yield ``started``, which is written already, and ``stream``, each event journalled
         first; close the turn."""
         scribe = Scribe(self._journal, running.run_id)
+        observer = tracing.observer(self._environ, clock=self._clock)
+        trace = (lambda event: None) if observer is None else observer.observe
         ended = False
         with stop_on_sigint(running.cancellation):
             try:
+                trace(started)
                 yield started
                 async with aclosing(stream):
                     async for event in stream:
@@ -513,14 +559,17 @@ class NotebookSession:
                         if is_terminal(event):
                             ended = True
                             self._journal.end_turn(running.run_id, *ending(event))
+                        trace(event)
                         yield event
             finally:
                 if not ended:
                     # The consumer went away, its task was cancelled, or the journal failed: said
                     # in writing as far as that is possible.
                     running.cancellation.set("the cell was cancelled")
+                    cut_short = RunCancelled(reason=running.cancellation.reason)
+                    trace(cut_short)
                     with suppress(*_TROUBLE):
-                        scribe.write(RunCancelled(reason=running.cancellation.reason))
+                        scribe.write(cut_short)
                     with suppress(*_TROUBLE):
                         self._journal.end_turn(running.run_id, "cancelled")
 
@@ -609,7 +658,8 @@ def open_session(
     try:
         journal = SqliteJournal(journal_path(workspace), clock)
         keyring = Keyring.open(None, environ, clock)
-        journal.abandon_running(name, _is_alive)
+        for run_id in journal.abandon_running(name, _is_alive):
+            journal.append(run_id, RunCancelled(reason=_CUT_OFF))
         store = ArtifactStore(workspace)
         sweep_temporary(store.folder, clock=clock)
     except (JournalError, KeyringError, StorageError) as exc:
@@ -626,7 +676,7 @@ def open_session(
         environ=environ,
         clock=clock,
         connection_file=connection_file,
-        breakers=Breakers(clock, SharedOrOwn(JournalBreakers(journal, clock), clock)),
+        breakers=breakers_for(environ, JournalBreakers(journal, clock), clock),
     )
 
 

@@ -9,10 +9,10 @@ import contextvars
 import functools
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
 from parsimony_kernel.agent.failure.kinds import Failure
 
@@ -23,9 +23,25 @@ ToolFunction = Callable[..., Awaitable[Any]]
 Validator = Callable[[Mapping[str, Any]], str | None]
 
 
+class Verdict(Protocol):
+    """A validator's word about an output; ``gate.handoff.ValidationResult`` is one."""
+
+    @property
+    def valid(self) -> bool: ...
+    @property
+    def reason(self) -> str: ...
+
+
+OutputValidator = Callable[[Any], Verdict | str | None]
+
+
 # The ends of the threads that were started in this context, for whoever has to know what goes on.
 THREADS: contextvars.ContextVar[list[Future[Any]] | None] = contextvars.ContextVar(
     "parsimony_threads", default=None
+)
+# How a function is run in its thread, for whoever has to be able to stop it.
+AROUND: contextvars.ContextVar[Callable[[Callable[[], Any]], Any] | None] = contextvars.ContextVar(
+    "parsimony_around_thread", default=None
 )
 
 
@@ -37,12 +53,13 @@ async def in_thread(function: Callable[..., Any], /, **arguments: Any) -> Any:
     ended: Future[tuple[Any, BaseException | None]] = Future()
     ended.set_running_or_notify_cancel()
     context = contextvars.copy_context()
+    call, around = functools.partial(function, **arguments), AROUND.get()
 
     def work() -> None:
         value: Any = None
         error: BaseException | None = None
         try:
-            value = context.run(function, **arguments)
+            value = context.run(call) if around is None else context.run(around, call)
         except BaseException as exc:
             error = exc
         ended.set_result((value, error))
@@ -69,12 +86,16 @@ def words_of(exc: BaseException) -> str:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a tool answers: data, or a failure, or the sentence of an exception."""
+    """What a tool answers: data, or a failure, or the sentence of an exception.
+
+    ``note`` says what there is to say beside the data.
+    """
 
     data: Any = None
     failure: Failure | None = None
     exception_message: str | None = None
     partial_data: Any = None
+    note: str = ""
 
     @property
     def ok(self) -> bool:
@@ -118,8 +139,12 @@ class Tool:
             time limit is in the exception or in what led to it: then nobody knows, and it is
             reconciled or a person is asked. ``raise ... from None`` is how a write that knows
             better says so. A tool that does not say what it does is tried again after an error,
-            and asked about after its deadline.
+            and asked about after its deadline; one whose name says that it deletes, modifies,
+            transfers or refunds may have to be approved.
         validators: asked before it runs, in order; each gives the reason why not, or ``None``.
+        output_validators: asked about what it answered, in order, the first refusal stopping;
+            each gives a verdict, the reason why not, or ``None``. Of a write they see what is on
+            record, as JSON; it has happened all the same, and is not done again.
         reconcile: for a write: awaited with the same arguments when it is not known whether it
             happened; gives what the write would have answered, or ``None`` when it did not happen.
         retryable_on_error: a failure of it may be retried; else the run is handed off, or the
@@ -135,7 +160,8 @@ class Tool:
     tool_type: str = "function"
     idempotent: bool = False
     effect: Literal["none", "idempotent", "write"] | None = None
-    validators: tuple[Validator, ...] = ()
+    validators: Sequence[Validator] = ()
+    output_validators: Sequence[OutputValidator] = ()
     reconcile: ToolFunction | None = None
     retryable_on_error: bool = True
     parallelizable: bool = False

@@ -127,3 +127,29 @@ def race() -> Callable[[str, Path], list[str]]:
         return said
 
     return run
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Opens sessions on a notebook in ``tmp_path`` whose model plays the steps that are given."""
+    from parsimony_kernel.execution.executor import CodeExecutor
+    from parsimony_kernel.session import NotebookSession, open_session
+    from parsimony_kernel.testing.scripted import ScriptedModel
+
+    opened: list[NotebookSession] = []
+
+    def start(*steps: Any, **given: Any) -> NotebookSession:
+        session = open_session(
+            executor=given.pop("executor", None) or CodeExecutor(cwd=str(tmp_path)),
+            notebook="analysis.ipynb",
+            folder=tmp_path,
+            model=ScriptedModel(steps),
+            environ={"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"},
+            **given,
+        )
+        opened.append(session)
+        return session
+
+    yield start
+    for session in opened:
+        session.close()

@@ -25,6 +25,7 @@ RANKS: tuple[frozenset[str], ...] = (
             "agent.cancellation",
             "agent.config",
             "agent.events",
+            "agent.failure.causes",
             "agent.failure.kinds",
             "agent.models",
             "agent.outputs",

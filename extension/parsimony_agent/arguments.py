@@ -76,13 +76,21 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One sub-command of ``%agent``. ``awaits`` says that its magic returns a coroutine."""
+    """One sub-command of ``%agent``.
+
+    ``words`` is the most that may stand behind it, ``None`` where its own reader decides; where
+    ``first`` lists what the first of them may be, they are all there or none is. ``awaits`` says
+    that its magic returns a coroutine.
+    """
 
     name: str
     synopsis: str
     help: str
     flags: tuple[Flag, ...] = ()
     awaits: bool = False
+    words: int | None = 0
+    first: tuple[str, ...] = ()
+    example: str = ""
 
 
 HELP = Flag(("-h", "--help"), "help", "show this help and run nothing")
@@ -130,7 +138,8 @@ CELL_FLAGS = (
     Flag(
         ("--procedure",),
         "procedure",
-        "a YAML file of states and edges: the agent can only walk them",
+        "a YAML file that says how the task is done: states and edges that can only be walked, "
+        "a contract, rules, and what answers which failure",
         "FILE",
         "--procedure review.yaml",
     ),
@@ -155,14 +164,57 @@ COMMANDS = (
             Flag(("--here",), "here", "go on in the cell that asked, and print it here as text"),
         ),
         awaits=True,
+        words=None,
+        example="answer 2",
     ),
-    Command("show", "[TURN]", "draw a turn again, with buttons when it asks"),
-    Command("history", "", "list the turns of this notebook"),
-    Command("model", "[NAME]", "show the model of this notebook, or set it"),
+    Command(
+        "show",
+        "[TURN]",
+        "draw a turn again, with buttons when it asks",
+        words=1,
+        example="show 1",
+    ),
+    Command(
+        "history",
+        "[TURN]",
+        "list the turns of this notebook, or tell one step by step: what was refused, what "
+        "failed, and how it was recovered",
+        words=1,
+        example="history 2",
+    ),
+    Command(
+        "model",
+        "[NAME]",
+        "show the model of this notebook, or set it: a model's name, or a variable of yours that "
+        "holds a model",
+        words=1,
+        example="model offline",
+    ),
     Command("artifacts", "", "list what was published"),
-    Command("tools", "[FUNCTION]", "list the agent's tools, or make a function of yours one"),
+    Command(
+        "tools",
+        "[add|remove NAME]",
+        "list the agent's tools, make a function of yours one, or take it away again",
+        words=2,
+        first=("add", "remove"),
+        example="tools add my_function",
+    ),
+    Command(
+        "undo",
+        "[TURN]",
+        "put your variables back as they were before a turn, the newest by default; what you "
+        "changed since then stays",
+        words=1,
+        example="undo 2",
+    ),
     Command("next", "", "show what the newest turn may do next"),
-    Command("metrics", "", "show how the turns of this notebook went, in figures"),
+    Command(
+        "metrics",
+        "[prometheus]",
+        "show how the turns of this notebook went, in figures, or as text for Prometheus",
+        words=1,
+        first=("prometheus",),
+    ),
     Command("stop", "", "stop the turn that is running"),
     Command("help", "", "show this help"),
 )
@@ -295,6 +347,21 @@ def split_command(line: str, magic: str = "%agent") -> tuple[Command | None, str
     return command, rest.strip()
 
 
+def words_of(command: Command, rest: str, magic: str = "%agent") -> tuple[str, ...]:
+    """The words of ``rest``, which stands behind ``command``. ``Misuse`` when they do not fit."""
+    words = tuple(rest.split())
+    named = f"{magic} {command.name}"
+    if command.words is not None and len(words) > command.words:
+        counted = "one word" if command.words == 1 else f"{command.words} words"
+        takes = f"at most {counted}, {command.synopsis}" if command.words else "nothing"
+        raise Misuse(f"{named} takes {takes}, and got {rest!r}.")
+    if words and command.first and (words[0] not in command.first or len(words) != command.words):
+        near = "" if words[0] in command.first else nearest(words[0], command.first)
+        example = f" For example: {magic} {command.example}" if command.example else ""
+        raise Misuse(f"{named} takes {command.synopsis}, and got {rest!r}.{near}{example}")
+    return words
+
+
 def _columns(rows: list[tuple[str, str]]) -> str:
     """``rows`` as terms and what they mean, in 80 columns."""
     lines: list[str] = []
@@ -338,9 +405,7 @@ def help_text(name: str = "agent") -> str:
                 for line in (
                     f"%%{name} --max-steps 10",
                     EXAMPLE.partition("\n")[2],
-                    f"%{name} answer 2",
-                    f"%{name} show 1",
-                    f"%{name} model offline",
+                    *(f"%{name} {command.example}" for command in COMMANDS if command.example),
                 )
             ),
         ]

@@ -40,6 +40,8 @@ def proposals(line: str, models: Iterable[str] = MODEL_NAMES) -> list[str]:
     command = command_named(done[0])
     if command is not None and command.name == "model" and len(done) == 1:
         return list(models)
+    if command is not None and command.first and len(done) == 1:
+        return list(command.first)
     if command is not None and all(word.startswith("-") for word in done[1:]):
         return [name for flag in command.flags for name in flag.names]
     return []

@@ -16,17 +16,17 @@ from IPython.core.magic import no_var_expand
 from parsimony_agent.arguments import (
     EXAMPLE,
     AnswerRequest,
-    Command,
     help_text,
     parse_answer,
     parse_cell,
     split_command,
+    words_of,
 )
 from parsimony_agent.cell import Cells, working_folder
 from parsimony_agent.outlet import outlet_of
 from parsimony_agent.pending import Misuse, Silent, TurnError, TurnStopped
-from parsimony_agent.sessions import Session, SessionFactory, open_in
-from parsimony_agent.tables import note, table
+from parsimony_agent.sessions import Session, SessionFactory, chosen_model, open_in
+from parsimony_agent.tables import note
 from parsimony_agent.user_cells import UserCells
 from parsimony_kernel.agent.cancellation import CancellationRequest
 from parsimony_kernel.execution.interrupt import stop_on_sigint
@@ -66,10 +66,6 @@ def _plainly() -> Iterator[None]:
         if isinstance(error, SessionError):
             raise TurnError(str(error)) from None
         raise
-
-
-# What is told of how turns go is told of recent ones.
-_RECENT_TURNS = 200
 
 
 class AgentMagics:
@@ -129,20 +125,21 @@ class AgentMagics:
         if command.name == "answer":
             answer = parse_answer(rest, f"%{self._name}")
             return self._run(lambda turns, stop: turns.answer(answer, stop))
-        self._refuse_surplus(command, rest)
-        do: dict[str, Callable[[str], None]] = {
-            "show": lambda named: self._needed_turns().show(named or None),
-            "history": lambda _: self._history(),
+        words = words_of(command, rest, f"%{self._name}")
+        do: dict[str, Callable[..., None]] = {
+            "show": lambda named=None: self._needed_turns().show(named),
+            "history": self._history,
             "model": self._model,
-            "artifacts": lambda _: self._artifacts(),
+            "artifacts": self._artifacts,
             "tools": self._tools,
-            "next": lambda _: self._next(),
-            "metrics": lambda _: self._metrics(),
-            "stop": lambda _: self._stop(),
-            "help": lambda _: print(help_text(self._name)),
+            "undo": self._undo,
+            "next": self._next,
+            "metrics": self._metrics,
+            "stop": self._stop,
+            "help": lambda: print(help_text(self._name)),
         }
         with _plainly():
-            do[command.name](rest)
+            do[command.name](*words)
         return None
 
     async def answer_here(self, turn_id: str, reply: str) -> None:
@@ -178,12 +175,6 @@ class AgentMagics:
             self._silence()
             raise
 
-    def _refuse_surplus(self, command: Command, rest: str) -> None:
-        most = 1 if command.synopsis else 0
-        if len(rest.split()) > most:
-            takes = f"at most one word, {command.synopsis}" if most else "nothing"
-            raise Misuse(f"%{self._name} {command.name} takes {takes}, and got {rest!r}.")
-
     def _needed_session(self) -> Session:
         if self._session is None:
             with _plainly():
@@ -211,69 +202,59 @@ class AgentMagics:
         print(f", {waiting} waiting for an answer: %{self._name} answer" if waiting else "", end="")
         print(f". %{self._name} help says more.\n\n{help_text(self._name)}")
 
-    def _history(self) -> None:
-        rows = [
-            (str(turn.ordinal), turn.status, turn.request, turn.model, _minute(turn.started_at))
-            for turn in self._needed_session().turns()
-        ]
-        head = ("turn", "status", "request", "model", "started (UTC)")
-        outlet_of(self._shell).show(table(head, rows, empty="This notebook has no turns yet."))
+    def _history(self, named: str | None = None) -> None:
+        from parsimony_agent import overview  # here and below: what stands behind it is heavy
+
+        session = self._needed_session()
+        told = overview.history(session) if named is None else overview.turn_story(session, named)
+        outlet_of(self._shell).show(told)
 
     def _artifacts(self) -> None:
-        # No times: a notebook that lists what it published is compared with its saved outputs.
-        rows = [(each.kind, each.title, each.path) for each in self._needed_session().artifacts()]
-        head = ("kind", "title", "path")
-        # A path is there to be copied.
-        data = table(head, rows, empty="Nothing has been published here yet.", widest=400)
-        outlet_of(self._shell).show(data)
+        from parsimony_agent import overview
 
-    def _tools(self, name: str) -> None:
+        outlet_of(self._shell).show(overview.artifacts(self._needed_session()))
+
+    def _tools(self, do: str = "", name: str = "") -> None:
+        from parsimony_agent import overview
+
         session = self._needed_session()
-        if name:
+        if do == "add":
             added = session.add_tool(name)
-            print(f"Tool: {added.name}. {added.description.partition(chr(10))[0]}".rstrip())
-            return
-        rows = [(each.name, each.description.partition("\n")[0]) for each in session.tools.values()]
-        empty = f"No function of yours is a tool. %{self._name} tools NAME makes one."
-        outlet_of(self._shell).show(table(("tool", "what it does"), rows, empty=empty))
+            print(f"Tool: {added.name}. {overview.first_line(added.description)}".rstrip())
+        elif do == "remove":
+            session.remove_tool(name)
+            print(f"{name} is no tool any more.")
+        else:
+            outlet_of(self._shell).show(overview.tools(session, f"%{self._name}"))
+
+    def _undo(self, named: str | None = None) -> None:
+        from parsimony_agent import overview
+
+        print(overview.undone(self._needed_session(), named))
 
     def _next(self) -> None:
+        from parsimony_agent import overview
+
+        print(overview.next_actions(self._needed_session(), f"%{self._name}"))
+
+    def _metrics(self, form: str = "") -> None:
+        from parsimony_agent import overview
+
         session = self._needed_session()
-        turns = session.turns()
-        events = session.events(turns[-1].turn_id) if turns else ()
-        answers = [result for event in events if (result := getattr(event, "result", None))]
-        actions = answers[-1].get("valid_next_actions", ()) if answers else ()
-        if session.pending():
-            print(f"The run waits for an answer: %{self._name} answer")
-        elif actions:
-            print("May be done next: " + ", ".join(map(str, actions)))
+        if form:
+            print(overview.exposition(session), end="")
         else:
-            print("Nothing: no run of this notebook can go on.")
+            print(overview.metrics(session))
 
-    def _metrics(self) -> None:
-        from parsimony_kernel.metrics import alerts, figures  # deferred: few cells ask for them
-
-        session = self._needed_session()
-        recent = [session.events(turn.turn_id) for turn in session.turns()[-_RECENT_TURNS:]]
-        counted = figures.of_runs(recent)
-        print(figures.to_text(counted))
-        if fired := alerts.fired(counted):
-            print(f"\n{alerts.to_text(fired)}")
-
-    def _model(self, name: str) -> None:
+    def _model(self, name: str = "") -> None:
         session = self._needed_session()
         if name:
-            session.set_model(name)
+            session.set_model(chosen_model(name, session.executor.variables()))
         print(f"Model: {session.model_name}")
 
     def _stop(self) -> None:
         stopped = self._session is not None and self._session.stop()
         print("Stopping the turn that is running." if stopped else "No turn is running.")
-
-
-def _minute(timestamp: str) -> str:
-    """An ISO timestamp to the minute, as people write it."""
-    return timestamp[:16].replace("T", " ")
 
 
 AgentMagics.agent.__doc__ = help_text()

@@ -6,12 +6,16 @@ it. The real one is imported on first use: loading the extension costs nothing o
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
+
+from parsimony_agent.pending import TurnError
 
 if TYPE_CHECKING:
     from parsimony_kernel.agent.events import AgentEvent
     from parsimony_kernel.execution.executor import BaseCodeExecutor
+    from parsimony_kernel.lineage.checkpoint import PutBack
+    from parsimony_kernel.llm.base import ChatModel
     from parsimony_kernel.notebook.turns import (
         PendingQuestion,
         PublishedArtifact,
@@ -30,7 +34,7 @@ class Session(Protocol):
     @property
     def model_name(self) -> str: ...
 
-    def set_model(self, name: str) -> None: ...
+    def set_model(self, model: str | ChatModel) -> None: ...
 
     def turn(
         self, request: str, *, cell_key: str, options: TurnOptions | None = ...
@@ -51,6 +55,10 @@ class Session(Protocol):
 
     def add_tool(self, name: str) -> Tool: ...
 
+    def remove_tool(self, name: str) -> None: ...
+
+    def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]: ...
+
     def artifacts(self) -> tuple[PublishedArtifact, ...]: ...
 
     def stop(self, reason: str = ...) -> bool: ...
@@ -59,6 +67,42 @@ class Session(Protocol):
 
 
 SessionFactory = Callable[[Any], Session]
+
+
+def chosen_model(name: str, variables: Mapping[str, Any]) -> str | ChatModel:
+    """What ``name`` means as a model: the name of one, or the model in that variable.
+
+    A name that is known as a model's always means that model, whatever the notebook holds. Every
+    other name means a variable if there is one. ``TurnError`` when the variable holds no model, or
+    when both could be meant.
+    """
+    from parsimony_kernel.llm.credentials import provider_of
+    from parsimony_kernel.llm.resolve import OFFLINE
+
+    if name not in variables:
+        return name
+    value = variables[name]
+    model = _as_model(value)
+    if name == OFFLINE or provider_of(name) is not None:
+        if model is None:
+            return name
+        raise TurnError(
+            f"{name!r} is the name of a model and also a variable that holds one. "
+            "Give the variable another name."
+        )
+    if model is None:
+        held = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+        raise TurnError(
+            f"The variable {name!r} holds no model but {held}. Name a model, such as "
+            "openai/gpt-5, or a variable with an object that has a name and a method stream."
+        )
+    return model
+
+
+def _as_model(value: Any) -> ChatModel | None:
+    # By its class: a frame has its columns as attributes, and a proxy everything.
+    streams = callable(getattr(type(value), "stream", None))
+    return value if streams and isinstance(getattr(value, "name", None), str) else None
 
 
 def open_in(shell: Any) -> Session:

@@ -1,22 +1,22 @@
 """Small tables and sentences as mime bundles: text for every front end, HTML where it is shown.
 
-Every cell is escaped.
+Every cell is escaped and capped. The text fits a terminal: what is too wide is folded.
 """
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
+
+from parsimony_kernel.view.escape import columns, inline, shortened
 
 # A display that takes no room, in JupyterLab measured as zero pixels.
 NOTHING: dict[str, Any] = {"text/plain": "", "text/html": ""}
+WIDTH = 80
 _WIDEST = 60
+_NARROWEST = 6
+_GAP = "  "
 _CELL = "text-align:left;white-space:normal;overflow-wrap:anywhere"
-
-
-def _one_line(value: str, width: int) -> str:
-    # Control characters would move a terminal's cursor, and one row is one line.
-    text = " ".join("".join(c if c.isprintable() else " " for c in value).split())
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def note(text: str) -> dict[str, Any]:
@@ -25,20 +25,25 @@ def note(text: str) -> dict[str, Any]:
 
 
 def table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str, widest: int = _WIDEST
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    empty: str,
+    widest: int = _WIDEST,
+    width: int | None = WIDTH,
 ) -> dict[str, Any]:
     """The bundle of ``rows`` under ``head``; ``empty`` is what is said when there are none.
 
-    What is longer than ``widest`` characters is cut.
+    A cell is cut after ``widest`` columns of a terminal. The text is folded to ``width`` of them,
+    the widest cells first; ``None`` leaves each row on one line.
     """
     if not rows:
         return note(empty)
-    cells = [[_one_line(cell, widest) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
-    text = "\n".join(
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (head, *cells)
-    )
+    cells = [[shortened(inline(cell), widest) for cell in row] for row in rows]
+    widths = [max(map(columns, column)) for column in zip(head, *cells, strict=True)]
+    if width is not None:
+        widths = _narrowed(widths, width)
+    text = "\n".join(line for row in (head, *cells) for line in _lines(row, widths))
 
     def row(tag: str, values: Sequence[str], scope: str = "") -> str:
         return "".join(
@@ -51,3 +56,47 @@ def table(
         "text/plain": text,
         "text/html": f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>",
     }
+
+
+def _narrowed(widths: Sequence[int], width: int) -> list[int]:
+    """``widths`` that fit into ``width`` together, at the cost of the widest."""
+    fitting = list(widths)
+    room = width - len(_GAP) * (len(fitting) - 1)
+    while sum(fitting) > room and max(fitting) > _NARROWEST:
+        fitting[fitting.index(max(fitting))] -= 1
+    return fitting
+
+
+def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    folded = [list(_folded(cell, width)) for cell, width in zip(row, widths, strict=True)]
+    for parts in zip_longest(*folded, fillvalue=""):
+        padded = (
+            part + " " * (width - columns(part)) for part, width in zip(parts, widths, strict=True)
+        )
+        yield _GAP.join(padded).rstrip()
+
+
+def _folded(text: str, width: int) -> Iterator[str]:
+    """``text`` in pieces of at most ``width`` columns, between words where that is possible."""
+    line = ""
+    for word in text.split(" "):
+        longer = f"{line} {word}" if line else word
+        if columns(longer) <= width:
+            line = longer
+            continue
+        if line:
+            yield line
+        while columns(word) > width:
+            end = _fitting(word, width)
+            yield word[:end]
+            word = word[end:]
+        line = word
+    yield line
+
+
+def _fitting(word: str, width: int) -> int:
+    """How many of the first characters of ``word`` take at most ``width`` columns; at least 1."""
+    end = 1
+    while end < len(word) and columns(word[: end + 1]) <= width:
+        end += 1
+    return end

@@ -24,16 +24,18 @@ from parsimony_kernel.agent.state import RunState, SuspensionRecord
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.gate import pinned
+from parsimony_kernel.gate.contract import ActionContract
+from parsimony_kernel.gate.procedure import Procedure
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.llm.resolve import Config, names_in
 from parsimony_kernel.toolbox.code import code_tools
 from parsimony_kernel.tools import Tool, Tools, tool
+from parsimony_kernel.triage.classifier.hybrid import Classifier
 from parsimony_kernel.triage.policy import FailurePolicy
 from parsimony_kernel.triage.recovery import policy_as_recovery
 
-# More of them, and each is heeded less.
-MAX_PINNED = 5
-MAX_PINNED_LENGTH = 300
+MAX_PINNED = pinned.MOST
 
 
 def __getattr__(name: str) -> Any:
@@ -65,10 +67,17 @@ class Agent:
         tools: tools beside ``run_code`` and the three that end a run, typed functions among them;
             a ``Tools`` replaces all.
         pinned_constraints: at most five rules that stand last in every prompt; the notebook
-            agent's where the instructions are its own.
+            agent's where the instructions are its own. Those that can be judged before an action
+            are enforced, see ``gate.rules``.
+        contract: what the task allows; an action that breaks it does not run.
+        procedure: what may be done after what; only its edges can be walked.
+        classifier: tells the type of a failure that nothing else knows, which chooses a hint and
+            the strategy of a ``FailurePolicy``; rules by default, and a ``HybridClassifier`` asks
+            a model where they cannot tell.
 
     Raises ``TypeError`` when neither ``model`` nor ``model_config`` is given, and ``ValueError``
-    for too many, empty or long constraints.
+    for too many, empty or long constraints, and for a contract or a procedure that names what is
+    no tool.
     """
 
     def __init__(
@@ -88,6 +97,9 @@ class Agent:
         tools: Tools | Iterable[Tool | Callable[..., Any]] | None = None,
         *,
         pinned_constraints: Iterable[str] | None = None,
+        contract: ActionContract | None = None,
+        procedure: Procedure | None = None,
+        classifier: Classifier | None = None,
         key_id: str = "",
         keyring: Keyring | None = None,
         workspace: str = "",
@@ -108,6 +120,9 @@ class Agent:
         self.file_store = file_store
         self.hooks = hooks or RunHooks(Breakers(clock))
         self.pinned_constraints = _pinned(instructions, pinned_constraints)
+        self.contract = contract
+        self.procedure = procedure
+        self.classifier = classifier
         self.clock = clock
         self.workspace = workspace
         self._secret = suspension_secret
@@ -118,6 +133,10 @@ class Agent:
         else:
             given = [each if isinstance(each, Tool) else tool(each) for each in tools or ()]
             self.tools = self._default_tools() + given
+        if contract is not None:
+            contract.check_tools(tuple(self.hooks.tools(self)))
+        if procedure is not None:
+            procedure.check_actions(tuple(self.hooks.tools(self)))
 
     @property
     def suspension_secret(self) -> Secret:
@@ -250,15 +269,15 @@ def _name(config: Config | Sequence[Config]) -> str:
 def _pinned(instructions: str | None, given: Iterable[str] | None) -> tuple[str, ...]:
     if given is None:
         return PINNED_CONSTRAINTS if instructions is None else ()
-    pinned = (given,) if isinstance(given, str) else tuple(given)
-    if len(pinned) > MAX_PINNED or not all(
-        each.strip() and len(each) <= MAX_PINNED_LENGTH for each in pinned
+    rules = (given,) if isinstance(given, str) else tuple(given)
+    if len(rules) > MAX_PINNED or not all(
+        each.strip() and len(each) <= pinned.MAX_LENGTH for each in rules
     ):
         raise ValueError(
-            f"pinned_constraints are at most {MAX_PINNED} rules of 1 to {MAX_PINNED_LENGTH} "
+            f"pinned_constraints are at most {MAX_PINNED} rules of 1 to {pinned.MAX_LENGTH} "
             "characters each; what is longer belongs into the instructions"
         )
-    return pinned
+    return rules
 
 
 def _private_executor(output_factory: Any) -> BaseCodeExecutor:

@@ -146,6 +146,8 @@ class AgentError(AgentEvent):
 
     ``action`` is what is done about it, ``attempt`` counts from 1 up to ``budget``, and
     ``delay_s`` is the wait before the next try; ``fallback`` the model that takes over.
+    ``strategy`` is the plan of a policy, such as ``ROLLBACK``, and ``put_back`` what going back
+    did to the variables, in words.
     """
 
     type: Literal["error"] = "error"
@@ -157,6 +159,8 @@ class AgentError(AgentEvent):
     budget: int = 0
     delay_s: float = 0.0
     fallback: str | None = None
+    strategy: str = ""
+    put_back: str = ""
 
 
 class RunCompleted(AgentEvent):

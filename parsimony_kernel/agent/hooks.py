@@ -23,14 +23,21 @@ from parsimony_kernel.gate.claims import claims_observed
 from parsimony_kernel.gate.effects import Effects, MemoryEffects
 from parsimony_kernel.gate.frame_columns import frame_of
 from parsimony_kernel.gate.gate import Gate
+from parsimony_kernel.gate.goal import about_the_goal
 from parsimony_kernel.gate.grounding import columns_exist
+from parsimony_kernel.gate.open_parts import nothing_open
+from parsimony_kernel.gate.playbook import task_stages
 from parsimony_kernel.gate.procedure import Walker
 from parsimony_kernel.gate.repetition import Repetition, not_repeating
 from parsimony_kernel.gate.stages import STAGES, Stage
 from parsimony_kernel.limits.breaker import Breakers
+from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.llm.base import ChatModel
 from parsimony_kernel.llm.resolve import resolve_models
 from parsimony_kernel.tools import Tools
+from parsimony_kernel.triage.classifier.hybrid import Classifier
+from parsimony_kernel.triage.classifier.rules import RulesClassifier
+from parsimony_kernel.triage.trajectory import from_messages
 
 # Nonces that this process has resumed. Without a journal, single use is kept per process.
 _consumed: set[str] = set()
@@ -39,11 +46,14 @@ _consumed: set[str] = set()
 class RunHooks:
     """The seam between the loop and its host.
 
-    ``breakers`` outlive a run when the hooks do.
+    ``breakers``, of models, and ``tool_breakers`` outlive a run when the hooks do.
     """
 
-    def __init__(self, breakers: Breakers | None = None) -> None:
+    def __init__(
+        self, breakers: Breakers | None = None, tool_breakers: Breakers | None = None
+    ) -> None:
         self.breakers = breakers or Breakers()
+        self._tool_breakers = tool_breakers or Breakers()
         self._effects = MemoryEffects()
 
     def models(self, agent: Any) -> Sequence[ChatModel]:
@@ -58,30 +68,44 @@ class RunHooks:
     def gate(self, tools: Tools, agent: Any, state: RunState) -> Gate:
         """The gate through which this run's actions pass.
 
-        A run with an executor is held to what it has observed: code may use the columns that
-        exist, a summary may say what tools have answered, and what is known is not asked again.
+        A run keeps the contract and the rules of its task and walks its procedure. One with an
+        executor is held to what it has observed: code may use the columns that exist, a summary
+        may say what tools have answered, and what is known is not asked again.
         """
         checks = () if state.code_executor is None else _grounded(tools, state)
+        contract = getattr(agent, "contract", None)
+        task = (
+            *task_stages(contract, state.pinned_constraints, lambda: from_messages(state.messages)),
+            *about_the_goal(contract, lambda: from_messages(state.messages)),
+        )
+        procedure = getattr(agent, "procedure", None)
         return Gate(
             tools,
             timeout_s=agent.guardrails.tool_timeout_s,
-            stages=(*STAGES, *checks, *self.stages(state)),
+            stages=(*STAGES, *task, *checks, *self.stages(state)),
             effects=self.effects(state),
             run_id=state.run_id,
-            walker=self.walker(state),
+            breakers=self._tool_breakers,
+            walker=None if procedure is None else Walker.at(procedure, state.procedure_state),
         )
 
     def stages(self, state: RunState) -> tuple[Stage, ...]:
         """What the host checks of each action, after everything else."""
         return ()
 
-    def walker(self, state: RunState) -> Walker | None:
-        """Where the run stands in its procedure; ``None`` when it has none."""
-        return None
-
     def effects(self, state: RunState) -> Effects:
         """The record of this run's writes."""
         return self._effects
+
+    def classifier(self, agent: Any) -> Classifier:
+        """What tells the type of a failure that the gate does not know."""
+        own: Classifier | None = getattr(agent, "classifier", None)
+        return own or RulesClassifier()
+
+    def identifiers(self, agent: Any) -> Mapping[str, str]:
+        """The values that the task is about, by argument name."""
+        contract = getattr(agent, "contract", None)
+        return {} if contract is None else {k: str(v) for k, v in contract.identifiers.items()}
 
     def drain(self) -> list[AgentEvent]:
         """Events that tools emitted since the last call, in order."""
@@ -90,6 +114,9 @@ class RunHooks:
     def variables(self, state: RunState) -> tuple[str, ...]:
         """The names that this run has bound so far."""
         return ()
+
+    def ended(self, state: RunState, change: Change | None) -> None:
+        """The run has ended, or waits; ``change`` is what its code did to the variables."""
 
     def changes_since(self, record: SuspensionRecord) -> str | None:
         """What the resumed run is told about the namespace; ``None`` when nothing changed."""
@@ -119,6 +146,7 @@ def _grounded(tools: Tools, state: RunState) -> tuple[Stage, ...]:
             earlier=lambda: earlier(state.messages),
             exists=lambda path: came_since(path, state.started_at),
         ),
+        nothing_open(lambda: state.open_subgoals),
         not_repeating(lambda: Repetition.from_json(state.repetition)),
     )
 

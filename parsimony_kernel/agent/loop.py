@@ -16,7 +16,8 @@ from parsimony_kernel.agent.events import (
     PartialRunSummary,
     RunCancelled,
 )
-from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
+from parsimony_kernel.agent.failure.causes import RUN_BROKEN
+from parsimony_kernel.agent.failure.kinds import Action, FailureKind
 from parsimony_kernel.agent.failure.recovery import (
     accepts,
     declines,
@@ -58,6 +59,7 @@ async def run_loop(
     ``workspace`` are taken if it has them. Without a tool that ends a run it gets the three.
     """
     stop = cancellation or state.cancellation or CancellationRequest()
+    run: Run | None = None
     try:
         run = Run(agent, state, stop)
         while not state.done:
@@ -73,6 +75,9 @@ async def run_loop(
         _log.exception("the run broke")
         state.done = True
         yield _broken(exc)
+    finally:
+        if run is not None:
+            run.hooks.ended(state, run.progress.end())
 
 
 async def resume_run(
@@ -196,7 +201,7 @@ async def go_on(
 
 def _broken(exc: Exception) -> Handoff:
     sentence = scrub(f"The run broke: {type(exc).__name__}: {exc}")[:_MAX_SENTENCE]
-    failure = Failure(FailureKind.tool_error, sentence, (sentence,), Action.handoff)
+    failure = RUN_BROKEN.failure(sentence, blockers=(sentence,), action=Action.handoff)
     remedy = "Run the cell again; if it happens again, report it with this sentence."
     return Handoff(
         rationale=sentence, blockers=(sentence,), suggested_next_steps=(remedy,), failure=failure

@@ -85,6 +85,17 @@ def request_message(request: str, context: str | None = None) -> dict[str, Any]:
     return {"role": "user", "content": block if context is None else f"{context}\n\n{block}"}
 
 
+def request_in(messages: Iterable[Any]) -> str:
+    """The newest request in a transcript; empty when there is none."""
+    opening, closing = f"<{REQUEST_TAG}>\n", f"\n</{REQUEST_TAG}>"
+    for message in reversed(list(messages)):
+        if isinstance(message, Mapping) and message.get("role") == "user":
+            content = str(message.get("content") or "")
+            if opening in content:
+                return content.partition(opening)[2].rpartition(closing)[0]
+    return ""
+
+
 def notebook_changes(*, gone: Iterable[str], changed: Iterable[str]) -> str | None:
     """What became of the namespace while a question waited; ``None`` when nothing did."""
     lost, altered = list(gone), list(changed)

@@ -199,9 +199,18 @@ def _head(
 def _addendum(state: RunState) -> Iterator[dict[str, Any]]:
     lessons = render_lessons_learned(state.lessons_learned)
     pinned = render_pinned_constraints(state.pinned_constraints)
-    body = "\n".join(part for part in (lessons, pinned) if part)
+    body = "\n".join(part for part in (lessons, _plan(state), pinned) if part)
     if body:
         yield {"role": "user", "content": f"<context_addendum>\n{body}\n</context_addendum>"}
+
+
+def _plan(state: RunState) -> str:
+    """The parts of the plan, which stand in old results that are shortened."""
+    rows = [
+        f"- {'done' if goal in state.done_subgoals else 'open'}: {escape(goal)}"
+        for goal in state.subgoals
+    ]
+    return "\n".join(["<plan>", *rows, "</plan>"]) if rows else ""
 
 
 def _conversation(state: RunState) -> Iterator[dict[str, Any]]:
@@ -277,6 +286,8 @@ def minimal_content(content: Any) -> str:
     result = envelope.get("result")
     if isinstance(result, dict):
         kept["result"] = _skeleton(result)
+    elif _is_short(result):
+        kept["result"] = result
     kept["older_result_shortened"] = True
     return json.dumps(kept, ensure_ascii=False)
 

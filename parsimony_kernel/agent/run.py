@@ -25,9 +25,11 @@ from parsimony_kernel.agent.events import (
     UserInputRequested,
     is_terminal,
 )
+from parsimony_kernel.agent.failure.causes import CAPABILITY_GAP, PROVIDER_FAULT
 from parsimony_kernel.agent.failure.detectors import (
     accumulate_usage,
     arguments_of,
+    loop_signature,
     post_llm,
     post_tool,
     pre_step,
@@ -49,6 +51,8 @@ from parsimony_kernel.agent.failure.suspension import (
 )
 from parsimony_kernel.agent.failure.termination import TerminationRequest
 from parsimony_kernel.agent.hooks import RunHooks, hooks_of
+from parsimony_kernel.agent.knowledge import Knowledge, typed
+from parsimony_kernel.agent.progress import Progress, told
 from parsimony_kernel.agent.prompts import FINISH_WITHIN_BUDGET
 from parsimony_kernel.agent.renderer import MAX_COMPACTION, IncrementalRenderer
 from parsimony_kernel.agent.state import (
@@ -62,6 +66,7 @@ from parsimony_kernel.execution.outputs import KernelOutput
 from parsimony_kernel.gate.approval import APPROVAL
 from parsimony_kernel.gate.envelope import cleaned, to_text
 from parsimony_kernel.gate.gate import Gate, StepOutcome
+from parsimony_kernel.gate.refusal import GUIDANCE
 from parsimony_kernel.gate.repetition import Repetition
 from parsimony_kernel.limits.budget import Demand
 from parsimony_kernel.llm.base import (
@@ -74,7 +79,10 @@ from parsimony_kernel.llm.base import (
 )
 from parsimony_kernel.llm.chain import Chain
 from parsimony_kernel.llm.transcript import encodable
+from parsimony_kernel.toolbox.plan import Plan
 from parsimony_kernel.tools import Tools
+from parsimony_kernel.triage.hints import HINTS
+from parsimony_kernel.triage.taxonomy import FailureType, TriageContext
 
 # An answer that asks for more calls than this has lost its way; the rest of them is not run.
 MAX_CALLS = 50
@@ -92,7 +100,9 @@ class Run:
     tools: Tools = field(init=False)
     gate: Gate = field(init=False)
     chain: Chain = field(init=False)
+    progress: Progress = field(init=False)
     _limits_met: int = 0
+    _prompt_tokens: int | None = None
     _refused: set[FailureKind] = field(default_factory=set)
     _renderer: IncrementalRenderer = field(default_factory=IncrementalRenderer)
     _schemas: list[dict[str, Any]] = field(default_factory=list)
@@ -103,6 +113,7 @@ class Run:
         self.tools = self.hooks.tools(self.agent)
         self.gate = self.hooks.gate(self.tools, self.agent, self.state)
         self.chain = Chain(self.hooks.models(self.agent), self.hooks.breakers, self.clock)
+        self.progress = Progress(self.state)
         self._schemas = self.tools.to_llm()
         self.state.cancellation = self.cancellation
         if not self.state.started_at:
@@ -250,6 +261,7 @@ class Run:
 
     def _account(self, reply: Completion, started: float) -> LLMCallCompleted:
         prompt, completion, _ = accumulate_usage(self.state, reply, model=reply.model)
+        self._prompt_tokens = prompt or None
         return LLMCallCompleted(
             model=reply.model,
             prompt_tokens=prompt,
@@ -285,6 +297,7 @@ class Run:
                 break
         if clean:
             state.failure_attempts.clear()
+            state.recoveries.clear()
             self._refused.clear()
         yield self._snapshot()
 
@@ -331,6 +344,8 @@ class Run:
             record_tool_call(state, name, arguments)
             state.turn.tool_calls_this_turn += 1
         started = self.clock.monotonic()
+        if tool_type == "code":
+            self.progress.begin()
         try:
             outcome = await self.gate.step(
                 name, arguments, cancellation=self.cancellation, approved=approved
@@ -346,16 +361,27 @@ class Run:
         state.procedure_state = self.gate.place
         # A running tool is not the model's silence.
         state.last_event_time_s = self.clock.monotonic()
+        if tool_type == "code":
+            outcome = self._settled(outcome)
+        outcome = await self._explained(call, outcome)
         content = to_text(outcome.envelope)
         if outcome.failure is not None and APPROVAL in outcome.failure.metadata:
             async for event in self._held(call, rest, begun, outcome.failure, content):
                 yield event
             return
         self._answer(call, content)
+        if outcome.ok and isinstance(outcome.result.data, Plan):
+            state.subgoals = list(outcome.result.data.parts)
+            state.done_subgoals = list(outcome.result.data.done)
         if not outcome.is_guidance:
-            seen = Repetition.from_json(state.repetition)
             shown = to_text(outcome.envelope.get("result", outcome.envelope))
-            state.repetition = seen.after(name, arguments, shown).to_json()
+            seen = Repetition.from_json(state.repetition).after(
+                name, arguments, shown, is_late=tool_type == "code" and _is_late(outcome)
+            )
+            state.repetition = seen.to_json()
+            # Asking a tool again for what changes is no loop; the same code again is one.
+            if seen.is_news and tool_type != "code":
+                state.last_repeat_counts[loop_signature(name, arguments)] = 1
         for event in self.hooks.drain():
             yield event
         yield begun.model_copy(
@@ -378,6 +404,32 @@ class Run:
             self._skip(rest, "not run: the call before it failed")
         async for event in self._conclude(call, outcome):
             yield event
+
+    def _settled(self, outcome: StepOutcome) -> StepOutcome:
+        """What code leaves behind: a state to go back to, or, when it failed, nothing but the
+        names that are new."""
+        failure = outcome.failure
+        if failure is None:
+            if outcome.request is None:
+                self.progress.passed()
+            return outcome
+        if failure.kind is not FailureKind.tool_error or failure.refusal in GUIDANCE:
+            return outcome
+        back = self.progress.failed()
+        return _adding(outcome, "variables", told(back)) if back else outcome
+
+    async def _explained(self, call: ToolCall, outcome: StepOutcome) -> StepOutcome:
+        """The outcome with the type of its failure, where the gate could not tell that, and with
+        what helps against it."""
+        failure = outcome.failure
+        if failure is None or failure.type is not FailureType.UNKNOWN:
+            return outcome
+        judging = self._knowledge().type_of(failure, call, self.hooks.classifier(self.agent))
+        kind = await self.cancellation.race(judging)
+        if kind is FailureType.UNKNOWN:
+            return outcome
+        outcome = replace(outcome, failure=typed(failure, kind))
+        return _adding(outcome, "hint", HINTS[kind]) if kind in HINTS else outcome
 
     async def _held(
         self,
@@ -431,6 +483,7 @@ class Run:
                     rationale=request.message,
                     blockers=request.blockers,
                     suggested_next_steps=request.suggested_next_steps,
+                    failure=CAPABILITY_GAP.failure(request.message, blockers=request.blockers),
                 )
             case None:
                 failure = post_tool(outcome.result, call, state)
@@ -458,10 +511,28 @@ class Run:
         self, failure: Failure, *, unanswered: Sequence[ToolCall] = ()
     ) -> AsyncGenerator[AgentEvent, None]:
         self._skip(unanswered, f"not run: {failure.explanation}")
-        async for event in handle_failure(failure, agent=self.agent, state=self.state):
+        async for event in handle_failure(failure, agent=self.agent, state=self.state, run=self):
             yield event
             if is_terminal(event):
                 return
+
+    def known(self) -> TriageContext:
+        """What a strategy may know of this run."""
+        return self._knowledge().as_context()
+
+    def go_back(self, checkpoint_id: str | None) -> str:
+        """Go back to a checkpoint; ``LookupError`` when there is none."""
+        return self.progress.go_back(checkpoint_id)
+
+    def _knowledge(self) -> Knowledge:
+        return Knowledge(
+            self.state,
+            self.tools,
+            self.hooks.identifiers(self.agent),
+            self.progress.checkpoints,
+            self._prompt_tokens,
+            getattr(self.chain.current, "context_window", None),
+        )
 
     def _skip(self, calls: Sequence[ToolCall], why: str) -> None:
         for call in calls:
@@ -509,6 +580,17 @@ def _noted(failure: Failure, key: str, value: Any) -> Failure:
     return replace(failure, metadata={**failure.metadata, key: value})
 
 
+def _is_late(outcome: StepOutcome) -> bool:
+    failure = outcome.failure
+    return failure is not None and (
+        failure.type is FailureType.TIMEOUT or failure.kind is FailureKind.kernel_invalidated
+    )
+
+
+def _adding(outcome: StepOutcome, key: str, text: str) -> StepOutcome:
+    return replace(outcome, envelope={**outcome.envelope, key: text})
+
+
 def _is_cut_off(failure: Failure | None) -> bool:
     return failure is not None and failure.kind is FailureKind.output_truncated
 
@@ -524,8 +606,4 @@ def _for_people(outcome: StepOutcome, *, stopped: bool) -> dict[str, Any]:
 
 
 def _nothing_came() -> Failure:
-    return Failure(
-        FailureKind.transient_provider,
-        "the model's stream ended without an answer",
-        suggested_action=Action.retry,
-    )
+    return PROVIDER_FAULT.failure("the model's stream ended without an answer")

@@ -13,9 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from parsimony_kernel.agent.cancellation import CancellationRequest
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.triage.taxonomy import FailureType
 
 MAX_LESSONS = 5
-SCHEMA_VERSION = 2
+MAX_RECOVERIES = 50
+SCHEMA_VERSION = 3
 
 
 class TurnSubstate(BaseModel):
@@ -86,6 +88,9 @@ class SuspensionRecord(BaseModel):
     pending_effect: str = ""
     repetition: list[dict[str, Any]] = Field(default_factory=list)
     procedure_state: str = ""
+    recoveries: list[tuple[FailureType, str]] = Field(default_factory=list)
+    subgoals: list[str] = Field(default_factory=list)
+    done_subgoals: list[str] = Field(default_factory=list)
     workspace: str = ""
     key_id: str = ""
     schema_version: int = SCHEMA_VERSION
@@ -109,7 +114,9 @@ class RunState(BaseModel):
     ``messages`` is only ever appended to, and a message in it never changes. ``compaction`` says
     how much of old tool results the renderer leaves out: 0 as document 002 says, 1 all but the
     newest, 2 all. ``budget_from_tokens`` and ``budget_from_cost_usd`` are what had been spent when
-    the person last allowed more, so that a budget counts from there.
+    the person last allowed more, so that a budget counts from there. ``recoveries`` are the
+    failures that the funnel answered, by type, each with the answer, the newest last; ``subgoals``
+    the parts of the plan that the model stated last.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -142,6 +149,9 @@ class RunState(BaseModel):
     pending_call: HeldCall | None = None
     repetition: list[dict[str, Any]] = Field(default_factory=list)
     procedure_state: str = ""
+    recoveries: list[tuple[FailureType, str]] = Field(default_factory=list)
+    subgoals: list[str] = Field(default_factory=list)
+    done_subgoals: list[str] = Field(default_factory=list)
     done: bool = False
     workspace: str = ""
     files: Any = Field(default=None, exclude=True)
@@ -153,6 +163,15 @@ class RunState(BaseModel):
         count = self.failure_attempts.get(kind, 0) + 1
         self.failure_attempts[kind] = count
         return count
+
+    @property
+    def open_subgoals(self) -> tuple[str, ...]:
+        """The parts of the plan that are not done, in order."""
+        return tuple(goal for goal in self.subgoals if goal not in self.done_subgoals)
+
+    def note_recovery(self, failure_type: FailureType, answer: str) -> None:
+        """Remember how a failure was answered: by a plan's name, or an action's."""
+        self.recoveries = [*self.recoveries, (failure_type, answer)][-MAX_RECOVERIES:]
 
     def elapsed_seconds(self, now: float | None = None) -> float:
         """Seconds spent running, suspensions excluded; ``now`` is monotonic."""
@@ -208,6 +227,9 @@ class RunState(BaseModel):
             pending_call=record.pending_call,
             repetition=list(record.repetition),
             procedure_state=record.procedure_state,
+            recoveries=list(record.recoveries),
+            subgoals=list(record.subgoals),
+            done_subgoals=list(record.done_subgoals),
             workspace=record.workspace,
             files=files,
             code_executor=code_executor,

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from parsimony_kernel.execution.outputs import KernelOutput
+from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.ledger import OriginLedger
 
 if TYPE_CHECKING:
@@ -16,9 +17,12 @@ class BaseCodeExecutor(ABC):
     Failures of the code are values: an ``ExceptionObject`` in the output, a deadline included
     (its message contains ``timeout``). Cancelling the awaiting task stops the code and raises
     ``CancelledError``.
+
+    ``checkpoints`` are the states that one can go back to, where the executor can.
     """
 
     origin_ledger: OriginLedger
+    checkpoints: Checkpoints | None = None
 
     @abstractmethod
     async def execute(

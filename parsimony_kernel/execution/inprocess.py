@@ -29,6 +29,7 @@ from parsimony_kernel.execution.outputs import (
     KernelOutputType,
 )
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
+from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.lineage.snapshot import visible
 from parsimony_kernel.lineage.stamping import CellEffect, observe_cell, stamp_cell
@@ -93,6 +94,9 @@ class InProcessExecutor(BaseCodeExecutor):
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.origin_ledger = OriginLedger()
+        self._checkpoints = self.checkpoints = Checkpoints(
+            lambda: self._namespace(), lambda: self.variables(), self.origin_ledger
+        )
         self.output_factory = output_factory or OutputFactory(local_dir=cwd)
         self._clock = clock
         self._cwd = None if cwd is None else Path(cwd).resolve()
@@ -179,6 +183,8 @@ class InProcessExecutor(BaseCodeExecutor):
                     cell = self._compile(source, filename, expression=expression)
                 except (Exception, RecursionError) as exc:
                     return self._rejected(exc, filename, source)
+                if not dry_run:
+                    self._checkpoints.protect(cell.code)
                 namespace = self._namespace()
                 before = visible(namespace, self._hidden())
                 work = dict(namespace) if dry_run else namespace
@@ -187,13 +193,29 @@ class InProcessExecutor(BaseCodeExecutor):
                     cell, capture, namespace=work, seconds=seconds, observe=observed.take
                 )
             observed.take_effect_only()
+            theirs = () if dry_run or scope is None else self._overwritten(observed)
             if not dry_run:
                 self._stamp(observed, scope, producer)
             if end.reason == "cancel":
                 raise asyncio.CancelledError
             return self._output(
-                capture, observed, end, seconds, duration=self._clock.monotonic() - started
+                capture,
+                observed,
+                end,
+                seconds,
+                overwritten=theirs,
+                duration=self._clock.monotonic() - started,
             )
+
+    def _overwritten(self, observed: "_Observation") -> tuple[str, ...]:
+        """The names that the person had bound and the cell changed. Before they are stamped."""
+        ledger = self.origin_ledger
+        return tuple(
+            name
+            for name in observed.effect.changed
+            if name in observed.before
+            and ((origin := ledger.get(name)) is None or origin.actor == "user")
+        )
 
     def _name(self, scope: RunScope | None, source: str) -> str:
         run = scope.run_id if scope is not None else ""
@@ -235,6 +257,7 @@ class InProcessExecutor(BaseCodeExecutor):
         end: CellEnd,
         seconds: float | None,
         *,
+        overwritten: tuple[str, ...],
         duration: float,
     ) -> KernelOutput:
         outputs = capture.outputs
@@ -247,6 +270,7 @@ class InProcessExecutor(BaseCodeExecutor):
             outputs=tuple(outputs),
             changed=observed.effect.changed,
             deleted=observed.effect.deleted,
+            overwritten=overwritten,
             variables=tuple(observed.summaries),
             fetched=tuple(_fetched(each, observed.folder) for each in observed.effect.sources),
             duration_s=duration,

@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeVar
 
 from parsimony_kernel.agent.cancellation import CancellationRequest
 from parsimony_kernel.execution.cell import NAME_PREFIX
+from parsimony_kernel.execution.tasks import staying
 
 T = TypeVar("T")
 Reason = Literal["deadline", "stop", "cancel"]
@@ -171,11 +172,20 @@ class CodeGuard:
         """
         self._loop = asyncio.get_running_loop()
         self._outlasted = self._loop.create_future()
-        self._task = task = self._loop.create_task(self._contained(coroutine))
-        waited: set[asyncio.Future[Any]] = {task, self._outlasted}
+        with staying(self._loop):
+            return await self._driven(self._loop, self._outlasted, coroutine)
+
+    async def _driven(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        outlasted: asyncio.Future[None],
+        coroutine: Coroutine[Any, Any, Any],
+    ) -> BaseException | None:
+        self._task = task = loop.create_task(self._contained(coroutine))
+        waited: set[asyncio.Future[Any]] = {task, outlasted}
         cancelled: asyncio.CancelledError | None = None
         try:
-            while not (task.done() or self._outlasted.done()):
+            while not (task.done() or outlasted.done()):
                 try:
                     await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
                 except asyncio.CancelledError as exc:

@@ -152,6 +152,7 @@ class KernelOutput(_Output):
 
     ``outputs`` keeps the order of display; an exception, if any, is its last member.
     ``changed`` and ``deleted`` are names of the namespace; ``variables`` summarises the changed.
+    ``overwritten`` are those of the changed that had been bound by the person.
     """
 
     stdout: str = ""
@@ -159,6 +160,7 @@ class KernelOutput(_Output):
     outputs: tuple[KernelOutputType, ...] = ()
     changed: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
+    overwritten: tuple[str, ...] = ()
     variables: tuple[KernelOutputType, ...] = ()
     fetched: tuple[FetchLogEntry, ...] = ()
     duration_s: float = 0.0
@@ -183,6 +185,8 @@ class KernelOutput(_Output):
             summary["outputs"] = [o.for_model() for o in self.outputs]
         if self.variables:
             summary["variables"] = [v.for_model() for v in self.variables]
+        if self.overwritten:
+            summary["overwritten"] = list(self.overwritten)
         if self.deleted:
             summary["deleted"] = list(self.deleted)
         if self.truncated:

@@ -7,15 +7,29 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
+from parsimony_kernel.agent.failure.causes import (
+    LATE,
+    LATE_UNCERTAIN,
+    RAISED,
+    RAISED_COMMITTED,
+    RAISED_UNCERTAIN,
+)
+from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure
 from parsimony_kernel.agent.failure.suspension import SuspensionRequest
 from parsimony_kernel.agent.failure.termination import TerminationRequest
 from parsimony_kernel.gate.refusal import RefusalError
-from parsimony_kernel.gate.rendition import plain
+from parsimony_kernel.gate.rendition import Rendition, plain
 from parsimony_kernel.gate.running import Ended
 from parsimony_kernel.llm.faults import chain_of
 from parsimony_kernel.tools import Tool, ToolResult, words_of
-from parsimony_kernel.triage.taxonomy import FailureType
+from parsimony_kernel.triage.evidence import facts_of
+from parsimony_kernel.triage.taxonomy import FailureType, Step
+
+# The key of a failure's metadata with what its error shows beyond its text, for a classifier.
+FACTS = "facts"
+
+_MAX_FACT = 200
+_MAX_FACTS = 40
 
 # Classes of exceptions, by name, after which a request may have arrived all the same.
 _IN_TRANSIT = frozenset(
@@ -53,17 +67,46 @@ def answer_of(tool: Tool, ended: Ended, seconds: float) -> ToolResult:
 def timed_out(tool: Tool, seconds: float, *, goes_on: bool) -> Failure:
     """The body was not done in time."""
     fate = " It could not be stopped and still runs, cut off." if goes_on else ""
-    return Failure(
-        FailureKind.tool_error,
+    facts: dict[str, Any] = {FACTS: {"type": str(FailureType.TIMEOUT)}}
+    cause = LATE if tool.is_repeatable else LATE_UNCERTAIN
+    return cause.failure(
         f"action {tool.name!r} exceeded its {seconds:g}s timeout.{fate}",
-        metadata={
-            "tool_name": tool.name,
-            "refusal": RefusalError.action_timeout,
-            "type": FailureType.TIMEOUT,
-            "effect": Effect.none if tool.is_repeatable else Effect.uncertain,
-            "envelope": {"timeout_seconds": seconds},
-        },
+        tool_name=tool.name,
+        envelope={"timeout_seconds": seconds},
+        **facts,
     )
+
+
+def refused_output(tool: Tool, reason: str, data: Any) -> ToolResult:
+    """The failure of a body that ended well and whose ``data`` nothing may rest on."""
+    cause = RAISED_COMMITTED if tool.effect == "write" else RAISED
+    failure = cause.failure(
+        f"{tool.name} was done, but what it answered is refused: {reason}",
+        type=FailureType.SCHEMA_MISMATCH,
+        tool_name=tool.name,
+        envelope={"error_type": "OutputRefused", "error_message": reason},
+    )
+    return _failed(tool, failure, data)
+
+
+def step_of_end(failure: Failure, action: str, *, index: int = 0, inputs: Any = None) -> Step:
+    """The step that ended with ``failure``, with all that a classifier can know of it."""
+    said = failure.metadata.get("envelope", {})
+    known = {"type": failure.type, "refusal": failure.refusal}
+    return Step(
+        index,
+        action,
+        tool_called=action,
+        tool_input=inputs,
+        error=_words(said.get("error_message")) or failure.explanation,
+        exception_type=_words(said.get("error_type")),
+        metadata={**known, **failure.metadata.get(FACTS, {})},
+    )
+
+
+def _words(value: Any) -> str | None:
+    """A text that a tool may have made; ``None`` for anything else."""
+    return str(plain(value)) if isinstance(value, str) else None
 
 
 def _failed(tool: Tool, failure: Failure, partial_data: Any = None) -> ToolResult:
@@ -124,21 +167,29 @@ def _failure(
     named: set[str] | None = None,
     fields: dict[str, Any] | None = None,
 ) -> Failure:
+    facts: dict[str, Any] = {}
     if error is not None:
+        facts = {FACTS: _facts(error)}
         named = {name for link in chain_of(error) for name in _names(link)}
         fields = {"error_type": type(error).__name__, "error_message": words_of(error)}
     # Of a tool that does not say that it writes, a fetch that broke is tried again.
     is_uncertain = tool.effect == "write" and bool(_IN_TRANSIT & (named or set()))
-    return Failure(
-        FailureKind.tool_error,
-        f"{tool.name} {what}",
-        metadata={
-            "tool_name": tool.name,
-            "refusal": RefusalError.action_error,
-            "effect": Effect.uncertain if is_uncertain else Effect.none,
-            "envelope": fields or {},
-        },
-    )
+    cause = RAISED_UNCERTAIN if is_uncertain else RAISED
+    return cause.failure(f"{tool.name} {what}", tool_name=tool.name, envelope=fields or {}, **facts)
+
+
+def _facts(error: BaseException) -> dict[str, Any]:
+    """What ``error`` shows: JSON, capped, without secrets. A class that breaks shows nothing."""
+    try:
+        facts = facts_of(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # its attributes may do anything, and their trouble is not the news
+        return {}
+    shown: dict[str, Any] = Rendition(max_text=_MAX_FACT, max_items=_MAX_FACTS).of(facts)
+    if not isinstance(shown.get("retry_after_s", 0.0), int | float):
+        del shown["retry_after_s"]  # no finite number of seconds
+    return shown
 
 
 def _names(exc: BaseException) -> set[str]:
@@ -163,6 +214,8 @@ def _mended(tool: Tool, failure: Failure) -> Failure:
     for key, kinds in _SHAPES.items():
         if key in metadata and not isinstance(metadata[key], kinds):
             del metadata[key]
+    # Facts are what was seen; what a tool knows of its failure is its type.
+    metadata.pop(FACTS, None)
     return replace(failure, metadata=metadata)
 
 

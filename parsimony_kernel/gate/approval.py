@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any
 
-from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
+from parsimony_kernel.agent.failure.causes import NOT_APPROVED
+from parsimony_kernel.agent.failure.kinds import Action, Failure
 from parsimony_kernel.agent.failure.recovery import HELD
 from parsimony_kernel.gate.effects import action_sha
-from parsimony_kernel.gate.refusal import RefusalError
+from parsimony_kernel.gate.escalation import is_sensitive
+from parsimony_kernel.gate.reach import ACTING, Reach
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.tools import Tool
-from parsimony_kernel.triage.taxonomy import FailureType
 
 # The key of a failure's metadata that holds the hash of the action to be allowed.
 APPROVAL = HELD
@@ -41,17 +42,22 @@ def approves(reply: str) -> bool:
     return _ALLOWED.fullmatch(reply.strip()) is not None
 
 
-def approved(mode: Approval, reaches: Callable[[str], Sequence[str]]) -> Stage:
+def approved(mode: Approval, reaches: Callable[[str], Sequence[Reach | str]]) -> Stage:
     """Code that reaches outside, and writes, wait for a person.
 
-    ``reaches`` says of a cell, a sentence for each place, what it would do outside.
+    So does a function that is called after something grave and does not say what it does. A write
+    that is on record does not run, and nobody is asked about it.
+
+    Args:
+        reaches: says of a cell what it would do outside, each place as it was screened or in a
+            sentence. Whatever does more than read is noted in the attempt, in every mode.
     """
 
     def stage(attempt: Attempt) -> Failure | None:
-        if mode is Approval.auto:
-            return None
         tool = attempt.tools[attempt.action]
         places = _places(tool, attempt, reaches)
+        if mode is Approval.auto or attempt.recorded:
+            return None
         if not places and not (mode is Approval.always and _does_something(tool)):
             return None
         # With what it reaches now: a name in it may mean another file when it runs.
@@ -66,27 +72,42 @@ def _does_something(tool: Tool) -> bool:
 
 
 def _places(
-    tool: Tool, attempt: Attempt, reaches: Callable[[str], Sequence[str]]
+    tool: Tool, attempt: Attempt, reaches: Callable[[str], Sequence[Reach | str]]
 ) -> tuple[str, ...]:
     if tool.tool_type == "code":
-        return tuple(reaches(str(attempt.inputs.get("code", ""))))
-    return (f"{tool.name} writes outside the notebook",) if tool.effect == "write" else ()
+        found = reaches(str(attempt.inputs.get("code", "")))
+        attempt.outside.extend(_said(each) for each in found if _acts(each))
+        return tuple(_said(each) for each in found)
+    if tool.effect == "write":
+        return (f"{tool.name} writes outside the notebook",)
+    if tool.tool_type == "function" and not _says_what_it_does(tool) and is_sensitive(tool.name):
+        return (
+            f"{tool.name} sounds as if it changed something outside, and does not say what it does",
+        )
+    return ()
+
+
+def _says_what_it_does(tool: Tool) -> bool:
+    return tool.effect is not None or tool.idempotent
+
+
+def _said(reach: Reach | str) -> str:
+    return reach if isinstance(reach, str) else reach.sentence
+
+
+def _acts(reach: Reach | str) -> bool:
+    return isinstance(reach, str) or reach.kind in ACTING
 
 
 def _ask(attempt: Attempt, tool: Tool, places: Sequence[str], sha: str) -> Failure:
     what = "this code" if tool.tool_type == "code" else attempt.action
     why = "; ".join(places) or "every step is to be allowed"
     details: Any = list(places)
-    return Failure(
-        FailureKind.policy_violation,
+    return NOT_APPROVED.failure(
         f"{why[:1].upper()}{why[1:]}",
-        suggested_action=Action.ask_user,
-        metadata={
-            "refusal": RefusalError.validation_failed,
-            "type": FailureType.CONSTRAINT_IGNORED,
-            "question": f"May {what} run?",
-            "choices": list(CHOICES),
-            APPROVAL: sha,
-            "envelope": {"reason": "it waits for the person to allow it", "details": details},
-        },
+        action=Action.ask_user,
+        question=f"May {what} run?",
+        choices=list(CHOICES),
+        envelope={"reason": "it waits for the person to allow it", "details": details},
+        **{APPROVAL: sha},
     )

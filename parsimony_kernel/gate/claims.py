@@ -7,15 +7,14 @@ innocent reading is no claim.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.agent.failure.causes import CLAIM_UNOBSERVED
+from parsimony_kernel.agent.failure.kinds import Failure
 from parsimony_kernel.gate.claimed_deeds import undone_deeds
 from parsimony_kernel.gate.claimed_names import unseen_files, unseen_names
 from parsimony_kernel.gate.claimed_numbers import unseen_numbers
 from parsimony_kernel.gate.observation import Observation
 from parsimony_kernel.gate.prose import FENCED, Claim
-from parsimony_kernel.gate.refusal import RefusalError
 from parsimony_kernel.gate.stages import Attempt, Stage
-from parsimony_kernel.triage.taxonomy import FailureType
 
 MAX_SUMMARY = 20_000
 MAX_CLAIMS = 8
@@ -84,18 +83,13 @@ def _refusal(claims: Sequence[Claim]) -> Failure:
     listed = "; ".join(f"{claim.text} ({claim.why})" for claim in told)
     more = f"; and {len(claims) - len(told)} more" if len(claims) > len(told) else ""
     reason = f"The summary claims what was not observed in this run: {listed}{more}"
-    return Failure(
-        FailureKind.no_progress,
+    return CLAIM_UNOBSERVED.failure(
         f"{reason}. Observe it with run_code, or leave it out. The run has not ended.",
-        metadata={
-            "refusal": RefusalError.validation_failed,
-            "type": FailureType.HALLUCINATED_STATE,
-            "envelope": {
-                "reason": reason,
-                "details": [
-                    {"field": "summary", "kind": claim.kind, "claim": claim.text, "why": claim.why}
-                    for claim in told
-                ],
-            },
+        envelope={
+            "reason": reason,
+            "details": [
+                {"field": "summary", "kind": claim.kind, "claim": claim.text, "why": claim.why}
+                for claim in told
+            ],
         },
     )

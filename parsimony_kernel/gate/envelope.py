@@ -30,9 +30,9 @@ _NOTE = "The action was done; its result, or a part of it, cannot be shown."
 
 
 def succeeded(
-    requested: str, result: Any, *, state: str, valid_next_actions: Sequence[str]
+    requested: str, result: Any, *, state: str, valid_next_actions: Sequence[str], note: str = ""
 ) -> Envelope:
-    """The envelope of an action that ran."""
+    """The envelope of an action that ran; ``note`` is what there is to say beside its result."""
     rendition = Rendition()
     envelope: Envelope = {
         "requested": Rendition(max_text=_MAX_NAME).of(requested),
@@ -40,8 +40,9 @@ def succeeded(
         "state": state,
         "valid_next_actions": _names(valid_next_actions),
     }
-    if not rendition.is_whole:
-        envelope["note"] = _NOTE
+    notes = [note, "" if rendition.is_whole else _NOTE]
+    if any(notes):
+        envelope["note"] = Rendition(max_text=MAX_SENTENCE).of(" ".join(filter(None, notes)))
     return _bounded(envelope)
 
 

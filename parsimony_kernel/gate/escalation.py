@@ -81,7 +81,7 @@ class HumanInTheLoop:
         ``agent_state["action_type"]`` is what is about to be done. A score that is no number is
         below every threshold.
         """
-        if _is_sensitive(agent_state.get("action_type")):
+        if is_sensitive(agent_state.get("action_type")):
             return EscalationRequest(
                 EscalationReason.SAFETY_CHECK,
                 dict(agent_state),
@@ -179,6 +179,8 @@ class Approvals:
         self._asked[request_id] = replace(asked, state="used")
 
 
-def _is_sensitive(action_type: object) -> bool:
-    words = re.findall(r"[^\W_]+", str(action_type or "").casefold())
+def is_sensitive(action_type: object) -> bool:
+    """Whether the name of an action says that it deletes, modifies, transfers or refunds."""
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(action_type or ""))
+    words = re.findall(r"[^\W_]+", apart.casefold())
     return not _SENSITIVE.isdisjoint(words)

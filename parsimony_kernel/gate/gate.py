@@ -10,17 +10,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.agent.cancellation import CancellationRequest
+from parsimony_kernel.agent.failure.causes import CHECK_BROKEN
 from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
 from parsimony_kernel.agent.failure.suspension import SuspensionRequest
 from parsimony_kernel.agent.failure.termination import TerminationRequest
 from parsimony_kernel.gate.answers import answer_of
-from parsimony_kernel.gate.effects import Effects, MemoryEffects
+from parsimony_kernel.gate.cut_off import cut_off
+from parsimony_kernel.gate.effects import Effects, MemoryEffects, Standing
 from parsimony_kernel.gate.envelope import Envelope, refused, succeeded, told
+from parsimony_kernel.gate.outputs import validated_output
 from parsimony_kernel.gate.procedure import Walker, reachable_in
-from parsimony_kernel.gate.refusal import GUIDANCE, RefusalError
+from parsimony_kernel.gate.refusal import GUIDANCE
 from parsimony_kernel.gate.running import run_body
 from parsimony_kernel.gate.stages import STAGES, Attempt, Stage, reachable
+from parsimony_kernel.gate.tool_breakers import ToolBreakers, tell
 from parsimony_kernel.gate.writes import Writes
+from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.tools import Tool, ToolResult, Tools, words_of
 
 
@@ -54,7 +59,10 @@ class StepOutcome:
 
 
 class Gate:
-    """Admits, runs and answers the actions of one run."""
+    """Admits, runs and answers the actions of one run.
+
+    ``breakers`` outlive it where a service that was down is not to be found out anew.
+    """
 
     def __init__(
         self,
@@ -65,12 +73,14 @@ class Gate:
         effects: Effects | None = None,
         run_id: str = "",
         walker: Walker | None = None,
+        breakers: Breakers | None = None,
     ) -> None:
         self._tools = tools
         self._timeout_s = timeout_s
         self._walker = walker
         self._stages = stages if walker is None else _walked(stages, walker)
         self._writes = Writes(effects or MemoryEffects(), run_id, self._run)
+        self._breakers = ToolBreakers(breakers or Breakers())
         self._over = False
 
     @property
@@ -79,13 +89,21 @@ class Gate:
         if self._over:
             return ()
         if self._walker is not None:
-            return self._walker.valid_next_actions(self._tools)
-        return tuple(self._tools)
+            names = self._walker.valid_next_actions(self._tools)
+        else:
+            names = tuple(self._tools)
+        # A service may come back: what is left alone is better than nothing.
+        return tuple(name for name in names if not self._breakers.is_left_alone(name)) or names
 
     @property
     def place(self) -> str:
         """Where the run stands in its procedure, as JSON for a record; empty without one."""
         return "" if self._walker is None else json.dumps(self._walker.to_json())
+
+    @property
+    def _state(self) -> str:
+        """The state of the procedure; without one, that the run goes on."""
+        return "running" if self._walker is None else self._walker.state
 
     async def step(
         self,
@@ -100,17 +118,49 @@ class Gate:
         ``approved`` is the hash of the action that a person has allowed. Failures are values in
         the outcome. Raises ``Cancelled`` when the run is stopped meanwhile.
         """
-        attempt = Attempt(action, inputs, self._tools, self._over, approved)
+        standing = self._standing(action, inputs)
+        attempt = Attempt(
+            action, inputs, self._tools, self._over, approved, recorded=standing is not None
+        )
         for stage in self._stages:
             failure = _asked(stage, attempt)
             if failure is not None:
                 return self._refuse(action, failure)
         tool = self._tools[action]
-        run = self._writes.run if tool.effect == "write" else self._run
-        result = await run(tool, inputs, cancellation)
+        if standing is not None:
+            result = await self._writes.tell(tool, inputs, cancellation, standing)
+        else:
+            result = await self._guarded(tool, inputs, cancellation)
+        if attempt.outside:
+            result = cut_off(tool, result, attempt.outside, self._writes.key(tool, inputs))
+        result = validated_output(tool, result)
         if result.failure is not None:
             return self._refuse(action, result.failure)
         return self._accept(action, result)
+
+    def _standing(self, action: str, inputs: Mapping[str, Any]) -> Standing | None:
+        """What is on record of a write that was begun before."""
+        tool = self._tools.get(action)
+        if tool is None or tool.effect != "write":
+            return None
+        return self._writes.standing(tool, inputs)
+
+    async def _guarded(
+        self, tool: Tool, inputs: Mapping[str, Any], cancellation: CancellationRequest | None
+    ) -> ToolResult:
+        """Run ``tool`` behind its breaker; a call that is stopped frees the place of a probe."""
+        run = self._writes.run if tool.effect == "write" else self._run
+        permit = self._breakers.admit(tool)
+        if permit is None:
+            return await run(tool, inputs, cancellation)
+        if isinstance(permit, Failure):
+            return ToolResult.from_failure(permit)
+        try:
+            result = await run(tool, inputs, cancellation)
+            tell(permit, tool, result)
+            return result
+        finally:
+            permit.released()
 
     def _accept(self, action: str, result: ToolResult) -> StepOutcome:
         data = result.data
@@ -123,7 +173,8 @@ class Gate:
         envelope = succeeded(
             action,
             _say(request) if request is not None else data,
-            state="running" if request is None else _state_after(request),
+            state=self._state if request is None else _state_after(request),
+            note=result.note,
             valid_next_actions=self.valid_next_actions,
         )
         return StepOutcome(envelope, result, request=request)
@@ -134,7 +185,7 @@ class Gate:
         envelope = refused(
             action,
             read,
-            state="over" if self._over else "running",
+            state="over" if self._over else self._state,
             valid_next_actions=self.valid_next_actions,
         )
         return StepOutcome(envelope, ToolResult.from_failure(read), read)
@@ -164,16 +215,13 @@ def _asked(stage: Stage, attempt: Attempt) -> Failure | None:
         return stage(attempt)
     except Exception as exc:  # a host's check, or one that meets an input it was not made for
         sentence = f"a check of {attempt.action} broke"
-        return Failure(
-            FailureKind.tool_error,
+        return CHECK_BROKEN.failure(
             f"{sentence} ({ToolResult.from_exception(exc).exception_message}). Nothing was run.",
-            (sentence,),
-            Action.handoff,
-            metadata={
-                "tool_name": attempt.action,
-                "refusal": RefusalError.action_error,
-                "envelope": {"error_type": type(exc).__name__, "error_message": words_of(exc)},
-            },
+            blockers=(sentence,),
+            action=Action.handoff,
+            tool_name=attempt.action,
+            check="broken",
+            envelope={"error_type": type(exc).__name__, "error_message": words_of(exc)},
         )
 
 

@@ -8,14 +8,13 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.agent.failure.causes import BAD_ARGUMENTS, COLUMNS_NEAR
+from parsimony_kernel.agent.failure.kinds import Failure
 from parsimony_kernel.execution.frames import cell
 from parsimony_kernel.gate.column_uses import Use, column_uses
 from parsimony_kernel.gate.frame_columns import Frame, frame_of
 from parsimony_kernel.gate.nearness import is_said, near_columns
-from parsimony_kernel.gate.refusal import RefusalError
 from parsimony_kernel.gate.stages import Attempt, Stage
-from parsimony_kernel.triage.taxonomy import FailureType
 
 MAX_NAMED = 40
 MAX_CHOICES = 8
@@ -91,14 +90,9 @@ def _refusal(
     offered = [column for column in meant.values() if column is not None]
     if len(offered) == 1:
         envelope["did_you_mean"] = offered[0]
-    return Failure(
-        FailureKind.tool_error,
+    return BAD_ARGUMENTS.failure(
         f"{reason}. {listed} Nothing was run.",
-        metadata={
-            "refusal": RefusalError.validation_failed,
-            "type": FailureType.SCHEMA_MISMATCH,
-            "envelope": envelope,
-        },
+        envelope=envelope,
     )
 
 
@@ -142,23 +136,18 @@ def _question(use: Use, choices: Sequence[str]) -> Failure:
     question = f"Which column of `{use.frame}` do you mean by {cell(use.column)!r}?"
     reason = f"`{use.frame}` has no column {cell(use.column)!r}, and several come near"
     named = ", ".join(repr(each) for each in choices)
-    return Failure(
-        FailureKind.ambiguous_input,
+    return COLUMNS_NEAR.failure(
         f"{reason}: {named}",
-        metadata={
-            "refusal": RefusalError.validation_failed,
-            "type": FailureType.UNKNOWN,
-            "question": question,
-            "choices": list(choices),
-            "envelope": {
-                "reason": reason,
-                "details": {
-                    "field": "code",
-                    "frame": use.frame,
-                    "column": cell(use.column),
-                    "question": question,
-                    "choices": list(choices),
-                },
+        question=question,
+        choices=list(choices),
+        envelope={
+            "reason": reason,
+            "details": {
+                "field": "code",
+                "frame": use.frame,
+                "column": cell(use.column),
+                "question": question,
+                "choices": list(choices),
             },
         },
     )

@@ -1,4 +1,4 @@
-"""What is known to reach outside a notebook, by its full name. Data, for ``gate.screening``."""
+"""What is known to reach outside a notebook, by its full name. Data, for ``gate.call_reaches``."""
 
 import re
 
@@ -102,6 +102,10 @@ CALLS: dict[str, ReachKind] = {
     "types.FunctionType": _DYNAMIC,
     "types.CodeType": _DYNAMIC,
 }  # fmt: skip
+
+# Of these functions, the argument whose file goes; and those that put it in another's place.
+DELETED_ARGUMENTS = ("path", "src", "name", "paths")
+MOVING = frozenset({"os.rename", "os.renames", "os.replace", "shutil.move"})
 
 # Methods that only paths have, so that it matters little what they are called on.
 PATH_DELETIONS = frozenset({"unlink", "rmdir", "rmtree"})

@@ -1,13 +1,15 @@
 """A prompt whose few pinned constraints always come last.
 
 A reminder where a model reads best, and no enforcement: what must not happen is refused by the
-gate.
+gate, see ``gate.rules``.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+# More of them, or longer ones, and each is heeded less.
 FEWEST, MOST = 3, 5
+MAX_LENGTH = 300
 RECENT_MESSAGES = 10
 CRITICAL_CONSTRAINTS = (
     "Keep personal data out of every answer.",
@@ -33,13 +35,16 @@ def pinned_block(constraints: Sequence[str]) -> str:
 
 
 class PinnedConstraintsAgent:
-    """Builds prompts; ``constraints`` as for ``pinned_block``."""
+    """Builds prompts; ``constraints`` as for ``pinned_block``, whose text for those that are used
+    by default is ``CRITICAL_CONSTRAINTS``."""
 
-    def __init__(
-        self, base_system_prompt: str, constraints: Sequence[str] = CRITICAL_CONSTRAINTS
-    ) -> None:
+    CRITICAL_CONSTRAINTS: ClassVar[str] = pinned_block(CRITICAL_CONSTRAINTS)
+
+    def __init__(self, base_system_prompt: str, constraints: Sequence[str] | None = None) -> None:
         self.base_system_prompt = base_system_prompt
-        self._pinned = pinned_block(constraints)
+        self._pinned = (
+            self.CRITICAL_CONSTRAINTS if constraints is None else pinned_block(constraints)
+        )
 
     def build_prompt(
         self, conversation_history: Sequence[Mapping[str, Any]], current_task: str

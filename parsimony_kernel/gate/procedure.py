@@ -11,11 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
-from parsimony_kernel.gate.refusal import RefusalError
+from parsimony_kernel.agent.failure.causes import GUARD_BROKEN, NOT_REACHABLE
+from parsimony_kernel.agent.failure.kinds import Failure
 from parsimony_kernel.gate.stages import Attempt, Stage, nearest
 from parsimony_kernel.tools import Tools
-from parsimony_kernel.triage.taxonomy import FailureType
 
 Guard = Callable[[], bool]
 
@@ -203,6 +202,14 @@ class Walker:
         }
 
     @classmethod
+    def at(cls, procedure: Procedure, place: str) -> "Walker":
+        """The walker at ``place``, as a gate wrote it down; at the start where that is empty.
+
+        ``ProcedureError`` as for ``from_json``.
+        """
+        return cls.from_json(procedure, json.loads(place)) if place else cls(procedure)
+
+    @classmethod
     def from_json(cls, procedure: Procedure, kept: Mapping[str, Any]) -> "Walker":
         """The walker that was kept.
 
@@ -254,32 +261,23 @@ def _unreachable(walker: Walker, attempt: Attempt) -> Failure:
     if closed:
         guards = " and ".join(repr(edge.guard) for edge in closed)
         fields["reason"] = f"in state {walker.state!r} it is closed until {guards} holds"
-    return Failure(
-        FailureKind.tool_error,
+    return NOT_REACHABLE.failure(
         f"action {attempt.action!r} is not reachable from current state. "
         f"Valid actions now: {onward}.",
-        metadata={
-            "refusal": RefusalError.invalid_transition,
-            "type": FailureType.WRONG_TOOL_CALLED,
-            "envelope": fields,
-        },
+        envelope=fields,
     )
 
 
 def _broken(procedure: Procedure, exc: GuardError) -> Failure:
     where = f" ({exc.edge.place})" if exc.edge.place else ""
     blocker = f"{exc}{where}; mend the guard, or take it off the edge"
-    return Failure(
-        FailureKind.policy_violation,
+    return GUARD_BROKEN.failure(
         f"the procedure {procedure.name!r} cannot tell whether {exc.edge.action!r} is reachable: "
         f"{blocker}. Nothing was run.",
-        (blocker,),
-        metadata={
-            "refusal": RefusalError.validation_failed,
-            "envelope": {
-                "reason": f"the guard {exc.edge.guard!r} {exc.why}",
-                "details": {"guard": exc.edge.guard},
-            },
+        blockers=(blocker,),
+        envelope={
+            "reason": f"the guard {exc.edge.guard!r} {exc.why}",
+            "details": {"guard": exc.edge.guard},
         },
     )
 

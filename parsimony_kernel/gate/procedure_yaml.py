@@ -11,7 +11,7 @@ Every error names the line. Names are taken as they are written: a state called 
       - {action: pay, from: [ordered], to: done, guard: has_items}
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,8 +20,8 @@ import yaml
 from parsimony_kernel.gate.procedure import Edge, Guard, Procedure, ProcedureError
 from parsimony_kernel.gate.stages import nearest
 
-_FIELDS = ("name", "start", "final", "states", "edges")
-_REQUIRED = ("start", "final", "states", "edges")
+FIELDS = ("name", "start", "final", "states", "edges")
+REQUIRED = ("start", "final", "states", "edges")
 _EDGE_FIELDS = ("action", "from", "to", "guard")
 _EDGE_REQUIRED = ("action", "from", "to")
 _NULL = "tag:yaml.org,2002:null"
@@ -35,19 +35,17 @@ def from_yaml(
     ``guards`` are the functions that the text may name. ``ProcedureError`` says everything that is
     wrong with the text, or with the procedure.
     """
-    reader = _Reader(source)
-    written = reader.mapping(_composed(text, source), _FIELDS, _REQUIRED, "the procedure")
+    reader = Reader(source)
+    written = reader.mapping(composed(text, source), FIELDS, REQUIRED, "the procedure")
     name = reader.name(written["name"]) if "name" in written else source
-    states = reader.names(written.get("states"))
-    start = reader.name(written.get("start"))
-    final = reader.names(written.get("final"))
-    edges = tuple(reader.edges(written.get("edges")))
-    if reader.problems:
+    procedure = reader.procedure(written, name, guards or {})
+    if procedure is None:
         raise ProcedureError(name, reader.problems)
-    return Procedure(name, states, start, final, edges, dict(guards or {}))
+    return procedure
 
 
-def _composed(text: str, source: str) -> Any:
+def composed(text: str, source: str) -> Any:
+    """The root node of ``text``, ``None`` when it is empty; ``ProcedureError`` for no YAML."""
     try:
         return yaml.compose(text, Loader=yaml.SafeLoader)
     except RecursionError:
@@ -66,58 +64,96 @@ def _composed(text: str, source: str) -> Any:
 
 
 @dataclass
-class _Reader:
-    """Reads nodes, and goes on after a problem to find the others."""
+class Reader:
+    """Reads nodes, and goes on after a problem to find the others.
+
+    ``problems`` has a sentence for each: where it is, what is wrong, what to do.
+    """
 
     source: str
     problems: list[str] = field(default_factory=list)
 
     def place(self, node: Any) -> str:
+        """Where ``node`` begins: the source and the line."""
         return f"{self.source}, line {node.start_mark.line + 1}"
 
     def mapping(
         self, node: Any, fields: tuple[str, ...], required: tuple[str, ...], what: str
     ) -> dict[str, Any]:
+        """The values of ``fields`` in a mapping that has all the ``required`` ones."""
         if not isinstance(node, yaml.MappingNode):
             where = self.source if node is None else self.place(node)
             self.problems.append(f"{where}: {what} has to be fields: {', '.join(fields)}.")
             return {}
         read: dict[str, Any] = {}
-        for key, value in node.value:
+        for key, value in self.entries(node):
             name = str(key.value)
-            if name not in fields:
-                likely = nearest(name, fields)
-                remedy = f"did you mean {likely!r}?" if likely else f"use {', '.join(fields)}."
-                self.problems.append(f"{self.place(key)}: {name!r} is not a field; {remedy}")
-            elif name in read:
-                self.problems.append(f"{self.place(key)}: {name!r} stands twice; leave one out.")
-            else:
+            if name in fields:
                 read[name] = value
-        self.problems += [
-            f"{self.place(node)}: {what} lacks {name!r}; add it."
-            for name in required
-            if name not in read
-        ]
+                continue
+            likely = nearest(name, fields)
+            remedy = f"did you mean {likely!r}?" if likely else f"use {', '.join(fields)}."
+            self.say(key, f"{name!r} is not a field; {remedy}")
+        self.require(node, read, required, what)
         return read
 
+    def entries(self, node: Any) -> Iterator[tuple[Any, Any]]:
+        """The keys and values of a mapping, each key once."""
+        seen: set[str] = set()
+        for key, value in node.value:
+            if str(key.value) in seen:
+                self.say(key, f"{key.value!r} stands twice; leave one out.")
+            else:
+                seen.add(str(key.value))
+                yield key, value
+
+    def require(
+        self, node: Any, read: Mapping[str, Any], required: Iterable[str], what: str
+    ) -> None:
+        """Say which of the ``required`` fields were not read."""
+        for name in required:
+            if name not in read:
+                self.say(node, f"{what} lacks {name!r}; add it.")
+
+    def say(self, node: Any, problem: str) -> None:
+        """Note what is wrong at ``node`` and what to do."""
+        self.problems.append(f"{self.place(node)}: {problem}")
+
     def name(self, node: Any) -> str:
+        """A name as it is written, empty when there is none."""
         if node is None:  # that it is missing has been said
             return ""
         if isinstance(node, yaml.ScalarNode) and node.value.strip():
             return str(node.value)
-        self.problems.append(f"{self.place(node)}: a name is expected here; write one.")
+        self.say(node, "a name is expected here; write one.")
         return ""
 
     def names(self, node: Any) -> tuple[str, ...]:
+        """A list of names, or a single one."""
         if isinstance(node, yaml.SequenceNode):
             return tuple(self.name(each) for each in node.value)
         return () if node is None else (self.name(node),)
 
-    def edges(self, node: Any) -> Iterator[Edge]:
+    def procedure(
+        self, written: Mapping[str, Any], name: str, guards: Mapping[str, Guard]
+    ) -> Procedure | None:
+        """The procedure in the fields of a file; ``None`` when anything was wrong so far.
+
+        ``ProcedureError`` when it can be read and cannot be walked.
+        """
+        states = self.names(written.get("states"))
+        start = self.name(written.get("start"))
+        final = self.names(written.get("final"))
+        edges = tuple(self._edges(written.get("edges")))
+        if self.problems:
+            return None
+        return Procedure(name, states, start, final, edges, dict(guards))
+
+    def _edges(self, node: Any) -> Iterator[Edge]:
         if node is None:
             return
         if not isinstance(node, yaml.SequenceNode):
-            self.problems.append(f"{self.place(node)}: the edges are a list; begin each with '-'.")
+            self.say(node, "the edges are a list; begin each with '-'.")
             return
         for each in node.value:
             read = self.mapping(each, _EDGE_FIELDS, _EDGE_REQUIRED, "an edge")

@@ -17,6 +17,9 @@ class ReachKind(StrEnum):
     dynamic_code = "dynamic_code"
 
 
+# Whatever does more than read.
+ACTING = frozenset(ReachKind) - {ReachKind.secret}
+
 _SAID = {
     ReachKind.shell: "starts another program",
     ReachKind.network: "talks to the network",
@@ -27,6 +30,10 @@ _SAID = {
     ReachKind.process: "interferes with running processes",
     ReachKind.dynamic_code: "runs code that cannot be read beforehand",
 }
+
+
+# What was found while a cell was read: where it reaches, what, and in which line.
+Finding = tuple[ReachKind, str, int]
 
 
 @dataclass(frozen=True)

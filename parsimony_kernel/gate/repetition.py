@@ -16,11 +16,10 @@ from typing import Any, Literal
 
 from rapidfuzz import fuzz
 
+from parsimony_kernel.agent.failure.causes import LOOP
 from parsimony_kernel.agent.failure.detectors import loop_signature
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
-from parsimony_kernel.gate.refusal import RefusalError
+from parsimony_kernel.agent.failure.kinds import Failure
 from parsimony_kernel.gate.stages import Attempt, Stage
-from parsimony_kernel.triage.taxonomy import FailureType
 
 # Two rounds of the longest cycle, and room for a streak that began before it.
 KEPT = 8
@@ -35,7 +34,7 @@ FREE_TEXT = frozenset(
     {"description", "goal", "message", "prompt", "q", "query", "question", "search", "task", "text"}
 )
 
-Kind = Literal["repeat", "cycle", "no_new_information"]
+Kind = Literal["repeat", "cycle", "no_new_information", "late"]
 
 
 @dataclass(frozen=True)
@@ -58,11 +57,16 @@ class Call:
 
 @dataclass(frozen=True)
 class Seen:
-    """A call that was made: a digest of what it showed, and the beginning of that."""
+    """A call that was made: a digest of what it showed, and the beginning of that.
+
+    ``is_late`` says that it did not end in time, so that what it had done by then would be done
+    once more.
+    """
 
     call: Call
     observation: str
     shown: str
+    is_late: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,8 @@ class Loop:
     def reason(self) -> str:
         """One clause."""
         match self.kind:
+            case "late":
+                return f"{self.tool} did not end in time with just this, and would not now"
             case "repeat":
                 return f"this would be call {self.count} of {self.tool} that shows the same"
             case "cycle":
@@ -96,17 +102,40 @@ class Repetition:
 
     seen: tuple[Seen, ...] = ()
 
-    def after(self, tool_name: str, args: Mapping[str, Any], observation: str) -> "Repetition":
+    def after(
+        self,
+        tool_name: str,
+        args: Mapping[str, Any],
+        observation: str,
+        *,
+        is_late: bool = False,
+    ) -> "Repetition":
         """The same with a call that was made. ``observation`` is what the model read, free of
         secrets."""
         plain = _plain(observation)
-        made = Seen(_call_of(tool_name, args), _digest(plain), _shortened(plain))
+        made = Seen(_call_of(tool_name, args), _digest(plain), _shortened(plain), is_late)
         return Repetition((*self.seen, made)[-KEPT:])
+
+    @property
+    def is_news(self) -> bool:
+        """Whether the newest call showed what the same call had not shown lately."""
+        if not self.seen:
+            return False
+        newest = self.seen[-1]
+        return not any(
+            each.call.signature == newest.call.signature and each.observation == newest.observation
+            for each in self.seen[:-1]
+        )
 
     def before(self, tool_name: str, args: Mapping[str, Any]) -> Loop | None:
         """The loop that this call would go round once more, if it is one."""
         call = _call_of(tool_name, args)
-        return self._repeat(call) or self._cycle(call) or self._no_new_information(call)
+        return (
+            self._late(call)
+            or self._repeat(call)
+            or self._cycle(call)
+            or self._no_new_information(call)
+        )
 
     def to_json(self) -> list[dict[str, Any]]:
         """Plain values; see ``from_json``."""
@@ -117,9 +146,21 @@ class Repetition:
         """What ``to_json`` gave, in another process."""
         return cls(
             tuple(
-                Seen(_call_from(each["call"]), each["observation"], each["shown"]) for each in value
+                Seen(
+                    _call_from(each["call"]),
+                    each["observation"],
+                    each["shown"],
+                    each.get("is_late", False),
+                )
+                for each in value
             )
         )
+
+    def _late(self, call: Call) -> Loop | None:
+        for each in self.seen:
+            if each.is_late and each.call.signature == call.signature:
+                return Loop("late", call.tool, 2, each.shown)
+        return None
 
     def _repeat(self, call: Call) -> Loop | None:
         last = self.seen[-2:]
@@ -172,19 +213,14 @@ def not_repeating(current: Callable[[], Repetition]) -> Stage:
 
 def refusal_of(loop: Loop) -> Failure:
     """The refusal of the call that would go round in ``loop``."""
-    return Failure(
-        FailureKind.loop_detected,
+    return LOOP.failure(
         f"{loop.tool} was not run: {loop.reason}. Already known: {loop.known or 'no output'}. "
         "Use it, or do something else.",
-        metadata={
-            "refusal": RefusalError.validation_failed,
-            "type": FailureType.LOOP_DETECTED,
-            "tool_name": loop.tool,
-            "repeat_count": loop.count,
-            "envelope": {
-                "reason": loop.reason,
-                "details": {"loop": loop.kind, "count": loop.count, "already_known": loop.known},
-            },
+        tool_name=loop.tool,
+        repeat_count=loop.count,
+        envelope={
+            "reason": loop.reason,
+            "details": {"loop": loop.kind, "count": loop.count, "already_known": loop.known},
         },
     )
 

@@ -1,18 +1,19 @@
 """The body of a tool, under its deadline.
 
-A body that is told to stop has a moment to unwind. One that goes on is left behind: what it comes
-to reaches nothing.
+A body that is told to stop has a moment to unwind; Python is stopped wherever it is. One that goes
+on, in a call that blocks, is left behind: what it comes to reaches nothing.
 """
 
 import asyncio
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.tools import THREADS, Tool, in_thread
+from parsimony_kernel.execution.interrupt import CodeGuard
+from parsimony_kernel.tools import AROUND, THREADS, Tool, in_thread
 
 _GRACE_S = 0.25
 # Code and publishing stop their own work, in less than this, and tell what came of it.
@@ -83,6 +84,7 @@ class _Body:
         self.is_stopped = False
         self._grace_s = _GRACE_S if tool.tool_type == "function" else _OWN_GRACE_S
         self._threads: list[Future[Any]] = []
+        self._guards: list[CodeGuard] = []
         self.task = asyncio.ensure_future(self._run(tool, given))
 
     @property
@@ -96,6 +98,8 @@ class _Body:
             return
         self.is_stopped = True
         self.task.cancel()
+        for guard in self._guards:
+            guard.interrupt("cancel")
         threads = [asyncio.wrap_future(thread) for thread in self._threads]
         try:
             await asyncio.wait({self.task, *threads}, timeout=self._grace_s)
@@ -106,6 +110,8 @@ class _Body:
 
     async def _run(self, tool: Tool, given: dict[str, Any]) -> Ended:
         THREADS.set(self._threads)
+        if tool.tool_type == "function":
+            AROUND.set(self._guarded)
         try:
             return Ended(await _call(tool, given))
         except KeyboardInterrupt:
@@ -117,6 +123,13 @@ class _Body:
             return Ended(error=exc)
         except BaseException as exc:  # a foreign body may raise anything; nothing of it is lost
             return Ended(error=exc)
+
+    def _guarded(self, call: Callable[[], Any]) -> Any:
+        guard = CodeGuard()
+        self._guards.append(guard)
+        with guard:
+            guard.check()
+            return guard.call(call)
 
 
 async def _call(tool: Tool, given: dict[str, Any]) -> Any:

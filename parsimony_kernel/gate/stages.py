@@ -5,16 +5,15 @@ failure wins. A refusal tells what to send instead.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
 from rapidfuzz import process
 
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
-from parsimony_kernel.gate.refusal import RefusalError
+from parsimony_kernel.agent.failure.causes import BAD_ARGUMENTS, NOT_REACHABLE, NOT_REGISTERED
+from parsimony_kernel.agent.failure.kinds import Failure
 from parsimony_kernel.tools import Tools
-from parsimony_kernel.triage.taxonomy import FailureType
 
 NEAR = 60.0
 _GOT = 80
@@ -25,7 +24,9 @@ class Attempt:
     """One action as it was requested.
 
     ``over`` says that the run has ended already; ``approved`` is the hash of the one action that
-    the person has allowed.
+    the person has allowed; ``recorded`` says of a write that it was begun before, so that it is
+    answered from its record and not run. The stages add to ``outside`` what they find that the
+    action would do outside the notebook, a sentence each.
     """
 
     action: str
@@ -33,6 +34,8 @@ class Attempt:
     tools: Tools
     over: bool = False
     approved: str | None = None
+    recorded: bool = False
+    outside: list[str] = field(default_factory=list)
 
 
 Stage = Callable[[Attempt], Failure | None]
@@ -55,14 +58,9 @@ def known(attempt: Attempt) -> Failure | None:
     if likely is not None:
         fields["did_you_mean"] = likely
         hint = f" Did you mean {likely!r}?"
-    return Failure(
-        FailureKind.tool_error,
+    return NOT_REGISTERED.failure(
         f"Tool {attempt.action!r} is not available.{hint} Available tools: {', '.join(names)}.",
-        metadata={
-            "refusal": RefusalError.unknown_action,
-            "type": FailureType.WRONG_TOOL_CALLED,
-            "envelope": fields,
-        },
+        envelope=fields,
     )
 
 
@@ -70,13 +68,8 @@ def reachable(attempt: Attempt) -> Failure | None:
     """The action is possible now: nothing runs after the run has ended."""
     if not attempt.over:
         return None
-    return Failure(
-        FailureKind.tool_error,
-        f"{attempt.action!r} is not reachable: the run has ended. Nothing was run.",
-        metadata={
-            "refusal": RefusalError.invalid_transition,
-            "type": FailureType.WRONG_TOOL_CALLED,
-        },
+    return NOT_REACHABLE.failure(
+        f"{attempt.action!r} is not reachable: the run has ended. Nothing was run."
     )
 
 
@@ -122,14 +115,9 @@ def _told(value: Any) -> Any:
 
 
 def _invalid(attempt: Attempt, reason: str, details: Any) -> Failure:
-    return Failure(
-        FailureKind.tool_error,
+    return BAD_ARGUMENTS.failure(
         f"{attempt.action}: {reason}. Nothing was run.",
-        metadata={
-            "refusal": RefusalError.validation_failed,
-            "type": FailureType.SCHEMA_MISMATCH,
-            "envelope": {"reason": reason, "details": details},
-        },
+        envelope={"reason": reason, "details": details},
     )
 
 
@@ -143,8 +131,16 @@ def validators(attempt: Attempt) -> Failure | None:
         except Exception as exc:  # a foreign check: one that breaks has not let anything pass
             reason = f"a check of it broke ({type(exc).__name__}: {exc})"
         if reason is not None:
-            return _invalid(attempt, reason, {"field": "arguments"})
+            return _invalid(attempt, reason, _blamed(attempt.inputs))
     return None
+
+
+def _blamed(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The field that a validator speaks of, which is certain where there is only one."""
+    if len(inputs) != 1:
+        return {"field": "arguments"}
+    (name, value) = next(iter(inputs.items()))
+    return {"field": name, "got": _told(value)}
 
 
 STAGES: tuple[Stage, ...] = (known, reachable, arguments, validators)

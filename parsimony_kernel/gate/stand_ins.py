@@ -2,13 +2,12 @@
 
 Things of libraries by their full names, texts and paths by what is known of them from the left.
 """
-# ruff: noqa: PTH118, PTH120  (paths are compared as texts; nothing asks the disk)
+# ruff: noqa: PTH118, PTH120, PTH122  (paths are compared as texts; nothing asks the disk)
 
 import ast
 import builtins
 import functools
 import os
-import re
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ _SAME_PATH = frozenset(
         "os.path.normpath", "os.fspath", "str", "os.fsdecode",
     }
 )  # fmt: skip
-_SAME_METHODS = frozenset({"resolve", "expanduser", "absolute", "as_posix", "with_suffix"})
+_SAME_METHODS = frozenset({"resolve", "expanduser", "absolute", "as_posix"})
 _HERE = frozenset({"os.getcwd", "pathlib.Path.cwd", "os.getcwdb"})
 _HOME = frozenset({"pathlib.Path.home", "os.environ.get('HOME')"})
 _ALWAYS_BOUND = frozenset({*vars(builtins), "get_ipython", "__builtins__"})
@@ -37,8 +36,6 @@ _ALWAYS_BOUND = frozenset({*vars(builtins), "get_ipython", "__builtins__"})
 _GIVING = frozenset({"get_ipython", "globals", "locals", "psutil.Process", "psutil.process_iter"})
 _ITEMS = {"psutil.process_iter()": "psutil.Process()"}
 _PATHS = (PosixPath, WindowsPath, PurePosixPath, PureWindowsPath)
-# Where writing reaches nobody.
-_NOWHERE = ("/dev/null", "/dev/stdout", "/dev/stderr")
 
 
 @dataclass(frozen=True)
@@ -65,31 +62,6 @@ class Items:
 
 
 Value = Origin | Text | Items
-
-
-def is_outside(text: Text, workspace: str, folder: str) -> bool:
-    """Whether a file of this name, used in ``folder``, lies outside ``workspace``.
-
-    Of a name that is only known in part, what is known decides.
-    """
-    name = text.text
-    if not name or name in _NOWHERE or "\n" in name or "\0" in name or len(name) > 4_096:
-        return False
-    if name.startswith("~"):
-        return True
-    known = name if text.whole else os.path.dirname(name)
-    if not known and not text.whole:
-        return False
-    if re.match(r"^[A-Za-z]:[\\/]|^\\\\", known) and os.sep == "/":
-        return True
-    reached = os.path.normpath(os.path.join(folder, known))
-    root = os.path.normpath(workspace)
-    return reached != root and not reached.startswith(root.rstrip(os.sep) + os.sep)
-
-
-def folder_of(text: Text, folder: str) -> str:
-    """Where one stands after moving from ``folder`` to ``text``."""
-    return os.path.normpath(os.path.join(folder, text.text))
 
 
 class Scopes:
@@ -317,6 +289,8 @@ class Scopes:
                 parts = self.texts(argument) or [Text("", whole=False)]
                 readings = [_under(left, part) for left in readings for part in parts]
             yield from readings[:_MAX_READINGS]
+        elif text.path and method == "with_suffix":
+            yield Text(os.path.splitext(text.text)[0], whole=False, path=True)
         elif text.path and method == "with_name":
             yield Text(os.path.join(os.path.dirname(text.text), ""), whole=False, path=True)
         elif not text.path and method == "format":

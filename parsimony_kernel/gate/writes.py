@@ -1,7 +1,7 @@
 """Writes: each is done once in a run.
 
-What is committed is told again, what is uncertain is looked up or asked. An intent is on record
-before the body runs.
+What is committed is told again, what is uncertain is looked up or asked, and so is what another
+run began and never ended. An intent is on record before the body runs.
 """
 
 from collections.abc import Mapping
@@ -9,16 +9,16 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from parsimony_kernel.agent.cancellation import CancellationRequest
-from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
+from parsimony_kernel.agent.failure.causes import LATE_UNCERTAIN, WRITE_UNRECORDED
+from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure
 from parsimony_kernel.agent.failure.recovery import EFFECT_KEY
-from parsimony_kernel.gate.effects import Effects, action_sha
-from parsimony_kernel.gate.refusal import RefusalError
+from parsimony_kernel.gate.effects import Effects, Standing, action_sha
 from parsimony_kernel.gate.rendition import plain
 from parsimony_kernel.gate.running import goes_on
 from parsimony_kernel.tools import Tool, ToolResult, words_of
-from parsimony_kernel.triage.taxonomy import FailureType
 
 NOT_KNOWN = "it is not known whether it took effect"
+_ON_RECORD = "It was done before, and not again: this is its answer from the record."
 EFFECT_CHOICES = ("It did", "It did not", "Stop here")
 
 
@@ -51,53 +51,78 @@ class Writes:
         self._run_id = run_id
         self._run = run
 
+    def key(self, tool: Tool, inputs: Mapping[str, Any]) -> str:
+        """The idempotency key of this write in this run."""
+        return action_sha(tool.name, inputs, run_id=self._run_id)
+
+    def standing(self, tool: Tool, inputs: Mapping[str, Any]) -> Standing | None:
+        """Where the write stands; ``None`` too when the record fails, as ``run`` will say."""
+        try:
+            return self._effects.standing(self.key(tool, inputs), tool.name, inputs)
+        except Exception:  # the record is the host's, on a disk that may fail
+            return None
+
     async def run(
         self, tool: Tool, inputs: Mapping[str, Any], cancellation: CancellationRequest | None
     ) -> ToolResult:
-        """Run a write unless it was done; a stop leaves it uncertain."""
+        """Run a write unless it was begun before; a stop leaves it uncertain."""
         try:
-            key = action_sha(tool.name, inputs, run_id=self._run_id)
-            standing = self._effects.standing(key)
-            if standing is None:
-                self._effects.intend(key, tool.name, inputs)
-        except Exception as exc:  # the record is the host's, on a disk that may fail
+            key = self.key(tool, inputs)
+            standing = self._effects.standing(key, tool.name, inputs)
+            if standing is None and not self._effects.intend(key, tool.name, inputs):
+                # Another process was faster.
+                standing = self._effects.standing(key, tool.name, inputs) or Standing("intended")
+        except Exception as exc:  # as above
             return _unrecorded(tool, f"was not run, for its record fails: {words_of(exc)}")
-        if standing is None:
-            result = await self._run(tool, inputs, cancellation, key=key)
-            failure = result.failure
-            if failure is None or failure.effect is not Effect.uncertain:
-                return self._settle(tool, key, result)
-        elif standing.state == "committed":
-            return ToolResult.from_data(standing.answer)
-        else:
-            failure = _begun_before(tool)
-        return await self._look_up(tool, inputs, cancellation, key, failure)
+        if standing is not None:
+            return await self.tell(tool, inputs, cancellation, standing)
+        result = await self._run(tool, inputs, cancellation, key=key)
+        failure = result.failure
+        if failure is None or failure.effect is not Effect.uncertain:
+            return self._settle(tool, key, result)
+        return await self._look_up(tool, inputs, cancellation, Standing("intended"), failure)
+
+    async def tell(
+        self,
+        tool: Tool,
+        inputs: Mapping[str, Any],
+        cancellation: CancellationRequest | None,
+        standing: Standing,
+    ) -> ToolResult:
+        """What a write that was begun before came to, without running it."""
+        if standing.state == "committed":
+            return replace(ToolResult.from_data(standing.answer), note=_ON_RECORD)
+        try:
+            # So that what becomes known of this run's write settles the other runs' as well.
+            self._effects.intend(self.key(tool, inputs), tool.name, inputs)
+        except Exception as exc:  # as above
+            return _unrecorded(tool, f"was not run, for its record fails: {words_of(exc)}")
+        return await self._look_up(tool, inputs, cancellation, standing, _begun_before(tool))
 
     async def _look_up(
         self,
         tool: Tool,
         inputs: Mapping[str, Any],
         cancellation: CancellationRequest | None,
-        key: str,
+        standing: Standing,
         failure: Failure,
     ) -> ToolResult:
         """Ask the source of truth whether the write happened, else the person."""
+        key = self.key(tool, inputs)
         if tool.reconcile is None:
-            return _asked(failure, tool, key)
+            return asked(failure, tool, key)
         asking = replace(
             tool, function=tool.reconcile, effect="none", name=f"{tool.name}.reconcile"
         )
         found = await self._run(asking, inputs, cancellation)
         # A body that runs on may still do what cannot be found yet.
-        if not found.ok or (found.data is None and goes_on(key)):
-            return _asked(failure, tool, key)
-        return self._settle(
-            tool,
-            key,
-            found
-            if found.data is not None
-            else ToolResult.from_failure(_did_not_happen(failure, tool)),
-        )
+        is_open = standing.may_go_on or any(map(goes_on, (key, *standing.others)))
+        if not found.ok or (found.data is None and is_open):
+            return asked(failure, tool, key)
+        if found.data is None:
+            return self._settle(tool, key, ToolResult.from_failure(_did_not_happen(failure, tool)))
+        note = f"{failure.explanation.rstrip('.')}; looked up: it took effect, once."
+        return self._settle(tool, key, replace(found, note=note))
 
     def _settle(self, tool: Tool, key: str, result: ToolResult) -> ToolResult:
         """Put on record what is known now."""
@@ -129,31 +154,23 @@ def _unrecorded(
     tool: Tool, what: str, *, effect: Effect = Effect.none, partial_data: Any = None
 ) -> ToolResult:
     sentence = f"{tool.name} {what}"
-    failure = Failure(
-        FailureKind.capability_gap,
+    failure = WRITE_UNRECORDED.failure(
         sentence,
-        (sentence,),
-        Action.handoff,
-        partial_data,
-        {"tool_name": tool.name, "refusal": RefusalError.action_error, "effect": effect},
+        blockers=(sentence,),
+        partial_data=partial_data,
+        effect=effect,
+        tool_name=tool.name,
     )
     return ToolResult.from_failure(failure)
 
 
 def _begun_before(tool: Tool) -> Failure:
-    return Failure(
-        FailureKind.tool_error,
-        f"{tool.name}: an earlier attempt of it has no known end",
-        metadata={
-            "tool_name": tool.name,
-            "refusal": RefusalError.action_timeout,
-            "type": FailureType.TIMEOUT,
-            "effect": Effect.uncertain,
-        },
+    return LATE_UNCERTAIN.failure(
+        f"{tool.name}: an earlier attempt of it has no known end", tool_name=tool.name
     )
 
 
-def _asked(failure: Failure, tool: Tool, key: str) -> ToolResult:
+def asked(failure: Failure, tool: Tool, key: str) -> ToolResult:
     """The failure, as a question to the person: nobody else can say what happened."""
     asked = replace(
         failure,

@@ -130,6 +130,9 @@ class CircuitBreaker:
         self._lease_s = probe_lease_s
         self._store = store or OwnStore(clock)
         self._name = name
+        self._clock = clock
+        # Monotonic seconds at which this object was told of a failure; 0.0 before that.
+        self.last_failure_time = 0.0
 
     @property
     def state(self) -> State:
@@ -169,6 +172,8 @@ class CircuitBreaker:
             permit.released()
 
     def _hear(self, word: Word, epoch: int) -> None:
+        if word == "failed":
+            self.last_failure_time = self._clock.monotonic()
         self._store.change(self._name, partial(hear, self._terms, word, epoch))
 
     def _look(self) -> Sight:

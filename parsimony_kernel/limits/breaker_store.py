@@ -173,24 +173,46 @@ class OwnStore:
 
 
 class SharedOrOwn:
-    """A shared store, and this process's own state for as long as that one cannot be reached.
+    """A shared store, and another one for as long as that one cannot be reached.
 
     A guard that is out of order must not stop what it guards. A word on a permit of the other
     store is about another epoch, and so changes nothing there; a probe's place falls to its lease.
+
+    Args:
+        shared: the store that is to serve.
+        clock: of the wait below, and of this process's own state.
+        instead: what serves meanwhile; this process's own state unless given.
+        meanwhile: how that is told, in the one warning of an outage.
+        retry_s: seconds before a store that was not reached is tried again, for one that may
+            cost a time-out each time.
     """
 
-    def __init__(self, shared: BreakerStore, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        shared: BreakerStore,
+        clock: Clock = SYSTEM_CLOCK,
+        *,
+        instead: BreakerStore | None = None,
+        meanwhile: str = "every process counts for itself",
+        retry_s: float = 0.0,
+    ) -> None:
         self._shared = shared
-        self._own = OwnStore(clock)
-        self._reached = True
+        self._clock = clock
+        self._instead = instead or OwnStore(clock)
+        self._meanwhile = meanwhile
+        self._retry_s = retry_s
+        self._missed_at: float | None = None
 
     def change(self, name: str, rule: Rule[T]) -> T:
+        now = self._clock.monotonic()
+        if self._missed_at is not None and now - self._missed_at < self._retry_s:
+            return self._instead.change(name, rule)
         try:
             answer = self._shared.change(name, rule)
         except StoreError as exc:
-            if self._reached:
-                _log.warning("%s Until then every process counts for itself.", exc)
-            self._reached = False
-            return self._own.change(name, rule)
-        self._reached = True
+            if self._missed_at is None:
+                _log.warning("%s Until then %s.", exc, self._meanwhile)
+            self._missed_at = now
+            return self._instead.change(name, rule)
+        self._missed_at = None
         return answer

@@ -42,13 +42,20 @@ class VariableOrigin(BaseModel):
 
 
 class OriginLedger:
-    """The newest origin per name, and the earlier ones for walking back."""
+    """The current origin per name, and the earlier ones for walking back.
+
+    A version is given once: after going back to an older one, the next binding gets a new number.
+    """
 
     def __init__(self) -> None:
         self._origins: dict[str, list[VariableOrigin]] = {}
+        # Where a name does not stand at its newest version.
+        self._gone_back: dict[str, int] = {}
 
     def get(self, name: str) -> VariableOrigin | None:
-        """The newest origin of ``name``, or ``None`` when nothing is known."""
+        """The origin of what ``name`` is now, or ``None`` when nothing is known."""
+        if name in self._gone_back:
+            return self.at_version(InputRef(name=name, version=self._gone_back[name]))
         history = self._origins.get(name)
         return history[-1] if history else None
 
@@ -60,24 +67,39 @@ class OriginLedger:
         return None
 
     def version(self, name: str) -> int:
-        """How often ``name`` was bound; 0 when never seen."""
-        newest = self.get(name)
-        return newest.version if newest else 0
+        """Which binding of ``name`` is the current one; 0 when it was never seen."""
+        current = self.get(name)
+        return current.version if current else 0
+
+    def next_version(self, name: str) -> int:
+        """The version of the next binding of ``name``."""
+        history = self._origins.get(name)
+        return history[-1].version + 1 if history else 1
 
     def stamp(self, origin: VariableOrigin) -> None:
         """Record a new binding. Its version must be the next one."""
-        expected = self.version(origin.name) + 1
+        expected = self.next_version(origin.name)
         if origin.version != expected:
             raise ValueError(
                 f"{origin.name!r} has {expected - 1} versions, so the next is {expected}, "
                 f"not {origin.version}"
             )
         self._origins.setdefault(origin.name, []).append(origin)
+        self._gone_back.pop(origin.name, None)
+
+    def versions(self) -> dict[str, int]:
+        """The current version of every name that is known."""
+        return {name: self.version(name) for name in self._origins}
+
+    def go_back(self, name: str, version: int) -> None:
+        """``name`` is again what it was at ``version``; at 0, something of unknown origin."""
+        if name in self._origins:
+            self._gone_back[name] = version
 
     def ancestry(self, name: str) -> Iterator[VariableOrigin]:
-        """``name``'s newest origin and those of all that went into it, each once, newest first."""
-        newest = self.get(name)
-        pending = [newest] if newest else []
+        """``name``'s origin and those of all that went into it, each once, newest first."""
+        current = self.get(name)
+        pending = [current] if current else []
         seen: set[tuple[str, int]] = set()
         while pending:
             origin = pending.pop(0)
@@ -92,3 +114,4 @@ class OriginLedger:
     def clear(self) -> None:
         """Forget everything."""
         self._origins.clear()
+        self._gone_back.clear()

@@ -98,7 +98,7 @@ def stamp_cell(
         ledger.stamp(
             VariableOrigin(
                 name=name,
-                version=ledger.version(name) + 1,
+                version=ledger.next_version(name),
                 actor=scope.actor,
                 notebook_path=scope.notebook_path,
                 cell_id=scope.cell_id,

@@ -9,7 +9,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind, FailureRaised
+from parsimony_kernel.agent.failure.causes import CAPABILITY_GAP
+from parsimony_kernel.agent.failure.kinds import FailureRaised
 from parsimony_kernel.limits.budget import counted, usd
 from parsimony_kernel.llm.base import (
     Choice,
@@ -114,10 +115,5 @@ def _several(value: Any, part: str) -> Sequence[Any]:
 def _unreadable(part: str, value: Any) -> FailureRaised:
     sentence = f"The model's adapter gave {type(value).__name__} for {part}."
     return FailureRaised(
-        Failure(
-            FailureKind.capability_gap,
-            f"{sentence} {_REMEDY}",
-            blockers=(sentence,),
-            metadata={"remedy": _REMEDY},
-        )
+        CAPABILITY_GAP.failure(f"{sentence} {_REMEDY}", blockers=(sentence,), remedy=_REMEDY)
     )

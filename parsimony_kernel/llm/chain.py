@@ -8,13 +8,13 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from parsimony_kernel.agent.cancellation import CancellationRequest
+from parsimony_kernel.agent.failure.causes import BREAKER_OPEN
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.limits.breaker import Breakers, CircuitOpenError
 from parsimony_kernel.llm.base import Beat, ChatModel, Completion, Delta, ModelRequest
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.transcript import Repairer
-from parsimony_kernel.triage.taxonomy import FailureType
 
 # Over all models of a chain. Three models with the default budget of three retries use it up.
 MAX_FAILING_REQUESTS = 12
@@ -104,14 +104,10 @@ def service_of(model: ChatModel) -> str:
 
 def _left_alone(name: str, seconds: float) -> Failure:
     sentence = f"{name} failed several times in a row and is left alone for {seconds:.0f} s more."
-    return Failure(
-        FailureKind.transient_provider,
+    return BREAKER_OPEN.failure(
         sentence,
-        metadata={
-            "type": FailureType.EXTERNAL_FAULT,
-            "model": name,
-            "breaker": "open",
-            "retry_in_s": seconds,
-            "remedy": "Run the cell again then, or choose another model.",
-        },
+        model=name,
+        breaker="open",
+        retry_in_s=seconds,
+        remedy="Run the cell again then, or choose another model.",
     )

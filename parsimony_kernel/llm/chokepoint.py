@@ -12,7 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.agent.failure.causes import (
+    ANSWER_CUT_OFF,
+    PROVIDER_FAULT,
+    PROVIDER_SILENT,
+    TIME_USED,
+)
+from parsimony_kernel.agent.failure.kinds import Failure
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.limits.budget import tokens_said
 from parsimony_kernel.llm.adapter import read, secrets_of
@@ -27,7 +33,6 @@ from parsimony_kernel.llm.base import (
 )
 from parsimony_kernel.llm.faults import translate
 from parsimony_kernel.llm.transcript import repair
-from parsimony_kernel.triage.taxonomy import FailureType
 
 # False in a test suite: then a model that would leave this machine refuses, so that a forgotten
 # stand-in is an error and not a bill. PARSIMONY_LIVE_CALLS=off does the same from outside.
@@ -200,32 +205,29 @@ async def call_llm(
                 case Beat():
                     yield item
                 case Completion(choices=()):
-                    last = _transient("The provider's response holds no answer.")
+                    last = PROVIDER_FAULT.failure("The provider's response holds no answer.")
                 case Completion():
                     last = item
                     if item.message.content and not any(text):
                         # It came in one piece; people read it like any other.
                         yield Delta(item.message.content)
                 case _Silent(seconds):
-                    last = _transient(
-                        f"The model was silent for {seconds:.0f} s.",
-                        type=FailureType.TIMEOUT,
-                        silence_s=seconds,
+                    last = PROVIDER_SILENT.failure(
+                        f"The model was silent for {seconds:.0f} s.", silence_s=seconds
                     )
                 case _TooLong(seconds):
-                    last = Failure(
-                        FailureKind.time_limit,
+                    last = TIME_USED.failure(
                         f"the time of the run was over {seconds:.0f} s into the model's answer",
-                        metadata={"answer_s": seconds},
+                        answer_s=seconds,
                     )
                 case _TooMuch():
-                    last = Failure(
-                        FailureKind.output_truncated,
-                        f"the model's answer was cut off at {MAX_ANSWER_LENGTH:,} characters",
-                        metadata={"type": FailureType.SCHEMA_MISMATCH},
+                    last = ANSWER_CUT_OFF.failure(
+                        f"the model's answer was cut off at {MAX_ANSWER_LENGTH:,} characters"
                     )
                 case _Broke(None):
-                    last = _transient("The model's answer ended before it was complete.")
+                    last = PROVIDER_FAULT.failure(
+                        "The model's answer ended before it was complete."
+                    )
                 case _Broke(StandInError() as exc):
                     raise exc
                 case _Broke(BaseException() as exc):
@@ -270,9 +272,3 @@ async def _end(tasks: set[asyncio.Task[None]]) -> None:
     for task in stuck:
         # It was told to stop; whatever it says later is of no interest to anybody.
         task.add_done_callback(lambda late: late.cancelled() or late.exception())
-
-
-def _transient(
-    sentence: str, *, type: FailureType = FailureType.EXTERNAL_FAULT, **measured: float
-) -> Failure:
-    return Failure(FailureKind.transient_provider, sentence, metadata={"type": type, **measured})

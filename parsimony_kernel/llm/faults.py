@@ -18,8 +18,14 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any
 
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind, FailureRaised
-from parsimony_kernel.triage.taxonomy import FailureType
+from parsimony_kernel.agent.failure.causes import (
+    ANSWER_REFUSED,
+    CAPABILITY_GAP,
+    CONTEXT_EXCEEDED,
+    PROVIDER_FAULT,
+    Cause,
+)
+from parsimony_kernel.agent.failure.kinds import Failure, FailureRaised
 
 _SAID_LENGTH = 300
 REDACTED = "[redacted]"
@@ -34,8 +40,7 @@ class Row:
     what a person can do; a row with one has the sentence as its blocker.
     """
 
-    kind: FailureKind
-    type: FailureType
+    cause: Cause
     sentence: str
     names: frozenset[str] = frozenset()
     codes: frozenset[str] = frozenset()
@@ -61,24 +66,21 @@ _UNREADABLE = _set("JSONDecodeError APIResponseValidationError")
 
 TABLE: tuple[Row, ...] = (
     Row(
-        FailureKind.capability_gap,
-        FailureType.UNKNOWN,
+        CAPABILITY_GAP,
         "The model's client library cannot be used{said}.",
         names=_set("ImportError"),
         phrases=_any(r"\bNo module named "),
         remedy="Install what is missing into the kernel's environment, or reinstall litellm.",
     ),
     Row(
-        FailureKind.capability_gap,
-        FailureType.UNKNOWN,
+        CAPABILITY_GAP,
         "The provider's certificate could not be verified.",
         names=_set("SSLCertVerificationError ClientConnectorCertificateError"),
         phrases=_any("CERTIFICATE_VERIFY_FAILED"),
         remedy="Point SSL_CERT_FILE to the certificates that your network uses.",
     ),
     Row(
-        FailureKind.scope_too_large,
-        FailureType.CONTEXT_OVERFLOW,
+        CONTEXT_EXCEEDED,
         "The request is longer than the model's context{status}.",
         names=_set("ContextWindowExceededError"),
         codes=_set("context_length_exceeded request_too_large"),
@@ -93,8 +95,7 @@ TABLE: tuple[Row, ...] = (
         ),
     ),
     Row(
-        FailureKind.output_refused,
-        FailureType.CONSTRAINT_IGNORED,
+        ANSWER_REFUSED,
         "The provider refused the request under its content policy{status}.",
         names=_set("ContentPolicyViolationError RejectedRequestError"),
         codes=_set(
@@ -104,8 +105,7 @@ TABLE: tuple[Row, ...] = (
         phrases=_any(r"content management policy", r"content[ _]policy[ _]violation"),
     ),
     Row(
-        FailureKind.capability_gap,
-        FailureType.UNKNOWN,
+        CAPABILITY_GAP,
         "The account's quota or credit at the provider is used up{status}.",
         names=_set("BudgetExceededError"),
         codes=_set(
@@ -117,8 +117,7 @@ TABLE: tuple[Row, ...] = (
         remedy="Check the account's billing, or choose another model.",
     ),
     Row(
-        FailureKind.capability_gap,
-        FailureType.UNKNOWN,
+        CAPABILITY_GAP,
         "No API key was given for the model.",
         phrases=_any(
             r"\bmissing credentials\b", r"\bmissing \w+ api key\b", r"api_key client option must"
@@ -126,8 +125,7 @@ TABLE: tuple[Row, ...] = (
         remedy="Set the provider's environment variable to a key, then start the turn again.",
     ),
     Row(
-        FailureKind.capability_gap,
-        FailureType.UNKNOWN,
+        CAPABILITY_GAP,
         "The provider did not accept the API key{status}.",
         # The provider's words are left out: some echo the key.
         names=_set("AuthenticationError"),
@@ -137,8 +135,7 @@ TABLE: tuple[Row, ...] = (
         remedy="Set the provider's environment variable to a valid key, then start the turn again.",
     ),
     Row(
-        FailureKind.capability_gap,
-        FailureType.UNKNOWN,
+        CAPABILITY_GAP,
         "The API key may not use this model or this endpoint{status}.",
         names=_set("PermissionDeniedError"),
         codes=_set("permission_error"),
@@ -146,16 +143,14 @@ TABLE: tuple[Row, ...] = (
         remedy="Ask the provider for access, or choose another model.",
     ),
     Row(
-        FailureKind.capability_gap,
-        FailureType.UNKNOWN,
+        CAPABILITY_GAP,
         "The model's name does not say which provider it belongs to.",
         names=_set("LiteLLMUnknownProvider"),
         phrases=_any(r"LLM Provider NOT provided"),
         remedy="Write provider/model, such as openai/gpt-5.",
     ),
     Row(
-        FailureKind.capability_gap,
-        FailureType.UNKNOWN,
+        CAPABILITY_GAP,
         "The provider does not know the model{status}{said}.",
         names=_set("NotFoundError"),
         codes=_set("model_not_found deploymentnotfound not_found_error"),
@@ -163,62 +158,53 @@ TABLE: tuple[Row, ...] = (
         remedy="Check the model's name, written provider/model, and the address of the endpoint.",
     ),
     Row(
-        FailureKind.transient_provider,
-        FailureType.EXTERNAL_FAULT,
+        PROVIDER_FAULT,
         "The provider limits the rate of requests{status}.",
         names=_set("RateLimitError"),
         codes=_set("rate_limit_error rate_limit_exceeded resource_exhausted"),
         statuses=frozenset({429}),
     ),
     Row(
-        FailureKind.transient_provider,
-        FailureType.EXTERNAL_FAULT,
+        PROVIDER_FAULT,
         "The provider did not answer in time{status}.",
         names=_set("Timeout TimeoutError TimeoutException APITimeoutError"),
         statuses=frozenset({408, 504}),
     ),
     Row(
-        FailureKind.transient_provider,
-        FailureType.EXTERNAL_FAULT,
+        PROVIDER_FAULT,
         "The provider has a fault of its own{status}.",
         codes=_set("overloaded_error server_error"),
         statuses=frozenset({425, 500, 502, 503, *range(520, 530)}),
     ),
     Row(
-        FailureKind.transient_provider,
-        FailureType.EXTERNAL_FAULT,
+        PROVIDER_FAULT,
         "The provider's answer could not be read.",
         names=_UNREADABLE,
     ),
     Row(
-        FailureKind.transient_provider,
-        FailureType.EXTERNAL_FAULT,
+        PROVIDER_FAULT,
         "No connection to the provider could be made.",
         names=_set("ConnectError ClientConnectorError ConnectionRefusedError gaierror"),
     ),
     Row(
-        FailureKind.transient_provider,
-        FailureType.EXTERNAL_FAULT,
+        PROVIDER_FAULT,
         "The connection to the provider broke off.",
         names=_BROKEN,
     ),
     Row(
-        FailureKind.transient_provider,
-        FailureType.EXTERNAL_FAULT,
+        PROVIDER_FAULT,
         "The provider has a fault of its own.",
         names=_set("InternalServerError ServiceUnavailableError BadGatewayError"),
     ),
     Row(
-        FailureKind.capability_gap,
-        FailureType.UNKNOWN,
+        CAPABILITY_GAP,
         "The provider refused the request{status}{said}.",
         names=_set("BadRequestError UnprocessableEntityError"),
         statuses=frozenset(range(400, 500)),
         remedy="Check the model's settings, or choose another model.",
     ),
     Row(
-        FailureKind.capability_gap,
-        FailureType.UNKNOWN,
+        CAPABILITY_GAP,
         "The model could not be asked: {name}{said}.",
         names=_set("BaseException"),
         remedy="Choose another model; if it happens again, report it with this sentence.",
@@ -255,18 +241,17 @@ def translate(
         said=f": {said}" if said else "",
         name=type(exc).__name__,
     )
-    metadata: dict[str, Any] = {"type": row.type, "exception": type(exc).__name__}
+    metadata: dict[str, Any] = {"exception": type(exc).__name__}
     if shows_status:
         metadata["status_code"] = seen.status
     if seen.retry_after_s is not None:
         metadata["retry_after_s"] = seen.retry_after_s
     if row.remedy:
         metadata["remedy"] = row.remedy
-    return Failure(
-        row.kind,
+    return row.cause.failure(
         f"{sentence} {row.remedy}" if row.remedy else sentence,
         blockers=(sentence,) if row.remedy else (),
-        metadata=metadata,
+        **metadata,
     )
 
 
@@ -425,6 +410,10 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/*=-]{6,}"), rf"\1 {REDACTED}"),
     (re.compile(r"\b(?:sk|gsk|xai|pplx|hf|ghp|gho|github_pat)[-_][\w*.-]*[\w*]"), REDACTED),
     (re.compile(r"\b(?:AIza[\w-]{10,}|AKIA[0-9A-Z]{12,}|eyJ[\w-]+\.[\w-]+\.[\w-]+)"), REDACTED),
+    (
+        re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://[^\s:/@]*:)(?!\[redacted\])[^\s/@]+(?=@)"),
+        rf"\1{REDACTED}",
+    ),
     (
         re.compile(
             r"(?i)(\b(?:x-)?(?:api|access)[-_ ]?key\b(?: provided)?[\"']?\s*[:=]\s*[\"']?"

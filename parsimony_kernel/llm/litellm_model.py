@@ -15,7 +15,8 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind, FailureRaised
+from parsimony_kernel.agent.failure.causes import CAPABILITY_GAP
+from parsimony_kernel.agent.failure.kinds import Failure, FailureRaised
 from parsimony_kernel.limits.budget import counted, usage_by_size, usd
 from parsimony_kernel.llm import chokepoint, credentials
 from parsimony_kernel.llm.base import (
@@ -134,13 +135,9 @@ class LiteLLMModel:
         if credentials.is_loopback(self._base) or chokepoint.live_calls_allowed(self._environ):
             return
         sentence = f"{self.name!r} would leave this machine, and live calls are switched off."
+        remedy = "Unset PARSIMONY_LIVE_CALLS, or hand in a scripted model."
         raise FailureRaised(
-            Failure(
-                FailureKind.capability_gap,
-                f"{sentence} Unset PARSIMONY_LIVE_CALLS, or hand in a scripted model.",
-                blockers=(sentence,),
-                metadata={"remedy": "Unset PARSIMONY_LIVE_CALLS, or hand in a scripted model."},
-            )
+            CAPABILITY_GAP.failure(f"{sentence} {remedy}", blockers=(sentence,), remedy=remedy)
         )
 
     def _arguments(self, litellm: Any, request: ModelRequest) -> dict[str, Any]:
@@ -275,17 +272,14 @@ def no_key(model: str, variable: str) -> Failure:
     """There is no key for ``model``; ``variable`` is where it belongs."""
     sentence = f"There is no API key for the model {model!r}."
     remedy = f"Set the environment variable {variable}, or choose the model 'offline'."
-    return Failure(
-        FailureKind.capability_gap,
-        f"{sentence} {remedy}",
-        blockers=(sentence,),
-        metadata={"remedy": remedy, "variable": variable},
+    return CAPABILITY_GAP.failure(
+        f"{sentence} {remedy}", blockers=(sentence,), remedy=remedy, variable=variable
     )
 
 
 def unusable(problem: str) -> Failure:
     """litellm cannot work, for the reason that ``self_check`` gave."""
-    return Failure(FailureKind.capability_gap, f"{problem}.", blockers=(problem,))
+    return CAPABILITY_GAP.failure(f"{problem}.", blockers=(problem,))
 
 
 def _dotted(version: tuple[int, ...]) -> str:

@@ -4,7 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.agent.failure.causes import CAPABILITY_GAP
+from parsimony_kernel.agent.failure.kinds import Failure
 from parsimony_kernel.llm import credentials, litellm_model
 from parsimony_kernel.llm.base import ChatModel
 
@@ -70,12 +71,7 @@ def check_model(name: str, environ: Mapping[str, str] = os.environ) -> Failure |
     if credentials.provider_of(name) is None:
         sentence = f"{name!r} does not say which provider it belongs to."
         remedy = "Write provider/model, such as 'openai/gpt-5', or 'offline'."
-        return Failure(
-            FailureKind.capability_gap,
-            f"{sentence} {remedy}",
-            blockers=(sentence,),
-            metadata={"remedy": remedy},
-        )
+        return CAPABILITY_GAP.failure(f"{sentence} {remedy}", blockers=(sentence,), remedy=remedy)
     problem = litellm_model.self_check()
     if problem:
         return litellm_model.unusable(problem)

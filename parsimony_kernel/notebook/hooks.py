@@ -1,6 +1,5 @@
 """What a notebook adds to a run: its claims, its ledger, its tools' events, and what it allows."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,13 +10,15 @@ from parsimony_kernel.agent.state import RunState, SuspensionRecord
 from parsimony_kernel.clock import Clock
 from parsimony_kernel.execution.executor import BaseCodeExecutor
 from parsimony_kernel.gate.approval import Approval, approved
-from parsimony_kernel.gate.effects import Effects, MemoryEffects
-from parsimony_kernel.gate.procedure import Procedure, Walker
+from parsimony_kernel.gate.effects import Effects
+from parsimony_kernel.gate.reach import Reach
 from parsimony_kernel.gate.screening import screened
 from parsimony_kernel.gate.stages import Stage
 from parsimony_kernel.journal.effects import JournalEffects
 from parsimony_kernel.journal.store import Journal, SqliteJournal
 from parsimony_kernel.limits.breaker import Breakers
+from parsimony_kernel.lineage.checkpoint import Change
+from parsimony_kernel.notebook.changes import Changes
 
 _LEASE_S = 120.0
 
@@ -37,13 +38,19 @@ class NotebookHooks(RunHooks):
     """What a notebook adds to a run: its journal's claim, its ledger, its tools' events."""
 
     def __init__(
-        self, place: NotebookPlace, breakers: Breakers, approval: Approval, owner: str
+        self,
+        place: NotebookPlace,
+        breakers: Breakers,
+        tool_breakers: Breakers,
+        approval: Approval,
+        owner: str,
+        changes: Changes,
     ) -> None:
-        super().__init__(breakers)
-        self.procedure: Procedure | None = None
+        super().__init__(breakers, tool_breakers)
         self._place = place
         self._approval = approval
         self._owner = owner
+        self._changes = changes
         self._emitted: list[AgentEvent] = []
 
     def emit(self, event: AgentEvent) -> None:
@@ -56,18 +63,11 @@ class NotebookHooks(RunHooks):
     def stages(self, state: RunState) -> tuple[Stage, ...]:
         return (approved(self._approval, self._reaches),)
 
-    def walker(self, state: RunState) -> Walker | None:
-        if self.procedure is None:
-            return None
-        if not state.procedure_state:
-            return Walker(self.procedure)
-        return Walker.from_json(self.procedure, json.loads(state.procedure_state))
-
     def effects(self, state: RunState) -> Effects:
         journal = self._place.journal
         if isinstance(journal, SqliteJournal):
             return JournalEffects(journal.database, state.run_id, self._place.clock)
-        return MemoryEffects()
+        return super().effects(state)
 
     def variables(self, state: RunState) -> tuple[str, ...]:
         ledger = self._place.executor.origin_ledger
@@ -77,6 +77,10 @@ class NotebookHooks(RunHooks):
             if (origin := ledger.get(name)) is not None and origin.run_id == state.run_id
         )
 
+    def ended(self, state: RunState, change: Change | None) -> None:
+        if change is not None:
+            self._changes.add(state.run_id, change)
+
     def changes_since(self, record: SuspensionRecord) -> str | None:
         gone, changed = differences(self._place.executor, record)
         return notebook_changes(gone=gone, changed=changed)
@@ -84,15 +88,14 @@ class NotebookHooks(RunHooks):
     def claim(self, record: SuspensionRecord) -> bool:
         return self._place.journal.claim(record.nonce, self._owner, _LEASE_S)
 
-    def _reaches(self, code: str) -> tuple[str, ...]:
-        """What ``code`` would do outside this notebook's workspace, a sentence for each place."""
-        found = screened(
+    def _reaches(self, code: str) -> tuple[Reach, ...]:
+        """What ``code`` would do outside this notebook's workspace."""
+        return screened(
             code,
             workspace=self._place.workspace.resolve(),
             folder=self._place.folder.resolve(),
             namespace=self._place.executor.variables(),
         )
-        return tuple(reach.sentence for reach in found)
 
 
 def differences(

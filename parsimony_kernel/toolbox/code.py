@@ -4,13 +4,12 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.agent.failure.causes import LATE, RAISED, STATE_LOST
+from parsimony_kernel.agent.failure.kinds import Failure
 from parsimony_kernel.execution.executor import BaseCodeExecutor
 from parsimony_kernel.execution.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
-from parsimony_kernel.gate.refusal import RefusalError
 from parsimony_kernel.tools import ToolResult, Tools, tool
-from parsimony_kernel.triage.taxonomy import FailureType
 
 # The gate's deadline lies behind the executor's, which knows how to stop code and say so.
 _MARGIN_S = 10.0
@@ -47,22 +46,21 @@ def code_tools(
         error = output.error
         if error is None:
             return ToolResult.from_data(output)
-        return ToolResult.from_failure(_failure(error, output))
+        return ToolResult.from_failure(_failure(error, output, timeout_s))
 
     return Tools([run_code])
 
 
-def _failure(error: ExceptionObject, output: KernelOutput) -> Failure:
-    timed_out = error.name == "TimeoutError" and "timeout" in error.message
+def _failure(error: ExceptionObject, output: KernelOutput, timeout_s: float) -> Failure:
     where = f" at line {error.line}: {error.source_line}" if error.line is not None else ""
     fields: dict[str, Any] = {"error_type": error.name, "error_message": error.message}
-    return Failure(
-        FailureKind.kernel_invalidated if error.state_lost else FailureKind.tool_error,
+    cause = RAISED
+    if error.state_lost:
+        cause = STATE_LOST
+    elif error.name == "TimeoutError" and error.message.startswith("timeout"):
+        cause, fields["timeout_seconds"] = LATE, timeout_s
+    return cause.failure(
         f"{error.name}: {error.message}{where}" if error.message else f"{error.name}{where}",
         partial_data=output,
-        metadata={
-            "refusal": RefusalError.action_error,
-            "type": FailureType.TIMEOUT if timed_out else FailureType.UNKNOWN,
-            "envelope": fields,
-        },
+        envelope=fields,
     )

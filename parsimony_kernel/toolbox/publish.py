@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from parsimony_kernel.agent.events import AgentEvent, ArtifactPublished
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.agent.failure.causes import RAISED
 from parsimony_kernel.artifacts.codecs import CodecError
 from parsimony_kernel.artifacts.publish import Published, Publisher, PublishError
 from parsimony_kernel.artifacts.store import SnapshotError
 from parsimony_kernel.durable import StorageError
 from parsimony_kernel.execution.executor import BaseCodeExecutor
-from parsimony_kernel.gate.refusal import RefusalError
 from parsimony_kernel.identity import LiveNameCollisionError
 from parsimony_kernel.tools import ToolResult, Tools, tool
 from parsimony_kernel.triage.taxonomy import FailureType
@@ -132,14 +131,10 @@ def _either(names: list[str]) -> str:
 
 def _failed(cause: FailureType, error_type: str, sentence: str) -> ToolResult:
     return ToolResult.from_failure(
-        Failure(
-            FailureKind.tool_error,
+        RAISED.failure(
             sentence,
-            metadata={
-                "type": cause,
-                "refusal": RefusalError.action_error,
-                "envelope": {"error_type": error_type, "error_message": sentence},
-            },
+            type=cause,
+            envelope={"error_type": error_type, "error_message": sentence},
         )
     )
 

@@ -6,6 +6,7 @@ apart by name, so no client library is imported.
 
 import builtins
 import errno
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -92,15 +93,19 @@ def evidence_of(step: Step) -> Evidence:
     names = frozenset(named) - _TOO_GENERAL
     if text in names:
         text = ""
-    words = _QUOTED.sub("''", text) if names & _QUOTING or not names else text
+    if body := _error_body(text):
+        words, marks = body
+        shown = f"{words}\n{marks}"
+    else:
+        shown = words = _QUOTED.sub("''", text) if names & _QUOTING or not names else text
     return Evidence(
         names=names,
         causes=frozenset(str(name) for name in facts.get("causes", ())) | _named_in(words),
-        status=facts.get("status") or _status_in(words),
-        codes=frozenset(str(code).lower() for code in facts.get("codes", ())) | _codes_in(words),
+        status=facts.get("status") or _status_in(shown),
+        codes=frozenset(str(code).lower() for code in facts.get("codes", ())) | _codes_in(shown),
         sqlstate=str(facts.get("sqlstate") or _sqlstate_in(words)),
         errno=str(facts.get("errno") or _errno_in(words)),
-        rpc=facts["rpc"] if "rpc" in facts else _rpc_in(words),
+        rpc=facts["rpc"] if "rpc" in facts else _rpc_in(shown),
         retry_after_s=facts.get("retry_after_s"),
         words=words,
     )
@@ -121,6 +126,29 @@ def _terminal(text: str) -> str:
         begin = (n for n, line in enumerate(lines) if line and not line[0].isspace() and n > 1)
         text = "\n".join(lines[next(begin, 0) :])
     return text[:MAX_WORDS]
+
+
+_MESSAGE_KEYS = ("message", "errorMessage", "error_message", "detail", "title", "msg", "error")
+_MARK_KEYS = ("code", "type", "status", "statusCode", "status_code", "codeName", "error")
+
+
+def _error_body(text: str) -> tuple[str, str] | None:
+    """The message and the marks of an error response's body where ``text`` is one, in JSON.
+    Whatever else stands in it is data."""
+    if not text.startswith("{"):
+        return None
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    error = body.get("error")
+    is_nested = isinstance(error, Mapping)
+    told = error if is_nested else body
+    message = next((told[key] for key in _MESSAGE_KEYS if isinstance(told.get(key), str)), None)
+    if message is None and not is_nested:
+        return None
+    marks = {key: told[key] for key in _MARK_KEYS if isinstance(told.get(key), str | int)}
+    return message or "", json.dumps(marks)
 
 
 def _names(chain: Iterable[BaseException]) -> list[str]:
@@ -187,6 +215,7 @@ _QUOTING = frozenset(
     {
         *("ValueError", "TypeError", "LookupError", "AssertionError", "DataError"),
         *("FileNotFoundError", "FileExistsError", "PermissionError", "IsADirectoryError"),
+        *("ValidationError", "SchemaError"),
     }
 )
 # HTTP clients quote the status that they report.
@@ -215,8 +244,9 @@ _STATUS = re.compile(
     r"^\W*(?P<a>[45]\d\d)(?=[,.:)]?\s+(?-i:[A-Z({])|\)\s*$)"
     r"|\b(?:HTTP(?:/\d(?:\.\d)?)?(?: (?:error|status))?|(?:status|error|response)[ _]?(?:code)?)"
     r"\s*[:=(]?\s*(?P<b>[45]\d\d)\b(?!\s*(?:rows|records|files|lines|bytes|items))"
-    r"|\bcode[\"']?\s*[:=]\s*(?P<j>[45]\d\d)\b"
+    r"|\b(?:code|status(?:_?code)?)[\"']?\s*[:=]\s*(?P<j>[45]\d\d)\b"
     r"|\bHttpError (?P<c>[45]\d\d)\b"
+    r"|^(?P<l>[45]\d\d), message="
     r"|^(?:Client|Server) error '(?P<d>[45]\d\d) "
     r"|: (?:Client|Server) error '(?P<e>[45]\d\d) "
     r"|^\w+(?:Error|Exception)?\((?P<f>[45]\d\d),"

@@ -4,13 +4,15 @@ A policy is a frozen value: one field per type, each a strategy or nothing. What
 ``default`` does not cover, is answered as the table in ``RECOVERY`` below says.
 """
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from parsimony_kernel.gate.stages import nearest
 from parsimony_kernel.triage.actions import ACTIONS, RecoveryAction, Strategy
 from parsimony_kernel.triage.strategies.escalate import escalate
 from parsimony_kernel.triage.strategies.replan import replan, resume_from_subgoal
@@ -177,7 +179,8 @@ def _field(key: str) -> str:
     name = str(key).casefold()
     by_name = {field.name.casefold(): field.name for field in fields(FailurePolicy)}
     if name not in by_name:
-        raise ValueError(f"{key!r} is no type of failure: use one of {', '.join(by_name.values())}")
+        known = by_name.values()
+        raise ValueError(f"{key!r} is no type of failure; {_choose(str(key).upper(), known)}")
     return by_name[name]
 
 
@@ -194,7 +197,11 @@ def _strategy(key: str, entry: Any, known: Mapping[str, Any]) -> Strategy:
         try:
             return strategy(**settings) if settings else strategy  # type: ignore[no-any-return]
         except TypeError as exc:
-            raise ValueError(f"{key}: {entry['strategy']} takes no such settings: {exc}") from exc
+            taken = list(inspect.signature(strategy).parameters)[1:]
+            raise ValueError(
+                f"{key}: {entry['strategy']} takes no such settings: {exc}; "
+                f"it takes {', '.join(taken) or 'none'}"
+            ) from exc
     if isinstance(entry, Mapping) and "action" in entry:
         return _constant(key, entry)
     raise ValueError(
@@ -205,19 +212,29 @@ def _strategy(key: str, entry: Any, known: Mapping[str, Any]) -> Strategy:
 
 def _named(key: str, name: str, known: Mapping[str, Any]) -> Strategy:
     if name not in known:
-        raise ValueError(f"{key}: there is no strategy {name!r}; there are {', '.join(known)}")
+        raise ValueError(f"{key}: there is no strategy {name!r}; {_choose(name, known)}")
     return known[name]  # type: ignore[no-any-return]
+
+
+def _choose(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    likely = nearest(name, names)
+    meant = f"did you mean {likely!r}? " if likely else ""
+    return f"{meant}There are {', '.join(names)}"
 
 
 def _constant(key: str, entry: Mapping[str, Any]) -> Strategy:
     name = str(entry["action"]).upper()
     given = {field: value for field, value in entry.items() if field != "action"}
     if name not in ACTIONS:
-        raise ValueError(f"{key}: there is no action {name!r}; there are {', '.join(ACTIONS)}")
+        raise ValueError(f"{key}: there is no action {name!r}; {_choose(name, ACTIONS)}")
     try:
         action = ACTIONS[name](**given)
     except TypeError as exc:
-        raise ValueError(f"{key}: {name} has no such field: {exc}") from exc
+        taken = [each.name for each in fields(ACTIONS[name])]
+        raise ValueError(
+            f"{key}: {name} has no such field: {exc}; it has {', '.join(taken) or 'none'}"
+        ) from exc
 
     async def constant(context: FailureContext) -> RecoveryAction:
         return action

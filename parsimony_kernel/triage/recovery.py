@@ -6,13 +6,13 @@ policy does not state is answered by the ladder that it stands in for.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
 from parsimony_kernel.agent.failure.policy import DefaultPolicy, RecoveryPolicy
-from parsimony_kernel.agent.prompts import REQUEST_TAG
+from parsimony_kernel.agent.prompts import request_in
 from parsimony_kernel.agent.state import RunState
 from parsimony_kernel.triage.actions import (
+    ACTIONS,
     Abort,
     Escalate,
     RecoveryAction,
@@ -99,26 +99,25 @@ def context_of(
 ) -> FailureContext:
     """What a strategy is given, from what a run has.
 
-    The counts of a run are per kind: earlier failures of this kind stand in the history as this
-    failure's type, with no action.
+    The history is that of the failures in a row: it begins anew when a step succeeds. Of a run
+    that did not write it down, the counts by kind stand for it, with no action.
     """
     prior = state.failure_attempts.get(failure.kind, 0)
+    answered = [(each, _answer(name)) for each, name in state.recoveries]
     return FailureContext(
         failure_type=failure.type,
         trajectory=from_messages(state.messages),
-        original_task=_task(state.messages),
-        attempt_history=((failure.type, None),) * prior,
+        original_task=request_in(state.messages),
+        attempt_history=tuple(answered) or ((failure.type, None),) * prior,
         raw_error=failure.explanation,
         run=run or TriageContext(constraints=tuple(state.pinned_constraints)),
         metadata={**failure.metadata, "effect": failure.effect.value},
     )
 
 
-def _task(messages: list[Any]) -> str:
-    opening, closing = f"<{REQUEST_TAG}>\n", f"\n</{REQUEST_TAG}>"
-    for message in reversed(messages):
-        if isinstance(message, Mapping) and message.get("role") == "user":
-            content = str(message.get("content") or "")
-            if opening in content:
-                return content.partition(opening)[2].rpartition(closing)[0]
-    return ""
+def _answer(name: str) -> RecoveryAction | None:
+    """The plan of that name, or the one that an action without a plan carries out."""
+    made_of = ACTIONS.get(name) or next(
+        (plan for plan, action in ACTION_OF.items() if action.value == name), None
+    )
+    return None if made_of is None else made_of()

@@ -111,6 +111,8 @@ class StepBlock(Block):
     outputs: tuple[DataFrameObject | PrimitiveObject | FigureMention, ...] = ()
     more_outputs: int = 0
     deleted: tuple[str, ...] = ()
+    overwritten: tuple[str, ...] = ()
+    note: str = ""
     error: StepError | None = None
     published: tuple[Artifact, ...] = ()
 
@@ -134,7 +136,7 @@ class FigureBlock(Block):
 @dataclass(frozen=True)
 class RecoveryBlock(Block):
     """A failure and what is done about it. ``kind`` and ``action`` are wire names or empty;
-    ``fallback`` is the model that takes over."""
+    ``fallback`` is the model that takes over, ``put_back`` what going back did, in words."""
 
     message: str
     kind: str = ""
@@ -144,6 +146,7 @@ class RecoveryBlock(Block):
     recoverable: bool = True
     fallback: str = ""
     blockers: tuple[str, ...] = ()
+    put_back: str = ""
 
 
 @dataclass(frozen=True)

@@ -248,6 +248,7 @@ def _recovering(view: RunView, event: ev.AgentError) -> RunView:
         recoverable=event.recoverable,
         fallback=cut(event.fallback or ""),
         blockers=tuple(cut(each) for each in failure.blockers) if failure else (),
+        put_back=cut(steady(event.put_back)),
     )
     if event.delay_s >= 1:
         view = replace(view, activity=f"Waiting {event.delay_s:.0f} s before the next try")

@@ -122,7 +122,7 @@ def outline(block: Block) -> Section:
                 (
                     Title("Handed over to you"),
                     *written(block.rationale),
-                    *_list("What stands in the way", block.blockers),
+                    *_list("What stands in the way", _beside(block.blockers, block.rationale)),
                     *_list("What you can do", block.next_steps),
                     *_artifacts(block.artifacts),
                 ),
@@ -201,7 +201,7 @@ def _step(step: StepBlock) -> Section:
     if step.code:
         long = step.code.head.strip().count("\n") >= SHORT_LISTING_LINES
         parts.append(Listing(step.code, (step.state == "done") if long else None))
-    elif step.tool_type == "function" and step.arguments:
+    elif step.tool_type in ("function", "plan") and step.arguments:
         parts.append(
             Items(tuple((f"{name}: ", Mono(value)) for name, value in step.arguments)),
         )
@@ -214,6 +214,7 @@ def _step(step: StepBlock) -> Section:
     if step.more_outputs:
         parts.append(Paragraph((f"… {_count(step.more_outputs, 'more output')} …",), "note"))
     parts.extend(_names("Deleted: ", step.deleted))
+    parts.extend(_names("Changed, and yours: ", step.overwritten))
     if step.error is not None:
         error = step.error
         parts.append(Paragraph((Strong("Error: "), error.sentence)))
@@ -222,6 +223,8 @@ def _step(step: StepBlock) -> Section:
             if error.source_line.strip():
                 place = (f"in line {error.line}: ", Mono(error.source_line))
             parts.append(Paragraph(place, "note"))
+    if step.note:
+        parts.append(Paragraph((Strong("Note: "), step.note), "note"))
     parts.extend(
         Paragraph(
             (
@@ -302,7 +305,14 @@ def _recovery(block: RecoveryBlock) -> Section:
         parts.append(Paragraph(spans_of(block.message), "note"))
     if block.blockers:
         parts.append(_items(block.blockers))
+    if block.put_back:
+        parts.append(Paragraph((Strong("Gone back: "), block.put_back)))
     return Section("recovery", "Recovery", tuple(parts))
+
+
+def _beside(blockers: tuple[str, ...], rationale: str) -> tuple[str, ...]:
+    """The blockers that the rationale has not said."""
+    return tuple(each for each in blockers if each.strip() != rationale.strip())
 
 
 def _budget(block: BudgetBlock) -> Section:

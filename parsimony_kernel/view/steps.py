@@ -107,6 +107,7 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
         step,
         state=_state(envelope, failed=failed, stopped=stopped),
         error=_error_of(envelope, output) if failed and not stopped else None,
+        note=cut(steady(str(envelope.get("variables" if failed else "note", "")))),
     )
     view = replace(view, activity="Thinking")
     if output is None:
@@ -117,6 +118,7 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
         stdout=Passage.of(steady(output.stdout), STREAM_CHARS, tail=STREAM_CHARS // 2),
         stderr=Passage.of(steady(output.stderr), STREAM_CHARS, tail=STREAM_CHARS // 2),
         deleted=output.deleted,
+        overwritten=output.overwritten,
         more_outputs=max(0, len(output.outputs) - OUTPUTS),
     )
     shown: list[DataFrameObject | PrimitiveObject | FigureMention] = []

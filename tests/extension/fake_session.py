@@ -22,7 +22,9 @@ from parsimony_kernel.agent.events import (
 )
 from parsimony_kernel.agent.state import SuspensionRecord
 from parsimony_kernel.execution.interrupt import stop_on_sigint
+from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.ledger import OriginLedger
+from parsimony_kernel.llm.base import ChatModel
 from parsimony_kernel.notebook.turns import (
     PendingQuestion,
     PublishedArtifact,
@@ -30,7 +32,7 @@ from parsimony_kernel.notebook.turns import (
     TurnOptions,
     TurnSummary,
 )
-from parsimony_kernel.tools import Tool, Tools
+from parsimony_kernel.tools import Tool, Tools, tool
 
 Segment = Sequence[AgentEvent | asyncio.Event]
 NO_OPTIONS = TurnOptions()
@@ -55,8 +57,11 @@ class FakeSession:
         self._cancellation = CancellationRequest()
         self._running = False
         self.model_name = "scripted"
-        # Of the executor, the extension wants the ledger.
-        self.executor: Any = SimpleNamespace(origin_ledger=OriginLedger())
+        # Of the executor, the extension wants the ledger and the variables.
+        self.variables: dict[str, Any] = {}
+        self.executor: Any = SimpleNamespace(
+            origin_ledger=OriginLedger(), variables=lambda: self.variables
+        )
         self.is_closed = False
         self.requests: list[tuple[str, str, TurnOptions]] = []
         self.replies: list[tuple[str, str]] = []
@@ -65,8 +70,10 @@ class FakeSession:
         self.trouble: Exception | None = None
         self.by_turn: dict[str, list[AgentEvent]] = {}
         self.published: tuple[PublishedArtifact, ...] = ()
+        self._own_tools: dict[str, Tool] = {}
 
-    def set_model(self, name: str) -> None:
+    def set_model(self, model: str | ChatModel) -> None:
+        name = model if isinstance(model, str) else model.name
         if name.startswith("keyless"):
             raise SessionError(f"The model {name!r} needs a key in KEYLESS_API_KEY.")
         self.model_name = name
@@ -193,10 +200,22 @@ class FakeSession:
 
     @property
     def tools(self) -> Tools:
-        return Tools()
+        return Tools(self._own_tools.values())
 
     def add_tool(self, name: str) -> Tool:
-        raise NotImplementedError(name)
+        if name not in self.variables:
+            raise SessionError(f"{name!r} is no function of this notebook: define it in a cell.")
+        return self._own_tools.setdefault(name, tool(self.variables[name]))
+
+    def remove_tool(self, name: str) -> None:
+        if name not in self._own_tools:
+            raise SessionError(f"{name!r} is no tool of yours.")
+        del self._own_tools[name]
+
+    def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
+        if not self.by_turn:
+            raise SessionError("No turn of this kernel's life has changed a variable.")
+        return ordinal or len(self.by_turn), PutBack(("prices",), ("total",), ("rate",), ("model",))
 
     def artifacts(self) -> tuple[PublishedArtifact, ...]:
         if self.trouble is not None:

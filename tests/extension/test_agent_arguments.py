@@ -11,6 +11,7 @@ from parsimony_agent.arguments import (
     parse_answer,
     parse_cell,
     split_command,
+    words_of,
 )
 from parsimony_agent.pending import Misuse
 
@@ -108,6 +109,53 @@ def test_an_empty_line_names_no_sub_command_and_help_has_three_spellings() -> No
         assert (command.name, rest) == ("help", "")
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("history", ()),
+        ("history 2", ("2",)),
+        ("tools", ()),
+        ("tools add area", ("add", "area")),
+        ("tools  remove\tarea ", ("remove", "area")),
+        ("metrics prometheus", ("prometheus",)),
+    ],
+)
+def test_words_stand_behind_a_sub_command(line: str, words: tuple[str, ...]) -> None:
+    command, rest = split_command(line)
+    assert command is not None
+    assert words_of(command, rest) == words
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("history 1 2", "%agent history takes at most one word, [TURN], and got '1 2'."),
+        ("artifacts all", "%agent artifacts takes nothing, and got 'all'."),
+        ("tools area", "%agent tools takes [add|remove NAME], and got 'area'."),
+        ("tools add", "%agent tools takes [add|remove NAME], and got 'add'."),
+        ("tools ad area", "and got 'ad area'. Did you mean 'add'?"),
+        ("tools area", "For example: %agent tools add my_function"),
+        ("tools add a b", "%agent tools takes at most 2 words, [add|remove NAME], and got"),
+        ("metrics prometeus", "got 'prometeus'. Did you mean 'prometheus'?"),
+    ],
+)
+def test_words_that_do_not_fit_a_sub_command_are_one_sentence(line: str, sentence: str) -> None:
+    command, rest = split_command(line)
+    assert command is not None
+    with pytest.raises(Misuse) as caught:
+        words_of(command, rest)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_example_of_a_sub_command_can_be_written() -> None:
+    for command in COMMANDS:
+        if command.example:
+            named, rest = split_command(command.example)
+            assert named is command
+            assert command.words is None or words_of(command, rest)
+
+
 def test_help_names_every_flag_and_sub_command_under_the_magic_s_own_name() -> None:
     written = help_text("parsimony")
     text = " ".join(written.split())
@@ -118,5 +166,6 @@ def test_help_names_every_flag_and_sub_command_under_the_magic_s_own_name() -> N
     for command in COMMANDS:
         assert f"\n  {command.name} " in written
         assert command.help in text
+        assert f"%parsimony {command.example}" in text
     assert "%agent" not in text
     assert max(map(len, written.splitlines())) <= 80

@@ -16,6 +16,9 @@ from parsimony_agent.completion import proposals
         ("%agent ", "answer", "--turn"),
         ("%agent an", "answer", "--turn"),
         ("%agent model ", "offline", "answer"),
+        ("%agent tools ", "add", "offline"),
+        ("%agent tools re", "remove", "--turn"),
+        ("%agent metrics ", "prometheus", "add"),
         ("%agent answer --", "--turn", "offline"),
         ("%agent answer --here --t", "--turn", "offline"),
     ],
@@ -27,7 +30,15 @@ def test_the_place_decides_what_is_proposed(line: str, proposed: str, not_propos
 
 
 @pytest.mark.parametrize(
-    "line", ["%agent history ", "%agent answer by year ", "%agent model offline ", "agent ", ""]
+    "line",
+    [
+        "%agent history ",
+        "%agent answer by year ",
+        "%agent model offline ",
+        "%agent tools add ",
+        "agent ",
+        "",
+    ],
 )
 def test_where_nothing_can_stand_nothing_is_proposed(line: str) -> None:
     assert proposals(line) == []

@@ -3,18 +3,22 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from fake_session import FakeSession, asks
 from IPython.core.interactiveshell import InteractiveShell
 
 from parsimony_agent import load_ipython_extension, unload_ipython_extension
 from parsimony_agent.extension import install, uninstall
-from parsimony_agent.pending import QuestionPending, Silent
-from parsimony_kernel.agent.events import RunCompleted, TextDelta
+from parsimony_agent.overview import turn_story
+from parsimony_agent.pending import QuestionPending, Silent, TurnError
+from parsimony_agent.sessions import chosen_model
+from parsimony_kernel.agent.events import RunCompleted, TextDelta, ToolEvent
+from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.notebook.turns import PublishedArtifact, SessionError
 
 DONE = RunCompleted(summary="Finished as asked.")
@@ -128,7 +132,10 @@ def test_the_request_is_literal_and_the_record_is_printed(
         ("%%agent --modle x\nplot", "UsageError: %%agent has no flag '--modle'. Did you mean"),
         ("%agent anwser 2", "UsageError: %agent has no sub-command 'anwser'. Did you mean"),
         ("%agent answer", "UsageError: %agent answer needs the answer"),
-        ("%agent history all", "UsageError: %agent history takes nothing, and got 'all'."),
+        ("%agent artifacts all", "UsageError: %agent artifacts takes nothing, and got 'all'."),
+        ("%agent history 1", "Parsimony Agent: This notebook has no turns yet."),
+        ("%agent tools area", "UsageError: %agent tools takes [add|remove NAME], and got 'area'."),
+        ("%agent tools remove area", "Parsimony Agent: 'area' is no tool of yours."),
         ("%agent show 1 2", "UsageError: %agent show takes at most one word, [TURN]"),
         ("%agent show", "Parsimony Agent: This notebook has no turns yet."),
         ("%agent model keyless/x", "Parsimony Agent: The model 'keyless/x' needs a key in"),
@@ -205,6 +212,172 @@ def test_the_lists_say_what_there_is(
     assert capsys.readouterr().out == "No turn is running.\n"
     shell.run_cell("%agent")
     assert capsys.readouterr().out.startswith("Model other, 1 turn here. %agent help says more.")
+
+
+REFUSED = "Tool 'lok' is not available. <b>Available</b> tools: look."
+
+
+def begun(name: str, call_id: str, **arguments: Any) -> ToolEvent:
+    return ToolEvent(tool_name=name, tool_call_id=call_id, arguments=arguments)
+
+
+def ended(event: ToolEvent, **told: Any) -> ToolEvent:
+    return event.model_copy(update={"completed": True, "ok": "result" not in told, **told})
+
+
+def test_the_history_counts_troubles_and_tells_one_turn_step_by_step(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong, right = begun("lok", "c1", at="x"), begun("look", "c2", at="x")
+    failure = Failure(FailureKind.tool_error, REFUSED)
+    answer = {"error": "unknown_action", "message": REFUSED}
+    session = FakeSession(
+        [wrong, ended(wrong, result=answer, failure=failure), right, ended(right), DONE], [DONE]
+    )
+    install(shell, session_factory=lambda _: session)
+    shell.run_cell("%%agent\nlook at it")
+    shell.run_cell("%%agent\nand again")
+    capsys.readouterr()
+    shell.run_cell("%agent history")
+    first, second = capsys.readouterr().out.strip().splitlines()[1:]
+    assert "1 refused" in first
+    assert "refused" not in second
+    shell.run_cell("%agent history 1")
+    lines = capsys.readouterr().out.strip().splitlines()
+    assert [line.split()[:3] for line in lines if line[0].isdigit()] == [
+        ["1", "lok", "refused"],
+        ["2", "look", "ok"],
+    ]
+    assert max(map(len, lines)) <= 80
+    assert "Finished as asked." in lines[-1]
+    assert not shell.run_cell("%agent history 3").success
+    assert "No turn of this notebook go by '3'" in capsys.readouterr().out
+    drawn = turn_story(session, "1")["text/html"]
+    assert "&lt;b&gt;Available&lt;/b&gt;" in drawn
+    assert "<b>" not in drawn
+
+
+def test_an_undo_says_what_became_of_each_variable(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(shell, session_factory=lambda _: FakeSession([DONE]))
+    assert not shell.run_cell("%agent undo").success
+    assert "No turn of this kernel's life" in capsys.readouterr().out
+    shell.run_cell("%%agent\nplot it")
+    capsys.readouterr()
+    assert shell.run_cell("%agent undo 1").success
+    assert capsys.readouterr().out.splitlines() == [
+        "Turn 1 is taken back.",
+        "  prices: as before",
+        "  total: gone again",
+        "  rate: changed since, so left",
+        "  model: perhaps changed, for there was no copy",
+        "  Files, published artifacts and what happened outside stay.",
+    ]
+
+
+def test_a_function_becomes_a_tool_and_is_none_again(
+    shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def area(width: float) -> float:
+        """The area."""
+        return width
+
+    session.variables["area"] = area
+    shell.run_cell("%agent tools")
+    shell.run_cell("%agent tools add area")
+    shell.run_cell("%agent tools")
+    shell.run_cell("%agent tools remove area")
+    shell.run_cell("%agent tools")
+    none = "No function of yours is a tool. %agent tools add NAME makes one."
+    printed = capsys.readouterr().out.split("\n")
+    assert [line for line in printed if line] == [
+        none,
+        "Tool: area. The area.",
+        "tool  what it does",
+        "area  The area.",
+        "area is no tool any more.",
+        none,
+    ]
+
+
+def test_metrics_are_for_people_and_on_request_for_prometheus(
+    shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell.run_cell("%%agent\nplot it")
+    capsys.readouterr()
+    shell.run_cell("%agent metrics")
+    assert "Executions" in capsys.readouterr().out
+    shell.run_cell("%agent metrics prometheus")
+    printed = capsys.readouterr().out
+    assert 'agent_steps_per_run_count{agent="agent"} 1.0' in printed
+    assert printed.startswith("# HELP agent_steps_per_run ")
+
+
+class Own:
+    """A model of the person's."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def stream(self, request: Any) -> AsyncIterator[Any]:
+        yield request
+
+
+class Word(str):
+    """A text that can be called."""
+
+    def __call__(self) -> str:
+        return self
+
+
+class Proxy:
+    """Has every attribute that it is asked for."""
+
+    def __getattr__(self, name: str) -> Word:
+        return Word(name)
+
+
+class Named(Own):
+    """Its class has a name too."""
+
+    name = "named"
+
+
+@pytest.mark.parametrize("name", ["o1", "offline", "openai/gpt-5", "nobody", "offline, o1"])
+def test_a_name_of_a_model_means_that_model_whatever_the_notebook_holds(name: str) -> None:
+    assert chosen_model(name, {}) == name
+    assert chosen_model(name, {"o1": 3, "offline": "x", "mine": Own("mine")}) == name
+
+
+def test_any_other_name_means_the_model_in_that_variable(
+    shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session.variables["mine"] = own = Own("recorded")
+    assert chosen_model("mine", session.variables) is own
+    shell.run_cell("%agent model mine")
+    assert capsys.readouterr().out == "Model: recorded\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "held"),
+    [
+        (3, "int"),
+        (Own, "the class Own"),
+        (Named, "the class Named"),
+        (Proxy(), "Proxy"),
+        (pd.DataFrame({"name": ["a"], "stream": ["b"]}), "DataFrame"),
+    ],
+)
+def test_a_variable_that_holds_no_model_is_one_sentence(value: Any, held: str) -> None:
+    with pytest.raises(TurnError, match=f"'mine' holds no model but {held}"):
+        chosen_model("mine", {"mine": value})
+
+
+@pytest.mark.parametrize("name", ["o1", "offline"])
+def test_a_name_that_could_mean_a_model_and_a_variable_with_one_is_not_guessed(name: str) -> None:
+    with pytest.raises(TurnError, match=f"{name!r} is the name of a model and also a variable"):
+        chosen_model(name, {name: Own("mine")})
 
 
 def test_a_question_in_a_terminal_is_printed_and_answered_by_the_magic(

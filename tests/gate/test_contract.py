@@ -15,7 +15,7 @@ from parsimony_kernel.gate.contract import (
     within_contract,
 )
 from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.gate.stages import STAGES
+from parsimony_kernel.gate.stages import STAGES, Attempt
 from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.taxonomy import FailureType
 
@@ -117,7 +117,8 @@ async def test_the_stage_refuses_what_breaks_the_contract_and_names_the_rule() -
     assert outcome.failure is not None
     assert outcome.failure.kind is FailureKind.policy_violation
     assert outcome.failure.type is FailureType.CONSTRAINT_IGNORED
-    assert outcome.failure.suggested_action is Action.handoff
+    assert outcome.failure.suggested_action is Action.retry
+    assert outcome.is_guidance
     assert outcome.envelope["error"] == "validation_failed"
     assert outcome.envelope["reason"] == "tool does not match intent"
     assert outcome.envelope["details"]["allowed_tools"] == ["query_db"]
@@ -127,10 +128,89 @@ async def test_the_stage_refuses_what_breaks_the_contract_and_names_the_rule() -
     assert changed.envelope["reason"] == "order ID changed"
 
 
-async def test_a_contract_leaves_a_way_out() -> None:
+@tool
+async def run_code(code: str) -> str:
+    """Run code."""
+    return code
+
+
+@tool
+async def track(order_id: str, since: str = "") -> str:
+    """Where a parcel is."""
+    return f"{order_id} {since}"
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "reason"),
+    [
+        ("run_code", {"code": "orders[orders.id == 'B7']"}, None),
+        ("calculate_shipping", {}, None),
+        ("query_db", {"id": "A102"}, None),
+        ("query_db", {"id": "B7"}, "order ID changed"),
+        ("track", {"order_id": "A102", "since": "May"}, None),
+        ("track", {"order_id": "B7"}, "order ID changed"),
+    ],
+)
+async def test_an_identifier_binds_the_tools_that_take_it(
+    name: str, args: dict[str, Any], reason: str | None
+) -> None:
+    tools = Tools([query_db, track, run_code, calculate_shipping]) + termination_tools()
+    stage = within_contract(ActionContract(None, None, {"order_id": "A102"}))
+    failure = stage(Attempt(name, args, tools))
+    said = None if failure is None else failure.metadata["envelope"]["reason"]
+    assert said == reason
+
+
+def test_a_tool_that_takes_the_identifier_has_to_carry_it_and_one_that_is_not_known_too() -> None:
+    contract = ActionContract(None, None, {"order_id": "A102", "customer_id": "C1"})
+    assert contract.violation("q", {}, ["order_id", "text"]) == "order ID changed"
+    assert contract.violation("q", {}, ["id"]) == "order ID changed"
+    assert contract.violation("q", {}) == "order ID changed"
+    assert contract.violation("q", {}, ["text"]) is None
+    assert contract.violation("q", {}, ["customer_id"]) is None
+    # What is sent all the same, as to a tool with any names, is compared.
+    assert contract.violation("q", {"customer_id": "C2"}, ["text"]) == "customer ID changed"
+
+
+def test_a_number_is_the_identifier_that_is_written_the_same() -> None:
+    contract = ActionContract(None, None, {"order_id": "42"})
+    assert contract.violation("q", {"id": 42}) is None
+    assert contract.violation("q", {"id": 43}) == "order ID changed"
+    assert ActionContract(None, None, {"order_id": "0042"}).violation("q", {"id": 42}) is not None
+    assert ActionContract(None, None, {"flag": "True"}).violation("q", {"flag": True}) is not None
+
+
+async def test_without_a_list_of_tools_the_refusal_tells_those_that_work() -> None:
+    tools = Tools([query_db, track]) + termination_tools()
+    stage = within_contract(ActionContract(None, None, {"order_id": "A102"}))
+    outcome = await Gate(tools, timeout_s=5, stages=(*STAGES, stage)).step("query_db", {"id": "B"})
+    assert outcome.envelope["details"]["allowed_tools"] == ["query_db", "track"]
+
+
+def test_a_contract_names_tools_that_exist() -> None:
+    CONTRACT.check_tools(["query_db", "calculate_shipping", "more"])
+    with pytest.raises(
+        ValueError, match=r"'calculate_shipping'.*did you mean 'calculate_shippings'"
+    ):
+        CONTRACT.check_tools(["query_db", "calculate_shippings"])
+    with pytest.raises(ValueError, match="'q', which is no tool; there are look"):
+        ActionContract(None, frozenset({"q"})).check_tools(["look"])
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("return_done", {"summary": "A102 is delayed"}),
+        ("return_unable", {"rationale": "no", "blockers": ["no order"]}),
+        ("ask_user", {"question": "Which?"}),
+    ],
+)
+async def test_no_contract_keeps_a_run_from_ending(name: str, args: dict[str, Any]) -> None:
+    contract = ActionContract(frozenset(), frozenset(), {"order_id": "A102"})
     gate = Gate(
         Tools([query_db]) + termination_tools(),
         timeout_s=5,
-        stages=(*STAGES, within_contract(CONTRACT)),
+        stages=(*STAGES, within_contract(contract)),
     )
-    assert (await gate.step("return_done", {"summary": "A102 is delayed"})).ok
+    assert not (await gate.step("query_db", {"id": "A102"})).ok
+    assert (await gate.step(name, args)).ok

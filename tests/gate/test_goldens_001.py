@@ -367,8 +367,10 @@ async def test_a_blocking_body_blocks_neither_the_loop_nor_the_answer(as_tool: b
 
     def fetch_report() -> str:
         """Blocks its thread."""
-        release.wait()
-        done.set()
+        try:
+            release.wait()
+        finally:
+            done.set()
         return "late"
 
     built = tool(fetch_report)

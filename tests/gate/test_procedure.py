@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from parsimony_kernel.agent.failure.kinds import Action, FailureKind
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.mermaid import drawn
 from parsimony_kernel.gate.procedure import (
     Edge,
@@ -284,6 +285,13 @@ def test_a_walk_survives_as_json() -> None:
     assert again.valid_next_actions(OWN) == ("pay", "cancel")
 
 
+async def test_a_gate_writes_down_where_the_next_one_goes_on() -> None:
+    gate = Gate(TOOLS, timeout_s=5, walker=Walker.at(orders(), ""))
+    assert (await gate.step("take_order", {})).ok
+    again = Walker.at(orders(), gate.place)
+    assert (again.state, again.taken) == ("ordered", ("take_order",))
+
+
 def test_a_walk_goes_on_only_in_the_procedure_that_it_began_in() -> None:
     kept = Walker(orders(), "ordered").to_json()
     changed = orders((*EDGES, Edge("look", "new", "done")))
@@ -348,6 +356,8 @@ def test_words_that_yaml_reads_as_something_else_stay_names() -> None:
         ("edges: {a: b}\nstart: a\nfinal: a\nstates: a", "line 1: the edges are a list"),
         ("- a\n- b\n", "line 1: the procedure has to be fields"),
         ("", "orders.yaml: the procedure has to be fields"),
+        (YAML.replace("name: orders", "name: [orders]"), "line 1: a name is expected here"),
+        (YAML + "contract: {tools: [pay]}\n", "line 13: 'contract' is not a field"),
         ("a: [1\nb: 2", "orders.yaml, line 2: this is no YAML"),
         ("a: \x00", "this is no YAML"),
         ("a: &x [*x]\nb: *y", "line 2: this is no YAML"),

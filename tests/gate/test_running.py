@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,9 +16,12 @@ from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, Failur
 from parsimony_kernel.agent.failure.suspension import SuspensionRequest
 from parsimony_kernel.agent.failure.termination import TerminationRequest
 from parsimony_kernel.gate import running
+from parsimony_kernel.gate.answers import step_of_end
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
+from parsimony_kernel.triage.classifier.rules import of_error
+from parsimony_kernel.triage.taxonomy import FailureType
 
 SOON = 0.01
 
@@ -381,3 +385,82 @@ async def test_a_failure_that_is_not_to_be_retried_keeps_its_own_action() -> Non
     own = Failure(FailureKind.tool_error, "x", suggested_action=Action.narrow_scope)
     built = giving(lambda: ToolResult.from_failure(own), retryable_on_error=False)
     assert failure_of(await step(built)).suggested_action is Action.narrow_scope
+
+
+class Overloaded(Exception):
+    """As a client names it: a status, a wait, and a class that is not imported here."""
+
+    status_code = 503
+
+    def __init__(self, words: str = "later", **attributes: Any) -> None:
+        super().__init__(words)
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+
+def facts_in(outcome: StepOutcome) -> dict[str, Any]:
+    facts = failure_of(outcome).metadata["facts"]
+    assert facts == json.loads(json.dumps(facts, allow_nan=False))
+    assert isinstance(facts, dict)
+    return facts
+
+
+async def test_what_a_body_raised_shows_itself_to_a_classifier_and_to_nobody_else() -> None:
+    def raises() -> None:
+        raise ValueError("no answer") from Overloaded(retry_after=7)
+
+    outcome = await step(giving(raises))
+    facts = facts_in(outcome)
+    assert (facts["status"], facts["names"]) == (503, ["ValueError"])
+    assert facts["causes"] == ["Overloaded"]
+    assert "503" not in to_text(outcome.envelope)
+    assert "facts" not in to_text(outcome.envelope)
+    assert "facts" not in failure_of(outcome).without_data().metadata
+    seen = step_of_end(failure_of(outcome), "give")
+    assert (seen.error, seen.exception_type) == ("no answer", "ValueError")
+    assert of_error(seen).type is FailureType.EXTERNAL_FAULT
+    assert of_error(replace(seen, metadata={})).type is FailureType.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Overloaded(code="x" * 5_000_000),
+        ExceptionGroup("g", [Overloaded(code=f"c{each}") for each in range(500)]),
+        Overloaded(response={"Error": {"Code": "\ud800"}}),
+        Overloaded(headers={"retry-after": "inf"}, retry_after=float("inf")),
+        Overloaded(response=type("R", (), {"headers": property(lambda self: 1 / 0)})()),
+    ],
+    ids=["long", "many", "half a character", "for ever", "broken"],
+)
+async def test_what_an_error_shows_is_json_and_small(error: Exception) -> None:
+    assert len(json.dumps(facts_in(await step(raising(error))))) < 12_000
+
+
+async def test_what_an_error_shows_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVICE_API_KEY", "hush-hush-1234567890")
+    facts = facts_in(await step(raising(Overloaded(code="hush-hush-1234567890"))))
+    assert "hush-hush" not in json.dumps(facts)
+
+
+async def test_a_deadline_is_a_fact_and_an_end_without_an_exception_has_none() -> None:
+    @tool(timeout_s=SOON)
+    async def late() -> None:
+        """Never ends."""
+        await asyncio.Event().wait()
+
+    assert facts_in(await step(late)) == {"type": "timeout"}
+    reported = giving(lambda: ToolResult(exception_message="ValueError: no"))
+    assert "facts" not in failure_of(await step(reported)).metadata
+
+
+@pytest.mark.parametrize("facts", ["words", {"status": {1, 2}, "names": 5}])
+@pytest.mark.parametrize("said", [{}, {"error_type": 5, "error_message": ["x"]}])
+async def test_what_a_tool_says_of_itself_is_no_fact(facts: Any, said: dict[str, Any]) -> None:
+    outcome = await step(giving(lambda: failing(facts=facts, envelope=said)))
+    failure = failure_of(outcome)
+    assert "facts" not in failure.metadata
+    seen = step_of_end(failure, "give", index=3, inputs={"n": 1})
+    assert of_error(seen).type is FailureType.UNKNOWN
+    assert (seen.index, seen.tool_called, seen.tool_input) == (3, "give", {"n": 1})
+    assert seen.error == "x"

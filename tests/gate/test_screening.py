@@ -591,6 +591,44 @@ def test_each_reach_says_where_it_stands_and_one_sentence_for_people() -> None:
     assert found[2].sentence == "Line 5 changes the installed packages: !pip install y."
 
 
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("import os\nos.remove('old/a.csv')", "os.remove old/a.csv"),
+        ("import os\nos.remove(path='a.csv')", "os.remove a.csv"),
+        ("import os\nos.remove('/home/ada/work/old/a.csv')", "os.remove old/a.csv"),
+        ("import os\nos.unlink('/srv/a.csv')", "os.unlink /srv/a.csv"),
+        ("import os\nos.remove('../a.csv')", "os.remove /home/ada/a.csv"),
+        ("import os\nos.remove('~/a.csv')", "os.remove ~/a.csv"),
+        ("import os\nos.chdir('old')\nos.remove('a.csv')", "os.remove old/a.csv"),
+        ("from os import remove as rm\nname = 'a' + '.csv'\nrm(name)", "os.remove a.csv"),
+        ("import os\nfor p in ['a.csv', 'b.csv']:\n    os.remove(p)", "os.remove a.csv or b.csv"),
+        ("import os\nos.remove(f'out/{name}.csv')", "os.remove out/…"),
+        ("import os\nos.remove(name)", "os.remove"),
+        ("import shutil\nshutil.rmtree('out')", "shutil.rmtree out"),
+        ("import shutil\nshutil.rmtree(Path('out') / 'old')", "shutil.rmtree out/old"),
+        ("import shutil\nshutil.move('a.csv', '/srv/b.csv')", "shutil.move a.csv to /srv/b.csv"),
+        ("import os\nos.replace(src='a.csv', dst=target)", "os.replace a.csv"),
+        ("from send2trash import send2trash\nsend2trash(['a.csv'])", "send2trash.send2trash a.csv"),
+        ("from pathlib import Path\nPath('old/a.csv').unlink()", "old/a.csv.unlink()"),
+        ("from pathlib import Path\n(Path.cwd() / 'a.csv').resolve().unlink()", "a.csv.unlink()"),
+        ("from pathlib import Path\nPath('/srv/x').rmdir()", "/srv/x.rmdir()"),
+        ("from pathlib import Path\nPath('a.csv').with_suffix('.bak').unlink()", "a….unlink()"),
+        ("for p in paths:\n    p.unlink()", "p.unlink()"),
+    ],
+)
+def test_what_is_deleted_is_named_as_it_lies_in_the_workspace(code: str, what: str) -> None:
+    assert [each.what for each in reaches(code) if each.kind is DELETION] == [what]
+
+
+def test_what_is_deleted_is_named_by_what_earlier_cells_have_bound() -> None:
+    bound = {"target": Path("/home/ada/work/old/a.csv"), "wipe": shutil.rmtree}
+    assert [each.sentence for each in reaches("import os\nos.remove(target)", namespace=bound)] == [
+        "Line 2 deletes or moves files: os.remove old/a.csv."
+    ]
+    assert reaches("wipe(target)", namespace=bound)[0].what == "shutil.rmtree old/a.csv"
+
+
 def test_a_magic_that_goes_over_several_lines_moves_no_other_line() -> None:
     code = "x = 1\n!echo a \\\n  b \\\n  c\nimport os\nos.remove('a')"
     assert [(each.kind, each.line) for each in reaches(code)] == [(SHELL, 2), (DELETION, 6)]
@@ -639,6 +677,7 @@ def test_an_object_of_the_namespace_is_not_asked_anything() -> None:
 
 def test_one_call_is_told_once() -> None:
     assert len(reaches("import os\nos.remove('a')")) == 1
+    assert len(reaches("import sys\ngetattr(sys.modules['os'], 'remove')('a')")) == 1
     assert len(reaches("import subprocess\nsubprocess.run(['ls'])")) == 1
     assert len(reaches("import os\nos.environ['API_KEY']")) == 1
     assert len(reaches("import requests\nrequests.get(url).json()['a']")) == 1

@@ -11,8 +11,10 @@ import pytest
 from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
 from parsimony_kernel.agent.failure.recovery import EFFECT_KEY
+from parsimony_kernel.gate.approval import APPROVAL, Approval, approved
 from parsimony_kernel.gate.effects import Effects, MemoryEffects, Standing, action_sha
 from parsimony_kernel.gate.gate import Gate, StepOutcome
+from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.gate.writes import EFFECT_CHOICES
 from parsimony_kernel.journal.database import JournalError
 from parsimony_kernel.journal.effects import JournalEffects
@@ -106,7 +108,9 @@ async def test_a_committed_write_is_told_again_and_not_done_again(office: Office
     write = sending(office)
     first = await sent(write, office.effects)
     again = await sent(write, office.effects)  # another gate: the run was resumed
+    note = again.envelope.pop("note")
     assert again.envelope == first.envelope
+    assert "from the record" in note
     assert office.sent == ["ann"]
 
 
@@ -117,12 +121,155 @@ async def test_other_arguments_are_another_write(office: Office) -> None:
     assert office.sent == ["ann", "bob"]
 
 
-async def test_another_run_may_do_the_same_write(office: Office) -> None:
+async def in_another_run(write: Tool, effects: Effects, run_id: str = "r2") -> StepOutcome:
+    gate = Gate(Tools([write]), timeout_s=5, effects=effects, run_id=run_id)
+    return await gate.step("send", INPUTS)
+
+
+async def test_another_run_may_do_what_was_committed_again(office: Office) -> None:
     write = sending(office)
     await sent(write, office.effects)
-    other = Gate(Tools([write]), timeout_s=5, effects=office.effects, run_id="r2")
-    await other.step("send", INPUTS)
+    assert (await in_another_run(write, office.effects)).ok
     assert office.sent == ["ann", "ann"]
+
+
+def begun(effects: Effects) -> None:
+    """An intent of a run that was killed before it could say more."""
+    assert effects.intend(KEY, "send", INPUTS)
+
+
+async def test_what_another_run_began_and_never_ended_is_not_run_but_asked(
+    office: Office,
+) -> None:
+    begun(office.effects)
+    failure = failure_of(await in_another_run(sending(office), office.effects))
+    assert failure.effect is Effect.uncertain
+    assert failure.suggested_action is Action.ask_user
+    assert failure.metadata[EFFECT_KEY] == action_sha("send", INPUTS, run_id="r2")
+    assert office.sent == []
+
+
+async def test_only_the_same_action_with_the_same_inputs_stands_in_the_way(
+    office: Office,
+) -> None:
+    begun(office.effects)
+    gate = Gate(Tools([sending(office)]), timeout_s=5, effects=office.effects, run_id="r2")
+    assert (await gate.step("send", {"to": "bob"})).ok
+    assert office.sent == ["bob"]
+
+
+@pytest.mark.parametrize("happened", [True, False])
+async def test_what_the_person_says_of_it_settles_both_runs(office: Office, happened: bool) -> None:
+    begun(office.effects)
+    write = sending(office)
+    key = failure_of(await in_another_run(write, office.effects)).metadata[EFFECT_KEY]
+    if happened:
+        office.effects.commit(key, {"confirmed": True})
+        assert (await in_another_run(write, office.effects)).envelope["result"] == {
+            "confirmed": True
+        }
+        assert (await sent(write, office.effects)).envelope["result"] == {"confirmed": True}
+        assert office.sent == []
+    else:
+        office.effects.withdraw(key)
+        assert office.effects.standing(KEY) is None
+        assert (await in_another_run(write, office.effects)).ok
+        assert office.sent == ["ann"]
+
+
+@pytest.mark.parametrize("happened", [True, False])
+async def test_what_is_looked_up_of_it_settles_both_runs(office: Office, happened: bool) -> None:
+    begun(office.effects)
+    if happened:
+        office.sent.append("ann")
+    write = sending(office, reconcile=looked_up(office))
+    outcome = await in_another_run(write, office.effects)
+    if happened:
+        assert outcome.envelope["result"] == "found for ann"
+        assert office.effects.standing(KEY) == Standing("committed", "found for ann")
+        assert office.sent == ["ann"]
+    else:
+        assert failure_of(outcome).suggested_action is Action.retry
+        assert office.effects.standing(KEY) is None
+
+
+async def test_a_body_of_another_run_that_runs_on_may_still_do_it(office: Office) -> None:
+    release, done = threading.Event(), threading.Event()
+
+    @tool(name="send", effect="write", timeout_s=SOON, reconcile=looked_up(office))
+    def late(to: str) -> None:
+        """Blocks its thread, then sends."""
+        release.wait()
+        office.sent.append(to)
+        done.set()
+
+    await sent(late, office.effects)
+    assert failure_of(await in_another_run(late, office.effects)).effect is Effect.uncertain
+    release.set()
+    assert await asyncio.to_thread(done.wait, 60)
+    assert (await in_another_run(late, office.effects)).envelope["result"] == "found for ann"
+
+
+def test_of_two_that_intend_the_same_only_the_first_may_go_on(effects: Effects) -> None:
+    assert effects.intend("k1", "send", {"to": "ann", "n": 1})
+    assert not effects.intend("k1", "send", {"n": 1, "to": "ann"})
+    assert not effects.intend("k2", "send", {"n": 1, "to": "ann"})
+    assert effects.intend("k3", "send", {"to": "ann", "n": 2})
+    standing = effects.standing("k2", "send", {"to": "ann", "n": 1})
+    assert standing == Standing("intended", others=("k1",))
+
+
+def test_what_is_withdrawn_takes_nothing_back_that_another_run_has_committed(
+    effects: Effects,
+) -> None:
+    effects.intend("k1", "send", INPUTS)
+    effects.commit("k1", "one")
+    assert effects.intend("k2", "send", INPUTS)
+    effects.withdraw("k2")
+    assert effects.standing("k1", "send", INPUTS) == Standing("committed", "one")
+    assert effects.standing("k2", "send", INPUTS) is None
+
+
+def allowing(office: Office, write: Tool) -> Gate:
+    """A gate at which writes wait for a person."""
+    return Gate(
+        Tools([write]),
+        timeout_s=5,
+        stages=(*STAGES, approved(Approval.guarded, lambda code: ())),
+        effects=office.effects,
+        run_id=RUN,
+    )
+
+
+async def test_a_write_that_is_told_again_is_not_asked_about_again(office: Office) -> None:
+    gate = allowing(office, sending(office))
+    asked = failure_of(await gate.step("send", INPUTS))
+    assert asked.metadata["question"] == "May send run?"
+    assert office.sent == []
+    assert (await gate.step("send", INPUTS, approved=asked.metadata[APPROVAL])).ok
+    assert (await gate.step("send", INPUTS)).envelope["result"] == "letter 1 to ann"
+    other = failure_of(await gate.step("send", {"to": "bob"}))
+    assert other.metadata["question"] == "May send run?"
+    assert office.sent == ["ann"]
+
+
+async def test_nobody_is_asked_for_leave_to_look_up_what_a_write_has_done(
+    office: Office,
+) -> None:
+    begun(office.effects)
+    failure = failure_of(await allowing(office, sending(office)).step("send", INPUTS))
+    assert failure.metadata["question"] == "Did send take effect?"
+    assert office.sent == []
+
+
+async def test_a_write_that_did_not_happen_waits_for_leave_again(office: Office) -> None:
+    begun(office.effects)
+    gate = allowing(office, sending(office))
+    key = failure_of(await gate.step("send", INPUTS)).metadata[EFFECT_KEY]
+    office.effects.withdraw(key)
+    failure = failure_of(await gate.step("send", INPUTS))
+    assert failure.metadata["question"] == "May send run?"
+    assert office.sent == []
 
 
 class Unshowable:
@@ -326,13 +473,15 @@ class Failing(MemoryEffects):
         if at == self.at:
             raise JournalError("the disk is full")
 
-    def standing(self, key: str) -> Standing | None:
+    def standing(
+        self, key: str, action: str = "", inputs: Mapping[str, Any] | None = None
+    ) -> Standing | None:
         self._fail("standing")
-        return super().standing(key)
+        return super().standing(key, action, inputs)
 
-    def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> None:
+    def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
         self._fail("intend")
-        super().intend(key, action, inputs)
+        return super().intend(key, action, inputs)
 
     def commit(self, key: str, answer: Any) -> None:
         self._fail("commit")

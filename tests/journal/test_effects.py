@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.journal.effects import JournalEffects
 from parsimony_kernel.journal.store import SqliteJournal
 from parsimony_kernel.tools import Tools, tool
-path, letters, ending = sys.argv[1:]
+path, letters, ending, run_id = sys.argv[1:]
 
 @tool(effect="write")
 async def send(to: str) -> str:
@@ -71,16 +72,16 @@ async def send(to: str) -> str:
         os._exit(9)
     return "sent"
 
-effects = JournalEffects(SqliteJournal(Path(path)).database, "r1")
-gate = Gate(Tools([send]), timeout_s=5, effects=effects, run_id="r1")
+effects = JournalEffects(SqliteJournal(Path(path)).database, run_id)
+gate = Gate(Tools([send]), timeout_s=5, effects=effects, run_id=run_id)
 outcome = asyncio.run(gate.step("send", {"to": "ann"}))
 print(outcome.failure.effect if outcome.failure else outcome.envelope["result"])
 """
 
 
-def in_a_process(path: Path, letters: Path, ending: str) -> tuple[int, str]:
+def in_a_process(path: Path, letters: Path, ending: str, run_id: str = "r1") -> tuple[int, str]:
     ran = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, str(path), str(letters), ending],
+        [sys.executable, "-c", _PROGRAM, str(path), str(letters), ending, run_id],
         capture_output=True,
         text=True,
         timeout=60,
@@ -98,6 +99,50 @@ def test_a_write_is_done_once_by_two_processes(
     assert in_a_process(path, letters, ending) == first
     assert in_a_process(path, letters, "ends") == (0, then)
     assert letters.read_text() == "ann"
+
+
+def test_a_write_of_a_turn_that_was_killed_is_not_repeated_by_the_turn_that_runs_it_again(
+    path: Path, tmp_path: Path
+) -> None:
+    letters = tmp_path / "letters"
+    assert in_a_process(path, letters, "dies", "r1") == (9, "")
+    assert in_a_process(path, letters, "ends", "r2") == (0, "uncertain")
+    assert letters.read_text() == "ann"
+
+
+def test_a_turn_whose_write_has_ended_is_in_no_later_one_s_way(path: Path, tmp_path: Path) -> None:
+    letters = tmp_path / "letters"
+    assert in_a_process(path, letters, "ends", "r1") == (0, "sent")
+    assert in_a_process(path, letters, "ends", "r2") == (0, "sent")
+    assert letters.read_text() == "annann"
+
+
+@pytest.mark.parametrize(("status", "effect"), [("running", "uncertain"), ("cancelled", "none")])
+async def test_what_cannot_be_found_may_still_come_from_a_turn_that_runs(
+    path: Path, two: Two, status: str, effect: str
+) -> None:
+    mine, _ = two
+    with closing(SqliteJournal(path)) as journal:
+        journal.begin_turn("r1", notebook="n", cell_key="c", request="r", model="m", pid=1)
+        if status != "running":
+            journal.end_turn("r1", status)
+    mine.intend(KEY, "send", {"to": "ann"})
+
+    async def nothing_yet(to: str) -> None:
+        return None
+
+    @tool(effect="write", reconcile=nothing_yet)
+    async def send(to: str) -> None:
+        """Send."""
+        raise AssertionError("it was run")
+
+    with closing(SqliteJournal(path)) as journal:
+        effects = JournalEffects(journal.database, "r2")
+        gate = Gate(Tools([send]), timeout_s=5, effects=effects, run_id="r2")
+        outcome = await gate.step("send", {"to": "ann"})
+    assert outcome.failure is not None
+    assert outcome.failure.effect == effect
+    assert (mine.standing(KEY) is None) is (effect == "none")
 
 
 def test_each_word_about_a_write_is_synced(two: Two) -> None:

@@ -1,17 +1,20 @@
 """Breakers whose state processes share: one set of rules, and places to keep what they say."""
 
+import inspect
 import logging
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parsimony_kernel.journal.breakers import JournalBreakers
@@ -32,7 +35,11 @@ from parsimony_kernel.limits.breaker_store import (
     hear,
     look,
 )
+from parsimony_kernel.limits.redis_store import RedisBreakers
 from parsimony_kernel.testing.clock import START, ManualClock
+
+if TYPE_CHECKING:
+    from redis import Redis
 
 TERMS = Terms(failure_threshold=5, reset_timeout_s=60, probe_lease_s=300)
 LONG_AGO = datetime(1970, 1, 2, tzinfo=UTC)
@@ -56,11 +63,13 @@ def fail(store: BreakerStore, times: int = 5) -> None:
         tell(store, "failed", ask(store).epoch)
 
 
-@pytest.fixture(params=["own", "journal"])
+@pytest.fixture(params=["own", "journal", "redis"])
 def place(request: pytest.FixtureRequest) -> Callable[[ManualClock], BreakerStore]:
     def make(clock: ManualClock) -> BreakerStore:
         if request.param == "own":
             return OwnStore(clock)
+        if request.param == "redis":
+            return RedisBreakers(request.getfixturevalue("redis"), clock=clock)
         journal = SqliteJournal(MEMORY)
         request.addfinalizer(journal.close)
         return JournalBreakers(journal, clock)
@@ -244,35 +253,86 @@ def test_whatever_happens_one_probe_at_most_is_out_and_no_wait_is_longer_than_it
     journal.close()
 
 
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(history)
+def test_a_shared_store_answers_as_the_state_of_one_process_does(
+    redis: "Redis", happens: list[str]
+) -> None:
+    redis.flushall()
+    terms = Terms(failure_threshold=2, reset_timeout_s=10, probe_lease_s=30)
+    clock = ManualClock()
+    journal = SqliteJournal(MEMORY)
+    own = OwnStore(clock)
+    shared: tuple[BreakerStore, ...] = (
+        JournalBreakers(journal, clock),
+        RedisBreakers(redis, clock=clock),
+    )
+    out: list[int] = []
+    for what in happens:
+        if what == "ask":
+            expected = own.change("m", partial(admit, terms))
+            for store in shared:
+                admission = store.change("m", partial(admit, terms))
+                assert admission.epoch == expected.epoch
+                assert admission.retry_in_s == pytest.approx(expected.retry_in_s)
+            out += [expected.epoch] if expected.epoch is not None else []
+        elif what.startswith(("wait", "jump")):
+            clock.advance(4)
+        elif out:
+            word: Word = what  # type: ignore[assignment]
+            epoch = out.pop(0)
+            for store in (own, *shared):
+                store.change("m", partial(hear, terms, word, epoch))
+        sight = own.change("m", partial(look, terms))
+        assert [store.change("m", partial(look, terms)) for store in shared] == [sight, sight]
+    journal.close()
+
+
 # -- processes
+
+Opened = tuple[BreakerStore, Callable[[], None]]
+
+
+# These two go into the programs of the processes as they are written, and so import for themselves.
+def in_journal(place: str, clock: Any = None) -> "Opened":
+    from parsimony_kernel.clock import SYSTEM_CLOCK
+    from parsimony_kernel.journal.breakers import JournalBreakers
+    from parsimony_kernel.journal.store import SqliteJournal
+
+    journal = SqliteJournal(place)
+    return JournalBreakers(journal, clock or SYSTEM_CLOCK), journal.close
+
+
+def in_redis(place: str, clock: Any = None) -> "Opened":
+    from redis import Redis
+
+    from parsimony_kernel.limits.redis_store import RedisBreakers
+
+    client = Redis(unix_socket_path=place)
+    return RedisBreakers(client, clock=clock), client.close
+
 
 _PROBER = """
 from functools import partial
-from parsimony_kernel.journal.breakers import JournalBreakers
-from parsimony_kernel.journal.store import SqliteJournal
 from parsimony_kernel.limits.breaker_store import Terms, admit
-journal = SqliteJournal(place)
-store = JournalBreakers(journal)
+store, close = opened(place)
 wait()
 admission = store.change("m", partial(admit, Terms(5, 60, 300)))
 print("waits" if admission.epoch is None else "probes")
-journal.close()
+close()
 """
 
 _FAILER = """
 from functools import partial
-from parsimony_kernel.journal.breakers import JournalBreakers
-from parsimony_kernel.journal.store import SqliteJournal
 from parsimony_kernel.limits.breaker_store import Terms, admit, hear
-journal = SqliteJournal(place)
-store = JournalBreakers(journal)
+store, close = opened(place)
 terms = Terms(1000, 60, 300)
 wait()
 for _ in range(20):
     epoch = store.change("m", partial(admit, terms)).epoch
     store.change("m", partial(hear, terms, "failed", epoch))
 print("done")
-journal.close()
+close()
 """
 
 # It takes the only place, says so, and hangs until it is killed.
@@ -280,46 +340,70 @@ _DOOMED = """
 import sys
 from datetime import datetime
 from functools import partial
-from parsimony_kernel.journal.breakers import JournalBreakers
-from parsimony_kernel.journal.store import SqliteJournal
 from parsimony_kernel.limits.breaker_store import Terms, admit
 from parsimony_kernel.testing.clock import ManualClock
-clock = ManualClock(datetime.fromisoformat(sys.argv[2]))
-store = JournalBreakers(SqliteJournal(sys.argv[1]), clock)
+store, _ = opened(sys.argv[1], ManualClock(datetime.fromisoformat(sys.argv[2])))
 print(store.change("m", partial(admit, Terms(5, 60, 300))).epoch, flush=True)
 sys.stdin.readline()
 """
 
 
-def test_of_eight_processes_one_probes(
-    tmp_path: Path, race: Callable[[str, Path], list[str]]
-) -> None:
+class Common:
+    """A place that processes share; ``opening`` is how a program opens it."""
+
+    def __init__(self, opened: Callable[..., Opened], path: Path) -> None:
+        self.path = path
+        self.opening = (
+            f"from typing import Any\n{inspect.getsource(opened)}\nopened = {opened.__name__}\n"
+        )
+        self._opened = opened
+        self._stack = ExitStack()
+
+    def opened(self, clock: ManualClock | None = None) -> BreakerStore:
+        store, close = self._opened(str(self.path), clock)
+        self._stack.callback(close)
+        return store
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+@pytest.fixture(params=[in_journal, in_redis])
+def common(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Common]:
     path = tmp_path / "journal.sqlite"
-    journal = SqliteJournal(path)
-    fail(JournalBreakers(journal, ManualClock(LONG_AGO)))
-    journal.close()
-    assert sorted(race(_PROBER, path)) == ["probes"] + ["waits"] * 7
+    if request.param is in_redis:
+        path = request.getfixturevalue("redis_socket")
+    place = Common(request.param, path)
+    yield place
+    place.close()
 
 
-def test_no_failure_of_eight_processes_is_lost(
-    tmp_path: Path, race: Callable[[str, Path], list[str]]
-) -> None:
-    path = tmp_path / "journal.sqlite"
-    assert race(_FAILER, path) == ["done"] * 8
-    journal = SqliteJournal(path)
-    assert see(JournalBreakers(journal)).failures == 160
-    journal.close()
+Race = Callable[[str, Path], list[str]]
 
 
-def test_a_probe_that_is_killed_frees_its_place_after_its_lease(tmp_path: Path) -> None:
-    path = tmp_path / "journal.sqlite"
-    journal = SqliteJournal(path)
+def test_of_eight_processes_one_probes(common: Common, race: Race) -> None:
+    fail(common.opened(ManualClock(LONG_AGO)))
+    assert sorted(race(common.opening + _PROBER, common.path)) == ["probes"] + ["waits"] * 7
+
+
+def test_no_failure_of_eight_processes_is_lost(common: Common, race: Race) -> None:
+    assert race(common.opening + _FAILER, common.path) == ["done"] * 8
+    assert see(common.opened()).failures == 160
+
+
+def test_a_probe_that_is_killed_frees_its_place_after_its_lease(common: Common) -> None:
     clock = ManualClock()
-    store = JournalBreakers(journal, clock)
+    store = common.opened(clock)
     fail(store)
     clock.advance(60)
     with subprocess.Popen(
-        [sys.executable, "-c", _DOOMED, str(path), clock.now().isoformat()],
+        [
+            sys.executable,
+            "-c",
+            common.opening + _DOOMED,
+            str(common.path),
+            clock.now().isoformat(),
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -331,7 +415,6 @@ def test_a_probe_that_is_killed_frees_its_place_after_its_lease(tmp_path: Path) 
     assert ask(store).epoch is None
     clock.advance(1)
     assert ask(store).epoch == 3
-    journal.close()
 
 
 # -- the file
@@ -389,13 +472,15 @@ def test_a_journal_that_cannot_be_written_is_a_sentence() -> None:
 
 
 class Patchy:
-    """A store that can be reached only while ``works``."""
+    """A store that can be reached only while ``works``, and counts how often it was ``asked``."""
 
     def __init__(self, inner: BreakerStore) -> None:
         self._inner = inner
         self.works = True
+        self.asked = 0
 
     def change(self, name: str, rule: Rule[T]) -> T:
+        self.asked += 1
         if not self.works:
             raise StoreError("The state cannot be reached: check the server.")
         return self._inner.change(name, rule)
@@ -429,3 +514,37 @@ def test_a_probe_whose_word_cannot_be_told_holds_its_place_no_longer_than_its_le
     assert ask(store).epoch is None
     clock.advance(300)
     assert ask(store).epoch is not None
+
+
+def test_what_serves_instead_keeps_what_it_heard_and_is_named_in_the_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = ManualClock()
+    patchy, instead = Patchy(OwnStore(clock)), OwnStore(clock)
+    patchy.works = False
+    fail(SharedOrOwn(patchy, clock, instead=instead, meanwhile="the other one serves"))
+    assert see(instead).state == "open"
+    (said,) = caplog.records
+    assert said.getMessage() == (
+        "The state cannot be reached: check the server. Until then the other one serves."
+    )
+
+
+def test_a_store_that_is_dear_to_ask_is_left_alone_for_a_while_and_warned_of_per_outage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = ManualClock()
+    patchy = Patchy(OwnStore(clock))
+    store = SharedOrOwn(patchy, clock, retry_s=30)
+    for outage in (1, 2):
+        patchy.works = False
+        asked = patchy.asked
+        fail(store, 2)
+        assert patchy.asked == asked + 1
+        clock.advance(30)
+        see(store)
+        assert patchy.asked == asked + 2
+        patchy.works = True
+        clock.advance(30)
+        assert see(store) == Sight("closed", 0)
+        assert len(caplog.records) == outage

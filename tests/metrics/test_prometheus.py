@@ -1,5 +1,7 @@
 """The metrics of document 003, counted from events and told in Prometheus' text format."""
 
+from pathlib import Path
+
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
@@ -15,6 +17,9 @@ from parsimony_kernel.agent.events import (
     ToolEvent,
 )
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.cli import main
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.journal.workspace import journal_path
 from parsimony_kernel.metrics.prometheus import AgentMetrics, of_runs
 
 START = RunStarted(run_id="r", request="q", model="m")
@@ -170,3 +175,25 @@ def test_two_runs_at_the_same_time_do_not_mix() -> None:
     told = samples(metrics)
     assert told["agent_steps_per_run_sum", (("agent", "a"),)] == 2
     assert told["agent_steps_per_run_sum", (("agent", "b"),)] == 0
+
+
+def test_the_command_line_gives_the_text_of_a_journal_s_turns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = SqliteJournal(journal_path(tmp_path))
+    for run_id in ("r1", "r2"):
+        journal.begin_turn(run_id, notebook="a.ipynb", cell_key=run_id, request="q", model="m")
+        for event in (START, *called("unknown_action"), *called(), DONE):
+            journal.append(run_id, event)
+    journal.close()
+    assert main(["metrics", "--prometheus", "--folder", str(tmp_path)]) == 0
+    told = {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(capsys.readouterr().out)
+        for sample in family.samples
+    }
+    assert told["agent_steps_per_run_sum"] == 4
+    assert told["agent_validated_outputs_total"] == 4
+    assert told["agent_validation_failures_total"] == 2
+    with pytest.raises(SystemExit):
+        main(["metrics", "--prometheus", "--json"])

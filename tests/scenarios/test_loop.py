@@ -20,7 +20,12 @@ from parsimony_kernel.agent.events import (
     is_terminal,
     parse_event,
 )
-from parsimony_kernel.agent.failure import DefaultPolicy, FailureKind, SuspensionTokenMismatch
+from parsimony_kernel.agent.failure import (
+    DefaultPolicy,
+    Failure,
+    FailureKind,
+    SuspensionTokenMismatch,
+)
 from parsimony_kernel.agent.failure.suspension import SuspensionConsumed
 from parsimony_kernel.agent.loop import resume_run, run_loop
 from parsimony_kernel.agent.state import RunState, SuspensionRecord
@@ -292,7 +297,8 @@ async def test_unable_is_a_handoff_with_its_blockers() -> None:
     events = await play(
         [call("return_unable", rationale="no data", blockers=["no file"])],
     )
-    assert events[-1] == Handoff(rationale="no data", blockers=("no file",))
+    missing = Failure(FailureKind.capability_gap, "no data", ("no file",))
+    assert events[-1] == Handoff(rationale="no data", blockers=("no file",), failure=missing)
 
 
 async def test_a_cut_off_answer_runs_none_of_its_calls() -> None:

@@ -22,7 +22,7 @@ def test_a_function_becomes_a_tool_that_the_agent_calls(kernel: LiveKernel, use:
     )
     assert "Nothing" in kernel.run("%agent next").text
     assert "No function of yours" in kernel.run("%agent tools").text
-    assert kernel.run("%agent tools area").text == "Tool: area. The area of a rectangle.\n"
+    assert kernel.run("%agent tools add area").text == "Tool: area. The area of a rectangle.\n"
     assert "The area of a rectangle." in kernel.run("%agent tools").text
     turn = kernel.run("%%agent\nthe area", cell_id="area").text
     assert "12.0" in turn
@@ -33,8 +33,34 @@ def test_a_function_becomes_a_tool_that_the_agent_calls(kernel: LiveKernel, use:
 def test_what_is_no_function_is_told(kernel: LiveKernel, use: Use) -> None:
     kernel.run(DEFINE)
     use("ScriptedModel([])")
-    assert "'half' is no function" in kernel.run("%agent tools half").text
-    assert "'nothing' is no function" in kernel.run("%agent tools nothing").text
+    assert "'half' is no function" in kernel.run("%agent tools add half").text
+    assert "'nothing' is no function" in kernel.run("%agent tools add nothing").text
+
+
+REFUND = '''
+refunded = []
+
+def refund_order(order: str) -> str:
+    """Give the money back."""
+    refunded.append(order)
+    return f"refunded {order}"
+'''
+
+
+def test_a_function_that_sounds_grave_waits_for_the_person_and_runs_once(
+    kernel: LiveKernel, use: Use
+) -> None:
+    kernel.run(REFUND)
+    use(
+        "ScriptedModel([call('refund_order', order='A102'),"
+        " call('return_done', summary='refunded A102')])"
+    )
+    kernel.run("%agent tools add refund_order")
+    asked = kernel.run("%%agent\ngive the money back", cell_id="refund").text
+    assert "May refund_order run?" in asked
+    assert kernel.run("print(refunded)").text == "[]\n"
+    assert "refunded A102" in kernel.run("%agent answer Run it").text
+    assert kernel.run("print(refunded)").text == "['A102']\n"
 
 
 def test_next_tells_what_may_be_done_and_that_a_question_waits(

@@ -1,20 +1,31 @@
-"""A turn that follows a procedure can only walk its edges, and goes on where it stood."""
+"""A turn keeps to what a file says about its task: procedure, contract, rules, policy."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.events import AgentEvent, RunCompleted, ToolEvent, UserInputRequested
+from parsimony_kernel.agent.agent import Agent
+from parsimony_kernel.agent.events import (
+    AgentEvent,
+    Handoff,
+    RunCompleted,
+    ToolEvent,
+    UserInputRequested,
+)
 from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.gate.contract import ActionContract
+from parsimony_kernel.gate.procedure import Edge, Procedure, ProcedureError
 from parsimony_kernel.notebook.turns import SessionError, TurnOptions
 from parsimony_kernel.session import NotebookSession, open_session
-from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
+from parsimony_kernel.testing.scripted import ScriptedModel, call
+from parsimony_kernel.tools import tool
 
 ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
 DONE = call("return_done", summary="ok")
 LOOK = call("run_code", code="import pandas as pd\nt = pd.DataFrame({'a': [1]})\nt")
+COUNT = call("run_code", code="len(t)")
 SAVE = call("return_dataset", variable="t", title="T")
 PUBLISH_LAST = """\
 name: look before you publish
@@ -26,18 +37,22 @@ edges:
 states: [unseen, seen, published]
 """
 
+Opening = Callable[[ScriptedModel], NotebookSession]
+Starting = Callable[..., NotebookSession]
+
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Any]:
+def opened(tmp_path: Path) -> Iterator[Opening]:
+    """Opens a session whose model is the given one."""
     sessions: list[NotebookSession] = []
     (tmp_path / "review.yaml").write_text(PUBLISH_LAST)
 
-    def build(*steps: Step) -> NotebookSession:
+    def build(model: ScriptedModel) -> NotebookSession:
         session = open_session(
             executor=CodeExecutor(cwd=str(tmp_path)),
             notebook="analysis.ipynb",
             folder=tmp_path,
-            model=ScriptedModel(steps),
+            model=model,
             environ=ENVIRON,
         )
         sessions.append(session)
@@ -46,6 +61,11 @@ def start(tmp_path: Path) -> Iterator[Any]:
     yield build
     for session in sessions:
         session.close()
+
+
+@pytest.fixture
+def start(opened: Opening) -> Starting:
+    return lambda *steps: opened(ScriptedModel(steps))
 
 
 async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
@@ -65,13 +85,13 @@ def refused(events: list[AgentEvent]) -> list[tuple[str, Any, Any]]:
     ]
 
 
-async def test_a_step_out_of_order_is_refused_with_what_is_possible(start: Any) -> None:
+async def test_a_step_out_of_order_is_refused_with_what_is_possible(start: Starting) -> None:
     events = await ask(start(SAVE, LOOK, SAVE, DONE))
     assert refused(events) == [("return_dataset", "invalid_transition", "run_code")]
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_a_run_that_asked_goes_on_where_it_stood_in_another_process(start: Any) -> None:
+async def test_a_run_that_asked_goes_on_where_it_stood_in_another_process(start: Starting) -> None:
     first = start(LOOK, call("ask_user", question="Publish it?"))
     assert isinstance((await ask(first))[-1], UserInputRequested)
     second = start(LOOK, DONE)
@@ -89,7 +109,7 @@ async def test_a_run_that_asked_goes_on_where_it_stood_in_another_process(start:
     ],
 )
 async def test_a_procedure_that_cannot_be_followed_is_told_before_anything_runs(
-    start: Any, tmp_path: Path, text: str | None, said: str
+    start: Starting, tmp_path: Path, text: str | None, said: str
 ) -> None:
     if text is not None:
         (tmp_path / "mine.yaml").write_text(text)
@@ -97,3 +117,157 @@ async def test_a_procedure_that_cannot_be_followed_is_told_before_anything_runs(
     with pytest.raises(SessionError, match=said):
         await ask(session, "mine.yaml")
     assert session.turns() == ()
+
+
+async def follow(session: NotebookSession, folder: Path, text: str) -> list[AgentEvent]:
+    (folder / "task.yaml").write_text(text)
+    return await ask(session, "task.yaml")
+
+
+def refusals(events: list[AgentEvent]) -> list[tuple[str, str]]:
+    return [
+        (event.tool_name, event.result["reason"])
+        for event in events
+        if isinstance(event, ToolEvent) and event.result and "error" in event.result
+    ]
+
+
+CONTRACT = "contract: {tools: [run_code]}\n"
+
+
+async def test_what_the_contract_does_not_allow_is_refused_and_the_run_goes_on(
+    opened: Opening, tmp_path: Path
+) -> None:
+    model = ScriptedModel([LOOK, SAVE, COUNT, DONE])
+    session = opened(model)
+    events = await follow(session, tmp_path, CONTRACT)
+    assert refusals(events) == [("return_dataset", "tool not allowed")]
+    assert isinstance(events[-1], RunCompleted)
+    assert session.artifacts() == ()
+    model.assert_exhausted()
+
+
+async def test_who_breaks_the_contract_twice_in_a_row_is_handed_over(
+    opened: Opening, tmp_path: Path
+) -> None:
+    model = ScriptedModel([LOOK, SAVE, SAVE])
+    session = opened(model)
+    events = await follow(session, tmp_path, CONTRACT)
+    assert refusals(events) == [("return_dataset", "tool not allowed")] * 2
+    assert isinstance(events[-1], Handoff)
+    assert "contract" in events[-1].rationale
+    model.assert_exhausted()
+
+
+async def test_a_rule_of_the_file_stands_last_in_every_prompt_and_is_kept(
+    opened: Opening, tmp_path: Path
+) -> None:
+    model = ScriptedModel([call("run_code", code="import os"), LOOK, DONE])
+    session = opened(model)
+    events = await follow(session, tmp_path, "constraints:\n  - Never import os.\n")
+    assert refusals(events) == [("run_code", "it breaks the rule 'Never import os.'")]
+    assert isinstance(events[-1], RunCompleted)
+    for request in model.requests:
+        pinned = request.messages[-1]["content"].split("<pinned_constraints>")[1]
+        assert "Never import os." in pinned
+
+
+async def test_a_limit_of_calls_counts_what_ran_before_the_question_too(
+    start: Starting, opened: Opening, tmp_path: Path
+) -> None:
+    first = start(LOOK, call("ask_user", question="Go on?"))
+    events = await follow(first, tmp_path, "constraints: At most 1 tool call.\n")
+    assert isinstance(events[-1], UserInputRequested)
+    model = ScriptedModel([COUNT, DONE])
+    second = opened(model)
+    events = await gather(second.resume("yes"))
+    assert refusals(events) == [("run_code", "it breaks the rule 'At most 1 tool call.'")]
+    assert isinstance(events[-1], RunCompleted)
+    assert "At most 1 tool call." in model.requests[0].messages[-1]["content"]
+
+
+async def test_the_policy_of_the_file_answers_a_failure_by_its_type(
+    start: Starting, tmp_path: Path
+) -> None:
+    session = start(call("run_code", code="1/0"))
+    text = "policy:\n  UNKNOWN: {action: SUSPEND, message: 'Shall I go on?'}\n"
+    events = await follow(session, tmp_path, text)
+    assert isinstance(events[-1], UserInputRequested)
+    assert events[-1].question == "Shall I go on?"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("contract:\n  tools: [run_cod]\n", "line 2: there is no tool 'run_cod'; did you mean"),
+        ("constraints:\n  - a: b\n", "line 2: a rule is a line of text"),
+        ("policy:\n  UNKNOWN: replann\n", "line 2: UNKNOWN: there is no strategy 'replann'"),
+    ],
+)
+async def test_a_part_that_cannot_be_kept_is_told_before_anything_runs(
+    start: Starting, tmp_path: Path, text: str, said: str
+) -> None:
+    session = start()
+    with pytest.raises(SessionError, match=said):
+        await follow(session, tmp_path, text)
+    assert session.turns() == ()
+
+
+@tool
+async def query_db(order_id: str) -> str:
+    """Look an order up."""
+    return f"{order_id} is delayed"
+
+
+@tool
+async def refund(order_id: str) -> str:
+    """Give the money back."""
+    return order_id
+
+
+async def test_a_library_s_agent_keeps_its_contract_and_walks_its_procedure() -> None:
+    walk = Procedure(
+        "refunds",
+        ("new", "seen", "paid"),
+        "new",
+        ("paid",),
+        (Edge("query_db", "new", "seen"), Edge("refund", "seen", "paid")),
+    )
+    model = ScriptedModel(
+        [
+            call("refund", order_id="A102"),
+            call("query_db", order_id="A102"),
+            call("refund", order_id="B7"),
+            call("refund", order_id="A102"),
+            DONE,
+        ]
+    )
+    agent = Agent(
+        model,
+        suspension_secret="s",
+        tools=[query_db, refund],
+        contract=ActionContract(None, None, {"order_id": "A102"}),
+        procedure=walk,
+    )
+    events = await gather(agent.run("refund A102"))
+    told = [
+        (event.result["error"], event.result.get("reason"))
+        for event in events
+        if isinstance(event, ToolEvent) and event.result and "error" in event.result
+    ]
+    assert told == [("invalid_transition", None), ("validation_failed", "order ID changed")]
+    assert isinstance(events[-1], RunCompleted)
+    model.assert_exhausted()
+
+
+def test_an_agent_s_contract_and_procedure_name_tools_that_exist() -> None:
+    def agent(**given: Any) -> Agent:
+        return Agent("offline", suspension_secret="s", tools=[query_db], **given)
+
+    with pytest.raises(ValueError, match="'qery_db', which is no tool; did you mean 'query_db'"):
+        agent(contract=ActionContract(frozenset({"qery_db"})))
+    walk = Procedure("p", ("a", "b"), "a", ("b",), (Edge("qery_db", "a", "b"),))
+    with pytest.raises(ProcedureError, match="did you mean 'query_db'"):
+        agent(procedure=walk)
+    assert agent().contract is None
+    assert agent().procedure is None

@@ -1,6 +1,6 @@
 """How well the rules do on the labelled corpus: ``python -m tests.triage.figures``.
 
-``python -m tests.triage.figures wrong`` lists the wrong answers on the tuning part.
+``python -m tests.triage.figures wrong`` lists the wrong answers on the parts that may be read.
 """
 
 import sys
@@ -13,6 +13,8 @@ from parsimony_kernel.triage.classifier.rules import RulesClassifier
 from parsimony_kernel.triage.taxonomy import FailureType
 
 from .labelled import Entry, Part, Shape, entries
+
+READABLE: tuple[Part, ...] = ("tuning", "opened")
 
 
 @dataclass(frozen=True)
@@ -88,9 +90,10 @@ def report(part: Part, shape: Shape) -> str:
 def main(arguments: list[str]) -> None:
     if arguments == ["wrong"]:
         for shape in get_args(Shape):
-            for entry, said in answers("tuning", shape):
-                if said is not entry.label:
-                    print(shape, "said", said, entry.facts)
+            for part in READABLE:
+                for entry, said in answers(part, shape):
+                    if said is not entry.label:
+                        print(part, shape, "said", said, entry.facts)
         return
     for part in get_args(Part):
         for shape in get_args(Shape):

@@ -5,6 +5,7 @@ import json
 import traceback
 from typing import Any
 
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -263,9 +264,81 @@ def test_an_exception_whose_attributes_raise_is_read_all_the_same() -> None:
     assert RulesClassifier().judge([step]) == Verdict()
 
 
+@pytest.mark.parametrize(
+    ("called", "error", "tools", "kind"),
+    [
+        ("serch", "KeyError: 'serch'", ("search",), FailureType.WRONG_TOOL_CALLED),
+        ("search", "KeyError: 'serch'", ("search",), UNKNOWN),
+        ("serch", "KeyError: 'serch'", (), UNKNOWN),
+        ("serch", None, ("search",), UNKNOWN),
+        ("serch", "503 Service Unavailable", ("search",), FailureType.EXTERNAL_FAULT),
+    ],
+)
+async def test_a_failed_call_of_what_is_no_tool_of_the_run_is_a_wrong_tool(
+    called: str, error: str | None, tools: tuple[str, ...], kind: FailureType
+) -> None:
+    steps = [Step(0, "call", tool_called=called, error=error)]
+    run = TriageContext(tools=tools)
+    assert await RulesClassifier().classify(steps, run=run) is kind
+
+
 def test_what_a_data_error_quotes_says_nothing_about_the_cause() -> None:
     quoting = ValueError("could not parse 'HTTP 503 Service Unavailable'")
     assert RulesClassifier().judge([step_of(quoting, 0, "call")]).type is UNKNOWN
+
+
+@pytest.mark.parametrize("value", ["connection reset by peer", "503 Service Unavailable"])
+def test_a_value_that_breaks_a_schema_says_nothing_about_the_cause(value: str) -> None:
+    with pytest.raises(pydantic.ValidationError) as caught:
+        pydantic.TypeAdapter(float).validate_python(value)
+    step = step_of(caught.value, 0, "call")
+    assert RulesClassifier().judge([step]).type is FailureType.SCHEMA_MISMATCH
+    logged = Step(0, "call", error=str(caught.value), exception_type="ValidationError")
+    assert RulesClassifier().judge([logged]).type is FailureType.SCHEMA_MISMATCH
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({"errorMessage": "Task timed out after 3.00 seconds"}, FailureType.TIMEOUT),
+        ({"error": {"message": "Unknown tool: serch", "code": "x"}}, FailureType.WRONG_TOOL_CALLED),
+        ({"error": {"code": "rate_limit_exceeded"}}, FailureType.EXTERNAL_FAULT),
+        ({"title": "Not now", "status": 503}, FailureType.EXTERNAL_FAULT),
+        ({"message": "row 7 is bad", "row": {"note": "503 Service Unavailable"}}, UNKNOWN),
+        ({"error": {"message": ""}}, UNKNOWN),
+    ],
+)
+async def test_of_an_error_body_the_message_and_the_codes_are_read(
+    body: dict[str, Any], kind: FailureType
+) -> None:
+    assert await said(failed(json.dumps(body))) is kind
+
+
+@pytest.mark.parametrize("text", ["{", '{"a":' * 1500, '{"error": null}', '{"error": ["x"]}'])
+async def test_a_text_that_only_looks_like_an_error_body_is_read_as_text(text: str) -> None:
+    assert await said(failed(text)) is UNKNOWN
+
+
+@pytest.mark.parametrize("name", ["CredentialUnavailableError", "ClientAuthenticationError"])
+async def test_credentials_that_cannot_be_had_are_no_weather_whatever_was_tried(name: str) -> None:
+    tried = failed("the identity endpoint: connection timed out", exception_type=name)
+    assert await said(tried) is UNKNOWN
+
+
+async def test_a_statement_at_fault_is_no_outage_whatever_number_its_vendor_gives_it() -> None:
+    text = "000606 (57P03): No active warehouse selected in the current session."
+    assert await said(failed(text, exception_type="ProgrammingError")) is UNKNOWN
+    assert await said(failed(text, exception_type="OperationalError")) is FailureType.EXTERNAL_FAULT
+
+
+def test_a_deadline_of_the_tool_is_told_from_a_connection_that_timed_out() -> None:
+    for exc, kind in (
+        (TimeoutError(), FailureType.TIMEOUT),
+        (TimeoutError("crawl exceeded its time limit of 20 s"), FailureType.TIMEOUT),
+        (TimeoutError("connection to the database timed out"), FailureType.EXTERNAL_FAULT),
+        (TimeoutError(errno.ETIMEDOUT, "Connection timed out"), FailureType.EXTERNAL_FAULT),
+    ):
+        assert RulesClassifier().judge([step_of(exc, 0, "call")]).type is kind
 
 
 def test_of_a_whole_traceback_only_its_last_error_is_read() -> None:

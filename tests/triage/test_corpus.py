@@ -1,45 +1,82 @@
 """The rules are right when they speak, on errors that they were tuned on and on others."""
 
+import json
+from collections import Counter
 from typing import get_args
 
 import pytest
 
 from parsimony_kernel.triage.taxonomy import FailureType
 
-from .figures import answers, by_type, of_decisions, report
-from .labelled import Part, Shape, entries
+from .figures import answers, by_type, main, of_decisions, report
+from .labelled import FOLDER, Part, Shape, entries
+
+# The least precision and recall of a part. The blind part's stand a little below what it measured,
+# 94.4 % and 91.4 %, so that a rule which does worse on unseen errors is noticed.
+LEAST: dict[Part, tuple[float, float]] = {
+    "tuning": (0.97, 0.90),
+    "seen": (0.97, 0.90),
+    "opened": (0.97, 0.95),
+    "blind": (0.93, 0.89),
+}
 
 
 def test_the_corpus_is_large_and_each_entry_stands_in_it_once() -> None:
-    keys = ("sdk", "types", "text", "steps")
-    told = [str([entry.facts.get(key) for key in keys]) for entry in entries()]
-    repeated = {each for each in told if told.count(each) > 1}
-    assert len(told) >= 600
-    assert not repeated
+    told = [
+        json.dumps({key: entry.facts[key] for key in entry.facts if key not in ("id", "label")})
+        for entry in entries()
+    ]
+    assert len(told) >= 1000
+    assert not [each for each, count in Counter(told).items() if count > 1]
 
 
-def test_the_parts_are_a_split_by_content_and_the_frozen_one_is_large_enough_to_measure() -> None:
-    tuning, frozen = (list(entries(part)) for part in get_args(Part))
-    assert len(tuning) + len(frozen) == len(list(entries()))
-    assert 0.33 < len(frozen) / (len(tuning) + len(frozen)) < 0.45
-    assert not any(entry.facts.get("tuned") for entry in frozen)
+def test_the_seen_part_is_a_split_by_content_that_is_large_enough_to_measure() -> None:
+    tuning, seen = list(entries("tuning")), list(entries("seen"))
+    assert 0.33 < len(seen) / (len(tuning) + len(seen)) < 0.45
+    assert not any(entry.facts.get("tuned") for entry in seen)
+
+
+def test_the_blind_part_is_half_of_its_batch_and_lies_in_a_file_of_its_own() -> None:
+    opened, blind = list(entries("opened")), list(entries("blind"))
+    batch = opened + blind
+    assert len({entry.facts["id"] for entry in batch}) == len(batch) >= 240
+    assert 0.4 < len(blind) / len(batch) < 0.6
+    lines = (FOLDER / "sealed.jsonl").read_text(encoding="utf-8").splitlines()
+    assert {entry.facts["id"] for entry in blind} == {json.loads(line)["id"] for line in lines}
+
+
+def test_the_mistakes_on_the_blind_part_are_never_listed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["wrong"])
+    listed = capsys.readouterr().out
+    assert listed
+    assert not [entry for entry in entries("blind") if repr(entry.facts["id"]) in listed]
 
 
 @pytest.mark.parametrize("shape", get_args(Shape))
 @pytest.mark.parametrize("part", get_args(Part))
 def test_a_decision_is_right(part: Part, shape: Shape) -> None:
+    """On each part as far as it can be said of it.
+
+    The blind part was labelled by the documents, before the rules were read, and drawn by a hash
+    of each entry's id. The rules were mended by its other half. Of the blind part only these
+    figures were read, before (93.3 % and 90.3 % for exceptions, 92.1 % and 88.2 % for texts) and
+    after. Entries that stood in the corpus already were left out of the batch.
+    """
+    least_precision, least_recall = LEAST[part]
     figures = of_decisions(answers(part, shape))
     assert figures.precision is not None
     assert figures.recall is not None
-    assert figures.precision >= 0.97, report(part, shape)
-    assert figures.recall >= 0.90, report(part, shape)
+    assert figures.precision >= least_precision, report(part, shape)
+    assert figures.recall >= least_recall, report(part, shape)
 
 
 @pytest.mark.parametrize("shape", get_args(Shape))
 def test_no_type_is_bought_with_the_precision_of_another(shape: Shape) -> None:
-    for kind, figures in by_type(answers("frozen", shape)).items():
+    for kind, figures in by_type(answers("seen", shape)).items():
         assert figures.precision is not None, f"{kind} is in the corpus and is never said"
-        assert figures.precision >= 0.9, report("frozen", shape)
+        assert figures.precision >= 0.9, report("seen", shape)
 
 
 def test_a_label_is_a_type_of_document_004_or_the_deadline() -> None:

@@ -3,6 +3,7 @@
 Text only, one per kind that is narrowed or retried with new information.
 """
 
+from parsimony_kernel.agent.failure.causes import GOAL_DRIFT
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.triage.taxonomy import FailureType
 
@@ -35,6 +36,7 @@ _CLAIMED = (
     "{explanation} Go back to the last step whose result you have seen: run the smallest code that "
     "shows what you want to say, or call return_done with only what was shown."
 )
+_TOLD = "{explanation}"
 _SILENT = "Nothing came for a while ({explanation}). Take the smallest next step with a tool."
 
 
@@ -43,6 +45,8 @@ def narrowing(failure: Failure) -> str:
     text = _NARROW.get(failure.kind)
     if failure.type is FailureType.HALLUCINATED_STATE:
         text = _CLAIMED
+    elif failure.type is FailureType.PLAN_INCOMPLETE or GOAL_DRIFT.explains(failure):
+        text = _TOLD
     elif "silence_s" in failure.metadata:
         text = _SILENT
     if text is None:

@@ -15,11 +15,18 @@ import time
 from typing import Any
 
 from parsimony_kernel.agent.config import AgentGuardrails
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.agent.failure.causes import (
+    ANSWER_CUT_OFF,
+    ANSWER_REFUSED,
+    LOOP_AHEAD,
+    NO_CALL,
+    RAISED,
+    STEPS_USED,
+    TIME_USED,
+)
+from parsimony_kernel.agent.failure.kinds import Failure
 from parsimony_kernel.agent.state import RunState
-from parsimony_kernel.gate.refusal import RefusalError
 from parsimony_kernel.llm.transcript import encodable
-from parsimony_kernel.triage.taxonomy import FailureType
 
 # Longer than any code that a model writes, and deeper than any schema asks for.
 _MAX_ARGUMENTS = 1_000_000
@@ -124,29 +131,22 @@ def pre_step(
     """Before a model call: steps, then time, then silence. ``now`` is monotonic."""
     current = time.monotonic() if now is None else now
     if state.iteration >= guardrails.max_iterations:
-        return Failure(
-            FailureKind.iteration_limit,
+        return STEPS_USED.failure(
             f"{state.iteration} of {guardrails.max_iterations} steps are used",
-            metadata={"iteration": state.iteration, "max_iterations": guardrails.max_iterations},
+            iteration=state.iteration,
+            max_iterations=guardrails.max_iterations,
         )
     elapsed = state.elapsed_seconds(current)
     if elapsed >= guardrails.max_execution_time_s:
-        return Failure(
-            FailureKind.time_limit,
+        return TIME_USED.failure(
             f"{elapsed:.0f} of {guardrails.max_execution_time_s:.0f} seconds are used",
-            metadata={
-                "elapsed_s": elapsed,
-                "max_execution_time_s": guardrails.max_execution_time_s,
-            },
+            elapsed_s=elapsed,
+            max_execution_time_s=guardrails.max_execution_time_s,
         )
     if state.last_event_time_s is not None:
         silence = current - state.last_event_time_s
         if silence > guardrails.stall_threshold_s:
-            return Failure(
-                FailureKind.no_progress,
-                f"nothing came for {silence:.0f} seconds",
-                metadata={"silence_s": silence},
-            )
+            return NO_CALL.failure(f"nothing came for {silence:.0f} seconds", silence_s=silence)
     return None
 
 
@@ -155,17 +155,14 @@ def post_llm(*, response: Any, state: RunState, guardrails: AgentGuardrails) -> 
     choice = response.choices[0]
     reason = choice.finish_reason
     if reason == "length":
-        return Failure(
-            FailureKind.output_truncated,
-            "the model's answer was cut off at the length limit",
-            metadata={"finish_reason": reason, "type": FailureType.SCHEMA_MISMATCH},
+        return ANSWER_CUT_OFF.failure(
+            "the model's answer was cut off at the length limit", finish_reason=reason
         )
     if reason in ("content_filter", "refusal") or getattr(choice.message, "refusal", None):
-        return Failure(
-            FailureKind.output_refused,
+        return ANSWER_REFUSED.failure(
             "the model refused to answer",
             blockers=(str(getattr(choice.message, "refusal", None) or "content filter"),),
-            metadata={"finish_reason": reason, "type": FailureType.CONSTRAINT_IGNORED},
+            finish_reason=reason,
         )
     return _repeating(choice.message, state, guardrails)
 
@@ -177,16 +174,12 @@ def _repeating(message: Any, state: RunState, guardrails: AgentGuardrails) -> Fa
         ahead[signature] = ahead.get(signature, 0) + 1
         count = state.last_repeat_counts.get(signature, 0) + ahead[signature]
         if count >= guardrails.loop_hard_threshold:
-            return Failure(
-                FailureKind.loop_detected,
+            return LOOP_AHEAD.failure(
                 f"{call.function.name} was about to run for the {count}th time with the same "
                 "arguments",
-                metadata={
-                    "signature": signature,
-                    "repeat_count": count,
-                    "tool_name": call.function.name,
-                    "type": FailureType.LOOP_DETECTED,
-                },
+                signature=signature,
+                repeat_count=count,
+                tool_name=call.function.name,
             )
         if count > guardrails.loop_soft_threshold:
             _log.info("%s repeats: %s calls with the same arguments", signature, count)
@@ -211,11 +204,10 @@ def post_tool(result: Any, call: Any, state: RunState) -> Failure | None:
     message = getattr(result, "exception_message", None)
     if message is None:
         return None
-    return Failure(
-        FailureKind.tool_error,
+    return RAISED.failure(
         f"{name} failed: {message}",
         partial_data=getattr(result, "partial_data", None),
-        metadata={"tool_name": name, "refusal": RefusalError.action_error},
+        tool_name=name,
     )
 
 
@@ -231,8 +223,6 @@ def tool_name_of(call: Any) -> str:
 
 def text_only(state: RunState) -> Failure:
     """The failure of an answer that called no tool."""
-    return Failure(
-        FailureKind.no_progress,
-        "the model answered in words and called no tool",
-        metadata={"iteration": state.iteration},
+    return NO_CALL.failure(
+        "the model answered in words and called no tool", iteration=state.iteration
     )

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
 from parsimony_kernel.agent.cancellation import Cancelled
 from parsimony_kernel.agent.events import (
@@ -33,14 +33,22 @@ from parsimony_kernel.triage.actions import (
     Replan,
     Resume,
     Retry,
+    Rollback,
     Suspend,
 )
-from parsimony_kernel.triage.taxonomy import FailureType
+from parsimony_kernel.triage.taxonomy import FailureType, TriageContext
 
 _QUESTIONS = {
     FailureKind.iteration_limit: "The run has used all its steps. Go on with as many again?",
     FailureKind.time_limit: "The run has used all its time. Go on for as long again?",
     FailureKind.loop_detected: "The agent is repeating itself. How should it go on?",
+}
+_REMEDIES = {
+    FailureKind.tool_error: (
+        "Say in a new request what to do differently, or mend it in a cell of yours: what the run "
+        "has made so far is there."
+    ),
+    FailureKind.no_progress: "Ask for less at once, say it in other words, or try another model.",
 }
 LIMITS = frozenset({FailureKind.iteration_limit, FailureKind.time_limit})
 _log = logging.getLogger(__name__)
@@ -92,8 +100,23 @@ def accepts(reply: str) -> bool:
     return not declines(reply) and _YES.match(reply.strip()) is not None
 
 
+class Surroundings(Protocol):
+    """What the funnel is told of a run beside its state, and may do to it."""
+
+    def known(self) -> TriageContext:
+        """What a strategy may know."""
+        ...
+
+    def go_back(self, checkpoint_id: str | None) -> str:
+        """Go back to a state of the variables, the newest by default, and tell what that did.
+
+        ``LookupError`` when there is none.
+        """
+        ...
+
+
 async def handle_failure(
-    failure: Failure, *, agent: Any, state: RunState
+    failure: Failure, *, agent: Any, state: RunState, run: Surroundings | None = None
 ) -> AsyncGenerator[AgentEvent, None]:
     """Answer ``failure`` with exactly one action and yield what happened.
 
@@ -102,17 +125,19 @@ async def handle_failure(
         agent: needs ``policy`` and ``suspension_secret``; ``clock`` and ``signing_key()`` are used
             if it has them.
         state: its counts, lessons, ``pending_instruction`` and ``done`` are updated.
+        run: asked for what strategies may know, and to go back; without it nothing can be.
 
     Yields ``AgentError(recoverable=True)`` for retry and narrow_scope, else one terminal event.
     """
     policy: RecoveryPolicy = agent.policy
     clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
-    decision = await _decided(policy, failure, state)
+    decision = await _decided(policy, failure, state, run)
     action = _permitted(decision.action, failure)
     prior = state.failure_attempts.get(failure.kind, 0)
     if HELD not in failure.metadata:  # what waits for a person has not failed
         state.record_failure_attempt(failure.kind)
         state.lessons_learned = remember(state.lessons_learned, failure)
+        state.note_recovery(failure.type, decision.strategy or action.value)
 
     match action:
         case Action.retry:
@@ -128,10 +153,13 @@ async def handle_failure(
                 budget=budget_of(policy, failure.kind),
                 delay_s=delay,
                 fallback=failure.metadata.get(FALLBACK),
+                strategy=decision.strategy,
             )
             await _pause(min(delay, _time_left(agent, state, clock)), clock, state)
         case Action.narrow_scope:
-            state.pending_instruction = decision.hint or narrowing(failure)
+            put_back = _gone_back(decision, run)
+            told = filter(None, (put_back, decision.hint or narrowing(failure)))
+            state.pending_instruction = " ".join(told)
             if failure.type is FailureType.CONTEXT_OVERFLOW:
                 state.compaction += 1
             yield AgentError(
@@ -141,6 +169,8 @@ async def handle_failure(
                 action=action.value,
                 attempt=prior + 1,
                 budget=1,
+                strategy=decision.strategy,
+                put_back=put_back,
             )
         case Action.ask_user:
             state.done = True
@@ -250,7 +280,7 @@ def _remedy(failure: Failure) -> str | None:
         wait = f"for {seconds:.0f} s" if math.isfinite(seconds) else "to be left alone"
         return f"The provider asks {wait}: try again then, or choose another model."
     remedy: str | None = failure.metadata.get("remedy")
-    return remedy
+    return remedy or _REMEDIES.get(failure.kind)
 
 
 @dataclass(frozen=True)
@@ -258,12 +288,20 @@ class _Decision:
     """An action, and what a plan says about carrying it out."""
 
     action: Action
+    plan: RecoveryAction | None = None
     hint: str | None = None
     delay_s: float = 0.0
     words: str | None = None
 
+    @property
+    def strategy(self) -> str:
+        """The name of the plan; empty without one."""
+        return "" if self.plan is None else self.plan.name
 
-async def _decided(policy: RecoveryPolicy, failure: Failure, state: RunState) -> _Decision:
+
+async def _decided(
+    policy: RecoveryPolicy, failure: Failure, state: RunState, run: Surroundings | None
+) -> _Decision:
     """What the policy wants; what the default policy wants where it breaks or says nothing.
 
     A policy with ``plan`` and ``action_of`` (see ``triage.recovery``) is awaited, and its plan's
@@ -273,12 +311,24 @@ async def _decided(policy: RecoveryPolicy, failure: Failure, state: RunState) ->
     try:
         if planning is None:
             return _Decision(Action(policy.decide(failure, state)))
-        plan = await planning(failure, state)
+        plan = await planning(failure, state, None if run is None else run.known())
         action = Action(policy.action_of(plan, failure, state))  # type: ignore[attr-defined]
-        return _Decision(action, _hint_of(plan), *_manner_of(plan))
+        return _Decision(action, plan, _hint_of(plan), *_manner_of(plan))
     except Exception:  # a host's code: a run must end well whatever it does
         _log.exception("the recovery policy broke; the default policy answers %s", failure.kind)
         return _Decision(DefaultPolicy().decide(failure, state))
+
+
+def _gone_back(decision: _Decision, run: Surroundings | None) -> str:
+    """What going back did, where the plan is to go back."""
+    if not isinstance(decision.plan, Rollback):
+        return ""
+    try:
+        if run is not None:
+            return run.go_back(decision.plan.checkpoint_id)
+    except LookupError:
+        pass
+    return "There is no earlier state to go back to; the variables are as they are."
 
 
 def _hint_of(plan: RecoveryAction | None) -> str | None:

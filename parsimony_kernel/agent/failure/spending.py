@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from parsimony_kernel.agent.config import AgentGuardrails
-from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind, FailureRaised
+from parsimony_kernel.agent.failure.causes import BUDGET_USED, LIMIT_UNKEEPABLE
+from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureRaised
 from parsimony_kernel.agent.state import RunState
 from parsimony_kernel.limits.budget import (
     ANSWER_TOKENS,
@@ -200,30 +201,25 @@ def _over(demand: Demand) -> Failure:
     noun = "cost" if demand.guard == "cost" else "token"
     # As much again would not do either: that is no question.
     hopeless = demand.reserved > demand.limit
-    return Failure(
-        FailureKind.policy_violation,
+    cause = LIMIT_UNKEEPABLE if hopeless else BUDGET_USED
+    return cause.failure(
         f"{demand.in_words()} are used and the next request may need {needed}",
-        suggested_action=Action.handoff if hopeless else Action.ask_user,
-        metadata={
-            "guard": demand.guard,
-            "used": demand.used,
-            "reserved": demand.reserved,
-            "limit": demand.limit,
-            "question": f"The run has reached its {noun} budget. Go on with as much again?",
-            **({"remedy": f"Allow more than {needed} for this turn."} if hopeless else {}),
-        },
+        action=Action.handoff if hopeless else Action.ask_user,
+        guard=demand.guard,
+        used=demand.used,
+        reserved=demand.reserved,
+        limit=demand.limit,
+        question=f"The run has reached its {noun} budget. Go on with as much again?",
+        **({"remedy": f"Allow more than {needed} for this turn."} if hopeless else {}),
     )
 
 
 def _unpriced(name: str, limit: float) -> Failure:
     sentence = f"The price of {name!r} is unknown, so a limit of ${limit:.2f} cannot be kept."
-    return Failure(
-        FailureKind.policy_violation,
+    return LIMIT_UNKEEPABLE.failure(
         sentence,
         blockers=(sentence,),
-        metadata={
-            "guard": "cost",
-            "limit": limit,
-            "remedy": "Limit the tokens instead, or choose a model whose price is known.",
-        },
+        guard="cost",
+        limit=limit,
+        remedy="Limit the tokens instead, or choose a model whose price is known.",
     )

@@ -39,6 +39,7 @@ ADDED_FIELDS: Mapping[int, frozenset[str]] = {
             "procedure_state",
         }
     ),
+    3: frozenset({"recoveries", "subgoals", "done_subgoals"}),
 }
 
 # A record from a machine whose clock is a little ahead is honest; one from tomorrow is not.
@@ -171,6 +172,9 @@ def build_record(
         "pending_effect": effect_key,
         "repetition": state.repetition,
         "procedure_state": state.procedure_state,
+        "recoveries": list(state.recoveries),
+        "subgoals": list(state.subgoals),
+        "done_subgoals": list(state.done_subgoals),
         "workspace": state.workspace,
         "key_id": key_id,
     }

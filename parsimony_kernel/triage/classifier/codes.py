@@ -57,6 +57,7 @@ STRONG: tuple[Row, ...] = (
             "BlockedPromptException InputGuardrailTripwireTriggered "
             "OutputGuardrailTripwireTriggered"
         ),
+        like=re.compile(r"Guardrail(?:Raised|Interven|Violat|Tripwire)|^Blocked(?:Pii|Prompt)"),
         codes=_set(
             "content_filter content_policy_violation responsibleaipolicyviolation "
             "data_inspection_failed prohibited_content"
@@ -65,12 +66,20 @@ STRONG: tuple[Row, ...] = (
     # Configuration, credentials and money: no hint to the model helps, and no wait.
     Row(
         FailureType.UNKNOWN,
-        causes=_set("ImportError SSLCertVerificationError ClientConnectorCertificateError"),
+        causes=_set(
+            "ImportError SSLCertVerificationError ClientConnectorCertificateError "
+            "ServerFingerprintMismatch"
+        ),
         codes=_set(
             "insufficient_quota billing_hard_limit_reached billing_not_active "
             "insufficient_balance invalid_api_key authentication_error api_key_invalid "
             "unauthenticated permission_denied accessdenied accessdeniedexception expiredtoken "
-            "model_not_found not_found nosuchkey nosuchbucket resourcenotfoundexception"
+            "model_not_found not_found nosuchkey nosuchbucket resourcenotfoundexception "
+            "invalid_grant invalid_client unauthorized_client access_denied invalid_token"
+        ),
+        like=re.compile(
+            r"Credential|Authenticat|Unauthori[sz]ed|Authori[sz]ationError|InvalidPassword"
+            r"|PermissionDenied|AccessDenied|TokenRetrieval|InvalidRegion"
         ),
         statuses=frozenset({401, 402, 405, 407, 410, 451}),
     ),
@@ -98,23 +107,31 @@ STRONG: tuple[Row, ...] = (
         codes=_set("maxtimemsexpired"),
         sqlstates=("57014",),
     ),
+    # Vendors number their own errors with the standard's states; the class is the driver's word.
+    Row(FailureType.UNKNOWN, names=_set("ProgrammingError IntegrityError")),
     Row(
         FailureType.EXTERNAL_FAULT,
-        like=re.compile(r"IncompleteRead"),
+        like=re.compile(
+            r"IncompleteRead"
+            r"|(?:Socket|Network|Connect(?:ion)?|Handshake|Read|Write|Request|Response)Time[dD]?[oO]ut"
+        ),
         codes=_set(
             "rate_limit_error rate_limit_exceeded resource_exhausted ratelimited overloaded_error "
             "server_error throttling throttlingexception throttledexception toomanyrequests "
             "toomanyrequestsexception requestlimitexceeded slowdown serverbusy internalerror "
             "provisionedthroughputexceededexception serviceunavailable requesttimeout "
             "internalserverexception modelnotreadyexception sqlite_busy sqlite_locked unavailable "
-            "deadline_exceeded aborted"
+            "deadline_exceeded aborted operationtimedout requestthrottled requesttimeoutexception "
+            "requestthrottledexception ec2throttledexception bandwidthlimitexceeded "
+            "priorrequestnotcomplete transactioninprogressexception internalfailure "
+            "serviceunavailableexception"
         ),
         statuses=frozenset({408, 425, 429, 500, 502, 503, 504, *range(520, 531)}),
         errnos=_set(
             "ECONNRESET ECONNREFUSED ECONNABORTED EPIPE ENETUNREACH EHOSTUNREACH ETIMEDOUT "
             "ENETDOWN ENETRESET EHOSTDOWN EAGAIN ESTALE"
         ),
-        sqlstates=("08", "40", "53300", "57P", "55P03"),
+        sqlstates=("08", "40", "53300", "57P01", "57P02", "57P03", "55P03"),
     ),
     # The statement, the data or the code is at fault: it is neither the tool's name nor its
     # arguments, and waiting changes nothing.
@@ -137,7 +154,8 @@ STRONG: tuple[Row, ...] = (
         names=_set(
             "JSONDecodeError RequestValidationError HTTPValidationError ParamValidationError "
             "OutputParserException AdapterParseError IncompleteOutputException ZodError "
-            "SchemaValidationError NotJSONError ContentTypeError DecodeError AgentParsingError"
+            "SchemaValidationError NotJSONError ContentTypeError DecodeError AgentParsingError "
+            "MissingParametersError StructuredOutputError"
         ),
         like=re.compile(
             r"JSONDecode|Output(?:Parse|Parsing)|InvalidTool(?:Input|Arguments?)|ToolInvocationError"
@@ -167,7 +185,7 @@ STRONG: tuple[Row, ...] = (
             "LockNotAvailable TooManyConnections AdminShutdown DeadKernelError "
             "TemporarilyUnavailable ConnectionDoesNotExistError ServerSelectionTimeoutError "
             "ServiceRequestError ServiceResponseError ConnectionTimeout TransientError "
-            "error_temp ServerError"
+            "error_temp ServerError ClusterDownError MasterDownError TryAgainError"
         ),
         like=re.compile(
             r"RateLimit(?!er)|Throttl|TooManyRequests|Overloaded|ServiceUnavailable|BadGateway"

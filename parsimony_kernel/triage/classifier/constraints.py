@@ -5,9 +5,10 @@ search and fetch"), a literal that must not occur ("DROP TABLE"), or a function 
 whether the step breaks it. A sentence that cannot be read this way is never broken.
 """
 
-import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from parsimony_kernel.gate.prose import NEGATED, sentences
 from parsimony_kernel.triage.taxonomy import Step
@@ -41,6 +42,64 @@ _PLAIN_VERBS = frozenset(
 )
 
 
+@dataclass(frozen=True)
+class Limit:
+    """At most ``bound`` of a ``unit``: word, character, call or step. ``phrase`` says so."""
+
+    bound: int
+    unit: str
+    phrase: str
+
+
+def limit_in(constraint: str) -> Limit | None:
+    """The limit that a sentence sets."""
+    found = _AT_MOST.search(constraint)
+    if found is None:
+        return None
+    unit = found["of"].casefold().removeprefix("tool ").removesuffix("s")
+    return Limit(int(found["n"]) - bool(_STRICT.search(found[0])), unit, found[0])
+
+
+def terms_in(text: str) -> list[str]:
+    """What ``text`` quotes, else the identifiers in it."""
+    quoted = [next(filter(None, groups)) for groups in _LITERAL.findall(text)]
+    return quoted or _IDENTIFIER.findall(text)
+
+
+def holds(term: str, text: str) -> bool:
+    """Whether ``term`` stands in ``text`` as a word of its own, in either case."""
+    bounded = rf"(?<![A-Za-z0-9_]){re.escape(term.strip())}(?![A-Za-z0-9_])"
+    return bool(term.strip()) and re.search(bounded, text, re.IGNORECASE) is not None
+
+
+def words_in(text: str) -> list[str]:
+    """The words of ``text`` in lower case and in the singular."""
+    return [_stem(word) for word in _WORD.findall(text)]
+
+
+def telling(words: Iterable[str]) -> list[str]:
+    """Those of ``words`` that say what is meant."""
+    return [word for word in words if word not in _PLAIN_VERBS]
+
+
+def asserted(text: str) -> str:
+    """The sentences of ``text`` that deny nothing."""
+    return "\n".join(each for each in sentences(text) if not NEGATED.search(each))
+
+
+def given(tool_input: Any) -> str:
+    """What a call was given as text: the names and the values, as they are written."""
+    match tool_input:
+        case None:
+            return ""
+        case Mapping():
+            return "\n".join(f"{name}: {given(value)}" for name, value in tool_input.items())
+        case list() | tuple():
+            return "\n".join(map(given, tool_input))
+        case _:
+            return str(tool_input)
+
+
 def broken(constraints: Iterable[Constraint], steps: Sequence[Step]) -> Constraint | None:
     """The first of ``constraints`` that ``steps`` break."""
     return next((each for each in constraints if _breaks(each, steps)), None)
@@ -51,7 +110,7 @@ def _breaks(constraint: Constraint, steps: Sequence[Step]) -> bool:
         return any(constraint(step) for step in steps)
     if steps and _is_named_in_error(constraint, steps[-1].error or ""):
         return True
-    if limit := _AT_MOST.search(constraint):
+    if limit := limit_in(constraint):
         return _exceeds(limit, steps)
     if only := _ONLY.search(constraint):
         allowed = {word.casefold() for word in re.findall(r"[\w.-]+", only["a"] or only["b"])}
@@ -60,7 +119,7 @@ def _breaks(constraint: Constraint, steps: Sequence[Step]) -> bool:
         )
     if forbidden := _FORBIDS.search(constraint):
         return any(_does(forbidden["what"], step) for step in steps)
-    return any(_holds(constraint, _said(step)) for step in steps)
+    return any(holds(constraint, _said(step)) for step in steps)
 
 
 def _is_named_in_error(constraint: str, error: str) -> bool:
@@ -68,50 +127,37 @@ def _is_named_in_error(constraint: str, error: str) -> bool:
     return constraint.casefold().strip(" .") in told and bool(constraint.strip(" ."))
 
 
-def _exceeds(limit: re.Match[str], steps: Sequence[Step]) -> bool:
-    bound = int(limit["n"]) - bool(_STRICT.search(limit[0]))
-    unit = limit["of"].casefold()
-    if unit.startswith("step"):
-        return len(steps) > bound
-    if "call" in unit:
-        return sum(1 for step in steps if step.tool_called) > bound
+def _exceeds(limit: Limit, steps: Sequence[Step]) -> bool:
+    match limit.unit:
+        case "step":
+            return len(steps) > limit.bound
+        case "call":
+            return sum(1 for step in steps if step.tool_called) > limit.bound
     said = next((step.llm_output for step in reversed(steps) if step.llm_output), "")
-    return (len(said) if unit.startswith("char") else len(said.split())) > bound
+    return (len(said) if limit.unit == "character" else len(said.split())) > limit.bound
 
 
 def _does(what: str, step: Step) -> bool:
-    terms = [next(filter(None, groups)) for groups in _LITERAL.findall(what)]
-    terms = terms or _IDENTIFIER.findall(what)
-    if terms:
-        return any(_holds(term, _said(step)) for term in terms)
-    words = [_stem(word) for word in _WORD.findall(re.split(r"[.;,(]", what)[0])]
-    telling = [word for word in words if word not in _PLAIN_VERBS]
-    if not telling:
+    if terms := terms_in(what):
+        return any(holds(term, _said(step)) for term in terms)
+    words = words_in(re.split(r"[.;,(]", what)[0])
+    meant = telling(words)
+    if not meant:
         return False
     if words[0] in _PLAIN_VERBS:
-        return any(_holds(telling[0], text) for text in _said(step).splitlines())
-    verb, *rest = telling
-    called = {_stem(word) for word in _WORD.findall((step.tool_called or "").replace("_", " "))}
-    given = {_stem(word) for word in _WORD.findall(_input(step))}
-    return verb in called and (not rest or bool(set(rest) & (called | given)))
-
-
-def _holds(term: str, text: str) -> bool:
-    bounded = rf"(?<![A-Za-z0-9_]){re.escape(term.strip())}(?![A-Za-z0-9_])"
-    return bool(term.strip()) and re.search(bounded, text, re.IGNORECASE) is not None
+        return any(holds(meant[0], text) for text in _said(step).splitlines())
+    verb, *rest = meant
+    called = set(words_in((step.tool_called or "").replace("_", " ")))
+    return verb in called and (
+        not rest or bool(set(rest) & called.union(words_in(given(step.tool_input))))
+    )
 
 
 def _said(step: Step) -> str:
     """What the agent called, gave and asserted; where it says that it will not, it asserts not."""
-    asserted = (part for part in sentences(step.llm_output or "") if not NEGATED.search(part))
-    return "\n".join((step.tool_called or "", _input(step), *asserted))
-
-
-def _input(step: Step) -> str:
-    given = step.tool_input
-    if given is None or isinstance(given, str):
-        return given or ""
-    return json.dumps(given, ensure_ascii=False, default=str)
+    return "\n".join(
+        (step.tool_called or "", given(step.tool_input), asserted(step.llm_output or ""))
+    )
 
 
 def _stem(word: str) -> str:

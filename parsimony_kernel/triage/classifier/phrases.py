@@ -78,15 +78,38 @@ UNREADABLE = Phrase(
     _any(
         r"\bunexpected (?:token|non-whitespace|identifier)\b.{0,80}\bJSON\b",
         r"\bunexpected end of JSON\b",
+        r"\bmalformed[ _](?:function|tool)[ _]call\b",
     ),
 )
 SETTLED = Phrase(
     FailureType.UNKNOWN,
     _any(
         r"\bcertificate[_ ]verify[_ ]failed\b",
-        r"\bauthentication failed\b|\bpermission denied\b",
+        r"\bauthentication failed\b|\bpermission denied\b|\baccess denied\b",
+        r"\bnot authorized to\b|\bunable to locate credentials\b",
+        r"\b(?:incorrect|invalid|wrong) (?:user ?name|login|password)\b",
         r"\b(?:invalid|incorrect|missing) api key\b|\bapi key not valid\b",
         r"\bcredit balance is too low\b|\binsufficient (?:quota|balance|credits?|funds)\b",
+    ),
+    of_databases=True,
+)
+DEADLINE = Phrase(
+    FailureType.TIMEOUT,
+    _any(
+        r"\b(?:tool|cell|command|operation|workflow|execution|statement|query|task|action|step"
+        r"|activity|job)\b[^.\n]{0,60}\b(?:timed out|timeout$)",
+        r"\bstatement timeout\b",
+        r"\b(?:maximum|max) (?:statement |query )?execution time exceeded",
+        r"\bwas canceled\b.{0,20}\btimeout\b|\btimeout\b.{0,40}\band was cancell?ed",
+        r"\bexceeded (?:the |its )?(?:time limit|deadline) of\b",
+        r"\boperation exceeded time limit\b|\bcall exceeded \d+ ?m?s\b",
+        r"\btimed out after \d",
+        r"\btimeout exceeded: elapsed\b",
+    ),
+    unless=_any(
+        r"\b(?:connect|read|write|socket|network|http|request|response|host|server)\w*"
+        r" (?:operation )?timed? ?out",
+        r"\bbytes received\b",
     ),
     of_databases=True,
 )
@@ -112,24 +135,7 @@ PHRASES: tuple[Phrase, ...] = (
         ),
         unless=_any(r"\bin (?:the |your )?\$?PATH\b", r"\binstall(?:ed)?\b", r"\bcommand[- ]line"),
     ),
-    Phrase(
-        FailureType.TIMEOUT,
-        _any(
-            r"\b(?:tool|cell|command|operation|workflow|execution|statement|query|task|action|step"
-            r"|activity|job)\b[^.\n]{0,60}\b(?:timed out|timeout$)",
-            r"\bstatement timeout\b",
-            r"\b(?:maximum|max) (?:statement |query )?execution time exceeded",
-            r"\bwas canceled\b.{0,20}\btimeout\b|\btimeout\b.{0,40}\band was cancell?ed",
-            r"\bexceeded (?:the |its )?(?:time limit|deadline) of\b",
-            r"\boperation exceeded time limit\b",
-            r"\btimeout exceeded: elapsed\b",
-        ),
-        unless=_any(
-            r"\b(?:connect|read|write|socket|network|http)\w* (?:operation )?timed? ?out",
-            r"\bbytes received\b",
-        ),
-        of_databases=True,
-    ),
+    DEADLINE,
     Phrase(
         FailureType.EXTERNAL_FAULT,
         _any(
@@ -141,7 +147,10 @@ PHRASES: tuple[Phrase, ...] = (
             r"\bservice (?:is )?(?:temporarily )?unavailable\b|\bbad gateway\b",
             r"\b(?:gateway|upstream request) time-?out\b",
             r"^overloaded\W*$|\bmessage[\"']: [\"']overloaded[\"']",
-            r"\binternal server error\b",
+            r"\binternal server error\b|\bserver (?:had|encountered) an (?:internal )?error\b",
+            r"\bdatabase system is (?:starting up|shutting down|in recovery)",
+            # The network's exit codes of curl.
+            r"^curl: \((?:6|7|28|52|55|56)\)",
             r"\bconnection (?:was |has been )?(?:reset|refused|aborted|broken|closed|dropped|lost"
             r"|timed out|timeout|error|closed unexpectedly|unexpectedly closed)",
             r"\b(?:server|peer|remote end) (?:has )?(?:closed|dropped|disconnected)\b",
@@ -189,6 +198,7 @@ PHRASES: tuple[Phrase, ...] = (
             r"\bjson schema is invalid\b|\bdoes not appear to be json\b",
             r"\bcould not (?:parse|extract) (?:llm|model|json|response content)\b",
             r"\bfailed to parse (?:the )?(?:lm|llm|model|response|json)\b",
+            r"\b(?:answer|output|completion)\b.{0,20}\bcould not be parsed\b",
             r"\boutput parsing error\b|\boutput validation\b|\berror in code parsing\b",
             r"\bexpecting value: line\b|\bexpecting [^\n]{0,20} delimiter: line\b",
             r"\bexpecting property name enclosed\b|\bunterminated string starting at\b",

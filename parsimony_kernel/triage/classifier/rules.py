@@ -76,6 +76,8 @@ class RulesClassifier:
         if self._is_loop(steps):
             return Verdict(FailureType.LOOP_DETECTED, "loop")
         if told.type is FailureType.UNKNOWN:
+            if _is_outside(last, known.tools):
+                return Verdict(FailureType.WRONG_TOOL_CALLED, "run")
             if broken((*self.constraints, *known.constraints), steps) is not None:
                 return Verdict(FailureType.CONSTRAINT_IGNORED, "constraint")
             if (kind := proved(steps, known)) is not None:
@@ -116,10 +118,17 @@ def _known_to_the_gate(step: Step) -> FailureType | None:
     return _BY_REFUSAL[RefusalError(refusal)] if refusal in list(_BY_REFUSAL) else None
 
 
+def _is_outside(step: Step, tools: Sequence[str]) -> bool:
+    """Whether a step that failed called what is not among the run's tools."""
+    has_failed = step.error is not None or step.exception_type is not None
+    return has_failed and bool(tools) and step.tool_called not in (None, *tools)
+
+
 def _is_expired_deadline(seen: Evidence) -> bool:
-    """Whether it is the bare ``TimeoutError`` of a deadline in the tool: no library says so
-    little of its own."""
-    return not seen.words and "TimeoutError" in seen.names <= {"TimeoutError", "OSError"}
+    """Whether it is the ``TimeoutError`` of a deadline in the tool: the built-in one, bare, as no
+    library says so little of its own, or in the words of a deadline."""
+    is_builtin = "TimeoutError" in seen.names <= {"TimeoutError", "OSError"} and not seen.errno
+    return is_builtin and (not seen.words or phrases.DEADLINE.says(seen))
 
 
 def _occurrence(step: Step) -> str:

@@ -1,0 +1,120 @@
+"""What ``%agent`` tells of a notebook: its turns and their stories, artifacts, tools and figures.
+
+Everything is read from the session when it is asked for, so it is the same after a restart.
+"""
+
+from typing import Any
+
+from parsimony_agent.sessions import Session
+from parsimony_agent.tables import table
+from parsimony_agent.turns import resolve
+from parsimony_kernel.agent.events import AgentEvent
+from parsimony_kernel.audit import RECENT_TURNS
+from parsimony_kernel.metrics import alerts, figures, prometheus
+from parsimony_kernel.view.history import story, troubles
+
+_STORY_WORDS = 600
+_PATH = 400
+
+
+def history(session: Session) -> dict[str, Any]:
+    """The turns, with how often an action was refused and how much failed in the recent ones."""
+    turns = session.turns()
+    trouble = {each.turn_id: _trouble(session, each.turn_id) for each in turns[-RECENT_TURNS:]}
+    rows = [
+        (
+            str(turn.ordinal),
+            turn.status,
+            turn.request,
+            trouble.get(turn.turn_id, "…"),
+            turn.model,
+            # To the minute, as people write it.
+            turn.started_at[:16].replace("T", " "),
+        )
+        for turn in turns
+    ]
+    head = ("turn", "status", "request", "trouble", "model", "started (UTC)")
+    return table(head, rows, empty="This notebook has no turns yet.")
+
+
+def _trouble(session: Session, turn_id: str) -> str:
+    refused, failed = troubles(story(session.events(turn_id)))
+    counted = ((refused, "refused"), (failed, "failed"))
+    return ", ".join(f"{number} {what}" for number, what in counted if number)
+
+
+def turn_story(session: Session, named: str) -> dict[str, Any]:
+    """The story of one turn, a line a step. ``TurnError`` when ``named`` means none."""
+    turn = resolve(session.turns(), named)
+    rows = [
+        (line.step, line.what, line.outcome, line.words)
+        for line in story(session.events(turn.turn_id))
+    ]
+    head = ("step", "what", "outcome", "in words")
+    return table(head, rows, empty="Nothing of this turn is on record.", widest=_STORY_WORDS)
+
+
+def undone(session: Session, named: str | None) -> str:
+    """Take a turn back, the newest that can be by default, and say what that did."""
+    chosen = None if named is None else resolve(session.turns(), named).ordinal
+    ordinal, back = session.undo(chosen)
+    parts = [
+        (back.restored, "as before"),
+        (back.removed, "gone again"),
+        (back.kept, "changed since, so left"),
+        (back.lost, "perhaps changed, for there was no copy"),
+    ]
+    told = [f"  {', '.join(names)}: {what}" for names, what in parts if names]
+    nothing = ["  Nothing of it was left to take back."]
+    outside = "Files, published artifacts and what happened outside stay."
+    return "\n".join([f"Turn {ordinal} is taken back.", *(told or nothing), f"  {outside}"])
+
+
+def artifacts(session: Session) -> dict[str, Any]:
+    """What is published. No times: a notebook that lists it is compared with its outputs."""
+    rows = [(each.kind, each.title, each.path) for each in session.artifacts()]
+    head = ("kind", "title", "path")
+    # A path is there to be copied.
+    empty = "Nothing has been published here yet."
+    return table(head, rows, empty=empty, widest=_PATH, width=None)
+
+
+def tools(session: Session, magic: str) -> dict[str, Any]:
+    """The functions of the person's that are tools."""
+    rows = [(each.name, first_line(each.description)) for each in session.tools.values()]
+    empty = f"No function of yours is a tool. {magic} tools add NAME makes one."
+    return table(("tool", "what it does"), rows, empty=empty)
+
+
+def first_line(description: str) -> str:
+    """What a tool does, in one line."""
+    return description.partition("\n")[0]
+
+
+def next_actions(session: Session, magic: str) -> str:
+    """What the newest turn may do next."""
+    running = [turn for turn in session.turns()[-1:] if turn.status == "running"]
+    events = session.events(running[0].turn_id) if running else ()
+    answers = [result for event in events if (result := getattr(event, "result", None))]
+    actions = answers[-1].get("valid_next_actions", ()) if answers else ()
+    if session.pending():
+        return f"The run waits for an answer: {magic} answer"
+    if actions:
+        return "May be done next: " + ", ".join(map(str, actions))
+    return "Nothing: no run of this notebook can go on."
+
+
+def metrics(session: Session) -> str:
+    """How the recent turns went, in figures, and the alerts that they call for."""
+    counted = figures.of_runs(_recent(session))
+    fired = alerts.fired(counted)
+    return "\n\n".join([figures.to_text(counted), *([alerts.to_text(fired)] if fired else [])])
+
+
+def exposition(session: Session) -> str:
+    """The metrics of the recent turns in Prometheus' text format."""
+    return prometheus.of_runs(_recent(session)).exposition()
+
+
+def _recent(session: Session) -> list[tuple[AgentEvent, ...]]:
+    return [session.events(turn.turn_id) for turn in session.turns()[-RECENT_TURNS:]]

@@ -1,0 +1,84 @@
+"""What a run knows when something has failed, and the type that the failure has in its light."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from parsimony_kernel.agent.evidence import observed, succeeded
+from parsimony_kernel.agent.failure.detectors import arguments_of
+from parsimony_kernel.agent.failure.kinds import Failure
+from parsimony_kernel.agent.prompts import request_in
+from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.gate.answers import step_of_end
+from parsimony_kernel.llm.base import ToolCall
+from parsimony_kernel.tools import Tools
+from parsimony_kernel.triage.classifier.hybrid import Classifier
+from parsimony_kernel.triage.taxonomy import FailureType, TriageContext
+from parsimony_kernel.triage.trajectory import Trajectory, from_messages
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What is asked when a failure is judged. It is read then, from what the run has by then.
+
+    Args:
+        identifiers: the values that the task's contract is about, by argument name.
+        prompt_tokens: the size of the last request that was answered.
+        context_window: the tokens that the model takes, where that is known.
+    """
+
+    state: RunState
+    tools: Tools
+    identifiers: Mapping[str, str]
+    checkpoints: tuple[str, ...] = ()
+    prompt_tokens: int | None = None
+    context_window: int | None = None
+
+    def as_context(self) -> TriageContext:
+        """All of it, for a strategy or a classifier."""
+        messages = self.state.messages
+        variables = getattr(self.state.code_executor, "variables", dict)
+        publishing = {name for name, tool in self.tools.items() if tool.tool_type == "publish"}
+        working = {name for name, tool in self.tools.items() if not tool.terminal}
+        return TriageContext(
+            tools=tuple(self.tools),
+            constraints=tuple(self.state.pinned_constraints),
+            subgoals=tuple(self.state.subgoals),
+            done_subgoals=frozenset(self.state.done_subgoals),
+            observed=tuple(observed(messages)),
+            names=frozenset(variables()),
+            published=succeeded(messages, publishing),
+            ran=succeeded(messages, working),
+            identifiers=self.identifiers,
+            prompt_tokens=self.prompt_tokens,
+            context_window=self.context_window,
+            checkpoints=self.checkpoints,
+        )
+
+    async def type_of(
+        self, failure: Failure, call: ToolCall, classifier: Classifier
+    ) -> FailureType:
+        """What ``classifier`` says of the failure of ``call``; a classifier that breaks says
+        nothing."""
+        made = from_messages(self.state.messages)
+        name = call.function.name
+        last = replace(
+            step_of_end(failure, name, index=len(made), inputs=arguments_of(call)),
+            idempotent=name in self.tools and self.tools[name].is_repeatable,
+        )
+        trajectory = Trajectory((*made, last))
+        try:
+            said = await classifier.classify(
+                trajectory, request_in(self.state.messages), run=self.as_context()
+            )
+            return FailureType(said)
+        except Exception:  # a host's code, or a model that answers anything
+            _log.exception("the classifier broke; the type of the failure is not known")
+            return FailureType.UNKNOWN
+
+
+def typed(failure: Failure, kind: FailureType) -> Failure:
+    """``failure`` with its type. A type chooses a hint; it changes neither effect nor action."""
+    return replace(failure, metadata={**failure.metadata, "type": kind})

@@ -1,0 +1,226 @@
+"""What a file says about a task: its procedure, its contract, its rules, and its recovery policy.
+
+Each part is optional; ``procedure_yaml`` describes the first. Every error names the line.
+
+    contract:
+      tools: [query_db, calculate_shipping]
+      intent_tools: [query_db]
+      identifiers: {order_id: A102}
+    constraints:
+      - Never call `refund`.
+      - Answer in at most 50 words.
+    policy:
+      EXTERNAL_FAULT: backoff_and_retry
+      HALLUCINATED_STATE: {strategy: rollback_to_checkpoint, max_attempts: 2}
+      default: escalate
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from yaml.constructor import SafeConstructor
+
+from parsimony_kernel.gate.contract import ActionContract, within_contract
+from parsimony_kernel.gate.pinned import MAX_LENGTH, MOST
+from parsimony_kernel.gate.procedure import Guard, Procedure, ProcedureError
+from parsimony_kernel.gate.procedure_yaml import FIELDS, REQUIRED, Reader, composed
+from parsimony_kernel.gate.rules import within_rules
+from parsimony_kernel.gate.stages import Stage, nearest
+from parsimony_kernel.tools import Tools
+from parsimony_kernel.triage.policy import FailurePolicy
+from parsimony_kernel.triage.taxonomy import Step
+
+_PARTS = ("contract", "constraints", "policy")
+_CONTRACT_FIELDS = ("tools", "intent_tools", "identifiers")
+
+
+@dataclass(frozen=True)
+class Playbook:
+    """How a task is to be done, and what is done when it fails. What is not said is ``None``.
+
+    Args:
+        procedure: what may be done after what.
+        contract: what the task allows.
+        constraints: at most five rules that stand last in every prompt; those that can be judged
+            are enforced.
+        policy: what answers a failure, by its type.
+    """
+
+    procedure: Procedure | None = None
+    contract: ActionContract | None = None
+    constraints: tuple[str, ...] = ()
+    policy: FailurePolicy | None = None
+
+
+def task_stages(
+    contract: ActionContract | None,
+    rules: Iterable[str],
+    made: Callable[[], Iterable[Step]] = tuple,
+) -> tuple[Stage, ...]:
+    """The stages of a task's own terms, which stand behind the tools' validators.
+
+    ``made`` gives the steps of the run so far.
+    """
+    held = () if contract is None else (within_contract(contract),)
+    return (*held, within_rules(rules, made))
+
+
+def from_yaml(
+    text: str,
+    *,
+    tools: Tools | None = None,
+    guards: Mapping[str, Guard] | None = None,
+    source: str = "playbook",
+) -> Playbook:
+    """The playbook that ``text`` describes; ``source`` names the text in errors.
+
+    ``tools`` are those of the run, against which names are checked; ``guards`` are the functions
+    that the procedure may name. ``ProcedureError`` says everything that is wrong with the text.
+    """
+    root = composed(text, source)
+    reader = Reader(source)
+    written = reader.mapping(root, (*FIELDS, *_PARTS), (), "the playbook")
+    name = reader.name(written["name"]) if "name" in written else source
+    has_procedure = not written.keys().isdisjoint(REQUIRED)
+    if has_procedure:
+        reader.require(root, written, REQUIRED, "the procedure")
+    elif not reader.problems and written.keys().isdisjoint(_PARTS):
+        expected = ", ".join((*REQUIRED, *_PARTS))
+        reader.say(root, f"the playbook says nothing; give it some of {expected}.")
+    procedure = None
+    try:
+        if has_procedure:
+            procedure = reader.procedure(written, name, guards or {})
+        if procedure is not None and tools is not None:
+            procedure.check_actions(tuple(tools))
+    except ProcedureError as exc:
+        reader.problems += exc.problems
+    contract = _contract(reader, written.get("contract"), tools)
+    constraints = _constraints(reader, written.get("constraints"))
+    policy = _policy(reader, written.get("policy"))
+    if procedure is not None and contract is not None and tools is not None:
+        reader.problems += _shut_edges(procedure, contract, tools)
+    if reader.problems:
+        raise ProcedureError(name, reader.problems)
+    return Playbook(procedure, contract, constraints, policy)
+
+
+def _shut_edges(procedure: Procedure, contract: ActionContract, tools: Tools) -> Iterator[str]:
+    for edge in procedure.edges:
+        tool = tools.get(edge.action)
+        is_work = tool is not None and not tool.terminal
+        if is_work and contract.tools is not None and edge.action not in contract.tools:
+            yield (
+                f"{edge.place}: {edge} is never taken, because the contract does not allow "
+                f"{edge.action!r}; name it among the contract's tools, or leave the edge out."
+            )
+
+
+def _contract(reader: Reader, node: Any, tools: Tools | None) -> ActionContract | None:
+    if node is None:
+        return None
+    read = reader.mapping(node, _CONTRACT_FIELDS, (), "the contract")
+    if node.value == []:
+        reader.say(node, f"the contract says nothing; give it {', '.join(_CONTRACT_FIELDS)}.")
+    allowed = _tools_in(reader, read.get("tools"), tools)
+    serving = _tools_in(reader, read.get("intent_tools"), tools)
+    for name, each in serving.items():
+        if allowed and name not in allowed:
+            remedy = "add it to them, or leave it out here."
+            reader.say(each, f"{name!r} is none of the contract's tools; {remedy}")
+    return ActionContract(
+        frozenset(allowed) if allowed else None,
+        frozenset(serving) if serving else None,
+        _identifiers(reader, read.get("identifiers")),
+    )
+
+
+def _tools_in(reader: Reader, node: Any, tools: Tools | None) -> dict[str, Any]:
+    """The nodes of the tools that are named, by name; none when the field is left out."""
+    if node is None:
+        return {}
+    named = {reader.name(each): each for each in _items(node)}
+    if not named:
+        reader.say(node, "no tool is named here; name one, or leave the field out.")
+    for name, each in named.items():
+        if tools is not None and name and name not in tools:
+            likely = nearest(name, tools)
+            remedy = f"did you mean {likely!r}?" if likely else f"there are {', '.join(tools)}."
+            reader.say(each, f"there is no tool {name!r}; {remedy}")
+    return named
+
+
+def _identifiers(reader: Reader, node: Any) -> dict[str, str]:
+    if node is None:
+        return {}
+    if not isinstance(node, yaml.MappingNode):
+        reader.say(node, "identifiers are names with values; write them as {order_id: A102}.")
+        return {}
+    return {reader.name(key): reader.name(value) for key, value in reader.entries(node)}
+
+
+def _constraints(reader: Reader, node: Any) -> tuple[str, ...]:
+    if node is None:
+        return ()
+    items = _items(node)
+    if not items:
+        reader.say(node, "no rule stands here; write one, or leave the field out.")
+    if len(items) > MOST:
+        reader.say(
+            items[MOST], f"this is more than {MOST} rules, and each is heeded less; drop some."
+        )
+    return tuple(_rule(reader, each) for each in items)
+
+
+def _rule(reader: Reader, node: Any) -> str:
+    text = " ".join(node.value.split()) if isinstance(node, yaml.ScalarNode) else ""
+    if not text:
+        reader.say(node, "a rule is a line of text; write one, in quotes if it has a colon.")
+    elif len(text) > MAX_LENGTH:
+        reader.say(
+            node, f"a rule of {len(text)} characters; {MAX_LENGTH} are the most, shorten it."
+        )
+    return text
+
+
+def _policy(reader: Reader, node: Any) -> FailurePolicy | None:
+    if node is None:
+        return None
+    if not isinstance(node, yaml.MappingNode) or not node.value:
+        reader.say(
+            node, "a policy maps types of failures to strategies; write {default: escalate}."
+        )
+        return None
+    entries: dict[str, Any] = {}
+    for key, value in reader.entries(node):
+        kind = str(key.value).upper()
+        if kind in entries:
+            reader.say(key, f"{kind} stands twice; leave one out.")
+        if value.value == []:
+            reader.say(value, f"{kind} has no strategy; write one, or leave the line out.")
+        read = [_strategy(reader, kind, each) for each in _items(value)]
+        entries[kind] = read if isinstance(value, yaml.SequenceNode) else read[0]
+    return None if reader.problems else FailurePolicy.from_dict(entries)
+
+
+def _strategy(reader: Reader, kind: str, node: Any) -> Any:
+    """The plain value of one strategy, which a policy can be made of."""
+    try:
+        entry = SafeConstructor().construct_document(node)
+        FailurePolicy.from_dict({kind: entry})
+    except yaml.YAMLError as exc:
+        reader.say(node, f"this cannot be read ({' '.join(str(exc).split())}); mend it.")
+    except RecursionError:
+        reader.say(node, "this contains itself; write it out.")
+    except ValueError as exc:
+        reader.say(node, f"{exc}.")
+    else:
+        return entry
+    return None
+
+
+def _items(node: Any) -> list[Any]:
+    """The nodes of a list, or the only one."""
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else [node]

@@ -1,0 +1,42 @@
+"""The tool with which the model says what a request consists of."""
+
+from pydantic import BaseModel, ConfigDict
+
+from parsimony_kernel.tools import Tools, tool
+
+MAX_PARTS = 20
+
+
+class Plan(BaseModel):
+    """The parts of a request in order, and those of them that are done."""
+
+    model_config = ConfigDict(frozen=True)
+
+    parts: tuple[str, ...]
+    done: tuple[str, ...] = ()
+
+
+@tool(
+    name="plan",
+    description=(
+        "Say what a request consists of that has more than two parts, before working on it; call "
+        "it again with `done` as parts are done, or with other parts if the plan changes. The run "
+        "cannot end with return_done while a part is open."
+    ),
+    tool_type="plan",
+    effect="none",
+)
+async def plan(parts: list[str], done: list[str] | None = None) -> Plan:
+    named = [part.strip() for part in parts if part.strip()]
+    if not named or len(named) > MAX_PARTS:
+        raise ValueError(f"a plan has 1 to {MAX_PARTS} parts, each a few words")
+    finished = [part.strip() for part in done or ()]
+    for part in finished:
+        if part not in named:
+            raise ValueError(f"{part!r} is no part of this plan: {'; '.join(named)}")
+    return Plan(parts=tuple(dict.fromkeys(named)), done=tuple(dict.fromkeys(finished)))
+
+
+def plan_tools() -> Tools:
+    """``plan``."""
+    return Tools([plan])

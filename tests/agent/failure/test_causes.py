@@ -1,0 +1,196 @@
+"""The table of causes is the design's, and what stands in it is consistent."""
+
+import ast
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.failure.causes import (
+    CAUSES,
+    CHECK_BROKEN,
+    RAISED,
+    RUN_BROKEN,
+    Cause,
+    Rung,
+    cause_of,
+)
+from parsimony_kernel.agent.failure.kinds import (
+    Action,
+    Effect,
+    Failure,
+    FailureKind,
+    default_action_for,
+)
+from parsimony_kernel.agent.failure.policy import DefaultPolicy
+from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.gate.refusal import GUIDANCE
+from parsimony_kernel.triage.taxonomy import FailureType
+
+PACKAGE = Path(__file__).parents[3] / "parsimony_kernel"
+DESIGN = Path(__file__).parents[4] / "shared" / "RECOVERY.md"
+# A run fails in these ways too, and the design's table does not name them.
+BEYOND = (
+    "words without a call, or silence",
+    "provider silent",
+    "breaker of a tool open",
+    "guard of the procedure raises",
+    "record of a write fails",
+    "limit that cannot be kept",
+    "the run itself breaks",
+    "a check of an action breaks",
+    "same call, over and over, in one answer or without a check",
+    "a column that does not exist, and several come near",
+)
+ENDS = {Rung.ask_user, Rung.handoff}
+
+Row = tuple[str, ...]
+
+
+def name(cause: Cause) -> str:
+    return cause.name
+
+
+def designed() -> list[Row]:
+    """The rows of the table in the first section of the design."""
+    section = DESIGN.read_text().partition("\n## 1.")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")][2:]
+    return [
+        tuple(cell.strip().replace("`", "") for cell in line.strip("|").split("|"))
+        for line in lines
+    ]
+
+
+def written() -> list[Row]:
+    """The table in the design's words: rows of one name are one row there."""
+    return [_row(tuple(causes)) for _, causes in groupby(CAUSES, key=lambda cause: cause.name)]
+
+
+def _row(causes: tuple[Cause, ...]) -> Row:
+    first = causes[0]
+    shared = {(each.type, each.refusal, each.how) for each in causes}
+    assert shared == {(first.type, first.refusal, first.how)}
+    return (
+        first.name,
+        ", ".join(dict.fromkeys(each.kind.value for each in causes)),
+        "by the classifier" if first.type is None else first.type.name,
+        "–" if first.refusal is None else first.refusal.value,
+        first.how,
+    )
+
+
+@pytest.mark.skipif(not DESIGN.exists(), reason="the design is not beside this clone")
+def test_the_table_is_the_design_s_and_names_what_the_design_leaves_out() -> None:
+    rows = written()
+    assert rows[: -len(BEYOND)] == designed()
+    assert tuple(row[0] for row in rows[-len(BEYOND) :]) == BEYOND
+
+
+def failure_of(cause: Cause) -> Failure:
+    """What a place makes that finds ``cause``."""
+    signs: dict[str, Any] = dict.fromkeys(cause.signs, "y")
+    return cause.failure("x", **signs)
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=name)
+def test_the_cause_of_a_failure_is_its_row_in_a_run_and_in_a_journal(cause: Cause) -> None:
+    failure = failure_of(cause)
+    assert cause_of(failure) is cause
+    assert cause_of(failure.without_data()) is cause
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=name)
+def test_a_failure_has_what_its_row_says(cause: Cause) -> None:
+    failure = failure_of(cause)
+    said = (failure.kind, failure.refusal, failure.effect)
+    assert said == (cause.kind, cause.refusal, cause.effect or Effect.none)
+    assert failure.type is (cause.type or FailureType.UNKNOWN)
+    assert failure.suggested_action is default_action_for(cause.kind)
+
+
+def test_what_the_place_says_of_a_failure_counts_for_more_than_its_row() -> None:
+    failure = RAISED.failure(
+        "x",
+        blockers=["y"],
+        action=Action.handoff,
+        partial_data=1,
+        type=FailureType.TIMEOUT,
+        tool_name="look",
+    )
+    assert failure.type is FailureType.TIMEOUT
+    assert failure.suggested_action is Action.handoff
+    assert (failure.blockers, failure.partial_data) == (("y",), 1)
+    assert failure.metadata["tool_name"] == "look"
+    assert cause_of(failure) is RAISED
+
+
+def literal_failures(path: Path) -> list[int]:
+    """The lines on which ``Failure`` is given a kind that is written there."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "Failure"
+        and any(ast.unparse(each).startswith("FailureKind.") for each in node.args)
+    ]
+
+
+@pytest.mark.parametrize("package", ["agent", "agent/failure", "gate", "llm", "toolbox"])
+def test_what_finds_a_failure_makes_it_of_a_row(package: str) -> None:
+    found = [
+        f"{path.relative_to(PACKAGE)}:{line}"
+        for path in sorted((PACKAGE / package).glob("*.py"))
+        for line in literal_failures(path)
+    ]
+    assert found == [], "make it of a row: agent.failure.causes has one, or is to have one"
+
+
+def test_what_no_row_explains_has_no_cause() -> None:
+    assert cause_of(Failure(FailureKind.capability_gap, "x", metadata={"type": "timeout"})) is None
+    assert cause_of(Failure(FailureKind.policy_violation, "no budget was met")) is None
+
+
+def test_every_kind_has_a_cause() -> None:
+    assert {cause.kind for cause in CAUSES} == set(FailureKind)
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=name)
+def test_a_ladder_ends_with_a_person_and_only_there(cause: Cause) -> None:
+    assert [rung in ENDS for rung in cause.ladder] == [False] * (len(cause.ladder) - 1) + [True]
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=name)
+def test_only_what_the_model_can_mend_is_refused_first_and_only_once(cause: Cause) -> None:
+    assert Rung.refusal not in cause.ladder[1:]
+    if cause.ladder[0] is Rung.refusal:
+        assert cause.refusal in GUIDANCE
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=name)
+def test_what_may_have_happened_is_never_tried_again(cause: Cause) -> None:
+    if cause.effect in (Effect.uncertain, Effect.committed):
+        assert not {Rung.retry, Rung.fallback, Rung.narrow_scope} & set(cause.ladder)
+
+
+def follows_its_kind(cause: Cause) -> bool:
+    """Whether the kind alone decides: nobody suggests another action, nothing stands outside the
+    policy, and nothing may have happened."""
+    suggested = cause.kind is FailureKind.policy_violation or cause in (RUN_BROKEN, CHECK_BROKEN)
+    outside = {Rung.fallback, Rung.reconcile} & set(cause.ladder)
+    happened = cause.effect in (Effect.uncertain, Effect.committed)
+    return not (suggested or outside or happened)
+
+
+@pytest.mark.parametrize("cause", [cause for cause in CAUSES if follows_its_kind(cause)], ids=name)
+def test_a_ladder_is_what_the_shipped_policy_decides_about_its_kind(cause: Cause) -> None:
+    policy, state = DefaultPolicy(), RunState()
+    is_counted = default_action_for(cause.kind) is Action.retry
+    decided: list[str] = []
+    for rung in cause.ladder:
+        if rung is not Rung.refusal:
+            decided.append(policy.decide(failure_of(cause), state).value)
+        if rung is not Rung.refusal or is_counted:
+            state.record_failure_attempt(cause.kind)
+    assert decided == [rung.value for rung in cause.ladder if rung is not Rung.refusal]

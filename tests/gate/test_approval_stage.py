@@ -1,0 +1,181 @@
+"""What waits for a person, and code that was cut off while it reached outside."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
+from parsimony_kernel.agent.failure.recovery import EFFECT_KEY
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.gate.approval import APPROVAL, Approval, approved
+from parsimony_kernel.gate.effects import action_sha
+from parsimony_kernel.gate.gate import Gate, StepOutcome
+from parsimony_kernel.gate.reach import Reach, ReachKind
+from parsimony_kernel.gate.screening import screened
+from parsimony_kernel.gate.stages import STAGES
+from parsimony_kernel.gate.writes import EFFECT_CHOICES
+from parsimony_kernel.toolbox.code import code_tools
+from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
+from parsimony_kernel.triage.taxonomy import FailureType
+
+Reaches = Callable[[str], Sequence[Reach | str]]
+
+
+def gate_of(
+    of: Tool, mode: Approval = Approval.guarded, reaches: Reaches = lambda code: ()
+) -> Gate:
+    return Gate(Tools([of]), timeout_s=5, stages=(*STAGES, approved(mode, reaches)), run_id="r1")
+
+
+def named(name: str, **options: Any) -> Tool:
+    @tool(name=name, **options)
+    async def act() -> str:
+        """Act."""
+        return "done"
+
+    return act
+
+
+async def waits(of: Tool, mode: Approval = Approval.guarded) -> bool:
+    outcome = await gate_of(of, mode).step(of.name, {})
+    return outcome.failure is not None and APPROVAL in outcome.failure.metadata
+
+
+@pytest.mark.parametrize(
+    "name", ["delete_rows", "modify", "transfer_money", "Refund", "refund_order", "deleteRows"]
+)
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, True),
+        ({"effect": "write"}, True),
+        ({"effect": "none"}, False),
+        ({"effect": "idempotent"}, False),
+        ({"idempotent": True}, False),
+    ],
+)
+async def test_a_function_that_sounds_grave_waits_unless_it_says_what_it_does(
+    name: str, options: dict[str, Any], expected: bool
+) -> None:
+    assert await waits(named(name, **options)) is expected
+
+
+@pytest.mark.parametrize("name", ["look_up", "undelete", "modified_since", "list_refunds"])
+async def test_any_other_function_that_says_nothing_does_not_wait(name: str) -> None:
+    assert not await waits(named(name))
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("auto", False), ("always", True)])
+async def test_the_mode_holds_for_what_sounds_grave_as_well(mode: str, expected: bool) -> None:
+    assert await waits(named("delete_rows"), Approval(mode)) is expected
+
+
+async def test_leave_for_what_sounds_grave_is_for_exactly_this_call() -> None:
+    gate = gate_of(named("delete_rows"))
+    asked = (await gate.step("delete_rows", {})).failure
+    assert asked is not None
+    assert "does not say what it does" in asked.explanation
+    assert asked.metadata["question"] == "May delete_rows run?"
+    assert (await gate.step("delete_rows", {}, approved=asked.metadata[APPROVAL])).ok
+    assert not (await gate.step("delete_rows", {}, approved="another")).ok
+
+
+LATE = Failure(
+    FailureKind.tool_error,
+    "TimeoutError: the code ran into its timeout",
+    metadata={"type": FailureType.TIMEOUT, "effect": Effect.none},
+)
+CODE = {"code": "x"}
+
+
+def code_that(answer: Any) -> Tool:
+    @tool(name="run_code", tool_type="code")
+    async def run_code(code: str) -> Any:
+        """Run it."""
+        return answer
+
+    return run_code
+
+
+def place(kind: ReachKind) -> Reach:
+    return Reach(kind, "there", 1, "x")
+
+
+async def ran(answer: Any, mode: Approval, *places: Reach | str) -> StepOutcome:
+    gate = gate_of(code_that(answer), mode, lambda code: places)
+    outcome = await gate.step("run_code", CODE)
+    if outcome.failure is not None and APPROVAL in outcome.failure.metadata:
+        leave = outcome.failure.metadata[APPROVAL]
+        outcome = await gate.step("run_code", CODE, approved=leave)
+    return outcome
+
+
+@pytest.mark.parametrize("mode", Approval)
+@pytest.mark.parametrize(
+    "where",
+    [
+        *(place(kind) for kind in ReachKind if kind is not ReachKind.secret),
+        "Line 1 talks to the network: there.",
+    ],
+    ids=lambda where: where if isinstance(where, str) else where.kind,
+)
+async def test_code_that_reaches_outside_and_is_late_is_asked_about_and_not_tried_again(
+    where: Reach | str, mode: Approval
+) -> None:
+    failure = (await ran(ToolResult.from_failure(LATE), mode, where)).failure
+    assert failure is not None
+    assert failure.effect is Effect.uncertain
+    assert failure.suggested_action is Action.ask_user
+    assert failure.metadata["question"] == "Did run_code take effect?"
+    assert tuple(failure.metadata["choices"]) == EFFECT_CHOICES
+    assert failure.metadata[EFFECT_KEY] == action_sha("run_code", CODE, run_id="r1")
+    said = where if isinstance(where, str) else where.sentence
+    assert said.rstrip(".") in failure.explanation
+
+
+@pytest.mark.parametrize("mode", Approval)
+@pytest.mark.parametrize("places", [(), (place(ReachKind.secret),)], ids=["nowhere", "a key"])
+async def test_code_that_only_reads_and_is_late_may_be_tried_again(
+    places: tuple[Reach, ...], mode: Approval
+) -> None:
+    failure = (await ran(ToolResult.from_failure(LATE), mode, *places)).failure
+    assert failure is not None
+    assert (failure.effect, failure.suggested_action) == (Effect.none, Action.retry)
+
+
+async def test_code_that_reaches_outside_and_ends_in_time_is_not_asked_about() -> None:
+    where = place(ReachKind.network)
+    assert (await ran("done", Approval.auto, where)).ok
+    wrong = ToolResult.from_failure(Failure(FailureKind.tool_error, "NameError: x"))
+    failure = (await ran(wrong, Approval.auto, where)).failure
+    assert failure is not None
+    assert (failure.effect, failure.suggested_action) == (Effect.none, Action.retry)
+
+
+@pytest.mark.parametrize(
+    ("line", "effect"),
+    [
+        ("import os; os.system('true')", Effect.uncertain),
+        ("import os; os.remove('a.csv')", Effect.uncertain),
+        ("open('/tmp/../a.csv', 'w') if False else None", Effect.uncertain),
+        ("open('a.csv', 'w').close()", Effect.none),
+        ("import os; os.getenv('API_KEY')", Effect.none),
+    ],
+)
+async def test_real_code_that_its_executor_cuts_off_is_uncertain_where_it_reaches_outside(
+    tmp_path: Path, line: str, effect: Effect
+) -> None:
+    (tmp_path / "a.csv").touch()
+    tools = code_tools(CodeExecutor(cwd=str(tmp_path)), timeout_s=0.1)
+
+    def reaches(code: str) -> tuple[Reach, ...]:
+        return screened(code, workspace=tmp_path)
+
+    stages = (*STAGES, approved(Approval.auto, reaches))
+    gate = Gate(tools, timeout_s=60, stages=stages)
+    outcome = await gate.step("run_code", {"code": f"{line}\nwhile True:\n    pass"})
+    assert outcome.failure is not None
+    assert outcome.failure.type is FailureType.TIMEOUT
+    assert outcome.failure.effect is effect

@@ -1,0 +1,176 @@
+"""What a tool answered passes its own validators, or nothing rests on it."""
+
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
+from parsimony_kernel.gate.effects import MemoryEffects, action_sha
+from parsimony_kernel.gate.gate import Gate, StepOutcome
+from parsimony_kernel.gate.handoff import ValidationResult
+from parsimony_kernel.gate.procedure import Edge, Procedure, Walker
+from parsimony_kernel.tools import OutputValidator, Tool, ToolResult, Tools, tool
+from parsimony_kernel.triage.taxonomy import FailureType
+
+ORDER = {"order": "A102", "total": 12}
+
+
+def looking_up(*validators: OutputValidator, answer: Any = ORDER, **options: Any) -> Tool:
+    @tool(name="look_up", output_validators=list(validators), **options)
+    async def look_up() -> Any:
+        """Look the order up."""
+        return answer
+
+    return look_up
+
+
+async def step(of: Tool) -> StepOutcome:
+    return await Gate(Tools([of]), timeout_s=5).step(of.name, {})
+
+
+def failure_of(outcome: StepOutcome) -> Failure:
+    assert outcome.failure is not None
+    return outcome.failure
+
+
+def accepts(_: Any) -> ValidationResult:
+    return ValidationResult(True)
+
+
+def has_scan(output: dict[str, Any]) -> ValidationResult:
+    return ValidationResult("scan" in output, f"no scan of {output['order']}")
+
+
+def is_dear(output: dict[str, Any]) -> str | None:
+    return None if output["total"] > 100 else f"a total of {output['total']} is no large order"
+
+
+async def test_an_output_that_every_validator_accepts_is_the_answer_itself() -> None:
+    outcome = await step(looking_up(accepts, lambda _: None))
+    assert outcome.ok
+    assert outcome.result.data is ORDER
+
+
+@pytest.mark.parametrize(
+    ("validators", "reason"),
+    [
+        ([accepts, has_scan, is_dear], "no scan of A102"),
+        ([is_dear, has_scan], "a total of 12 is no large order"),
+        ([lambda _: ValidationResult(False)], "a validator refused it"),
+    ],
+)
+async def test_the_first_refusal_stops_and_its_reason_is_told(
+    validators: list[OutputValidator], reason: str
+) -> None:
+    outcome = await step(looking_up(*validators))
+    failure = failure_of(outcome)
+    assert failure.kind is FailureKind.tool_error
+    assert (failure.type, failure.effect) == (FailureType.SCHEMA_MISMATCH, Effect.none)
+    assert outcome.envelope["error"] == "action_error"
+    assert outcome.envelope["message"] == (
+        f"look_up was done, but what it answered is refused: {reason}"
+    )
+    assert outcome.envelope["error_message"] == reason
+    assert outcome.envelope["result"] == ORDER
+    assert not outcome.is_guidance
+
+
+async def test_later_validators_are_not_asked() -> None:
+    asked: list[str] = []
+
+    def noting(output: dict[str, Any]) -> None:
+        asked.append(output["order"])
+
+    await step(looking_up(noting, has_scan, noting))
+    assert asked == ["A102"]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ValueError("the sum is wrong"), "the sum is wrong"),
+        (ConnectionError("away"), "a check of it broke (ConnectionError: away)"),
+    ],
+)
+async def test_a_validator_that_raises_has_accepted_nothing(error: Exception, reason: str) -> None:
+    def raises(_: Any) -> None:
+        raise error
+
+    assert (await step(looking_up(raises))).envelope["error_message"] == reason
+
+
+async def test_a_validator_that_answers_neither_way_has_accepted_nothing() -> None:
+    yes: Any = lambda _: True  # noqa: E731
+    assert "a check of it broke" in (await step(looking_up(yes))).envelope["error_message"]
+
+
+async def test_what_failed_is_not_judged() -> None:
+    def never(_: Any) -> None:
+        raise AssertionError("it was asked")
+
+    given = ToolResult.from_failure(Failure(FailureKind.tool_error, "no such order"))
+    assert failure_of(await step(looking_up(never, answer=given))).explanation == "no such order"
+
+
+@pytest.mark.parametrize(("retryable", "action"), [(True, Action.retry), (False, Action.handoff)])
+async def test_a_refused_output_may_be_tried_again_where_the_tool_may(
+    retryable: bool, action: Action
+) -> None:
+    built = looking_up(has_scan, retryable_on_error=retryable)
+    assert failure_of(await step(built)).suggested_action is action
+
+
+class Letters:
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.judged: list[Any] = []
+        self.effects = MemoryEffects()
+
+    def gate(self, **options: Any) -> Gate:
+        def judge(output: Any) -> str | None:
+            self.judged.append(output)
+            return "no receipt" if "receipt" not in output else None
+
+        @tool(effect="write", output_validators=(judge,), **options)
+        async def send(to: str) -> Any:
+            """Send."""
+            self.sent.append(to)
+            return {"to": (to,)}
+
+        return Gate(Tools([send]), timeout_s=5, effects=self.effects, run_id="r1")
+
+
+async def test_a_write_whose_output_is_refused_has_happened_and_is_never_repeated() -> None:
+    letters = Letters()
+    first = await letters.gate().step("send", {"to": "ann"})
+    failure = failure_of(first)
+    assert failure.effect is Effect.committed
+    assert failure.type is FailureType.SCHEMA_MISMATCH
+    again = await letters.gate().step("send", {"to": "ann"})
+    assert again.envelope == first.envelope
+    assert again.envelope["result"] == {"to": ["ann"]}
+    assert letters.sent == ["ann"]
+    assert letters.judged == [{"to": ["ann"]}] * 2
+
+
+async def test_what_a_write_is_found_to_have_answered_is_judged_as_well() -> None:
+    letters = Letters()
+
+    async def found(to: str) -> dict[str, str]:
+        return {"found": to}
+
+    inputs = {"to": "ann"}
+    letters.effects.intend(action_sha("send", inputs, run_id="r1"), "send", inputs)
+    outcome = await letters.gate(reconcile=found).step("send", inputs)
+    assert failure_of(outcome).effect is Effect.committed
+    assert outcome.envelope["result"] == {"found": "ann"}
+    assert letters.sent == []
+
+
+async def test_a_procedure_does_not_go_on_from_an_output_that_is_refused() -> None:
+    edges = (Edge("look_up", "new", "known"),)
+    procedure = Procedure("orders", ("new", "known"), "new", ("known",), edges)
+    gate = Gate(Tools([looking_up(has_scan)]), timeout_s=5, walker=Walker(procedure))
+    before = gate.place
+    assert not (await gate.step("look_up", {})).ok
+    assert gate.place == before

@@ -1,0 +1,236 @@
+"""What a file says about a task is read whole, or every error in it is told with its line."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.gate.contract import ActionContract
+from parsimony_kernel.gate.gate import Gate
+from parsimony_kernel.gate.playbook import Playbook, from_yaml, task_stages
+from parsimony_kernel.gate.procedure import ProcedureError
+from parsimony_kernel.gate.procedure_yaml import from_yaml as procedure_from_yaml
+from parsimony_kernel.gate.stages import STAGES
+from parsimony_kernel.tools import Tools, tool
+from parsimony_kernel.triage.actions import RecoveryAction
+from parsimony_kernel.triage.taxonomy import FailureContext, FailureType, TriageContext
+
+
+@tool
+async def query_db(id: str) -> str:
+    """Look an order up."""
+    return f"{id} is delayed"
+
+
+@tool
+async def refund(id: str) -> str:
+    """Give the money back."""
+    return id
+
+
+TOOLS = Tools([query_db, refund]) + termination_tools()
+
+STATES = """\
+name: orders
+start: new
+final: [seen]
+states: [new, seen]
+edges:
+  - {action: query_db, from: new, to: seen}
+"""
+CONTRACT = """\
+contract:
+  tools: [query_db, refund]
+  intent_tools: query_db
+  identifiers: {order_id: 0042}
+"""
+RULES = """\
+constraints:
+  - Never call `refund`.
+  - Say it
+    in metres.
+"""
+POLICY = """\
+policy:
+  EXTERNAL_FAULT: backoff_and_retry
+  HALLUCINATED_STATE: {strategy: rollback_to_checkpoint, max_attempts: 2}
+  timeout: [replan, {action: ABORT, reason: it is late}]
+  default: escalate
+"""
+WHOLE = STATES + CONTRACT + RULES + POLICY
+
+
+def read(text: str) -> Playbook:
+    return from_yaml(text, tools=TOOLS, source="task.yaml")
+
+
+def problems_of(build: Callable[[], object]) -> tuple[str, ...]:
+    with pytest.raises(ProcedureError) as caught:
+        build()
+    return caught.value.problems
+
+
+async def test_a_file_says_all_four_parts() -> None:
+    playbook = read(WHOLE)
+    assert playbook.procedure is not None
+    assert playbook.procedure.states == ("new", "seen")
+    assert playbook.contract == ActionContract(
+        frozenset({"query_db", "refund"}), frozenset({"query_db"}), {"order_id": "0042"}
+    )
+    assert playbook.constraints == ("Never call `refund`.", "Say it in metres.")
+    assert playbook.policy is not None
+    fault = FailureContext(FailureType.EXTERNAL_FAULT)
+    late = FailureContext(
+        FailureType.TIMEOUT, attempt_history=[(FailureType.TIMEOUT, RecoveryAction.REPLAN())]
+    )
+    again = FailureContext(
+        FailureType.HALLUCINATED_STATE,
+        attempt_history=[(FailureType.HALLUCINATED_STATE, RecoveryAction.ROLLBACK("a"))],
+        run=TriageContext(checkpoints=("a",)),
+    )
+    other = FailureContext(FailureType.UNKNOWN, raw_error="what?")
+    assert isinstance(await playbook.policy.dispatch(fault), RecoveryAction.RETRY)
+    assert await playbook.policy.dispatch(late) == RecoveryAction.ABORT(reason="it is late")
+    assert await playbook.policy.dispatch(again) == RecoveryAction.ROLLBACK("a")
+    assert isinstance(await playbook.policy.dispatch(other), RecoveryAction.ESCALATE)
+
+
+@pytest.mark.parametrize("text", [STATES, CONTRACT, RULES, POLICY])
+def test_each_part_may_stand_alone(text: str) -> None:
+    playbook = read(text)
+    said = [
+        playbook.procedure is not None,
+        playbook.contract is not None,
+        bool(playbook.constraints),
+        playbook.policy is not None,
+    ]
+    assert said == [text is each for each in (STATES, CONTRACT, RULES, POLICY)]
+
+
+def test_a_file_with_states_alone_is_the_procedure_that_it_was() -> None:
+    procedure = read(STATES).procedure
+    assert procedure == procedure_from_yaml(STATES, source="task.yaml")
+
+
+def test_a_single_rule_and_an_identifier_alone_are_enough() -> None:
+    assert read("constraints: Be brief.") == Playbook(constraints=("Be brief.",))
+    assert read("contract: {identifiers: {order_id: A102}}") == Playbook(
+        contract=ActionContract(None, None, {"order_id": "A102"})
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            WHOLE.replace("contract:", "contarct:"),
+            "line 7: 'contarct' is not a field; did you mean",
+        ),
+        (WHOLE.replace("tools: [query", "tools: [qery"), "line 8: there is no tool 'qery_db'; did"),
+        (
+            WHOLE.replace("intent_tools", "intnet_tools"),
+            "line 9: 'intnet_tools' is not a field; di",
+        ),
+        (
+            WHOLE.replace("[query_db, refund]", "[query_db]").replace(": query_db\n", ": refund\n"),
+            "line 9: 'refund' is none of the contract's tools; add it",
+        ),
+        (WHOLE.replace("{order_id: 0042}", "A102"), "line 10: identifiers are names with values;"),
+        (WHOLE.replace("0042", "[1]"), "line 10: a name is expected here"),
+        (WHOLE.replace("0042", "1, order_id: 2"), "line 10: 'order_id' stands twice"),
+        (WHOLE.replace("Never call", "Never: call"), "line 12: a rule is a line of text; write"),
+        (WHOLE.replace("Never", "Never" * 80), "line 12: a rule of 415 characters; 300 are the"),
+        (WHOLE.replace("policy", "  - a\n" * 4 + "policy"), "line 18: this is more than 5 rules"),
+        (WHOLE.replace("EXTERNAL_", "EXTERN_"), "line 16: 'EXTERN_FAULT' is no type of failure; d"),
+        (WHOLE.replace("backoff_and", "backof_and"), "did you mean 'backoff_and_retry'?"),
+        (
+            WHOLE.replace("max_attempts", "max_atempts"),
+            "line 17: HALLUCINATED_STATE: rollback_to_c",
+        ),
+        (WHOLE.replace("max_attempts", "max_atempts"), "it takes checkpoint_id, max_attempts"),
+        (
+            WHOLE.replace("ABORT", "ABRT"),
+            "line 18: TIMEOUT: there is no action 'ABRT'; did you mea",
+        ),
+        (WHOLE.replace("reason", "raeson"), "line 18: TIMEOUT: ABORT has no such field"),
+        (WHOLE.replace("default", "Timeout"), "line 19: TIMEOUT stands twice; leave one out."),
+        (WHOLE.replace("escalate", "&x [*x]"), "line 19: this contains itself; write it out."),
+        (WHOLE.replace("escalate", "2020-13-45"), "line 19: month must be in 1..12"),
+        (WHOLE.replace("escalate", "!!python/name:os"), "line 19: this cannot be read"),
+        (WHOLE.replace("escalate", "[]"), "line 19: DEFAULT has no strategy; write one"),
+        (WHOLE.replace("escalate", ""), "line 19: DEFAULT: None is no strategy: write its name"),
+        (WHOLE.replace("start: new\n", ""), "line 1: the procedure lacks 'start'; add it."),
+        (WHOLE.replace("to: seen", "to: sen"), "line 6, to: there is no state 'sen'; did you mean"),
+        (
+            WHOLE.replace("action: query_db", "action: qery_db"),
+            "line 6: there is no tool 'qery_db'",
+        ),
+        (
+            WHOLE.replace("intent_tools: query_db", "intent_tools: refund"),
+            "line 6: 'query_db' from 'new' to 'seen' is never taken, because the contract",
+        ),
+        ("name: x", "line 1: the playbook says nothing; give it some of start, final"),
+        ("contract:", "line 1: the contract has to be fields: tools, intent_tools"),
+        ("contract: {}", "line 1: the contract says nothing; give it tools"),
+        ("contract: {tools: []}", "line 1: no tool is named here; name one"),
+        ("constraints: []", "line 1: no rule stands here; write one"),
+        ("constraints:", "line 1: a rule is a line of text; write one"),
+        ("policy: escalate", "line 1: a policy maps types of failures to strategies; write"),
+        ("", "task.yaml: the playbook has to be fields: name, start"),
+        ("contract: [", "line 1: this is no YAML"),
+    ],
+)
+def test_an_error_names_the_line_and_the_remedy(text: str, said: str) -> None:
+    problems = problems_of(lambda: read(text))
+    assert any(said in problem for problem in problems), problems
+    assert all(problem.startswith("task.yaml") for problem in problems), problems
+
+
+def test_the_errors_of_all_parts_are_told_at_once() -> None:
+    text = (
+        WHOLE.replace("to: seen", "to: sen")
+        .replace("query_db, refund", "query_db, refnd")
+        .replace("Never call", "Never: call")
+        .replace("escalate", "escalade")
+    )
+    lines = [
+        problem.split(", line ")[1].split(":")[0] for problem in problems_of(lambda: read(text))
+    ]
+    assert lines == ["6, to", "8", "12", "19"]
+
+
+def test_without_the_tools_of_a_run_their_names_are_taken_as_they_are() -> None:
+    playbook = from_yaml(WHOLE.replace("query_db", "qery_db"))
+    assert playbook.contract is not None
+    assert playbook.contract.serving_tools == frozenset({"qery_db"})
+
+
+@given(text=st.text(alphabet="contrapolicysx:-[]{}&*!|>'\"#%,\n ?~<", max_size=60))
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_a_playbook_or_says_why_not(text: str) -> None:
+    try:
+        problems = [] if isinstance(from_yaml(text), Playbook) else ["no playbook"]
+    except ProcedureError as exc:
+        problems = [each for each in exc.problems if not each.startswith("playbook")]
+    assert problems == []
+
+
+async def test_the_contract_is_asked_before_the_rules_and_both_behind_the_arguments() -> None:
+    contract = ActionContract(frozenset({"query_db"}))
+    stages = (*STAGES, *task_stages(contract, ["Never call `refund`.", "Never call `query_db`."]))
+    gate = Gate(TOOLS, timeout_s=5, stages=stages)
+    told = [
+        (await gate.step("refund", {})).envelope["reason"],
+        (await gate.step("refund", {"id": "A102"})).envelope["reason"],
+        (await gate.step("query_db", {"id": "A102"})).envelope["reason"],
+    ]
+    assert told[0].startswith("'id' is missing")
+    assert told[1:] == ["tool not allowed", "it breaks the rule 'Never call `query_db`.'"]
+    assert (await gate.step("return_done", {"summary": "ok"})).ok
+
+
+async def test_a_task_without_terms_of_its_own_holds_nothing_back() -> None:
+    gate = Gate(TOOLS, timeout_s=5, stages=(*STAGES, *task_stages(None, ())))
+    assert (await gate.step("refund", {"id": "A102"})).ok

@@ -1,0 +1,161 @@
+"""Leave is for exactly one action, looked at again when it runs."""
+
+import asyncio
+import itertools
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.gate.approval import APPROVAL, Approval, approved
+from parsimony_kernel.gate.escalation import (
+    ApprovalError,
+    Approvals,
+    EscalationReason,
+    HumanInTheLoop,
+    action_hash,
+)
+from parsimony_kernel.gate.gate import Gate, StepOutcome
+from parsimony_kernel.gate.stages import STAGES
+from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.tools import Tools, tool
+
+FULL = {"payment": "P9", "amount": 10, "to": "ann"}
+CHANGES: list[dict[str, Any]] = [
+    {"amount": 11},
+    {"amount": "10"},
+    {"amount": 10.5},
+    {"payment": "p9"},
+    {"to": "ann "},
+    {"to": ""},
+    {"note": None},
+]
+
+
+class Bank:
+    """Pays, and notes what."""
+
+    def __init__(self) -> None:
+        self.paid: list[tuple[str, str, Any]] = []
+        self.reached = ("Line 1 starts another program",)
+
+    @property
+    def gate(self) -> Gate:
+        """A gate of a run of its own."""
+
+        @tool(effect="write")
+        async def refund(payment: str, amount: float | str, to: str, note: str | None = "") -> str:
+            """Pay back."""
+            self.paid.append(("refund", payment, amount))
+            return "paid"
+
+        @tool(effect="write")
+        async def transfer(
+            payment: str, amount: float | str, to: str, note: str | None = ""
+        ) -> str:
+            """Pay on."""
+            self.paid.append(("transfer", payment, amount))
+            return "paid"
+
+        @tool(tool_type="code", effect="none")
+        async def run_code(code: str) -> str:
+            """Run code."""
+            self.paid.append(("run_code", code, None))
+            return "ran"
+
+        stages = (*STAGES, approved(Approval.guarded, lambda code: self.reached))
+        return Gate(Tools([refund, transfer, run_code]), timeout_s=5, stages=stages)
+
+
+def leave_of(outcome: StepOutcome) -> str:
+    """The hash that the person is asked to allow."""
+    assert outcome.failure is not None
+    return str(outcome.failure.metadata[APPROVAL])
+
+
+async def test_a_write_waits_and_runs_with_leave_for_exactly_itself() -> None:
+    bank = Bank()
+    waiting = await bank.gate.step("refund", FULL)
+    assert bank.paid == []
+    reordered = dict(reversed(FULL.items()))
+    assert (await bank.gate.step("refund", reordered, approved=leave_of(waiting))).ok
+    assert bank.paid == [("refund", "P9", 10)]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+async def test_whatever_was_changed_since_is_asked_about_anew_and_not_run(
+    change: dict[str, Any],
+) -> None:
+    bank = Bank()
+    leave = leave_of(await bank.gate.step("refund", FULL))
+    changed = await bank.gate.step("refund", {**FULL, **change}, approved=leave)
+    assert leave_of(changed) != leave
+    other = await bank.gate.step("transfer", FULL, approved=leave)
+    assert leave_of(other) != leave
+    assert bank.paid == []
+
+
+@pytest.mark.parametrize("forged", ["", "0" * 64, "not-approved", "approved"])
+async def test_words_that_are_no_hash_of_it_are_no_leave(forged: str) -> None:
+    bank = Bank()
+    assert not (await bank.gate.step("refund", FULL, approved=forged)).ok
+    assert bank.paid == []
+
+
+async def test_code_that_reaches_something_else_by_now_is_asked_about_anew() -> None:
+    bank = Bank()
+    leave = leave_of(await bank.gate.step("run_code", {"code": "go()"}))
+    bank.reached = ("Line 1 deletes a file",)
+    assert leave_of(await bank.gate.step("run_code", {"code": "go()"}, approved=leave)) != leave
+    bank.reached = ("Line 1 starts another program",)
+    assert (await bank.gate.step("run_code", {"code": "go()"}, approved=leave)).ok
+    assert bank.paid == [("run_code", "go()", None)]
+
+
+async def test_leave_given_a_thousand_times_at_once_is_spent_once() -> None:
+    approvals = Approvals(clock=ManualClock())
+    request = approvals.ask("refund", FULL)
+
+    async def click() -> bool:
+        approvals.decide(request, approved=True)
+        await asyncio.sleep(0)
+        try:
+            approvals.spend(request, "refund", FULL)
+        except ApprovalError:
+            return False
+        return True
+
+    assert (await asyncio.gather(*(click() for _ in range(1_000)))).count(True) == 1
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+def test_the_library_s_leave_is_for_the_hash_of_the_exact_action(change: dict[str, Any]) -> None:
+    approvals = Approvals(clock=ManualClock())
+    request = approvals.ask("refund", FULL)
+    approvals.decide(request, approved=True)
+    assert action_hash("refund", {**FULL, **change}) != action_hash("refund", FULL)
+    with pytest.raises(ApprovalError, match="changed"):
+        approvals.spend(request, "refund", {**FULL, **change})
+    approvals.spend(request, "refund", FULL)
+
+
+# -- when a person is asked
+
+
+SENSITIVE = ("delete", "modify", "transfer", "refund")
+SCORES = (None, 0.0, 0.69, 0.7, 1.0)
+
+
+def test_of_every_combination_the_most_severe_reason_is_told() -> None:
+    human = HumanInTheLoop()
+    kinds = (None, "lookup", *SENSITIVE)
+    for kind, failures, score in itertools.product(kinds, range(6), SCORES):
+        request = human.should_escalate({"action_type": kind}, failures, score)
+        told = None if request is None else (request.reason, request.priority)
+        if kind in SENSITIVE:
+            assert told == (EscalationReason.SAFETY_CHECK, 1)
+        elif failures >= 3:
+            assert told == (EscalationReason.REPEATED_FAILURES, 2)
+        elif score is not None and score < 0.7:
+            assert told == (EscalationReason.POLICY_REVIEW, 3)
+        else:
+            assert told is None

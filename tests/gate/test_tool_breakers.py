@@ -1,0 +1,262 @@
+"""A tool whose service is down is left alone, and tried by one call when its time has come."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.agent.failure.kinds import Effect, Failure, FailureKind
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.gate.effects import MemoryEffects
+from parsimony_kernel.gate.gate import Gate, StepOutcome
+from parsimony_kernel.limits.breaker import FAILURE_THRESHOLD, RESET_TIMEOUT_S, Breakers
+from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
+from parsimony_kernel.triage.taxonomy import FailureType
+
+FAULT = ConnectionError("the service is away")
+
+
+class Service:
+    """A tool's service: what it does next, and how often it was asked."""
+
+    def __init__(self, **options: Any) -> None:
+        self.does: Callable[[], Any] = lambda: None
+        self.asked = 0
+        self.clock = ManualClock()
+        self.breakers = Breakers(self.clock)
+        self.effects = MemoryEffects()
+
+        @tool(name="fetch", **options)
+        async def fetch(n: int = 0) -> Any:
+            """Fetch."""
+            self.asked += 1
+            made = self.does()
+            return await made if asyncio.iscoroutine(made) else made
+
+        self.tool: Tool = fetch
+
+    def gate(self) -> Gate:
+        tools = Tools([self.tool]) + termination_tools()
+        return Gate(
+            tools, timeout_s=0.01, effects=self.effects, run_id="r1", breakers=self.breakers
+        )
+
+    async def step(self, n: int = 0) -> StepOutcome:
+        return await self.gate().step("fetch", {"n": n})
+
+    async def fails(self, times: int, does: Callable[[], Any] | None = None) -> None:
+        self.does = does or raising(FAULT)
+        for n in range(times):
+            assert not (await self.step(n)).ok
+
+    @property
+    def state(self) -> str:
+        return self.breakers.of("tool:fetch").state
+
+
+def raising(error: Exception) -> Callable[[], None]:
+    def does() -> None:
+        raise error
+
+    return does
+
+
+def answering(failure: Failure) -> Callable[[], ToolResult]:
+    return lambda: ToolResult.from_failure(failure)
+
+
+def failure_of(outcome: StepOutcome) -> Failure:
+    assert outcome.failure is not None
+    return outcome.failure
+
+
+async def test_after_five_faults_in_a_row_the_tool_is_not_asked_and_the_model_is_told() -> None:
+    service = Service()
+    await service.fails(FAILURE_THRESHOLD)
+    service.clock.advance(12)
+    gate = service.gate()
+    outcome = await gate.step("fetch", {})
+    assert service.asked == FAILURE_THRESHOLD
+    assert outcome.envelope["error"] == "invalid_transition"
+    assert outcome.envelope["message"] == (
+        "fetch is not reachable: it failed 5 times in a row; it has been left alone for 12 s, and "
+        "is for 48 s more. Nothing was run: another way is needed."
+    )
+    assert outcome.envelope["valid_next_actions"] == [*termination_tools()]
+    failure = failure_of(outcome)
+    assert (failure.type, failure.effect) == (FailureType.EXTERNAL_FAULT, Effect.none)
+    assert outcome.is_guidance
+
+
+async def test_four_faults_and_a_success_leave_it_closed() -> None:
+    service = Service()
+    await service.fails(FAILURE_THRESHOLD - 1)
+    service.does = lambda: "here"
+    assert (await service.step()).ok
+    await service.fails(FAILURE_THRESHOLD - 1)
+    assert service.state == "closed"
+
+
+class Late(Exception):
+    status_code = 504
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        lambda: asyncio.Event().wait(),
+        raising(Late("no words that say so")),
+        lambda: ToolResult.from_exception(ConnectionResetError("reset by peer")),
+        answering(
+            Failure(FailureKind.tool_error, "x", metadata={"type": FailureType.EXTERNAL_FAULT})
+        ),
+    ],
+    ids=["deadline", "status", "told as a text", "told as a failure"],
+)
+async def test_every_way_of_telling_a_fault_counts(does: Callable[[], Any]) -> None:
+    service = Service(idempotent=True)
+    await service.fails(FAILURE_THRESHOLD, does)
+    assert service.state == "open"
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        raising(ValueError("connection is no valid column")),
+        raising(KeyError("timeout")),
+        raising(PermissionError("no")),
+        answering(Failure(FailureKind.tool_error, "no such order")),
+    ],
+    ids=["value", "key", "permission", "told"],
+)
+async def test_what_is_not_the_service_s_fault_does_not_count(does: Callable[[], Any]) -> None:
+    service = Service()
+    await service.fails(2 * FAILURE_THRESHOLD, does)
+    assert service.state == "closed"
+
+
+async def test_arguments_that_were_refused_do_not_count() -> None:
+    service = Service()
+    for _ in range(2 * FAILURE_THRESHOLD):
+        await service.gate().step("fetch", {"m": 1})
+    assert (service.asked, service.state) == (0, "closed")
+
+
+@pytest.mark.parametrize("options", [{"tool_type": "code"}, {"terminal": True}])
+async def test_code_and_what_ends_a_run_have_no_breaker(options: dict[str, Any]) -> None:
+    service = Service(**options)
+    await service.fails(2 * FAILURE_THRESHOLD)
+    assert service.asked == 2 * FAILURE_THRESHOLD
+
+
+async def test_one_call_finds_out_whether_it_works_again() -> None:
+    service = Service(timeout_s=60)
+    await service.fails(FAILURE_THRESHOLD)
+    service.clock.advance(RESET_TIMEOUT_S)
+    release = asyncio.Event()
+    service.does = release.wait
+    probe = asyncio.ensure_future(service.step())
+    while service.asked == FAILURE_THRESHOLD:
+        await asyncio.sleep(0)
+    beside = await service.step()
+    assert "one call finds out just now" in beside.envelope["message"]
+    assert service.asked == FAILURE_THRESHOLD + 1
+    release.set()
+    assert (await probe).ok
+    service.does = lambda: "here"
+    assert (await service.step()).ok
+
+
+async def test_a_probe_that_fails_opens_it_for_its_whole_time_again() -> None:
+    service = Service()
+    await service.fails(FAILURE_THRESHOLD)
+    service.clock.advance(RESET_TIMEOUT_S)
+    await service.fails(1)
+    service.clock.advance(RESET_TIMEOUT_S - 1)
+    assert (await service.step()).envelope["error"] == "invalid_transition"
+    assert service.asked == FAILURE_THRESHOLD + 1
+
+
+async def test_a_probe_that_is_stopped_frees_its_place() -> None:
+    service = Service(timeout_s=60)
+    await service.fails(FAILURE_THRESHOLD)
+    service.clock.advance(RESET_TIMEOUT_S)
+    stop = CancellationRequest()
+
+    async def stopped() -> None:
+        stop.set()
+        await asyncio.Event().wait()
+
+    service.does = stopped
+    with pytest.raises(Cancelled):
+        await service.gate().step("fetch", {}, cancellation=stop)
+    service.does = lambda: "here"
+    assert (await service.step()).ok
+
+
+async def test_a_probe_that_says_nothing_about_the_service_frees_its_place() -> None:
+    service = Service()
+    await service.fails(FAILURE_THRESHOLD)
+    service.clock.advance(RESET_TIMEOUT_S)
+    await service.fails(1, raising(KeyError("mine")))
+    service.does = lambda: "here"
+    assert (await service.step()).ok
+
+
+async def test_a_write_that_is_left_alone_leaves_no_intent() -> None:
+    service = Service(effect="write")
+    await service.fails(FAILURE_THRESHOLD)
+    refused = await service.step(99)
+    assert refused.envelope["error"] == "invalid_transition"
+    service.clock.advance(RESET_TIMEOUT_S)
+    service.does = lambda: "done"
+    assert (await service.step(99)).ok
+
+
+async def test_a_record_that_fails_is_not_the_service_s_fault() -> None:
+    class Locked(MemoryEffects):
+        def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
+            raise ConnectionError("503 Service Unavailable")
+
+    service = Service(effect="write")
+    service.effects = Locked()
+    await service.fails(2 * FAILURE_THRESHOLD)
+    assert (service.asked, service.state) == (0, "closed")
+
+
+async def test_what_a_write_is_on_record_with_is_told_while_its_breaker_is_open() -> None:
+    service = Service(effect="write")
+    service.does = lambda: "done"
+    assert (await service.step(99)).ok
+    await service.fails(FAILURE_THRESHOLD)
+    assert (await service.step(99)).envelope["result"] == "done"
+
+
+async def test_a_tool_that_is_all_that_is_left_is_still_named() -> None:
+    service = Service()
+    await service.fails(FAILURE_THRESHOLD)
+    alone = Gate(Tools([service.tool]), timeout_s=5, breakers=service.breakers)
+    outcome = await alone.step("fetch", {})
+    assert outcome.envelope["valid_next_actions"] == ["fetch"]
+
+
+async def test_it_is_named_again_when_its_time_has_come() -> None:
+    service = Service()
+    await service.fails(FAILURE_THRESHOLD)
+    gate = service.gate()
+    await gate.step("fetch", {})
+    assert "fetch" not in gate.valid_next_actions
+    service.clock.advance(RESET_TIMEOUT_S)
+    assert "fetch" in gate.valid_next_actions
+
+
+async def test_without_breakers_of_its_host_a_gate_counts_for_itself() -> None:
+    service = Service()
+    service.does = raising(FAULT)
+    gate = Gate(Tools([service.tool]), timeout_s=5)
+    for _ in range(2 * FAILURE_THRESHOLD):
+        await gate.step("fetch", {})
+    assert service.asked == FAILURE_THRESHOLD

@@ -1,0 +1,121 @@
+"""Breakers go where the configuration says, and to the journal where that is out of order."""
+
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from parsimony_kernel.journal.breakers import JournalBreakers
+from parsimony_kernel.journal.database import MEMORY
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.limits.breaker import Breakers
+from parsimony_kernel.limits.redis_store import RedisBreakers
+from parsimony_kernel.limits.sharing import REDIS_URL, RETRY_S, breakers_for
+from parsimony_kernel.testing.clock import ManualClock
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+
+class Workspace:
+    """A journal, and breakers over it as they are opened for a session."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.store = JournalBreakers(SqliteJournal(MEMORY), self.clock)
+
+    def opened(self, url: str | None) -> Breakers:
+        environ = {} if url is None else {REDIS_URL: url}
+        return breakers_for(environ, self.store, self.clock)
+
+    def seen_in_journal(self) -> int:
+        return Breakers(self.clock, self.store).of("m").failure_count
+
+
+def fail(breakers: Breakers, times: int = 1) -> None:
+    for _ in range(times):
+        breakers.of("m").admit().failed()
+
+
+@pytest.mark.parametrize("url", [None, "", "  "])
+def test_without_an_address_the_journal_keeps_the_state(
+    url: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    workspace = Workspace()
+    fail(workspace.opened(url))
+    assert workspace.seen_in_journal() == 1
+    assert caplog.records == []
+
+
+def test_with_an_address_workspaces_share_their_state_through_redis(
+    redis: "Redis", redis_socket: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    here, there = Workspace(), Workspace()
+    fail(here.opened(f"unix://{redis_socket}"), 5)
+    assert there.opened(f"unix://{redis_socket}").of("m").state == "open"
+    assert Breakers(store=RedisBreakers(redis)).of("m").failure_count == 5
+    assert here.seen_in_journal() == there.seen_in_journal() == 0
+    assert caplog.records == []
+
+
+def test_a_server_that_cannot_be_reached_is_said_once_and_the_journal_serves(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    workspace = Workspace()
+    breakers = workspace.opened(f"unix://{tmp_path}/none")
+    fail(breakers, 5)
+    assert breakers.of("m").state == "open"
+    assert workspace.seen_in_journal() == 5
+    (said,) = caplog.records
+    assert said.levelno == logging.WARNING
+    assert said.getMessage().endswith("Until then the workspace's journal serves.")
+
+
+def test_the_password_of_an_address_is_in_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    for url in ("redis://me:hunter2@127.0.0.1:1/0", "http://me:hunter2@host", "hunter2"):
+        fail(Workspace().opened(url))
+    assert len(caplog.records) == 3
+    assert "hunter2" not in caplog.text
+
+
+def test_a_server_that_hangs_costs_one_time_out_and_is_asked_again_after_a_while(
+    redis: "Redis",
+    redis_socket: Path,
+    hung_redis: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    workspace = Workspace()
+    place = tmp_path / "s"
+    place.symlink_to(hung_redis)
+    breakers = workspace.opened(f"unix://{place}")
+    fail(breakers)
+    # From here on the address leads to a server that answers.
+    place.unlink()
+    place.symlink_to(redis_socket)
+    fail(breakers)
+    assert workspace.seen_in_journal() == 2
+    workspace.clock.advance(RETRY_S)
+    fail(breakers)
+    assert workspace.seen_in_journal() == 2
+    assert Breakers(store=RedisBreakers(redis)).of("m").failure_count == 1
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "remedy"),
+    [("localhost:6379", "redis://host:6379/0"), ("redis://localhost", "parsimony-kernel[remote]")],
+)
+def test_what_cannot_be_used_is_said_once_with_its_remedy_and_the_journal_serves(
+    url: str, remedy: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    if "[remote]" in remedy:
+        monkeypatch.setitem(sys.modules, "redis", None)
+    workspace = Workspace()
+    fail(workspace.opened(url), 2)
+    assert workspace.seen_in_journal() == 2
+    (said,) = caplog.records
+    assert said.getMessage().startswith(f"{REDIS_URL} cannot be used. ")
+    assert remedy in said.getMessage()

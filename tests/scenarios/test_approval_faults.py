@@ -1,0 +1,297 @@
+"""What can go wrong between a person's leave and the action, and that only what was shown is done.
+
+Leave is for one run of exactly one action: whatever is changed meanwhile is asked about again or
+refused, and however often and from wherever it is given, the action runs once.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.events import AgentEvent, RunCompleted
+from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.notebook.turns import SessionError
+from parsimony_kernel.session import NotebookSession
+from parsimony_kernel.testing.scripted import call
+from parsimony_kernel.tools import Tool, tool
+
+from .agents import proved_in, proves
+from .kernels import Desk, click, printed
+from .notebooks import DONE, Notebook, answered, begun, question, refusal_of, turn
+
+ROWS = {
+    "arguments changed between approval and run",
+    "a thousand clicks",
+    "two processes answer at once",
+}
+
+THOUSAND = 1_000
+SHELL = "import subprocess\nsubprocess.run('echo 1 >> ledger.txt', shell=True, check=True)"
+CHANGED = SHELL.replace("ledger", "evil")
+
+
+@pytest.fixture
+def notebook(tmp_path: Path) -> Iterator[Notebook]:
+    opened = Notebook(tmp_path)
+    yield opened
+    opened.close()
+
+
+def ledger(notebook: Notebook) -> str:
+    """What the action has written."""
+    path = notebook.folder / "ledger.txt"
+    return path.read_text() if path.exists() else ""
+
+
+def sending(sent: list[str]) -> Tool:
+    @tool(effect="write")
+    async def send(to: str) -> str:
+        """Send a letter."""
+        sent.append(to)
+        return f"sent to {to}"
+
+    return send
+
+
+async def asking(
+    notebook: Notebook, *, tools: Any = (), clock: Clock | None = None
+) -> NotebookSession:
+    """A session in which code waits to be allowed."""
+    code = call("run_code", code=SHELL)
+    session = notebook.open(code, DONE, tools=tools, clock=clock)
+    asked = question(await turn(session, approve=Approval.guarded))
+    assert asked.question == "May this code run?"
+    return session
+
+
+# -- arguments changed between approval and run
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def in_call(**fields: Any) -> Change:
+    return lambda record: record["pending_call"].update(fields)
+
+
+def in_messages(record: dict[str, Any]) -> None:
+    for message in record["messages"]:
+        for made in message.get("tool_calls") or ():
+            made["function"]["arguments"] = json.dumps({"code": CHANGED})
+
+
+def everywhere(record: dict[str, Any]) -> None:
+    in_messages(record)
+    in_call(arguments=json.dumps({"code": CHANGED}))(record)
+
+
+TAMPERED: dict[str, Change] = {
+    "arguments": in_call(arguments=json.dumps({"code": CHANGED})),
+    "one more argument": in_call(arguments=json.dumps({"code": SHELL, "purpose": "x"})),
+    "white space": in_call(arguments=json.dumps({"code": SHELL}, indent=1)),
+    "tool": in_call(name="send", arguments=json.dumps({"to": "eve"})),
+    "hash": in_call(sha="0" * 64),
+    "leave": in_call(allowed=True),
+    "the conversation": in_messages,
+    "all of it": everywhere,
+    "the question": lambda record: record.update(pending_question="May nothing run?"),
+    "the choices": lambda record: record.update(choices=["Do not run it", "Run it"]),
+    "no call": lambda record: record.update(pending_call=None),
+    "no seal": lambda record: record.update(seal=""),
+}
+
+
+@proves("arguments changed between approval and run")
+@pytest.mark.parametrize("reply", ["Run it", "Do not run it"])
+@pytest.mark.parametrize("what", TAMPERED)
+async def test_what_was_changed_on_disk_after_it_was_shown_is_not_run(
+    notebook: Notebook, what: str, reply: str
+) -> None:
+    sent: list[str] = []
+    session = await asking(notebook, tools=[sending(sent)])
+    (row,) = session._journal.pending()
+    record = row.record.model_dump(mode="json")
+    TAMPERED[what](record)
+    with session._journal.database.transaction() as db:  # type: ignore[attr-defined]
+        db.execute("UPDATE suspensions SET record = ?", (json.dumps(record),))
+    said = await refusal_of(session.resume(reply))
+    assert "seal" in said
+    assert (ledger(notebook), sent) == ("", [])
+    assert not (notebook.folder / "evil.txt").exists()
+    assert [each.status for each in session.turns()] == ["suspended"]
+
+
+MEANT = {
+    "a file to delete": ("import os\nos.remove(target)", "mine.txt", "theirs.txt"),
+    "a file to write": ("open(target, 'w').write('x')", "../mine.txt", "../theirs.txt"),
+    "a program": (
+        "import subprocess\nsubprocess.run(target, shell=True)",
+        "echo 1 >> ledger.txt",
+        "rm theirs.txt",
+    ),
+    "a folder to delete": ("import shutil\nshutil.rmtree(target)", "mine", "theirs"),
+    "an address": (
+        "import urllib.request\nurllib.request.urlopen(target)",
+        "http://127.0.0.1:9/mine",
+        "http://127.0.0.1:9/theirs",
+    ),
+}
+
+
+@proves("arguments changed between approval and run")
+@pytest.mark.parametrize("what", MEANT)
+async def test_what_a_name_means_may_not_change_between_leave_and_run(
+    notebook: Notebook, what: str
+) -> None:
+    code, mine, theirs = MEANT[what]
+    for name in ("mine", "theirs"):
+        (notebook.folder / f"{name}.txt").write_text("here")
+        (notebook.folder / name).mkdir()
+    executor = CodeExecutor(cwd=str(notebook.folder))
+    executor.locals["target"] = mine
+    session = notebook.open(call("run_code", code=code), DONE, executor=executor)
+    question(await turn(session, approve=Approval.guarded))
+    executor.locals["target"] = theirs
+    again = question(await answered(session, "Run it"))
+    assert again.question == "May this code run?"
+    assert not (notebook.folder.parent / "theirs.txt").exists()
+    assert (notebook.folder / "theirs.txt").exists()
+    assert (notebook.folder / "theirs").exists()
+    assert ledger(notebook) == ""
+
+
+@proves("arguments changed between approval and run")
+@pytest.mark.parametrize("other", [{"to": "eve"}, {"to": "Ann"}, {"to": "ann "}])
+async def test_leave_for_a_write_is_for_its_exact_arguments(
+    notebook: Notebook, other: dict[str, str]
+) -> None:
+    sent: list[str] = []
+    steps = call("send", to="ann"), call("send", **other), DONE
+    session = notebook.open(*steps, tools=[sending(sent)])
+    assert question(await turn(session, approve=Approval.guarded)).question == "May send run?"
+    assert question(await answered(session, "Run it")).question == "May send run?"
+    assert sent == ["ann"]
+    assert isinstance((await answered(session, "Do not run it"))[-1], RunCompleted)
+    assert sent == ["ann"]
+
+
+# -- a thousand clicks
+
+
+async def outcome(events: Any) -> str:
+    """What came of one answer among many."""
+    try:
+        told: list[AgentEvent] = [event async for event in events]
+    except SessionError as error:
+        return f"refused: {error}"
+    return "ran" if begun(told, "run_code") else "did not run"
+
+
+@proves("a thousand clicks")
+@pytest.mark.parametrize("sessions", [1, 4])
+async def test_a_thousand_answers_at_once_are_one(notebook: Notebook, sessions: int) -> None:
+    first = await asking(notebook)
+    all_of_them = [first, *(notebook.open(DONE) for _ in range(sessions - 1))]
+    came = await asyncio.gather(
+        *(outcome(all_of_them[n % sessions].resume("Run it")) for n in range(THOUSAND))
+    )
+    assert came.count("ran") == 1
+    assert {each.partition(":")[0] for each in came} == {"ran", "refused"}
+    assert ledger(notebook) == "1\n"
+    assert [each.status for each in first.turns()] == ["done"]
+
+
+@proves("a thousand clicks")
+async def test_a_thousand_answers_one_after_the_other_are_one(notebook: Notebook) -> None:
+    session = await asking(notebook)
+    came = [await outcome(session.resume("Run it")) for _ in range(THOUSAND)]
+    assert came[0] == "ran"
+    assert {each.partition(" is ")[0] for each in came[1:]} == {"refused: No question"}
+    assert ledger(notebook) == "1\n"
+
+
+@proves("a thousand clicks")
+@pytest.mark.kernel
+def test_a_thousand_clicks_on_the_button_in_the_cell_are_one(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    try:
+        again = "call('run_code', code='again = 1')"
+        done = "call('return_done', summary='ok')"
+        desk.use(f"ScriptedModel([call('run_code', code={SHELL!r}), {again}, {done}])")
+        cell = desk.kernel.run("%%agent\nwrite", cell_id="writing")
+        assert desk.statuses() == ["suspended"]
+        click(desk.kernel, cell, "1. Run it", THOUSAND)
+        for _ in range(THOUSAND):
+            # Each message gives the kernel time to go on with the turn.
+            assert printed(desk.kernel, "6 * 7") == "42"
+            if desk.statuses() == ["done"]:
+                break
+        assert desk.statuses() == ["done"]
+        assert (tmp_path / "ledger.txt").read_text() == "1\n"
+        click(desk.kernel, cell, "1. Run it", THOUSAND)
+        assert printed(desk.kernel, "again") == "1"
+        assert desk.statuses() == ["done"]
+        assert (tmp_path / "ledger.txt").read_text() == "1\n"
+    finally:
+        desk.close()
+
+
+# -- two processes answer at once
+
+ANSWERING = """
+import asyncio
+from pathlib import Path
+from parsimony_kernel.agent.events import ToolEvent
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.notebook.turns import SessionError
+from parsimony_kernel.session import open_session
+from parsimony_kernel.testing.scripted import ScriptedModel, call
+
+session = open_session(
+    executor=CodeExecutor(cwd=place),
+    notebook="analysis.ipynb",
+    folder=Path(place),
+    model=ScriptedModel([call("return_done", summary="ok")]),
+    environ={"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"},
+)
+
+async def answer():
+    try:
+        events = [event async for event in session.resume(REPLY)]
+    except SessionError as error:
+        return f"refused: {error}"
+    ran = [e for e in events if isinstance(e, ToolEvent) and e.tool_name == "run_code"]
+    return "ran" if ran else "did not run"
+
+wait()
+print(asyncio.run(answer()))
+session.close()
+"""
+MIXED = "'Run it' if int(me[1:]) % 2 else 'Do not run it'"
+
+
+@proves("two processes answer at once")
+@pytest.mark.parametrize("reply", ["'Run it'", MIXED], ids=["all allow", "half allow"])
+async def test_of_many_processes_that_answer_at_once_one_is_heard(
+    notebook: Notebook, race: Callable[[str, Path], list[str]], reply: str
+) -> None:
+    session = await asking(notebook, clock=SYSTEM_CLOCK)
+    program = ANSWERING.replace("REPLY", reply)
+    came = await asyncio.to_thread(race, program, notebook.folder)
+    heard = [each for each in came if not each.startswith("refused: ")]
+    assert len(heard) == 1, came
+    if reply != MIXED:
+        assert heard == ["ran"]
+    assert ledger(notebook) == ("1\n" if heard == ["ran"] else "")
+    assert [each.status for each in session.turns()] == ["done"]
+    assert session._journal.verify() is None
+    assert "No question" in await refusal_of(session.resume("Run it"))
+
+
+def test_every_row_has_its_scenario() -> None:
+    assert proved_in(globals()) == ROWS

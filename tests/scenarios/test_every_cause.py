@@ -1,0 +1,639 @@
+"""Every row of the table of causes: a run meets it, and climbs its ladder rung by rung."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from parsimony_kernel.agent.agent import Agent
+from parsimony_kernel.agent.config import AgentGuardrails
+from parsimony_kernel.agent.events import (
+    AgentError,
+    AgentEvent,
+    Handoff,
+    StateSnapshot,
+    ToolEvent,
+    UserInputRequested,
+    is_terminal,
+)
+from parsimony_kernel.agent.failure.causes import CAUSES, Cause, Rung, cause_of
+from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
+from parsimony_kernel.agent.failure.policy import DefaultPolicy
+from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.gate.approval import Approval, approved
+from parsimony_kernel.gate.contract import ActionContract
+from parsimony_kernel.gate.effects import MemoryEffects
+from parsimony_kernel.gate.procedure import Edge, Procedure
+from parsimony_kernel.gate.stages import Attempt, Stage
+from parsimony_kernel.limits.breaker import Breakers
+from parsimony_kernel.llm.base import ChatModel, Usage
+from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, raw_call, say
+from parsimony_kernel.testing.stalling import StallingModel
+from parsimony_kernel.toolbox.plan import plan
+from parsimony_kernel.tools import Tool, ToolResult, tool
+
+from .agents import ended_by
+from .test_any_sequence import ALPHABET, END, ENDS, GOOD
+
+TWO_PRICES = "import pandas as pd\ncars = pd.DataFrame({'unit_price': [1], 'list_price': [2]})"
+# A wait that no interrupt of ours reaches, and that ends by itself soon after the test.
+STUCK = "import threading\nthreading.Event().wait(3)"
+# Real seconds; a body that is to be stopped at its deadline has no other clock.
+SOON_S = 0.02
+# Failures in a row that open a breaker.
+THRESHOLD = 5
+
+
+class Answered(Exception):
+    """What a client raises for an answer with this status."""
+
+    def __init__(self, status_code: int) -> None:
+        super().__init__("no")
+        self.status_code = status_code
+
+
+# -- the tools
+
+
+@tool(effect="none")
+async def look(at: str = "") -> dict[str, str]:
+    """Look."""
+    return {"seen": at}
+
+
+@tool(effect="none", timeout_s=SOON_S)
+async def wait(at: str) -> None:
+    """Wait."""
+    await asyncio.Event().wait()
+
+
+@tool(timeout_s=SOON_S)
+async def hold(at: str) -> None:
+    """Wait, and perhaps do something."""
+    await asyncio.Event().wait()
+
+
+@tool(effect="none")
+async def shatter(at: str = "it") -> None:
+    """Break."""
+    raise RuntimeError(f"{at} is broken")
+
+
+@tool(effect="none")
+async def fetch(at: str) -> None:
+    """Fetch from a service that is down."""
+    raise ConnectionError("reset")
+
+
+@tool(effect="none")
+async def connect(source: str) -> ToolResult:
+    """Connect."""
+    sentence = f"There is no connector for {source}."
+    return ToolResult.from_failure(
+        Failure(FailureKind.capability_gap, sentence, (sentence,), Action.handoff)
+    )
+
+
+@tool(effect="none")
+async def read(what: str) -> ToolResult:
+    """Read."""
+    return ToolResult.from_failure(
+        Failure(
+            FailureKind.ambiguous_input,
+            f"{what} may be one of two files",
+            metadata={"question": f"Which {what}?", "choices": ["a", "b"]},
+        )
+    )
+
+
+def paying(body: Callable[[], Awaitable[Any]], **options: Any) -> Tool:
+    """A write, as something that is paid."""
+
+    async def pay(to: str) -> Any:
+        """Pay."""
+        return await body()
+
+    return tool(effect="write", **options)(pay)
+
+
+@dataclass
+class Ledger:
+    """A source of truth that cannot be asked, and when that was tried."""
+
+    asked: list[str] = field(default_factory=list)
+
+    async def reconcile(self, to: str) -> None:
+        self.asked.append(to)
+        raise RuntimeError("the ledger is closed")
+
+
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+async def lose() -> None:
+    raise ConnectionError("reset")
+
+
+async def work() -> str:
+    return "paid"
+
+
+# -- how a run meets a cause
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """A run that goes on up to the last rung: what its models answer, and what it runs with.
+
+    ``steps`` of ``None`` are those of a model that is silent; ``after`` is how many occurrences of
+    another cause come first.
+    """
+
+    name: str
+    steps: Sequence[Step] | None
+    how: str = ""
+    effect: Effect | None = None
+    kind: FailureKind | None = None
+    tools: Sequence[Tool] = ()
+    stages: Sequence[Stage] = ()
+    fallback: Sequence[Step] | None = None
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    task: Mapping[str, Any] = field(default_factory=dict)
+    looks_up: bool = False
+    is_late: bool = False
+    are_open: bool = False
+    is_unrecorded: bool = False
+    is_broken: bool = False
+    after: int = 0
+
+    def __str__(self) -> str:
+        told = (self.name, self.how, self.effect, self.kind)
+        return ", ".join(str(each) for each in told if each)
+
+    @property
+    def cause(self) -> Cause:
+        """The row that it is about."""
+        (row,) = (
+            cause
+            for cause in CAUSES
+            if cause.name == self.name
+            and self.effect in (None, cause.effect)
+            and self.kind in (None, cause.kind)
+        )
+        return row
+
+    @property
+    def rungs(self) -> list[Rung]:
+        """The rungs in order. Each model of a chain has them up to the next model, and only a
+        tool that knows a source of truth asks it."""
+        ladder: list[Rung] = list(self.cause.ladder)
+        if not self.looks_up:
+            ladder = [rung for rung in ladder if rung is not Rung.reconcile]
+        if Rung.fallback not in ladder or self.are_open:
+            return ladder
+        alone: list[Rung] = [rung for rung in ladder if rung is not Rung.fallback]
+        return alone if self.fallback is None else [*ladder[:-1], *alone]
+
+
+def each_new(name: str, argument: str, times: int, **more: Any) -> list[Step]:
+    """Calls that differ, so that they are no loop."""
+    return [call(name, **{argument: f"x{n}"}, **more) for n in range(times)]
+
+
+def ending(*summaries: str) -> list[Step]:
+    return [call("return_done", summary=each) for each in summaries]
+
+
+def fetching(number: int) -> Step:
+    return call("fetch", at=f"x{number}")
+
+
+def code(*lines: str) -> list[Step]:
+    return [call("run_code", code=each) for each in lines]
+
+
+def broken_check(attempt: Attempt) -> Failure | None:
+    raise RuntimeError("the check is broken")
+
+
+def reaching(attempt: Attempt) -> Failure | None:
+    """Finds, as a screening does, that the action would send something."""
+    attempt.outside.append("it sends a file.")
+    return None
+
+
+def broken_guard() -> bool:
+    raise RuntimeError("the guard is broken")
+
+
+LOOK_FIRST = Procedure(
+    "look first",
+    ("unseen", "seen"),
+    "unseen",
+    ("seen",),
+    (Edge("look", "unseen", "seen"), Edge("wait", "seen", "seen")),
+)
+GUARDED = Procedure(
+    "guarded",
+    ("unseen", "seen"),
+    "unseen",
+    ("seen",),
+    (Edge("look", "unseen", "seen", "broken_guard"),),
+    {"broken_guard": broken_guard},
+)
+ORDER = ActionContract(identifiers={"at": "A102"})
+CUT_OFF: Step = ended_by("length", say("And then"))
+RESET = ConnectionError("reset")
+
+UNREGISTERED = "name not registered"
+UNREACHABLE = "registered, not reachable now"
+SCHEMA = "arguments break the schema"
+RULE = "task contract, guard or pinned rule broken"
+APPROVAL = "approval missing, stale, or its hash differs"
+LOOP = "same call, same observation, again"
+PROVIDER = "provider 429, 5xx, network"
+OPEN = "breaker open"
+DEADLINE = "tool past its deadline"
+RAISED = "tool body raised"
+LENGTH = "finish_reason length"
+REFUSED = "content filter, refusal"
+CLAIM = "a claim contradicts what was observed"
+SUBGOALS = "return_done with open sub-goals"
+WINDOW = "context window exceeded"
+DRIFT = "answer to another question than asked"
+LOST = "executor or kernel lost its state"
+AMBIGUOUS = "several readings of the request, or a column that does not exist"
+GAP = "no key, no connector, model unknown, package missing"
+LIMIT = "steps, time"
+BUDGET = "tokens, cost"
+WORDS = "words without a call, or silence"
+SILENT = "provider silent"
+TOOL_BREAKER = "breaker of a tool open"
+GUARD = "guard of the procedure raises"
+RECORD = "record of a write fails"
+NO_LIMIT = "limit that cannot be kept"
+BREAKS = "the run itself breaks"
+CHECK = "a check of an action breaks"
+AHEAD = "same call, over and over, in one answer or without a check"
+NEAR = "a column that does not exist, and several come near"
+
+MEETINGS = (
+    Meeting(UNREGISTERED, each_new("lok", "at", 3), tools=[look]),
+    Meeting(
+        UNREACHABLE, each_new("wait", "at", 3), tools=[look, wait], task={"procedure": LOOK_FIRST}
+    ),
+    Meeting(SCHEMA, each_new("look", "at", 3, wrong=1), "an extra field", tools=[look]),
+    Meeting(SCHEMA, [raw_call("look", '{"at": ')] * 3, "no JSON", tools=[look]),
+    Meeting(
+        SCHEMA,
+        code(TWO_PRICES, *(f"cars['{each}_prise'].sum()" for each in ("unit", "list", "unit"))),
+        "a column misspelt",
+    ),
+    Meeting(RULE, each_new("look", "at", 2), "contract", tools=[look], task={"contract": ORDER}),
+    Meeting(
+        RULE,
+        each_new("look", "at", 2),
+        "rule",
+        tools=[look],
+        task={"pinned_constraints": ["Never call look."]},
+    ),
+    Meeting(
+        APPROVAL,
+        each_new("pay", "to", 1),
+        tools=[paying(work)],
+        stages=[approved(Approval.guarded, lambda code: ())],
+    ),
+    Meeting(LOOP, [call("look", at="x")] * 4, tools=[look]),
+    Meeting(PROVIDER, [Answered(429)] * 4, "429"),
+    Meeting(PROVIDER, [Answered(503)] * 4, "503"),
+    Meeting(PROVIDER, [RESET] * 4, "reset, two models", fallback=[RESET] * 4),
+    Meeting(OPEN, [], fallback=[], are_open=True),
+    Meeting(DEADLINE, each_new("wait", "at", 3), effect=Effect.none, tools=[wait]),
+    Meeting(
+        DEADLINE,
+        each_new("pay", "to", 1),
+        effect=Effect.uncertain,
+        tools=[paying(never, timeout_s=SOON_S)],
+        looks_up=True,
+    ),
+    Meeting(
+        DEADLINE,
+        each_new("hold", "at", 1),
+        "effect not stated",
+        Effect.uncertain,
+        tools=[hold],
+    ),
+    Meeting(
+        DEADLINE,
+        code("while True: pass", "while True: 2", "while True: 3"),
+        "code",
+        Effect.none,
+        limits={"tool_timeout_s": SOON_S},
+    ),
+    Meeting(RAISED, each_new("shatter", "at", 3), effect=Effect.none, tools=[shatter]),
+    Meeting(RAISED, code("0 / 0", "1 / 0", "2 / 0"), "code", Effect.none),
+    Meeting(
+        RAISED,
+        each_new("pay", "to", 1),
+        effect=Effect.uncertain,
+        tools=[paying(lose)],
+        looks_up=True,
+    ),
+    Meeting(
+        RAISED,
+        each_new("pay", "to", 1),
+        "answer refused",
+        Effect.committed,
+        tools=[paying(work, output_validators=(lambda paid: "it is no receipt",))],
+    ),
+    Meeting(LENGTH, [CUT_OFF] * 2),
+    Meeting(REFUSED, [ended_by("content_filter", say("No."))]),
+    Meeting(CLAIM, ending("It is 88412.", "It is 88413.", "It is 88414.")),
+    Meeting(
+        SUBGOALS,
+        [call("plan", parts=["load it", "sum it"]), *ending("ok", "all is well", "fine")],
+        tools=[plan],
+    ),
+    Meeting(WINDOW, [Answered(413)] * 2),
+    Meeting(DRIFT, ending("Done.", "It is done.", "All of it."), task={"contract": ORDER}),
+    Meeting(
+        LOST,
+        code(STUCK, f"{STUCK}\n2"),
+        effect=Effect.none,
+        limits={"tool_timeout_s": 10 * SOON_S},
+    ),
+    Meeting(
+        LOST,
+        code(STUCK),
+        "reaching outside",
+        effect=Effect.uncertain,
+        stages=[reaching],
+        limits={"tool_timeout_s": 10 * SOON_S},
+    ),
+    Meeting(AMBIGUOUS, each_new("read", "what", 1), tools=[read]),
+    Meeting(GAP, [Answered(401)], "key"),
+    Meeting(GAP, [Answered(404)], "model"),
+    Meeting(GAP, [ImportError("No module named 'tiktoken'")], "package"),
+    Meeting(GAP, each_new("connect", "source", 1), "connector", tools=[connect]),
+    Meeting(
+        LIMIT,
+        each_new("look", "at", 1),
+        kind=FailureKind.iteration_limit,
+        tools=[look],
+        limits={"max_iterations": 1},
+    ),
+    Meeting(
+        LIMIT, [], kind=FailureKind.time_limit, limits={"max_execution_time_s": 1}, is_late=True
+    ),
+    Meeting(
+        BUDGET,
+        [replace(call("run_code", code="1"), usage=Usage(8_000, 0))],
+        limits={"max_tokens": 9_000},
+    ),
+    Meeting(WORDS, [say("hm"), say("So.")]),
+    Meeting(SILENT, None),
+    Meeting(
+        TOOL_BREAKER,
+        [each for n in range(THRESHOLD) for each in (fetching(n), call("look", at=f"x{n}"))]
+        + [fetching(n) for n in range(3)],
+        tools=[fetch, look],
+        after=THRESHOLD,
+    ),
+    Meeting(GUARD, each_new("look", "at", 1), tools=[look], task={"procedure": GUARDED}),
+    Meeting(RECORD, each_new("pay", "to", 1), tools=[paying(work)], is_unrecorded=True),
+    Meeting(NO_LIMIT, [], "no price", limits={"max_cost_usd": 1.0}),
+    Meeting(NO_LIMIT, [], "too small", limits={"max_tokens": 10}),
+    Meeting(BREAKS, each_new("look", "at", 1), tools=[look], is_broken=True),
+    Meeting(CHECK, each_new("look", "at", 1), tools=[look], stages=[broken_check]),
+    Meeting(AHEAD, [calls(*[call("look", at="x")] * 6)], tools=[look]),
+    Meeting(NEAR, code(TWO_PRICES, "cars['price'].sum()")),
+)
+
+
+class Unrecorded(MemoryEffects):
+    """A record of writes on a disk that is full."""
+
+    def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
+        raise OSError(28, "No space left on device")
+
+
+class Hooks(RunHooks):
+    """A run's hooks with the checks and the record of a meeting."""
+
+    def __init__(self, breakers: Breakers, meeting: Meeting) -> None:
+        super().__init__(breakers)
+        self._stages = tuple(meeting.stages)
+        self._is_broken = meeting.is_broken
+        if meeting.is_unrecorded:
+            self._effects = Unrecorded()
+
+    def drain(self) -> list[AgentEvent]:
+        if self._is_broken:
+            raise RuntimeError("the host is broken")
+        return []
+
+    def stages(self, state: RunState) -> tuple[Stage, ...]:
+        return self._stages
+
+
+class Watching(DefaultPolicy):
+    """The shipped policy, which keeps what it was asked about."""
+
+    def __init__(self) -> None:
+        self.asked: list[Failure] = []
+
+    def decide(self, failure: Failure, state: RunState) -> Action:
+        self.asked.append(failure)
+        return super().decide(failure, state)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The events of a run, the failures that its funnel was given, and what was looked up."""
+
+    events: Sequence[AgentEvent]
+    given: Sequence[Failure]
+    looked_up: Sequence[str]
+
+    @property
+    def shown(self) -> Iterator[Failure]:
+        """The failures that stand in its events."""
+        for event in self.events:
+            failure = getattr(event, "failure", None)
+            if failure is not None:
+                yield failure
+            if isinstance(event, UserInputRequested):
+                yield from event.suspension_record.lessons_learned
+
+    @property
+    def climbed(self) -> Iterator[tuple[Failure, Rung]]:
+        """Each occurrence, and what was done about it.
+
+        A failure of a tool that the funnel was not given by the end of the step was its answer.
+        """
+        given = iter(self.given)
+        answered: Failure | None = None
+        for event in self.events:
+            match event:
+                case ToolEvent(failure=Failure() as failure):
+                    answered = failure
+                case AgentError(action=str(action), fallback=fallback):
+                    answered = None
+                    yield next(given), Rung.fallback if fallback else Rung(action)
+                case Handoff(failure=Failure() as failure):
+                    yield next(given, failure), Rung.handoff
+                case UserInputRequested(originating_failure_kind=FailureKind()):
+                    failure = next(given)
+                    yield from ((failure, Rung.reconcile) for _ in self.looked_up)
+                    yield failure, Rung.ask_user
+                case StateSnapshot() if answered is not None:
+                    yield answered, Rung.refusal
+                    answered = None
+
+
+async def play(meeting: Meeting) -> Ran:
+    """The run of ``meeting``; ``AssertionError`` unless its scripts are used up."""
+    clock = ManualClock()
+    hooks = Hooks(Breakers(clock), meeting)
+    scripts = [each for each in (meeting.steps, meeting.fallback) if each is not None]
+    models = [ScriptedModel(script, f"model {n}") for n, script in enumerate(scripts)]
+    if meeting.are_open:
+        for model in models:
+            for _ in range(THRESHOLD):
+                hooks.breakers.of(model.name).admit().failed()
+    chain: Sequence[ChatModel] = models or [StallingModel("first token")]
+    ledger, policy = Ledger(), Watching()
+    tools = meeting.tools
+    if meeting.looks_up:
+        tools = [replace(each, reconcile=ledger.reconcile) for each in tools]
+    agent = Agent(
+        chain,
+        tools=tools,
+        policy=policy,
+        guardrails=AgentGuardrails(**meeting.limits),
+        code_executor=CodeExecutor(),
+        suspension_secret="s",
+        clock=clock,
+        hooks=hooks,
+        **meeting.task,
+    )
+    state = agent.start("What is the total price?")
+    if meeting.is_late:
+        clock.advance(2)
+    events = [event async for event in run_loop(agent, state)]
+    for model in models:
+        model.assert_exhausted()
+    return Ran(events, policy.asked, ledger.asked)
+
+
+@pytest.mark.parametrize("meeting", MEETINGS, ids=str)
+async def test_a_run_meets_the_cause_and_climbs_its_ladder(meeting: Meeting) -> None:
+    ran = await play(meeting)
+    assert [is_terminal(event) for event in ran.events] == [False] * (len(ran.events) - 1) + [True]
+    occurred = list(ran.climbed)[meeting.after :]
+    assert [cause_of(failure) for failure, _ in occurred] == [meeting.cause] * len(meeting.rungs)
+    assert [rung for _, rung in occurred] == meeting.rungs
+    told = {cause_of(failure) for failure in ran.shown}
+    assert meeting.after or told <= {meeting.cause}
+    if isinstance(ran.events[-1], UserInputRequested):
+        assert ran.events[-1].originating_failure_kind is meeting.cause.kind
+    else:
+        assert meeting.cause in told
+
+
+def test_every_row_is_met() -> None:
+    met = [each.cause for each in MEETINGS]
+    assert [cause for cause in CAUSES if cause not in met] == []
+
+
+# -- whatever comes
+
+
+@tool(effect="none")
+async def erase(what: str) -> None:
+    """Erase."""
+
+
+MORE: dict[str, Callable[[int], Step]] = {
+    "plan": lambda n: call("plan", parts=["enter them", "look"], done=["look"][: n % 2]),
+    "wait": lambda n: call("wait", at=f"x{n}"),
+    "fetch": lambda n: call("fetch", at=f"x{n}"),
+    "fetch the same": lambda n: call("fetch", at="x"),
+    "erase": lambda n: call("erase", what=f"x{n}"),
+    "pay": lambda n: call("pay", to=f"x{n}"),
+    "connect": lambda n: call("connect", source=f"x{n}"),
+    "code": lambda n: call("run_code", code=f"{n} + 1"),
+    "code that raises": lambda n: call("run_code", code=f"{n} / 0"),
+    "code that does not parse": lambda n: call("run_code", code=f"for {n}"),
+    "no such column": lambda n: call("run_code", code=f"cars['unit_prise'] + {n}"),
+    "which column": lambda n: call("run_code", code=f"cars['price'] + {n}"),
+    "claim": lambda n: call("return_done", summary=f"It is {88_000 + n}."),
+    "a look that costs": lambda n: replace(call("look", at=f"x{n}"), usage=Usage(12_000, 1)),
+}
+EVERYTHING = {**ALPHABET, **MORE}
+ENDING = ENDS | {"pay", "connect", "which column"}
+# A good call makes up for a fault before it, so that a run of any length needs many of them.
+WORKING = {*GOOD, "plan", "code", "a look that costs"}
+SEQUENCES = st.lists(
+    st.sampled_from(sorted(WORKING)) | st.sampled_from(sorted(set(EVERYTHING) - ENDING)),
+    max_size=10,
+).flatmap(lambda names: st.sampled_from(sorted(EVERYTHING)).map(lambda last: [*names, last]))
+
+
+@tool
+async def add(n: int) -> dict[str, int]:
+    """Enter a number."""
+    return {"entered": n}
+
+
+def played(names: Sequence[str], executor: CodeExecutor) -> Ran:
+    """A run of these steps under every check that there is."""
+    clock, policy = ManualClock(), Watching()
+    steps = [EVERYTHING[name](n) for n, name in enumerate(names)]
+    checks = Meeting("", [], stages=[approved(Approval.guarded, lambda code: ())])
+    agent = Agent(
+        ScriptedModel([*steps, *END]),
+        tools=[add, look, shatter, wait, fetch, erase, connect, plan, paying(lose)],
+        policy=policy,
+        guardrails=AgentGuardrails(max_tokens=40_000),
+        code_executor=executor,
+        suspension_secret="s",
+        clock=clock,
+        hooks=Hooks(Breakers(clock), checks),
+        pinned_constraints=["Never call erase."],
+    )
+
+    async def run() -> list[AgentEvent]:
+        await executor.execute(TWO_PRICES)
+        state = agent.start("Enter some numbers, by price.")
+        return [event async for event in run_loop(agent, state)]
+
+    return Ran(asyncio.run(run()), policy.asked, ())
+
+
+@settings(max_examples=200)
+@given(SEQUENCES)
+@example(["add the same"] * 12)
+@example(["empty question", "look"] * 6)
+@example(["fetch", "add"] * 5 + ["fetch"])
+@example(["plan", "done", "claim", "done"])
+@example(["erase", "look", "erase"])
+@example(["no such column", "code", "which column"])
+@example(["wait", "wait", "code that raises"])
+@example(["add", "pay"])
+@example(["add", "refusal"])
+@example(["look"] * 60)
+@example(["a look that costs"] * 6)
+def test_whatever_fails_in_whatever_order_is_a_row_of_the_table(names: list[str]) -> None:
+    ran = played(names, CodeExecutor())
+    for failure in (*ran.shown, *ran.given):
+        assert cause_of(failure) is not None, (failure.kind, failure.type, failure.refusal)

@@ -1,0 +1,338 @@
+"""What failed leaves the person's variables as they were; a rollback and an undo go further."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.agent import Agent
+from parsimony_kernel.agent.events import (
+    AgentError,
+    AgentEvent,
+    Handoff,
+    RunCompleted,
+    ToolEvent,
+    UserInputRequested,
+)
+from parsimony_kernel.agent.failure.kinds import FailureKind
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.notebook.turns import SessionError
+from parsimony_kernel.session import NotebookSession
+from parsimony_kernel.testing.scripted import ScriptedModel, call, calls
+from parsimony_kernel.tools import tool
+from parsimony_kernel.triage.policy import FailurePolicy
+from parsimony_kernel.triage.strategies.replan import replan
+from parsimony_kernel.triage.strategies.rollback import rollback_to_checkpoint
+from parsimony_kernel.triage.taxonomy import FailureContext, FailureType
+from parsimony_kernel.view.bundle import bundle
+from parsimony_kernel.view.fold import fold
+from parsimony_kernel.view.run_view import RunView
+
+Start = Callable[..., NotebookSession]
+DONE = call("return_done", summary="ok")
+USER = RunScope("", "analysis.ipynb", "mine", actor="user")
+
+
+def code(text: str) -> Any:
+    return call("run_code", code=text)
+
+
+def drawn(events: Sequence[AgentEvent]) -> str:
+    """The record as text."""
+    view = RunView()
+    for event in events:
+        view = fold(view, event)
+    text: str = bundle(view.blocks)[0]["text/plain"]
+    return text
+
+
+def last_answer(model: Any) -> dict[str, Any]:
+    """What the model read last as a tool's answer."""
+    read = [m["content"] for m in model.requests[-1].messages if m["role"] == "tool"]
+    envelope: dict[str, Any] = json.loads(read[-1])
+    return envelope
+
+
+async def mine(session: NotebookSession, text: str) -> None:
+    """A cell of the person's."""
+    with run_scope(USER):
+        output = await session.executor.execute(text)
+    assert output.error is None
+
+
+async def turn(session: NotebookSession, cell: str = "a") -> list[AgentEvent]:
+    return [event async for event in session.turn("do it", cell_key=cell)]
+
+
+def answers(events: Sequence[AgentEvent]) -> list[dict[str, Any]]:
+    """The envelopes of the steps that ended."""
+    return [e.result or {} for e in events if isinstance(e, ToolEvent) and e.completed]
+
+
+async def test_a_cell_that_fails_leaves_what_existed_as_it_was(scripted: Start) -> None:
+    session = scripted(code("prices['x'] = 2; rows.append(4); half = 1; 1 / 0"), code("half"), DONE)
+    await mine(session, "prices = pd.DataFrame({'a': [1]}); rows = [1]")
+    events = await turn(session)
+    failed = answers(events)[0]
+    assert failed["variables"] == "As before: prices, rows. New, and kept: half."
+    variables = session.executor.variables()
+    assert list(variables["prices"].columns) == ["a"]
+    assert variables["rows"] == [1]
+    assert variables["half"] == 1
+
+
+async def test_the_model_and_the_person_are_told_what_was_put_back(scripted: Start) -> None:
+    session = scripted(code("rows.append(4)\n1 / 0"), DONE)
+    await mine(session, "rows = [1]")
+    events = await turn(session)
+    assert last_answer(session._model)["variables"] == "As before: rows."
+    assert "As before: rows." in drawn(events)
+
+
+async def test_a_change_is_not_made_twice_by_trying_again(scripted: Start) -> None:
+    session = scripted(
+        code("prices['a'] *= 2\nprices.missing()"), code("prices['a'] *= 2\nprices"), DONE
+    )
+    await mine(session, "prices = pd.DataFrame({'a': [1]})")
+    await turn(session)
+    assert session.executor.variables()["prices"]["a"].tolist() == [2]
+
+
+async def test_a_refused_cell_puts_nothing_back(scripted: Start) -> None:
+    session = scripted(calls(code("rows.append(2)")), code("prices['ab']"), code("rows"), DONE)
+    await mine(session, "rows = [1]; prices = pd.DataFrame({'abc': [1]})")
+    events = await turn(session)
+    assert answers(events)[1]["error"] == "validation_failed"
+    assert session.executor.variables()["rows"] == [1, 2]
+
+
+async def test_the_persons_variable_that_is_overwritten_is_named_and_comes_back(
+    scripted: Start,
+) -> None:
+    session = scripted(code("sales = 'gone'; other = 1"), DONE)
+    await mine(session, "sales = [1, 2]")
+    events = await turn(session)
+    assert answers(events)[0]["output"]["overwritten"] == ["sales"]
+    assert "Changed, and yours: sales" in drawn(events)
+    ordinal, back = session.undo()
+    assert (ordinal, back.restored, back.removed) == (1, ("sales",), ("other",))
+    assert session.executor.variables()["sales"] == [1, 2]
+
+
+async def test_an_undo_leaves_what_the_person_did_since(scripted: Start) -> None:
+    session = scripted(code("a = 1; b = 1"), DONE)
+    await turn(session)
+    await mine(session, "a = 7")
+    assert session.undo()[1].kept == ("a",)
+    assert session.executor.variables() == {"a": 7}
+
+
+async def test_turns_are_undone_one_after_the_other(scripted: Start) -> None:
+    session = scripted(code("a = 1"), DONE, code("a = 2"), DONE)
+    await turn(session, "one")
+    await turn(session, "two")
+    assert session.undo()[0] == 2
+    assert session.executor.variables() == {"a": 1}
+    assert session.undo()[0] == 1
+    assert session.executor.variables() == {}
+    with pytest.raises(SessionError, match="No turn"):
+        session.undo()
+
+
+async def test_an_earlier_turn_is_undone_alone(scripted: Start) -> None:
+    session = scripted(code("a = 1; b = 1"), DONE, code("a = 2"), DONE)
+    await turn(session, "one")
+    await turn(session, "two")
+    assert session.undo(1)[1].kept == ("a",)
+    assert session.executor.variables() == {"a": 2}
+    with pytest.raises(SessionError, match="Turn 1 cannot be taken back"):
+        session.undo(1)
+
+
+async def test_a_turn_that_waited_is_undone_as_a_whole(scripted: Start) -> None:
+    session = scripted(code("a = 1"), call("ask_user", question="Go?"), code("b = 1"), DONE)
+    assert isinstance((await turn(session))[-1], UserInputRequested)
+    await mine(session, "c = 1")
+    assert [e async for e in session.resume("yes")]
+    assert session.undo()[1].removed == ("a", "b")
+    assert session.executor.variables() == {"c": 1}
+
+
+def rolling_back(
+    *steps: Any, policy: FailurePolicy, tools: Sequence[Any] = ()
+) -> tuple[Agent, ScriptedModel]:
+    model = ScriptedModel(steps)
+    return Agent(
+        model=model,
+        code_executor=CodeExecutor(),
+        policy=policy,
+        tools=tools,
+        suspension_secret="a secret for tests",
+    ), model
+
+
+async def run(agent: Agent) -> list[AgentEvent]:
+    return [event async for event in agent.run("do it")]
+
+
+async def test_a_rollback_goes_back_to_the_last_step_whose_checks_passed() -> None:
+    policy = FailurePolicy(UNKNOWN=rollback_to_checkpoint)
+    agent, model = rolling_back(
+        code("good = [1]"),
+        code("good.append(2); bad = 1; raise Exception('no')"),
+        DONE,
+        policy=policy,
+    )
+    events = await run(agent)
+    [error] = [e for e in events if isinstance(e, AgentError)]
+    assert (error.strategy, error.action) == ("ROLLBACK", "narrow_scope")
+    assert error.put_back == "The variables are as they were after step 1. Gone again: bad."
+    assert agent.code_executor.variables() == {"good": [1]}
+    # The transcript is whole: what was taken back is still in it.
+    sent = model.requests[-1].messages
+    assert sum(message["role"] == "tool" for message in sent) == 2
+    assert any(error.put_back in str(message["content"]) for message in sent)
+    assert "Gone back: The variables are as they were" in drawn(events)
+
+
+async def test_a_rollback_goes_to_the_checkpoint_that_is_named() -> None:
+    async def to_the_first(context: FailureContext) -> Any:
+        assert context.run.checkpoints == ("step-0", "step-1", "step-2")
+        return await rollback_to_checkpoint("step-1")(context)
+
+    agent, _ = rolling_back(
+        code("a = [1]"),
+        code("a.append(2); b = 1"),
+        code("c = 1; raise Exception('no')"),
+        DONE,
+        policy=FailurePolicy(UNKNOWN=to_the_first),
+    )
+    await run(agent)
+    assert agent.code_executor.variables() == {"a": [1]}
+
+
+async def test_what_was_taken_back_may_be_done_again() -> None:
+    async def to_the_start(context: FailureContext) -> Any:
+        return await rollback_to_checkpoint("step-0")(context)
+
+    agent, _ = rolling_back(
+        code("a = [1]\na"),
+        code("raise Exception('no')"),
+        code("a = [1]\na"),
+        DONE,
+        policy=FailurePolicy(UNKNOWN=to_the_start),
+    )
+    events = await run(agent)
+    assert [answer.get("error") for answer in answers(events)][2:] == [None, None]
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_a_checkpoint_that_does_not_exist_is_said_and_the_run_goes_on() -> None:
+    async def nowhere(context: FailureContext) -> Any:
+        return await rollback_to_checkpoint("step-99")(context)
+
+    agent, _ = rolling_back(
+        code("a = 1"), code("raise Exception('no')"), DONE, policy=FailurePolicy(UNKNOWN=nowhere)
+    )
+    events = await run(agent)
+    [error] = [e for e in events if isinstance(e, AgentError)]
+    assert (
+        error.put_back == "There is no earlier state to go back to; the variables are as they are."
+    )
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_a_run_that_rolls_back_in_vain_reaches_a_person() -> None:
+    policy = FailurePolicy(UNKNOWN=rollback_to_checkpoint)
+    agent, _ = rolling_back(
+        code("raise Exception('a')"), code("raise Exception('b')"), policy=policy
+    )
+    events = await run(agent)
+    assert isinstance(events[-1], Handoff)
+    assert "again after going back" in events[-1].rationale
+
+
+async def test_a_strategy_sees_how_earlier_failures_were_answered() -> None:
+    seen: list[Any] = []
+
+    async def looking(context: FailureContext) -> Any:
+        seen.append([(kind, action.name) for kind, action in context.attempt_history])
+        return await replan(context)
+
+    agent, _ = rolling_back(
+        code("raise Exception('a')"),
+        code("raise Exception('b')"),
+        policy=FailurePolicy.escalate_by_default(
+            UNKNOWN=FailurePolicy.sequence(rollback_to_checkpoint, looking)
+        ),
+    )
+    await run(agent)
+    assert seen == [[(FailureType.UNKNOWN, "ROLLBACK")]]
+
+
+async def test_the_error_of_a_tool_gets_its_type_from_the_exception_and_a_hint() -> None:
+    @tool
+    def fetch(page: int) -> str:
+        """Fetch a page."""
+        raise ConnectionResetError("peer went away")
+
+    agent, model = rolling_back(
+        call("fetch", page=1),
+        call("return_unable", rationale="r", blockers=["b"]),
+        policy=FailurePolicy(),
+        tools=[fetch],
+    )
+    events = await run(agent)
+    [failed] = [e.failure for e in events if isinstance(e, ToolEvent) and e.failure]
+    assert (failed.kind, failed.type) == (FailureKind.tool_error, FailureType.EXTERNAL_FAULT)
+    assert "may be made again" in last_answer(model)["hint"]
+
+
+async def test_a_classifier_that_breaks_leaves_the_type_open_and_the_run_goes_on() -> None:
+    class Broken:
+        async def classify(self, *given: Any, **named: Any) -> FailureType:
+            raise RuntimeError("no")
+
+    agent, _ = rolling_back(code("raise Exception('a')"), DONE, policy=FailurePolicy())
+    agent.classifier = Broken()
+    events = await run(agent)
+    [failed] = [e.failure for e in events if isinstance(e, ToolEvent) and e.failure]
+    assert failed.type is FailureType.UNKNOWN
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_a_run_does_not_end_as_done_with_an_open_part(scripted: Start) -> None:
+    parts = ["load", "plot"]
+    session = scripted(call("plan", parts=parts), DONE, call("plan", parts=parts, done=parts), DONE)
+    events = await turn(session)
+    refused = answers(events)[1]
+    assert (refused["error"], refused["details"]) == ("validation_failed", {"open": parts})
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_the_second_time_it_is_told_where_to_go_on(scripted: Start) -> None:
+    session = scripted(call("plan", parts=["load", "plot"], done=["load"]), DONE, DONE, DONE)
+    events = await turn(session)
+    [error] = [e for e in events if isinstance(e, AgentError)]
+    assert error.failure is not None
+    assert error.failure.type is FailureType.PLAN_INCOMPLETE
+    assert isinstance(session._model, ScriptedModel)
+    said = [m["content"] for m in session._model.requests[-1].messages if m["role"] == "user"]
+    assert "Go on with 'plot'" in said[0]
+    assert "<plan>\n- done: load\n- open: plot\n</plan>" in said[-1]
+    assert isinstance(events[-1], Handoff)
+    assert "plot" in events[-1].rationale
+
+
+async def test_a_plan_is_in_the_record_of_a_suspension(scripted: Start) -> None:
+    session = scripted(
+        call("plan", parts=["load", "plot"]),
+        call("ask_user", question="Go?"),
+        DONE,
+        call("return_unable", rationale="r", blockers=["b"]),
+    )
+    await turn(session)
+    events = [e async for e in session.resume("yes")]
+    assert answers(events)[0]["details"] == {"open": ["load", "plot"]}

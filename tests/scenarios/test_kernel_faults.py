@@ -1,0 +1,490 @@
+"""What can happen to a kernel, and that it goes on, or that the next one finds nothing lost.
+
+Real kernels, by messages. A turn whose kernel died is marked in the journal, every event that was
+shown is there, nothing runs by itself, and the cell can be run again.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel.agent.events import RunStarted, ToolEvent
+from parsimony_kernel.testing.kernel import Cell, LiveKernel
+
+from .agents import proved_in, proves
+from .conftest import Use
+from .kernels import Bell, Desk, printed
+from .test_stop import PHASES as STALLING
+from .test_stop import code
+
+pytestmark = pytest.mark.kernel
+
+PHASES = ("first token", "mid-stream", "back-off", "python", "sleep", "await")
+PLACES = (*PHASES, "waiting for an answer", "writing the journal")
+SIGNALS = ("SIGINT", "SIGKILL")
+ROWS = {
+    "sys.exit",
+    "os._exit",
+    "MemoryError",
+    "the user's variable overwritten",
+    "endless output",
+    *(f"{signal}, {place}" for signal in SIGNALS for place in PLACES),
+    *(f"{signal} twice" for signal in SIGNALS),
+}
+
+
+# What stalls a turn in a phase, and the sign of it; after more attempts the breaker would open.
+RUNNING = {**STALLING, "back-off": (STALLING["back-off"][0], "attempt 1")}
+KEEP = "ScriptedModel([call('run_code', code='kept = 41 + 1'), call('return_done', summary='ok')])"
+DONE = "call('return_done', summary='ok')"
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    opened = Desk(tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def bell(tmp_path: Path) -> Iterator[Bell]:
+    made = Bell(tmp_path / "bell")
+    yield made
+    made.close()
+
+
+def agent(kernel: LiveKernel, request: str, *, cell_id: str) -> Cell:
+    return kernel.run(f"%%agent --approve auto\n{request}", cell_id=cell_id)
+
+
+def running(source: str, then: str = DONE) -> str:
+    return f"ScriptedModel([call('run_code', code={source!r}), {then}])"
+
+
+def assert_usable(kernel: LiveKernel, use: Use) -> None:
+    """``AssertionError`` unless the person's cells and the agent's go on in this kernel."""
+    assert kernel.is_alive()
+    assert printed(kernel, "6 * 7") == "42"
+    use(running("again = 6 * 7"))
+    assert agent(kernel, "go on", cell_id="usable").status == "ok"
+    assert printed(kernel, "again") == "42"
+
+
+# -- sys.exit, os._exit, MemoryError
+
+
+LEAVING = {
+    "sys.exit": "import sys\nsys.exit(3)",
+    "SystemExit": "raise SystemExit",
+    "exit": "exit()",
+    "quit, by name": "quit",
+    "in a callback": "import atexit, sys\nlist(map(sys.exit, [1]))",
+    "awaited": "import asyncio, sys\nasync def leave(): sys.exit(1)\nawait leave()",
+}
+
+
+@proves("sys.exit")
+@pytest.mark.parametrize("how", LEAVING)
+def test_code_that_leaves_ends_its_step_and_neither_the_run_nor_the_kernel(
+    kernel: LiveKernel, use: Use, how: str
+) -> None:
+    kernel.run("mine = [1, 2]")
+    use(running(LEAVING[how], f"call('run_code', code='after = 1'), {DONE}"))
+    cell = agent(kernel, how, cell_id=f"leaving {how}")
+    assert cell.status == "ok"
+    assert "Result" in cell.text
+    assert "ask_exit" not in str(cell.reply.get("payload"))
+    assert printed(kernel, "mine, after") == "[1, 2] 1"
+    assert_usable(kernel, use)
+
+
+@proves("sys.exit")
+def test_a_task_that_leaves_does_not_take_the_kernel_along(desk: Desk) -> None:
+    leaving = (
+        "import asyncio, sys\nasync def leave(): sys.exit(1)\nawait asyncio.create_task(leave())"
+    )
+    desk.use(running(leaving, f"call('run_code', code='after = 1'), {DONE}"))
+    request = desk.kernel.begin("%%agent --approve auto\nleave", cell_id="leaving")
+    cell = desk.kernel.end(request, patience_s=10)
+    assert "Result" in cell.text
+    assert_usable(desk.kernel, desk.use)
+
+
+DYING = {
+    "os._exit": "import os\nos._exit(7)",
+    "abort": "import os\nos.abort()",
+    "segmentation fault": "import ctypes\nctypes.string_at(0)",
+}
+
+
+@proves("os._exit")
+@pytest.mark.parametrize("how", DYING)
+def test_what_a_turn_had_done_when_code_ended_the_kernel_is_on_record_and_the_cell_runs_again(
+    desk: Desk, how: str
+) -> None:
+    desk.use(running("early = 1"))
+    agent(desk.kernel, "early", cell_id="early")
+    desk.use(running("made = 2", f"call('run_code', code={DYING[how]!r}), {DONE}"))
+    desk.kernel.begin(f"%%agent --approve auto\n{how}", cell_id="dying")
+    desk.await_death()
+
+    desk.use(running("made = 3"))
+    history = desk.kernel.run("%agent history").text
+    assert "cancelled" in history
+    assert desk.statuses() == ["done", "cancelled"]
+    told = desk.events(desk.turns()[1])
+    steps = [event for event in told if isinstance(event, ToolEvent)]
+    assert [(step.arguments["code"], step.completed) for step in steps] == [
+        ("made = 2", False),
+        ("made = 2", True),
+        (DYING[how], False),
+    ]
+    assert "made = 2" in desk.kernel.run("%agent show").text
+    assert agent(desk.kernel, how, cell_id="dying").status == "ok"
+    assert desk.statuses() == ["done", "replaced", "done"]
+
+
+@proves("os._exit")
+def test_the_next_kernel_says_that_the_last_one_ended_in_the_middle_of_the_turn(
+    desk: Desk,
+) -> None:
+    desk.use(running(DYING["os._exit"]))
+    desk.kernel.begin("%%agent --approve auto\nleave", cell_id="dying")
+    desk.await_death()
+    desk.use(KEEP)
+    shown = desk.kernel.run("%agent show").text
+    assert "os._exit(7)" in shown
+    assert "· running" not in shown
+    assert "kernel" in shown
+    assert "Nothing" in desk.kernel.run("%agent next").text
+
+
+HUNGRY = {
+    "one block": "[0] * 10**15",
+    "an array": "import numpy as np\nnp.ones(10**15)",
+    "raised": "raise MemoryError",
+    "recursion": "def f(): return f()\nf()",
+    "little by little": (
+        "import resource\n"
+        "before = resource.getrlimit(resource.RLIMIT_AS)\n"
+        "pages = int(open('/proc/self/statm').read().split()[0])\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (pages * 4096 + 300_000_000, before[1]))\n"
+        "def fill():\n    kept = []\n    while True: kept.append(bytearray(1_000_000))\n"
+        "try:\n    fill()\nfinally:\n    resource.setrlimit(resource.RLIMIT_AS, before)"
+    ),
+}
+
+
+@proves("MemoryError")
+@pytest.mark.parametrize("how", HUNGRY)
+def test_code_that_finds_no_memory_fails_and_the_run_goes_on(
+    kernel: LiveKernel, use: Use, how: str
+) -> None:
+    kernel.run("mine = [1, 2]")
+    use(running(HUNGRY[how], f"call('run_code', code='after = 1'), {DONE}"))
+    cell = agent(kernel, how, cell_id=f"hungry {how}")
+    assert cell.status == "ok"
+    assert "RecursionError" in cell.text if how == "recursion" else "MemoryError" in cell.text
+    assert "Result" in cell.text
+    assert printed(kernel, "mine, after") == "[1, 2] 1"
+    assert_usable(kernel, use)
+
+
+# -- the user's variable overwritten
+
+OVERWRITING = {
+    "bound anew": "sales = 'gone'",
+    "changed in place": "sales['price'] = 0",
+    "deleted": "del sales",
+    "in a loop": "for sales in range(3): pass",
+    "by import": "import json as sales",
+    "by a function": "def f():\n    global sales\n    sales = 1\nf()",
+}
+
+
+ENDS = {
+    "done": DONE,
+    "unable": "call('return_unable', rationale='no', blockers=['none'])",
+    "question": "call('ask_user', question='Which?')",
+}
+
+
+@proves("the user's variable overwritten")
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("how", OVERWRITING)
+def test_the_record_names_the_variable_that_was_overwritten(
+    kernel: LiveKernel, use: Use, how: str, end: str
+) -> None:
+    kernel.run("import pandas as pd\nsales = pd.DataFrame({'price': [1, 2]})")
+    use(running(OVERWRITING[how], ENDS[end]))
+    cell = agent(kernel, how, cell_id=f"overwriting {how} {end}")
+    _, _, record = cell.text.partition("Step 1")
+    named = re.findall(r"^ *(?:Changed, and yours|Deleted): (.*)$", record, re.M)
+    assert any("sales" in names for names in named), record
+
+
+@proves("the user's variable overwritten")
+def test_the_record_does_not_call_it_theirs_what_the_turn_itself_has_bound(
+    kernel: LiveKernel, use: Use
+) -> None:
+    use(running("fresh = 1", f"call('run_code', code='fresh = 2'), {DONE}"))
+    assert "and yours" not in agent(kernel, "bind", cell_id="fresh").text
+
+
+# -- endless output
+
+ENDLESS = {
+    "print": "print('x' * 1_000)",
+    "write": "import sys; sys.stderr.write('x' * 1_000)",
+    "display": "display('x' * 1_000)",
+    "child": "import os; os.write(1, b'x' * 1_000)",
+}
+
+
+@proves("endless output")
+@pytest.mark.parametrize("how", ENDLESS)
+def test_output_without_end_is_stopped_and_bounded(desk: Desk, bell: Bell, how: str) -> None:
+    source = (
+        "import itertools\nfor n in itertools.count():\n"
+        f"    {ENDLESS[how]}\n    if n == 5_000:\n        {bell.ring}"
+    )
+    desk.use(code(source))
+    request = desk.kernel.begin(f"%%agent --approve auto\n{how}", cell_id="endless")
+    bell.wait()
+    desk.kernel.interrupt()
+    cell = desk.kernel.end(request)
+    assert cell.status == "error"
+    assert "Stopped" in cell.text
+    assert len(cell.text) < 200_000
+    assert desk.statuses() == ["cancelled"]
+    on_disk = sum(path.stat().st_size for path in (desk.folder / ".ockham").rglob("*.sqlite*"))
+    assert on_disk < 3_000_000
+    assert_usable(desk.kernel, desk.use)
+
+
+# -- SIGINT
+
+
+@proves("SIGINT twice", *(f"SIGINT, {phase}" for phase in PHASES))
+@pytest.mark.parametrize("phase", PHASES)
+def test_stop_pressed_twice_ends_one_turn_once_and_again_the_next_time(
+    kernel: LiveKernel, use: Use, phase: str
+) -> None:
+    model, sign = RUNNING[phase]
+    kernel.run("mine = [1, 2]")
+    for _ in range(2):
+        use(model)
+        request = kernel.begin(f"%%agent --approve auto\n{phase}", cell_id=f"stop {phase}")
+        kernel.until(request, sign)
+        kernel.interrupt()
+        kernel.interrupt()
+        cell = kernel.end(request)
+        assert cell.status == "error"
+        assert "Stopped" in cell.text
+        assert cell.of_type("error") == []
+        assert printed(kernel, "mine") == "[1, 2]"
+        assert kernel.run("%agent history").text.count("running") == 0
+    assert_usable(kernel, use)
+
+
+@proves("SIGINT, waiting for an answer", "SIGINT twice")
+def test_stop_pressed_while_a_question_waits_leaves_it_waiting(desk: Desk) -> None:
+    desk.use(f"ScriptedModel([call('ask_user', question='Which?'), {DONE}])")
+    agent(desk.kernel, "ask", cell_id="asking")
+    desk.kernel.interrupt()
+    desk.kernel.interrupt()
+    assert printed(desk.kernel, "6 * 7") == "42"
+    assert desk.statuses() == ["suspended"]
+    assert desk.kernel.run("%agent answer this one").status == "ok"
+    assert desk.statuses() == ["done"]
+
+
+STRIKE = """
+import os, signal
+from contextlib import contextmanager
+from parsimony_kernel.journal import database
+
+_transaction = database.Database.transaction
+
+def _strike(nth, number):
+    count = 0
+
+    @contextmanager
+    def transaction(self, *, synced=False):
+        nonlocal count
+        with _transaction(self, synced=synced) as db:
+            yield db
+            count += 1
+            if count == nth:
+                os.kill(os.getpid(), number)
+
+    database.Database.transaction = transaction
+"""
+# The transactions of a turn of one step, from its first.
+WRITES = range(1, 11)
+
+
+@proves("SIGINT, writing the journal")
+def test_stop_pressed_while_the_journal_is_written_ends_the_turn_and_tears_no_entry(
+    desk: Desk,
+) -> None:
+    assert desk.kernel.run(STRIKE).status == "ok"
+    outcomes: list[str] = []
+    for nth in WRITES:
+        desk.use(running("made = 1"))
+        desk.kernel.run("%agent history")
+        desk.kernel.run(f"_strike({nth}, signal.SIGINT)")
+        cell = agent(desk.kernel, f"write {nth}", cell_id=f"write {nth}")
+        desk.kernel.run("database.Database.transaction = _transaction")
+        assert cell.of_type("error") == []
+        assert "Stopped" in cell.text or "Result" in cell.text, cell.text
+        outcomes.append(cell.status)
+        assert "running" not in desk.statuses()
+        assert printed(desk.kernel, "6 * 7") == "42"
+    assert outcomes[0] == "error"
+    assert_usable(desk.kernel, desk.use)
+
+
+# -- SIGKILL
+
+
+@proves("SIGKILL twice", *(f"SIGKILL, {phase}" for phase in PHASES))
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_kernel_that_is_killed_twice_in_the_middle_of_a_turn_loses_nothing(
+    desk: Desk, phase: str
+) -> None:
+    desk.use(KEEP)
+    assert agent(desk.kernel, "keep", cell_id="kept").status == "ok"
+    whole = desk.events(desk.turns()[0])
+    model, sign = RUNNING[phase]
+    for time in (1, 2):
+        desk.use(model)
+        request = desk.kernel.begin(f"%%agent --approve auto\n{phase}", cell_id="killed")
+        desk.kernel.until(request, sign)
+        desk.kill()
+
+        assert "cancelled" in desk.kernel.run("%agent history").text
+        before = ["replaced"] * (time - 1)
+        assert desk.statuses() == ["done", *before, "cancelled"]
+        *_, last = desk.turns()
+        begun, *since = desk.events(last)
+        assert isinstance(begun, RunStarted)
+        if "run_code" in model:
+            steps = [event for event in since if isinstance(event, ToolEvent)]
+            assert [step.completed for step in steps] == [False]
+        assert "Nothing" in desk.kernel.run("%agent artifacts").text
+    desk.use(KEEP)
+    assert agent(desk.kernel, phase, cell_id="killed").status == "ok"
+    assert printed(desk.kernel, "kept") == "42"
+    assert desk.statuses() == ["done", "replaced", "replaced", "done"]
+    assert desk.events(desk.turns()[0]) == whole
+
+
+@proves("SIGKILL, waiting for an answer", "SIGKILL twice")
+def test_a_question_outlives_two_kernels_that_are_killed_while_it_waits(desk: Desk) -> None:
+    write = "open('ledger.txt', 'a').write('1')"
+    asking = f"ScriptedModel([call('run_code', code={write!r}), call('ask_user', question='?')])"
+    desk.use(asking)
+    agent(desk.kernel, "ask", cell_id="asking")
+    for _ in range(2):
+        desk.kill()
+        desk.use(f"ScriptedModel([{DONE}])")
+        assert "waits for an answer" in desk.kernel.run("%agent next").text
+        assert desk.statuses() == ["suspended"]
+    assert desk.kernel.run("%agent answer go on").status == "ok"
+    assert desk.statuses() == ["done"]
+    assert (desk.folder / "ledger.txt").read_text() == "1"
+    assert "No turn waits" in desk.kernel.run("%agent answer go on").text
+
+
+@proves("SIGKILL, python")
+def test_what_was_allowed_and_begun_when_the_kernel_was_killed_is_not_run_by_answering_again(
+    desk: Desk, bell: Bell
+) -> None:
+    source = (
+        "import subprocess\nsubprocess.run('echo 1 >> ledger.txt', shell=True)\n"
+        f"{bell.ring}\nwhile True: pass"
+    )
+    desk.use(code(source))
+    desk.kernel.run("%%agent\nwrite", cell_id="writing")
+    assert desk.statuses() == ["suspended"]
+    desk.kernel.begin("%agent answer Run it")
+    bell.wait()
+    desk.kill()
+    desk.use(f"ScriptedModel([{DONE}])")
+    assert "No turn waits" in desk.kernel.run("%agent answer Run it").text
+    assert desk.statuses() == ["cancelled"]
+    assert (desk.folder / "ledger.txt").read_text() == "1\n"
+
+
+SENDING = """
+import asyncio
+from parsimony_kernel.tools import Tools, tool
+
+@tool(effect="write")
+async def send(to: str) -> str:
+    "Send a letter."
+    with open("ledger.txt", "a") as ledger:
+        ledger.write(to)
+    {ring}
+    await asyncio.Event().wait()
+
+def opened(shell):
+    session = open_in(shell)
+    session._model = ScriptedModel([call("send", to="ann"), {done}])
+    session._own_tools = Tools([send])
+    return session
+
+extension.uninstall(get_ipython())
+extension.install(get_ipython(), session_factory=opened)
+"""
+
+
+@proves("SIGKILL, await", "SIGKILL twice")
+def test_a_write_that_was_done_when_the_kernel_was_killed_is_asked_about_and_not_done_again(
+    desk: Desk, bell: Bell
+) -> None:
+    def send() -> str:
+        assert desk.kernel.run(SENDING.format(ring=bell.ring, done=DONE)).status == "ok"
+        return desk.kernel.begin("%%agent --approve auto\nsend", cell_id="sending")
+
+    send()
+    bell.wait()
+    desk.kill()
+    asked = desk.kernel.end(send())
+    assert "Did send take effect?" in asked.text
+    desk.kill()
+    assert desk.kernel.run(SENDING.format(ring=bell.ring, done=DONE)).status == "ok"
+    cell = desk.kernel.run("%agent answer It did")
+    assert cell.status == "ok"
+    assert desk.statuses() == ["replaced", "done"]
+    assert (desk.folder / "ledger.txt").read_text() == "ann"
+
+
+@proves("SIGKILL, writing the journal")
+def test_a_kernel_that_is_killed_while_it_writes_the_journal_tears_no_entry(desk: Desk) -> None:
+    write = "with open('ledger.txt', 'a') as f: f.write('1')"
+    for nth in WRITES:
+        desk.use(running(write))
+        desk.kernel.run("%agent history")
+        assert desk.kernel.run(STRIKE).status == "ok"
+        known = len(desk.turns())
+        desk.kernel.run(f"_strike({nth}, signal.SIGKILL)")
+        desk.kernel.begin(f"%%agent --approve auto\nwrite {nth}", cell_id=f"write {nth}")
+        desk.await_death()
+        desk.use(KEEP)
+        desk.kernel.run("%agent history")
+        begun = desk.turns()[known:]
+        # The first transaction is the turn itself: without it nothing ever began.
+        assert [turn.status for turn in begun] == ([] if nth == 1 else ["cancelled"])
+        for turn in begun:
+            desk.events(turn)
+    ledger = (desk.folder / "ledger.txt").read_text()
+    assert len(ledger) <= len(WRITES)
+    assert_usable(desk.kernel, desk.use)
+
+
+def test_every_row_has_its_scenario() -> None:
+    assert proved_in(globals()) == ROWS

@@ -1,0 +1,566 @@
+"""Document 001, sentence by sentence: the refusals, and what lets an agent go on after one."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsimony_kernel.agent.failure.kinds import Effect, FailureKind
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.gate.gate import Gate, StepOutcome
+from parsimony_kernel.gate.procedure import Edge, Procedure, Walker
+from parsimony_kernel.gate.refusal import RefusalError
+from parsimony_kernel.tools import Tool, Tools, tool
+from parsimony_kernel.triage.taxonomy import FailureType
+
+from .hurry import hurried
+
+ACTIONS = ["take_order", "add_modifier", "pay", "fulfill", "cancel", "fetch_report", "edit_file"]
+NEXT = {
+    "new": ["take_order"],
+    "ordered": ["add_modifier", "pay", "cancel", "fetch_report", "edit_file"],
+    "paid": ["fulfill"],
+}
+INPUTS: dict[str, dict[str, Any]] = {"add_modifier": {"modifier": "oat"}}
+MODIFIERS = ("oat", "soy", "almond")
+SHOP = Procedure(
+    "shop",
+    ("new", "ordered", "paid", "done"),
+    "new",
+    ("done",),
+    (
+        Edge("take_order", "new", "ordered"),
+        Edge("add_modifier", "ordered", "ordered"),
+        Edge("pay", "ordered", "paid"),
+        Edge("fulfill", "paid", "done"),
+        Edge("cancel", "ordered", "done"),
+        Edge("fetch_report", "ordered", "ordered"),
+        Edge("edit_file", "ordered", "ordered"),
+    ),
+)
+
+
+def is_sold(inputs: Any) -> str | None:
+    if inputs["modifier"] in MODIFIERS:
+        return None
+    return f"modifier must be one of: {', '.join(MODIFIERS)}"
+
+
+class Shop:
+    """The coffee counter of the document, a report that hangs, and a file that must be read."""
+
+    def __init__(self, state: str = "new") -> None:
+        self.ran: list[str] = []
+        self.gate = Gate(self.tools(), timeout_s=30, walker=Walker(SHOP, state))
+
+    def tools(self) -> Tools:
+        @tool
+        async def take_order(item: str = "tea") -> str:
+            """Take an order."""
+            self.ran.append("take_order")
+            return f"one {item}"
+
+        @tool(validators=(is_sold,))
+        async def add_modifier(modifier: str) -> str:
+            """Add a modifier."""
+            self.ran.append("add_modifier")
+            return modifier
+
+        @tool
+        async def pay() -> str:
+            """Pay."""
+            self.ran.append("pay")
+            return "paid"
+
+        @tool
+        async def fulfill() -> str:
+            """Hand the order over."""
+            self.ran.append("fulfill")
+            return "there you are"
+
+        @tool
+        async def cancel() -> str:
+            """Cancel."""
+            self.ran.append("cancel")
+            return "cancelled"
+
+        @tool
+        async def fetch_report() -> str:
+            """Hangs."""
+            await asyncio.Event().wait()
+            return "never"
+
+        @tool
+        async def edit_file() -> str:
+            """Fails."""
+            raise ValueError("must read the file before editing it")
+
+        return Tools([take_order, add_modifier, pay, fulfill, cancel, fetch_report, edit_file])
+
+    async def step(self, action: str, inputs: dict[str, Any] | None = None) -> StepOutcome:
+        given = INPUTS.get(action, {}) if inputs is None else inputs
+        if action != "fetch_report":
+            return await self.gate.step(action, given)
+        async with hurried(0.5):
+            return await self.gate.step(action, given)
+
+
+# How each refusal is brought about: where the agent stands, what it requests, with what.
+WAYS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "invalid_transition": ("new", "pay", {}),
+    "unknown_action": ("new", "tako_order", {}),
+    "validation_failed": ("ordered", "add_modifier", {"modifier": "moon"}),
+    "action_timeout": ("ordered", "fetch_report", {}),
+    "action_error": ("ordered", "edit_file", {}),
+}
+# What the document's envelopes hold, by their error.
+FIELDS = {
+    "invalid_transition": {"message"},
+    "unknown_action": {"known_actions"},
+    "validation_failed": {"reason", "details"},
+    "action_timeout": {"timeout_seconds", "message"},
+    "action_error": {"error_type", "error_message"},
+}
+every_refusal = pytest.mark.parametrize("error", [*WAYS])
+
+
+async def refused(error: str) -> tuple[Shop, StepOutcome]:
+    state, action, inputs = WAYS[error]
+    shop = Shop(state)
+    return shop, await shop.step(action, inputs)
+
+
+# The five, told apart by one field.
+
+
+def test_the_refusals_are_exactly_the_five() -> None:
+    assert [*RefusalError] == [*WAYS]
+
+
+@every_refusal
+async def test_the_error_field_tells_which_refusal_it_is(error: str) -> None:
+    _, outcome = await refused(error)
+    assert not outcome.ok
+    assert outcome.envelope["error"] == error
+    assert outcome.envelope["requested"] == WAYS[error][1]
+
+
+@every_refusal
+async def test_a_refusal_has_the_fields_that_the_document_shows(error: str) -> None:
+    _, outcome = await refused(error)
+    assert outcome.envelope.keys() >= FIELDS[error]
+
+
+@every_refusal
+async def test_a_refusal_can_be_sent_as_json(error: str) -> None:
+    _, outcome = await refused(error)
+    assert json.loads(json.dumps(outcome.envelope)) == outcome.envelope
+
+
+@every_refusal
+async def test_every_refusal_carries_what_is_valid_in_the_state_where_the_agent_stands(
+    error: str,
+) -> None:
+    _, outcome = await refused(error)
+    assert outcome.envelope["valid_next_actions"] == NEXT[WAYS[error][0]]
+
+
+@every_refusal
+async def test_after_any_refusal_the_first_valid_action_is_admitted(error: str) -> None:
+    shop, outcome = await refused(error)
+    again = await shop.step(outcome.envelope["valid_next_actions"][0])
+    assert again.ok
+    assert len(shop.ran) == 1
+
+
+@every_refusal
+async def test_a_refusal_moves_the_agent_nowhere(error: str) -> None:
+    state, action, inputs = WAYS[error]
+    shop = Shop(state)
+    before = shop.gate.place
+    await shop.step(action, inputs)
+    assert shop.gate.place == before
+    assert shop.ran == []
+
+
+@every_refusal
+async def test_what_the_agent_reads_is_no_traceback(error: str) -> None:
+    _, outcome = await refused(error)
+    said = [text for text in outcome.envelope.values() if isinstance(text, str)]
+    assert not [text for text in said if "\n" in text or "Traceback" in text]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_guidance"),
+    [
+        ("invalid_transition", True),
+        ("unknown_action", True),
+        ("validation_failed", True),
+        ("action_timeout", False),
+        ("action_error", False),
+    ],
+)
+async def test_a_refusal_before_the_body_is_guidance_and_one_after_it_a_failure(
+    error: str, is_guidance: bool
+) -> None:
+    _, outcome = await refused(error)
+    assert outcome.is_guidance == is_guidance
+
+
+@pytest.mark.parametrize(
+    ("error", "type_", "effect"),
+    [
+        ("invalid_transition", FailureType.WRONG_TOOL_CALLED, Effect.none),
+        ("unknown_action", FailureType.WRONG_TOOL_CALLED, Effect.none),
+        ("validation_failed", FailureType.SCHEMA_MISMATCH, Effect.none),
+        ("action_timeout", FailureType.TIMEOUT, Effect.uncertain),
+    ],
+)
+async def test_each_refusal_is_one_failure_with_its_kind_type_and_effect(
+    error: str, type_: FailureType, effect: Effect
+) -> None:
+    _, outcome = await refused(error)
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.tool_error
+    assert outcome.failure.refusal == error
+    assert outcome.failure.type is type_
+    assert outcome.failure.effect is effect
+
+
+async def test_a_body_that_raised_is_a_tool_error_that_the_gate_reported() -> None:
+    _, outcome = await refused("action_error")
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.tool_error
+    assert outcome.failure.refusal is RefusalError.action_error
+
+
+# Not reachable, or not there at all.
+
+
+@pytest.mark.parametrize("state", [*NEXT])
+@pytest.mark.parametrize("action", ACTIONS)
+async def test_an_action_of_the_graph_is_blocked_wherever_no_edge_leads_on(
+    state: str, action: str
+) -> None:
+    shop = Shop(state)
+    outcome = await shop.step(action)
+    is_blocked = outcome.envelope.get("error") == "invalid_transition"
+    assert is_blocked == (action not in NEXT[state])
+    assert not is_blocked or (shop.ran, outcome.envelope["valid_next_actions"]) == ([], NEXT[state])
+
+
+@pytest.mark.parametrize("state", [*NEXT])
+@pytest.mark.parametrize("verb", ["tako_order", "refund", "PAY", "", "take_order "])
+async def test_a_verb_that_is_not_in_the_graph_gets_every_name_that_is(
+    state: str, verb: str
+) -> None:
+    outcome = await Shop(state).step(verb, {})
+    assert outcome.envelope["error"] == "unknown_action"
+    assert outcome.envelope["known_actions"] == ACTIONS
+
+
+@pytest.mark.parametrize("error", [each for each in WAYS if each != "unknown_action"])
+async def test_only_an_unknown_action_needs_the_names_of_all_actions(error: str) -> None:
+    _, outcome = await refused(error)
+    assert "known_actions" not in outcome.envelope
+
+
+async def test_a_tool_that_the_graph_does_not_name_is_not_run() -> None:
+    shop = Shop()
+
+    @tool
+    async def refund() -> None:
+        """Not in the graph."""
+        shop.ran.append("refund")
+
+    gate = Gate(shop.tools() + Tools([refund]), timeout_s=30, walker=Walker(SHOP))
+    outcome = await gate.step("refund", {})
+    assert outcome.envelope["error"] == "invalid_transition"
+    assert outcome.envelope["valid_next_actions"] == NEXT["new"]
+    assert shop.ran == []
+
+
+@pytest.mark.parametrize(
+    ("state", "action", "inputs", "error"),
+    [
+        ("new", "tako_order", {"modifier": "moon"}, "unknown_action"),
+        ("new", "add_modifier", {"modifier": "moon"}, "invalid_transition"),
+        ("new", "edit_file", {"nothing": 1}, "invalid_transition"),
+        ("ordered", "edit_file", {"nothing": 1}, "validation_failed"),
+    ],
+)
+async def test_the_first_check_that_fails_gives_the_answer(
+    state: str, action: str, inputs: dict[str, Any], error: str
+) -> None:
+    assert (await Shop(state).step(action, inputs)).envelope["error"] == error
+
+
+async def test_a_validator_is_not_asked_about_inputs_that_break_the_signature() -> None:
+    asked: list[Any] = []
+
+    @tool(validators=(asked.append,))
+    async def add_modifier(modifier: str) -> None:
+        """Add a modifier."""
+
+    outcome = await Gate(Tools([add_modifier]), timeout_s=30).step("add_modifier", {"modifier": 7})
+    assert outcome.envelope["error"] == "validation_failed"
+    assert outcome.envelope["details"]["field"] == "modifier"
+    assert asked == []
+
+
+# Validators.
+
+
+async def test_the_validator_of_a_tool_gives_the_reason() -> None:
+    shop, outcome = await refused("validation_failed")
+    assert outcome.envelope["reason"] == "modifier must be one of: oat, soy, almond"
+    assert shop.ran == []
+
+
+async def test_the_validator_of_a_tool_names_the_field_and_what_it_got() -> None:
+    _, outcome = await refused("validation_failed")
+    assert outcome.envelope["details"] == {"field": "modifier", "got": "moon"}
+
+
+@pytest.mark.parametrize("modifier", MODIFIERS)
+async def test_inputs_that_the_validator_accepts_reach_the_body(modifier: str) -> None:
+    shop = Shop("ordered")
+    outcome = await shop.step("add_modifier", {"modifier": modifier})
+    assert (outcome.envelope["result"], shop.ran) == (modifier, ["add_modifier"])
+
+
+async def test_a_rejected_input_may_be_sent_again_corrected() -> None:
+    shop, _ = await refused("validation_failed")
+    assert (await shop.step("add_modifier", {"modifier": "soy"})).ok
+    assert shop.ran == ["add_modifier"]
+
+
+# The deadline.
+
+
+def hanging(release: threading.Event) -> dict[str, Callable[..., Any]]:
+    async def waits() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    def blocks() -> str:
+        release.wait()
+        return "late"
+
+    def calculates() -> str:
+        turns = 0
+        while not release.is_set():
+            turns += 1
+        return f"{turns} turns"
+
+    return {"waits": waits, "blocks": blocks, "calculates": calculates}
+
+
+def named(function: Callable[..., Any], name: str) -> Tool:
+    return tool(name=name, description="Takes long.")(function)
+
+
+@pytest.mark.parametrize("seconds", [30, 7, 2.5])
+@pytest.mark.parametrize("body", ["waits", "blocks", "calculates"])
+async def test_any_body_past_its_budget_is_a_refusal_that_says_the_budget(
+    body: str, seconds: float
+) -> None:
+    release = threading.Event()
+    gate = Gate(Tools([named(hanging(release)[body], "fetch_report")]), timeout_s=seconds)
+    try:
+        async with hurried(0.25) as passed:
+            outcome = await gate.step("fetch_report", {})
+            waited = passed()
+    finally:
+        release.set()
+    assert outcome.envelope["error"] == "action_timeout"
+    assert outcome.envelope["timeout_seconds"] == seconds
+    sentence = f"action 'fetch_report' exceeded its {seconds}s timeout."
+    assert outcome.envelope["message"].startswith(sentence)
+    # Whether a thread can be stopped in time is its own affair, and is reported besides.
+    assert body != "waits" or outcome.envelope["message"] == sentence
+    assert waited >= seconds
+
+
+async def test_others_go_on_while_a_body_calculates() -> None:
+    release, ticks = threading.Event(), 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    gate = Gate(Tools([named(hanging(release)["calculates"], "fetch_report")]), timeout_s=5)
+    other = asyncio.ensure_future(tick())
+    try:
+        async with hurried(0.25):
+            await gate.step("fetch_report", {})
+    finally:
+        release.set()
+        other.cancel()
+    assert ticks > 10
+
+
+async def test_a_sync_body_runs_in_another_thread_than_the_loop() -> None:
+    def where() -> int:
+        return threading.get_ident()
+
+    gate = Gate(Tools([named(where, "fetch_report")]), timeout_s=30)
+    outcome = await gate.step("fetch_report", {})
+    assert isinstance(outcome.envelope["result"], int)
+    assert outcome.envelope["result"] != threading.get_ident()
+
+
+async def test_a_body_within_its_budget_is_no_refusal() -> None:
+    gate = Gate(Tools([named(lambda: "in time", "fetch_report")]), timeout_s=30)
+    outcome = await gate.step("fetch_report", {})
+    assert outcome.envelope["result"] == "in time"
+
+
+# A body that raises.
+
+
+class QuotaExceeded(Exception):
+    """An error of the host's own."""
+
+
+RAISED: list[tuple[Exception, str, str]] = [
+    (ValueError("must read the file first"), "ValueError", "must read the file first"),
+    (FileNotFoundError("no such file: q3.csv"), "FileNotFoundError", "no such file: q3.csv"),
+    (ConnectionError("the service said no"), "ConnectionError", "the service said no"),
+    (QuotaExceeded("40 of 40 used"), "QuotaExceeded", "40 of 40 used"),
+]
+
+
+@pytest.mark.parametrize(("exc", "name", "text"), RAISED)
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_type_and_message_of_what_a_body_raised_are_passed_on(
+    exc: Exception, name: str, text: str, is_async: bool
+) -> None:
+    async def waits() -> None:
+        raise exc
+
+    def plain() -> None:
+        raise exc
+
+    gate = Gate(Tools([named(waits if is_async else plain, "edit_file")]), timeout_s=30)
+    outcome = await gate.step("edit_file", {})
+    assert outcome.envelope["error"] == "action_error"
+    assert outcome.envelope["error_type"] == name
+    assert outcome.envelope["error_message"] == text
+
+
+async def test_a_precondition_of_the_body_is_recovered_from_by_what_it_asks_for() -> None:
+    read: list[str] = []
+
+    @tool
+    async def read_file(path: str) -> str:
+        """Read."""
+        read.append(path)
+        return path
+
+    @tool
+    async def edit_file(path: str) -> str:
+        """Edit."""
+        if path not in read:
+            raise ValueError("must read the file before editing it")
+        return "edited"
+
+    edges = (Edge("read_file", "here", "here"), Edge("edit_file", "here", "here"))
+    editor = Procedure("editor", ("here",), "here", ("here",), edges)
+    gate = Gate(Tools([read_file, edit_file]), timeout_s=30, walker=Walker(editor))
+    first = await gate.step("edit_file", {"path": "a"})
+    assert first.envelope["error"] == "action_error"
+    assert first.envelope["valid_next_actions"] == ["read_file", "edit_file"]
+    await gate.step("read_file", {"path": "a"})
+    assert (await gate.step("edit_file", {"path": "a"})).envelope["result"] == "edited"
+
+
+# Every response, success or refusal.
+
+
+@pytest.mark.parametrize(
+    ("state", "action", "result", "becomes"),
+    [
+        ("new", "take_order", "one tea", "ordered"),
+        ("ordered", "add_modifier", "oat", "ordered"),
+        ("ordered", "pay", "paid", "paid"),
+    ],
+)
+async def test_a_success_has_the_result_and_what_is_valid_in_the_new_state(
+    state: str, action: str, result: str, becomes: str
+) -> None:
+    outcome = await Shop(state).step(action)
+    assert "error" not in outcome.envelope
+    assert outcome.envelope["requested"] == action
+    assert outcome.envelope["result"] == result
+    assert outcome.envelope["valid_next_actions"] == NEXT[becomes]
+
+
+@pytest.mark.parametrize(
+    ("state", "action", "becomes"),
+    [
+        ("new", "take_order", "ordered"),
+        ("ordered", "add_modifier", "ordered"),
+        ("ordered", "pay", "paid"),
+    ],
+)
+async def test_a_success_says_the_new_state(state: str, action: str, becomes: str) -> None:
+    assert (await Shop(state).step(action)).envelope["state"] == becomes
+
+
+QUICK = [each for each in ACTIONS if each != "fetch_report"]
+
+
+@given(st.lists(st.sampled_from([*QUICK, "tako_order", "edit"]), max_size=12))
+async def test_every_response_says_what_may_be_requested_next_and_that_is_so(
+    requests: list[str],
+) -> None:
+    shop = Shop()
+    for request in requests:
+        allowed = list(shop.gate.valid_next_actions)
+        outcome = await shop.step(request)
+        assert outcome.is_guidance == (request not in allowed)
+        assert outcome.envelope["valid_next_actions"] == list(shop.gate.valid_next_actions)
+        assert ("error" in outcome.envelope) == (not outcome.ok)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=30))
+async def test_an_agent_without_a_model_of_the_graph_is_never_stuck(choices: list[int]) -> None:
+    shop = Shop()
+    answer = (await shop.step("hello?", {})).envelope
+    for choice in choices:
+        possible = [each for each in answer["valid_next_actions"] if each in QUICK]
+        if not possible:
+            break
+        answer = (await shop.step(possible[choice % len(possible)])).envelope
+        assert answer.get("error") in (None, "action_error")
+
+
+async def test_what_is_valid_now_can_be_asked_without_a_step() -> None:
+    shop = Shop()
+    assert [*shop.gate.valid_next_actions] == NEXT["new"]
+    await shop.step("take_order")
+    assert [*shop.gate.valid_next_actions] == NEXT["ordered"]
+    assert shop.ran == ["take_order"]
+
+
+# Without a procedure.
+
+
+async def test_without_a_procedure_every_tool_is_valid_until_the_run_ends() -> None:
+    tools = Shop().tools() + termination_tools()
+    gate = Gate(tools, timeout_s=30)
+    assert [*gate.valid_next_actions] == [*tools]
+    assert (await gate.step("pay", {})).envelope["valid_next_actions"] == [*tools]
+    over = await gate.step("return_done", {"summary": "Served."})
+    assert over.envelope["valid_next_actions"] == []
+    late = await gate.step("pay", {})
+    assert late.envelope["error"] == "invalid_transition"
+    assert late.envelope["valid_next_actions"] == []

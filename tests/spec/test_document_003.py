@@ -1,0 +1,1400 @@
+"""Document 003, mechanism by mechanism, with its printed outputs and none of its traps.
+
+Times are a manual clock's, and where the gate has a deadline the loop's clock runs ahead.
+"""
+
+import asyncio
+import dataclasses
+import itertools
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from parsimony_kernel.agent.events import AgentError, AgentEvent, RunCompleted, RunStarted
+from parsimony_kernel.agent.failure.kinds import Effect, Failure, FailureKind
+from parsimony_kernel.gate.contract import (
+    ActionContract,
+    ActionMismatch,
+    review,
+    validate_action_contract,
+    within_contract,
+)
+from parsimony_kernel.gate.envelope import to_text
+from parsimony_kernel.gate.escalation import (
+    ApprovalError,
+    Approvals,
+    EscalationReason,
+    EscalationRequest,
+    HumanInTheLoop,
+)
+from parsimony_kernel.gate.gate import Gate
+from parsimony_kernel.gate.handoff import ValidationResult, validated_handoff
+from parsimony_kernel.gate.loop_breaker import LoopBreaker
+from parsimony_kernel.gate.pinned import PinnedConstraintsAgent
+from parsimony_kernel.gate.recovery_path import recovery_path
+from parsimony_kernel.gate.reflexion import reflect
+from parsimony_kernel.gate.repetition import Repetition, not_repeating
+from parsimony_kernel.gate.stages import STAGES
+from parsimony_kernel.limits.breaker import CircuitBreaker, CircuitOpenError
+from parsimony_kernel.limits.breaker_store import OwnStore
+from parsimony_kernel.limits.token_budget import BudgetExhausted, TokenBudget
+from parsimony_kernel.llm.fallback import FallbackChain
+from parsimony_kernel.llm.retrying import (
+    RateLimitExceeded,
+    RetryableModelError,
+    UpstreamTimeout,
+    UpstreamUnavailable,
+    call_llm_with_retry,
+    normalize_provider_error,
+    with_retry,
+)
+from parsimony_kernel.metrics import figures
+from parsimony_kernel.metrics.alerts import fired
+from parsimony_kernel.metrics.figures import Figures
+from parsimony_kernel.metrics.prometheus import AgentMetrics
+from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.tools import Tools, tool
+from parsimony_kernel.triage.taxonomy import FailureType
+
+from .hurry import hurried
+from .lookup import DELAYED, DETOUR, NAMES, lookup
+
+Call = tuple[str, dict[str, Any]]
+
+
+class Desk:
+    """A gate with the tools of the lookup, and which orders were looked up."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.gate = Gate(lookup(self.asked.append), timeout_s=30)
+
+    async def step(self, action: str, inputs: dict[str, Any]) -> dict[str, Any]:
+        return (await self.gate.step(action, inputs)).envelope
+
+
+def told(envelope: Mapping[str, Any]) -> str:
+    """All that the model reads."""
+    return json.dumps(envelope)
+
+
+# Arguments.
+
+
+async def test_a_wrong_name_is_rejected_naming_the_right_one_and_that_is_accepted() -> None:
+    desk = Desk()
+    rejected = await desk.step("query_db", {"order_id": "A102"})
+    assert rejected["error"] == "validation_failed"
+    assert "'id'" in rejected["reason"]
+    assert desk.asked == []
+    assert (await desk.step("query_db", {"id": "A102"}))["result"] == DELAYED
+    assert desk.asked == ["A102"]
+
+
+@pytest.mark.parametrize("order", ["B102", "A12", "a102", "A102 ", "", 102, None, ["A102"]])
+async def test_an_order_that_breaks_the_pattern_is_rejected_naming_the_field(order: Any) -> None:
+    desk = Desk()
+    rejected = await desk.step("query_db", {"id": order})
+    assert rejected["error"] == "validation_failed"
+    assert rejected["details"]["field"] == "id"
+    assert desk.asked == []
+
+
+async def test_an_extra_field_is_forbidden_and_never_called_required() -> None:
+    desk = Desk()
+    rejected = await desk.step("query_db", {"id": "A102", "format": "json"})
+    assert rejected["error"] == "validation_failed"
+    assert rejected["details"]["field"] == "format"
+    assert "missing" not in told(rejected)
+    assert "required" not in told(rejected)
+    assert desk.asked == []
+
+
+async def test_every_bad_field_is_named_and_not_the_first_alone() -> None:
+    @tool
+    async def refund(id: str, amount: float, reason: str) -> None:
+        """Refund."""
+
+    gate = Gate(Tools([refund]), timeout_s=30)
+    outcome = await gate.step("refund", {"id": 7, "amount": "much", "raeson": "late"})
+    reason = outcome.envelope["reason"]
+    assert [name for name in ("id", "amount", "reason", "raeson") if name not in reason] == []
+
+
+async def test_a_misspelt_field_is_answered_with_the_nearest_valid_name() -> None:
+    @tool
+    async def search(query: str, format: str = "json") -> None:
+        """Search."""
+
+    outcome = await Gate(Tools([search]), timeout_s=30).step("search", {"qeury": "A102"})
+    assert "did you mean 'query'" in outcome.envelope["reason"]
+
+
+async def test_the_model_reads_one_sentence_and_no_traceback() -> None:
+    rejected = await Desk().step("query_db", {"order_id": "A102"})
+    assert "Traceback" not in told(rejected)
+    assert "\n" not in rejected["message"]
+    assert len(rejected["message"]) < 300
+
+
+# The allow-list.
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs"),
+    [
+        ("search_database", {"query": "order A102", "format": "json"}),
+        ("fetch_order_magic", {"id": "A102"}),
+    ],
+)
+async def test_an_invented_tool_never_runs_and_the_answer_lists_those_there_are(
+    name: str, inputs: dict[str, Any]
+) -> None:
+    desk = Desk()
+    rejected = await desk.step(name, inputs)
+    assert rejected["error"] == "unknown_action"
+    assert rejected["known_actions"] == [*NAMES]
+    assert [each for each in (name, *NAMES) if each not in rejected["message"]] == []
+    assert desk.asked == []
+
+
+# The loop breaker, a library.
+
+
+def test_the_breaker_has_the_limits_that_are_printed() -> None:
+    breaker = LoopBreaker()
+    assert (breaker.max_steps, breaker.max_identical) == (15, 3)
+    assert (breaker.same_tool_streak, breaker.semantic_threshold) == (5, 0.9)
+    assert breaker.tool_call_history == []
+
+
+def test_the_third_identical_call_is_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    breaker = LoopBreaker(max_identical=3)
+    for ordinal in ("first", "second", "third"):
+        print(f"{ordinal}:", breaker.check("query_db", {"id": "A102"}))
+    assert capsys.readouterr().out == "first: False\nsecond: False\nthird: True\n"
+
+
+def test_identical_calls_count_wherever_they_stand() -> None:
+    breaker = LoopBreaker()
+    between: list[Call] = [("one", {"id": 1}), ("two", {"id": 2}), ("three", {"id": 3})]
+    assert not breaker.check("query_db", {"id": "A102", "full": True})
+    assert not any(breaker.check(*each) for each in between)
+    assert not breaker.check("query_db", {"full": True, "id": "A102"})
+    assert not breaker.check("four", {})
+    assert not breaker.check("five", {})
+    assert breaker.check("query_db", {"id": "A102", "full": True})
+
+
+def test_the_sixteenth_step_is_one_too_many_however_different_it_is() -> None:
+    breaker = LoopBreaker()
+    tools = [chr(ord("a") + number) * (number + 3) for number in range(16)]
+    assert [breaker.check(name, {"id": name}) for name in tools] == [False] * 15 + [True]
+
+
+def test_the_fifth_call_of_a_tool_in_a_row_is_a_loop_and_another_tool_ends_the_row() -> None:
+    texts = ["delivery of lamps", "who paid 7?", "XXXX", "north or south", "zebra in a box"]
+    breaker = LoopBreaker()
+    calls = [breaker.check("search", {"query": text}) for text in texts]
+    assert calls == [False, False, False, False, True]
+    breaker = LoopBreaker()
+    assert not any(breaker.check("search", {"query": text}) for text in texts[:4])
+    assert not breaker.check("get_eta", {"id": "A102"})
+    assert not breaker.check("search", {"query": texts[4]})
+
+
+@pytest.mark.parametrize("field", ["query", "prompt", "text", "task"])
+def test_nearly_the_same_words_count_as_the_same(field: str) -> None:
+    breaker = LoopBreaker()
+    wordings = ["where is order A102", "  Where is order A102?", "where is the order A102"]
+    calls = [breaker.check("search", {field: words}) for words in wordings]
+    assert calls == [False, False, True]
+
+
+def test_likeness_is_looked_for_among_the_last_calls_only() -> None:
+    others: list[Call] = [
+        ("alpha", {}),
+        ("brave_new", {}),
+        ("xylophone_42", {}),
+        ("zulu_query_db", {}),
+    ]
+    for between, is_loop in ((3, True), (4, False)):
+        breaker = LoopBreaker(max_identical=2)
+        assert not breaker.check("search", {"query": "where is order A102"})
+        assert not any(breaker.check(*each) for each in others[:between])
+        assert breaker.check("search", {"query": "where is order A102?"}) == is_loop
+
+
+def test_a_call_that_trips_is_not_kept_in_the_history() -> None:
+    breaker = LoopBreaker()
+    calls = [breaker.check("query_db", {"id": "A102"}) for _ in range(4)]
+    assert calls == [False, False, True, True]
+    assert [past["tool"] for past in breaker.tool_call_history] == ["query_db", "query_db"]
+    assert {*breaker.tool_call_history[0]} == {"tool", "args_hash", "intent_text"}
+    assert not breaker.check("get_eta", {"id": "A102"})
+
+
+def test_as_printed_the_class_takes_three_orders_for_a_loop() -> None:
+    breaker = LoopBreaker()
+    calls = [breaker.check("query_db", {"id": order}) for order in ("A101", "A102", "A103")]
+    assert calls == [False, False, True]
+
+
+# The run's own detector, which sees what the calls showed.
+
+
+def tripped(calls: list[tuple[Call, str]]) -> int | None:
+    """The position, from 1, of the first call that would be one too many."""
+    seen = Repetition()
+    for position, ((name, args), showed) in enumerate(calls, 1):
+        if seen.before(name, args) is not None:
+            return position
+        seen = seen.after(name, args, showed)
+    return None
+
+
+def query(order: str) -> Call:
+    return "query_db", {"id": order}
+
+
+def test_the_same_call_that_shows_the_same_is_a_loop_at_the_third() -> None:
+    assert tripped([(query("A102"), DELAYED)] * 9) == 3
+
+
+@pytest.mark.parametrize("showed", [[DELAYED] * 9, [f"status {n}" for n in range(9)]])
+def test_lookups_of_different_orders_are_no_loop_whatever_they_show(showed: list[str]) -> None:
+    calls = [query(f"A10{number}") for number in range(9)]
+    assert tripped([*zip(calls, showed, strict=True)]) is None
+
+
+def test_four_wordings_that_bring_the_same_are_a_loop_by_the_fourth() -> None:
+    assert tripped([(call, DELAYED) for call in DETOUR]) in (3, 4)
+
+
+def test_wordings_that_bring_something_new_are_no_loop() -> None:
+    shown = ["delayed", "in Hamburg", "by truck", "Friday, 10 am"]
+    assert tripped([*zip(DETOUR, shown, strict=True)]) is None
+
+
+@pytest.mark.parametrize("polls", [3, 12])
+def test_polling_whose_answer_changes_is_no_loop(polls: int) -> None:
+    calls = [(("job_status", {"job": "j7"}), f"{number * 8} % done") for number in range(polls)]
+    assert tripped(calls) is None
+
+
+@pytest.mark.parametrize("length", [2, 3])
+def test_turning_among_a_few_calls_is_a_loop(length: int) -> None:
+    names = ("query_db", "get_eta", "suggest_alternative")[:length]
+    turn: list[tuple[Call, str]] = [((name, {"id": "A102"}), f"{name} says so") for name in names]
+    position = tripped(turn * 5)
+    assert position is not None
+    assert length < position <= 3 * length
+
+
+def test_in_a_run_many_steps_and_many_calls_of_one_tool_are_normal() -> None:
+    code = [("run_code", {"code": f"sales.head({number})"}) for number in range(30)]
+    shown = [f"{number} rows" for number in range(30)]
+    assert tripped([*zip(code, shown, strict=True)]) is None
+
+
+async def test_a_refused_loop_names_what_is_already_known_and_does_not_run() -> None:
+    asked: list[str] = []
+    seen = Repetition()
+    stages = (*STAGES, not_repeating(lambda: seen))
+    gate = Gate(lookup(asked.append), timeout_s=30, stages=stages)
+    for _ in range(2):
+        outcome = await gate.step(*query("A102"))
+        seen = seen.after(*query("A102"), to_text(outcome.envelope))
+    outcome = await gate.step(*query("A102"))
+    assert outcome.envelope["error"] == "validation_failed"
+    assert DELAYED.rstrip(".") in outcome.envelope["message"]
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.loop_detected
+    assert asked == ["A102", "A102"]
+
+
+# The token budget.
+
+RATES = {"order-model": {"input": 1.0, "output": 2.0}}
+
+
+def small_budget(**more: Any) -> TokenBudget:
+    return TokenBudget(**{"max_tokens": 1_000, "max_cost_usd": 0.01, "pricing": RATES, **more})
+
+
+def test_the_budget_has_the_limits_that_are_printed() -> None:
+    budget = TokenBudget()
+    assert (budget.max_tokens, budget.max_cost) == (100_000, 1.0)
+    assert (budget.used_tokens, budget.estimated_cost, budget.pricing) == (0, 0.0, {})
+
+
+def test_the_example_of_the_budget_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    budget = small_budget()
+    budget.consume(200, 50, "order-model")
+    print("used tokens:", budget.used_tokens)
+    with pytest.raises(BudgetExhausted) as blocked:
+        budget.consume(900, 20, "order-model")
+    print("blocked:", str(blocked.value).split(":")[0])
+    assert capsys.readouterr().out == "used tokens: 250\nblocked: Token limit exceeded\n"
+    assert str(blocked.value) == "Token limit exceeded: 1170/1000"
+
+
+@pytest.mark.parametrize(("tokens", "is_over"), [(1_000, False), (1_001, True)])
+def test_over_the_token_limit_means_strictly_more(tokens: int, is_over: bool) -> None:
+    budget = small_budget(max_cost_usd=None)
+    if is_over:
+        with pytest.raises(BudgetExhausted):
+            budget.consume(tokens, 0, "order-model")
+    else:
+        budget.consume(tokens, 0, "order-model")
+    assert budget.used_tokens == tokens
+
+
+def test_the_cost_is_reckoned_by_the_million_and_stops_above_its_limit() -> None:
+    budget = small_budget(max_tokens=10**9)
+    budget.consume(4_000, 3_000, "order-model")
+    assert budget.estimated_cost == pytest.approx(0.01)
+    with pytest.raises(BudgetExhausted, match=r"^Cost limit exceeded: \$0\.02/\$0\.01$"):
+        budget.consume(4_000, 3_000, "order-model")
+
+
+def test_a_request_of_120_000_tokens_is_stopped_by_a_limit_of_100_000() -> None:
+    with pytest.raises(BudgetExhausted, match="120000/100000"):
+        TokenBudget(pricing=RATES).consume(110_000, 10_000, "order-model")
+
+
+@pytest.mark.parametrize("limit", [0.5, 1.0, 100.0])
+def test_a_missing_price_stops_whoever_set_a_cost_limit(limit: float) -> None:
+    with pytest.raises(BudgetExhausted, match="Pricing missing for model: another"):
+        small_budget(max_cost_usd=limit).consume(1, 1, "another")
+
+
+@pytest.mark.parametrize("given", [{}, {"max_cost_usd": None}, {"pricing": RATES}])
+def test_a_missing_price_stops_nobody_who_set_none(given: dict[str, Any]) -> None:
+    budget = TokenBudget(**given)
+    budget.consume(10, 5, "another")
+    assert budget.used_tokens == 15
+
+
+@pytest.mark.parametrize(("tokens", "is_near"), [(0, False), (790, False), (810, True)])
+def test_four_fifths_of_the_tokens_are_near_the_limit(tokens: int, is_near: bool) -> None:
+    budget = small_budget(max_cost_usd=None)
+    budget.consume(tokens, 0, "order-model")
+    assert budget.is_near == is_near
+
+
+@pytest.mark.parametrize(("tokens", "is_near"), [(7_900, False), (8_100, True)])
+def test_four_fifths_of_the_cost_are_near_the_limit(tokens: int, is_near: bool) -> None:
+    budget = small_budget(max_tokens=10**9)
+    budget.consume(tokens, 0, "order-model")
+    assert budget.is_near == is_near
+
+
+def test_what_would_be_too_much_is_noticed_before_it_is_spent() -> None:
+    budget = small_budget()
+    budget.consume(200, 50, "order-model")
+    with pytest.raises(BudgetExhausted):
+        budget.reserve(900, 20, "order-model")
+    assert budget.used_tokens == 250
+    held = budget.reserve(700, 50, "order-model")
+    with pytest.raises(BudgetExhausted):
+        budget.reserve(1, 0, "order-model")
+    budget.settle(held, 300, 10)
+    assert budget.used_tokens == 560
+
+
+# The validated handoff.
+
+
+def test_the_word_of_a_validator_has_the_printed_fields() -> None:
+    assert [field.name for field in dataclasses.fields(ValidationResult)] == ["valid", "reason"]
+    assert ValidationResult(True).reason == ""
+
+
+def scanned(output: dict[str, object]) -> ValidationResult:
+    """The carrier's own record knows of no delivery."""
+    return ValidationResult(not output.get("delivered"), "the carrier has no such scan")
+
+
+def has_order(output: dict[str, object]) -> ValidationResult:
+    return ValidationResult("order" in output, "no order")
+
+
+@pytest.mark.parametrize("validators", [[], [has_order], [has_order, scanned]])
+def test_what_passes_every_validator_is_handed_on_as_the_same_object(validators: Any) -> None:
+    output: dict[str, object] = {"order": "A102"}
+    assert validated_handoff(output, validators) is output
+    assert output == {"order": "A102"}
+
+
+def test_an_invented_delivery_stops_at_the_first_handoff() -> None:
+    asked: list[dict[str, object]] = []
+
+    def later(output: dict[str, object]) -> ValidationResult:
+        asked.append(output)
+        return ValidationResult(False, "too late to matter")
+
+    answer = validated_handoff({"order": "A102", "delivered": True}, [has_order, scanned, later])
+    assert answer["status"] == "validation_failed"
+    assert answer["error"] == "the carrier has no such scan"
+    assert "review" in str(answer["fallback"])
+    assert {*answer} == {"status", "error", "fallback"}
+    assert asked == []
+
+
+# Retries, as a library.
+
+
+class StatusError(Exception):
+    """An error of a client that has a response."""
+
+    def __init__(self, status: int, text: str = "", **headers: str) -> None:
+        super().__init__(text or f"status {status}")
+        self.status_code = status
+        self.response = type("Response", (), {"status_code": status, "headers": headers})()
+
+
+FAULTS: list[tuple[Exception, type[RetryableModelError]]] = [
+    (Exception("Rate limit reached"), RateLimitExceeded),
+    (Exception("Timeout while reading"), UpstreamTimeout),
+    (Exception("temporarily unavailable"), UpstreamUnavailable),
+    (Exception("503 Service Unavailable"), UpstreamUnavailable),
+    # What the printed function misses.
+    (Exception("429 Too Many Requests"), RateLimitExceeded),
+    (Exception("502"), UpstreamUnavailable),
+    (Exception("502 Bad Gateway"), UpstreamUnavailable),
+    (Exception("the request timed out"), UpstreamTimeout),
+    (TimeoutError(), UpstreamTimeout),
+    *((StatusError(status), RetryableModelError) for status in (429, 500, 502, 503, 504)),
+    (ConnectionResetError("reset by peer"), RetryableModelError),
+]
+LASTING: list[Exception] = [
+    *(StatusError(status) for status in (400, 401, 403, 404)),
+    Exception("400 Bad Request: Missing required parameter 'id'"),
+    Exception("401 Unauthorized"),
+    ImportError("No module named 'client'"),
+    ValueError("no such model"),
+]
+
+
+def behind(exc: Exception, cause: Exception) -> Exception:
+    exc.__cause__ = cause
+    return exc
+
+
+@pytest.mark.parametrize("fault", [RateLimitExceeded, UpstreamTimeout, UpstreamUnavailable])
+def test_the_three_faults_are_retryable_model_errors(fault: type[Exception]) -> None:
+    assert issubclass(fault, RetryableModelError)
+    assert issubclass(RetryableModelError, Exception)
+
+
+@pytest.mark.parametrize(("exc", "fault"), FAULTS, ids=lambda each: repr(each)[:50])
+def test_a_passing_fault_is_recognised(exc: Exception, fault: type[Exception]) -> None:
+    assert isinstance(normalize_provider_error(exc), fault)
+
+
+@pytest.mark.parametrize("exc", LASTING, ids=repr)
+def test_what_will_not_pass_is_given_back_as_it_is(exc: Exception) -> None:
+    assert normalize_provider_error(exc) is exc
+
+
+class Service:
+    """Raises what it is given, one a call, then answers."""
+
+    def __init__(self, *faults: Exception) -> None:
+        self.faults = list(faults)
+        self.calls: list[dict[str, Any]] = []
+
+    async def __call__(self, **given: Any) -> str:
+        self.calls.append(given)
+        if self.faults:
+            raise self.faults.pop(0)
+        return "an answer"
+
+
+MESSAGES = [{"role": "user", "content": "Where is A102?"}]
+
+
+async def ask(service: Service, clock: ManualClock | None = None, **more: Any) -> str:
+    return await call_llm_with_retry(
+        MESSAGES, call_model_api=service, clock=clock or ManualClock(), **more
+    )
+
+
+async def test_the_model_is_called_with_the_printed_arguments() -> None:
+    service = Service()
+    assert await ask(service) == "an answer"
+    assert service.calls == [
+        {"messages": MESSAGES, "model": "primary-model", "timeout_seconds": 30}
+    ]
+    await ask(service, model="backup-model")
+    assert service.calls[-1]["model"] == "backup-model"
+
+
+@pytest.mark.parametrize("exc", [exc for exc, _ in FAULTS], ids=lambda each: repr(each)[:50])
+async def test_three_attempts_are_made_and_the_original_exception_is_raised(
+    exc: Exception,
+) -> None:
+    service, clock = Service(exc, exc, exc), ManualClock()
+    with pytest.raises(type(exc)) as raised:
+        await ask(service, clock)
+    assert raised.value is exc
+    assert len(service.calls) == 3
+    assert len(clock.slept) == 2
+
+
+async def test_the_third_attempt_may_succeed() -> None:
+    service = Service(Exception("429 Too Many Requests"), Exception("timed out"))
+    assert await ask(service) == "an answer"
+    assert len(service.calls) == 3
+
+
+@pytest.mark.parametrize(
+    "exc",
+    [*LASTING, behind(ConnectionError("client failed"), ImportError("No module named 'x'"))],
+    ids=repr,
+)
+async def test_what_will_not_pass_is_never_waited_for(exc: Exception) -> None:
+    service, clock = Service(exc), ManualClock()
+    with pytest.raises(type(exc)) as raised:
+        await ask(service, clock)
+    assert raised.value is exc
+    assert (len(service.calls), clock.slept) == (1, [])
+
+
+async def waits(*faults: Exception) -> list[float]:
+    clock = ManualClock()
+    await with_retry(Service(*faults), attempts=len(faults) + 1, clock=clock)
+    return clock.slept
+
+
+async def test_waits_lie_between_one_and_thirty_seconds() -> None:
+    slept = [wait for _ in range(20) for wait in await waits(*[StatusError(503)] * 7)]
+    assert all(1 <= wait <= 30 for wait in slept)
+    assert max(slept) > 8
+
+
+async def test_even_the_first_wait_has_jitter() -> None:
+    assert len({(await waits(StatusError(503)))[0] for _ in range(20)}) > 10
+
+
+@pytest.mark.parametrize("seconds", [5, 25])
+async def test_what_the_provider_asks_for_is_waited_at_least(seconds: int) -> None:
+    [slept] = await waits(StatusError(429, **{"retry-after": str(seconds)}))
+    assert slept >= seconds
+
+
+async def test_each_retry_is_logged_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        await ask(Service(Exception("502 Bad Gateway"), Exception("502 Bad Gateway")))
+    warned = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert len(warned) == 2
+    assert all("502 Bad Gateway" in each for each in warned)
+
+
+# Retry, resume, reconcile.
+
+
+def test_the_two_calls_of_the_document_print_what_they_say() -> None:
+    assert recovery_path("timeout", "none", False) == "retry with backoff"
+    assert recovery_path("timeout", "uncertain", True) == "reconcile before replay"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "valid"),
+    [
+        *itertools.product(
+            ["429", "502", "503", "timeout", "worker_restarted", "400", "401", "schema", ""],
+            ["none", "uncertain", "committed"],
+            [True, False],
+        )
+    ],
+)
+def test_every_combination_has_the_way_of_the_rule(error: str, status: str, valid: bool) -> None:
+    way = "stop or escalate"
+    if status == "none" and error in {"429", "502", "503", "timeout"}:
+        way = "retry with backoff"
+    if valid and error == "worker_restarted":
+        way = "resume checkpoint"
+    if status == "uncertain":
+        way = "reconcile before replay"
+    assert recovery_path(error, status, valid) == way
+
+
+class Till:
+    """A refund that reaches the bank and then hangs."""
+
+    def __init__(self, *, reconcile: bool, hangs: bool = True) -> None:
+        self.refunded: list[str] = []
+
+        async def look_up(id: str) -> str | None:
+            return f"refunded {id}" if id in self.refunded else None
+
+        @tool(effect="write", reconcile=look_up if reconcile else None)
+        async def refund(id: str) -> str:
+            """Refund an order."""
+            self.refunded.append(id)
+            if hangs:
+                await asyncio.Event().wait()
+            return f"refunded {id}"
+
+        self.gate = Gate(Tools([refund]), timeout_s=30)
+
+    async def refund(self, order: str = "A102") -> Any:
+        async with hurried(0.25):
+            return await self.gate.step("refund", {"id": order})
+
+
+async def test_a_refund_that_timed_out_is_uncertain_and_never_blindly_repeated() -> None:
+    till = Till(reconcile=False)
+    first, second = await till.refund(), await till.refund()
+    assert first.envelope["error"] == "action_timeout"
+    assert [each.failure.effect for each in (first, second)] == [Effect.uncertain] * 2
+    assert till.refunded == ["A102"]
+
+
+async def test_a_refund_that_timed_out_is_reconciled_with_the_source_of_truth() -> None:
+    till = Till(reconcile=True)
+    answers = [(await till.refund()).envelope for _ in range(2)]
+    assert [each["result"] for each in answers] == ["refunded A102"] * 2
+    assert till.refunded == ["A102"]
+
+
+async def test_a_committed_refund_is_told_again_and_not_done_again() -> None:
+    till = Till(reconcile=False, hangs=False)
+    answers = [(await till.refund()).envelope for _ in range(3)]
+    assert [each["result"] for each in answers] == ["refunded A102"] * 3
+    await till.refund("A103")
+    assert till.refunded == ["A102", "A103"]
+
+
+# The action contract.
+
+CONTRACT = {"intent": "lookup_order", "order_id": "A102"}
+ALLOWED = {"query_db", "get_eta"}
+
+
+def test_a_lookup_that_keeps_the_contract_is_admitted() -> None:
+    assert validate_action_contract(CONTRACT, "query_db", {"id": "A102"}, {"query_db"}) == (
+        "admitted"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "wrong"),
+    [
+        ("calculate_shipping", {}, "tool not allowed"),
+        ("calculate_shipping", {"id": "A102"}, "tool not allowed"),
+        ("get_eta", {"id": "A102"}, "tool does not match intent"),
+        ("get_eta", {"id": "A103"}, "tool does not match intent"),
+        ("query_db", {"id": "A103"}, "order ID changed"),
+        ("query_db", {}, "order ID changed"),
+    ],
+)
+def test_what_breaks_the_contract_is_told_in_this_order(
+    name: str, args: dict[str, Any], wrong: str
+) -> None:
+    with pytest.raises(ActionMismatch) as raised:
+        validate_action_contract(CONTRACT, name, args, ALLOWED)
+    assert str(raised.value) == wrong
+
+
+def test_another_intent_asks_for_no_certain_tool() -> None:
+    contract = {"intent": "estimate", "order_id": "A102"}
+    assert validate_action_contract(contract, "get_eta", {"id": "A102"}, ALLOWED) == "admitted"
+
+
+def test_no_critic_overrules_the_contract() -> None:
+    contract = ActionContract(frozenset(ALLOWED), frozenset({"query_db"}), {"order_id": "A102"})
+
+    def critic(name: str, args: Mapping[str, Any]) -> str:
+        return "admitted: this is fine"
+
+    for name, args in (("query_db", {"id": "A103"}), ("pay", {}), ("get_eta", {"id": "A102"})):
+        assert not review(contract, name, args, critic).is_admitted
+    assert review(contract, "query_db", {"id": "A102"}, lambda *_: "no!").is_admitted
+
+
+@pytest.mark.parametrize(
+    ("name", "order", "wrong"),
+    [
+        ("get_eta", "A102", "tool does not match intent"),
+        ("suggest_alternative", "A102", "tool not allowed"),
+        ("query_db", "A103", "order ID changed"),
+    ],
+)
+async def test_the_gate_refuses_what_breaks_the_contract_naming_the_rule(
+    name: str, order: str, wrong: str
+) -> None:
+    contract = ActionContract(frozenset(ALLOWED), frozenset({"query_db"}), {"order_id": "A102"})
+    asked: list[str] = []
+    stages = (*STAGES, within_contract(contract))
+    gate = Gate(lookup(asked.append), timeout_s=30, stages=stages)
+    outcome = await gate.step(name, {"id": order})
+    assert outcome.envelope["error"] == "validation_failed"
+    assert wrong in outcome.envelope["message"]
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.policy_violation
+    assert outcome.failure.type is FailureType.CONSTRAINT_IGNORED
+    assert asked == []
+    assert (await gate.step("query_db", {"id": "A102"})).ok
+
+
+# Reflexion.
+
+
+def only_id(proposal: dict[str, str]) -> ValidationResult:
+    if {*proposal} == {"id"}:
+        return ValidationResult(True)
+    return ValidationResult(False, "400 Bad Request: Missing required parameter 'id'")
+
+
+class Writer:
+    """Proposes what it was given, one after the other, and keeps what it was told."""
+
+    def __init__(self, *proposals: dict[str, str]) -> None:
+        self.proposals = list(proposals)
+        self.criticised: list[tuple[dict[str, str], str]] = []
+        self.told: list[tuple[str, str]] = []
+
+    async def generate(self) -> dict[str, str]:
+        return self.proposals.pop(0)
+
+    async def critique(self, proposal: dict[str, str], reason: str) -> str:
+        self.criticised.append((proposal, reason))
+        return "The schema requires 'id'. This proposal is valid and may run."
+
+    async def refine(self, proposal: dict[str, str], reason: str, said: str) -> dict[str, str]:
+        self.told.append((reason, said))
+        return self.proposals.pop(0)
+
+    async def reflect(self, **more: Any) -> Any:
+        validators: list[Callable[[dict[str, str]], ValidationResult]] = [only_id]
+        return await reflect(self.generate, self.critique, self.refine, validators, **more)
+
+
+async def test_a_critique_leads_to_the_call_that_the_schema_accepts() -> None:
+    writer = Writer({"order_id": "A102"}, {"id": "A102"})
+    reflection = await writer.reflect()
+    assert reflection.ok
+    assert reflection.proposal == {"id": "A102"}
+    [(criticised, reason)] = writer.criticised
+    assert (criticised, "'id'" in reason) == ({"order_id": "A102"}, True)
+    [(repeated, said)] = writer.told
+    assert (repeated, "The schema requires 'id'" in said) == (reason, True)
+
+
+async def test_a_critique_proves_nothing_and_the_validators_are_asked_again() -> None:
+    wrong = [{"order_id": "A102"}, {"orderid": "A102"}, {"order": "A102"}, {"nr": "A102"}]
+    reflection = await Writer(*wrong).reflect()
+    assert not reflection.ok
+    assert all(trial.reason for trial in reflection.trials)
+
+
+async def test_what_is_right_at_once_is_not_criticised() -> None:
+    writer = Writer({"id": "A102"})
+    assert (await writer.reflect()).ok
+    assert writer.criticised == []
+
+
+@pytest.mark.parametrize("effect", [Effect.uncertain, Effect.committed])
+async def test_what_may_have_had_an_effect_is_not_proposed_again(effect: Effect) -> None:
+    writer = Writer({"order_id": "A102"}, {"id": "A102"})
+    reflection = await writer.reflect(effect=lambda _: effect)
+    assert not reflection.ok
+    assert writer.told == []
+
+
+# The circuit breaker.
+
+
+class Endpoint:
+    """A service behind a breaker; ``trouble`` is what it raises."""
+
+    def __init__(self, clock: ManualClock | None = None, **settings: Any) -> None:
+        self.clock = clock or ManualClock()
+        self.breaker = CircuitBreaker(**settings, clock=self.clock)
+        self.trouble: Exception | None = None
+        self.calls = 0
+
+    async def answer(self, text: str, *, times: int = 1) -> str:
+        self.calls += 1
+        if self.trouble is not None:
+            raise self.trouble
+        return text * times
+
+    async def call(self) -> str:
+        return await self.breaker.call(self.answer, "ok")
+
+    async def fail(self, times: int, trouble: Exception | None = None) -> None:
+        self.trouble = trouble or StatusError(503)
+        for _ in range(times):
+            with pytest.raises(type(self.trouble)):
+                await self.call()
+        self.trouble = None
+
+    @property
+    def state(self) -> str:
+        return self.breaker.state
+
+
+async def pending(breaker: CircuitBreaker) -> tuple[asyncio.Future[str], asyncio.Task[str]]:
+    """A call that is under way until the future is set."""
+    answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    began = asyncio.Event()
+
+    async def slow() -> str:
+        began.set()
+        return await answer
+
+    task = asyncio.ensure_future(breaker.call(slow))
+    await began.wait()
+    return answer, task
+
+
+def test_the_states_and_limits_of_the_breaker_are_those_that_are_printed() -> None:
+    breaker = CircuitBreaker()
+    assert (breaker.CLOSED, breaker.OPEN, breaker.HALF_OPEN) == ("closed", "open", "half_open")
+    assert (breaker.failure_threshold, breaker.reset_timeout) == (5, 60.0)
+    assert (breaker.state, breaker.failure_count) == ("closed", 0)
+    assert CircuitBreaker(2, 10).reset_timeout == 10
+
+
+def test_a_breaker_shows_when_it_last_saw_a_failure_as_printed() -> None:
+    breaker: Any = CircuitBreaker()
+    assert breaker.last_failure_time == 0.0
+
+
+async def test_a_call_passes_its_arguments_on_and_its_result_back() -> None:
+    endpoint = Endpoint()
+    assert await endpoint.breaker.call(endpoint.answer, "ab", times=2) == "abab"
+
+
+async def test_the_fifth_failure_in_a_row_opens_it_and_then_nothing_is_called() -> None:
+    endpoint = Endpoint()
+    await endpoint.fail(4)
+    assert (endpoint.state, endpoint.breaker.failure_count) == ("closed", 4)
+    await endpoint.fail(1)
+    assert endpoint.state == "open"
+    with pytest.raises(CircuitOpenError):
+        await endpoint.call()
+    assert endpoint.calls == 5
+
+
+async def test_only_failures_in_a_row_open_it() -> None:
+    endpoint = Endpoint()
+    for _ in range(4):
+        await endpoint.fail(4)
+        await endpoint.call()
+    assert (endpoint.state, endpoint.breaker.failure_count) == ("closed", 0)
+
+
+@pytest.mark.parametrize(("seconds", "is_let_through"), [(59, False), (61, True)])
+async def test_after_its_timeout_one_trial_is_let_through(
+    seconds: float, is_let_through: bool
+) -> None:
+    endpoint = Endpoint()
+    await endpoint.fail(5)
+    endpoint.clock.advance(seconds)
+    if is_let_through:
+        assert endpoint.state == "half_open"
+        assert await endpoint.call() == "ok"
+        assert (endpoint.state, endpoint.breaker.failure_count) == ("closed", 0)
+    else:
+        with pytest.raises(CircuitOpenError):
+            await endpoint.call()
+
+
+async def test_a_trial_that_fails_opens_it_for_the_whole_time_again() -> None:
+    endpoint = Endpoint()
+    await endpoint.fail(5)
+    endpoint.clock.advance(61)
+    await endpoint.fail(1)
+    assert endpoint.state == "open"
+    endpoint.clock.advance(59)
+    with pytest.raises(CircuitOpenError):
+        await endpoint.call()
+
+
+async def test_of_many_that_wait_exactly_one_is_the_trial() -> None:
+    endpoint = Endpoint()
+    await endpoint.fail(5)
+    endpoint.clock.advance(61)
+    answer, trial = await pending(endpoint.breaker)
+    others = await asyncio.gather(*(endpoint.call() for _ in range(20)), return_exceptions=True)
+    assert {type(each) for each in others} == {CircuitOpenError}
+    answer.set_result("back")
+    assert await trial == "back"
+    assert await endpoint.call() == "ok"
+
+
+async def test_a_trial_that_is_cancelled_frees_its_place() -> None:
+    endpoint = Endpoint()
+    await endpoint.fail(5)
+    endpoint.clock.advance(61)
+    _, trial = await pending(endpoint.breaker)
+    trial.cancel()
+    await asyncio.wait({trial})
+    assert await endpoint.call() == "ok"
+
+
+async def test_a_trial_that_never_answers_frees_its_place_in_time() -> None:
+    endpoint = Endpoint(probe_lease_s=100)
+    await endpoint.fail(5)
+    endpoint.clock.advance(61)
+    endpoint.breaker.admit()
+    with pytest.raises(CircuitOpenError):
+        await endpoint.call()
+    endpoint.clock.advance(101)
+    assert await endpoint.call() == "ok"
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_the_late_end_of_an_older_call_changes_nothing(fails: bool) -> None:
+    endpoint = Endpoint()
+    answer, late = await pending(endpoint.breaker)
+    await endpoint.fail(5)
+    endpoint.clock.advance(30)
+    answer.set_exception(StatusError(503)) if fails else answer.set_result("late")
+    await asyncio.wait({late})
+    assert (late.exception() is not None) == fails
+    assert endpoint.state == "open"
+    endpoint.clock.advance(31)
+    assert endpoint.state == "half_open"
+
+
+@pytest.mark.parametrize("status", [400, 401])
+async def test_a_request_that_was_wrong_is_not_the_service_s_failure(status: int) -> None:
+    endpoint = Endpoint()
+    await endpoint.fail(20, StatusError(status))
+    assert (endpoint.state, endpoint.breaker.failure_count) == ("closed", 0)
+
+
+class LeapingClock(ManualClock):
+    """Its wall clock is set forward by a year."""
+
+    def now(self) -> datetime:
+        """A year later than it was."""
+        return super().now() + timedelta(days=365 * bool(self.monotonic()))
+
+
+async def test_a_wall_clock_that_is_set_forward_lets_nothing_through() -> None:
+    endpoint = Endpoint(LeapingClock())
+    await endpoint.fail(5)
+    endpoint.clock.advance(1)
+    with pytest.raises(CircuitOpenError):
+        await endpoint.call()
+
+
+async def test_workers_with_one_store_share_what_one_of_them_saw() -> None:
+    clock = ManualClock()
+    store = OwnStore(clock)
+    first, second = (Endpoint(clock, store=store, name="orders") for _ in range(2))
+    await first.fail(5)
+    assert second.state == "open"
+    with pytest.raises(CircuitOpenError):
+        await second.call()
+    clock.advance(61)
+    _, trial = await pending(first.breaker)
+    with pytest.raises(CircuitOpenError):
+        await second.call()
+    trial.cancel()
+    await asyncio.wait({trial})
+
+
+# The fallback chain.
+
+Strategy = Callable[[str], Awaitable[str | None]]
+AGENTS = ("primary_agent", "backup_agent", "direct_generation")
+
+
+class Degrading:
+    """A chain whose strategies answer what they are given, or raise it."""
+
+    def __init__(self, *outcomes: str | Exception | None, kind: str = "unknown") -> None:
+        self.tried: list[str] = []
+        ways = {
+            name: self.way(name, outcome) for name, outcome in zip(AGENTS, outcomes, strict=True)
+        }
+        self.chain = FallbackChain(**ways, classify=lambda _: kind)  # type: ignore[arg-type]
+
+    def way(self, name: str, outcome: str | Exception | None) -> Strategy:
+        async def strategy(task: str) -> str | None:
+            self.tried.append(name)
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        return strategy
+
+
+DOWN = ConnectionError("down")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "answer", "tried"),
+    [
+        (("full", "simple", "direct"), "full", 1),
+        ((DOWN, "simple", "direct"), "simple", 2),
+        ((DOWN, DOWN, "direct"), "direct", 3),
+        (("", "simple", "direct"), "simple", 2),
+        (("  \n", None, "direct"), "direct", 3),
+    ],
+)
+async def test_the_first_valid_answer_leaves_the_chain(
+    outcomes: tuple[Any, ...], answer: str, tried: int
+) -> None:
+    degrading = Degrading(*outcomes)
+    assert await degrading.chain.execute("Say hello") == answer
+    assert degrading.tried == [*AGENTS[:tried]]
+
+
+@pytest.mark.parametrize("kind", ["greeting", "search"])
+async def test_a_fixed_text_is_the_last_resort_of_a_task_that_needs_no_data(kind: str) -> None:
+    degrading = Degrading(DOWN, DOWN, DOWN, kind=kind)
+    answer = await degrading.chain.execute("Hello")
+    assert answer == FallbackChain.FALLBACK_RESPONSES[kind]
+
+
+@pytest.mark.parametrize("kind", ["greeting", "search", "unknown"])
+async def test_live_data_is_never_answered_by_generation_or_a_fixed_text(kind: str) -> None:
+    degrading = Degrading(DOWN, "", "It arrives on Friday.", kind=kind)
+    answer = await degrading.chain.execute("Where is A102?", requires_live_data=True)
+    assert answer == FallbackChain.DEFAULT_RESPONSE
+
+
+@pytest.mark.parametrize("outcomes", [("full", "x", "x"), (DOWN, "full", "x")])
+async def test_live_data_is_answered_by_an_agent_that_has_it(outcomes: tuple[Any, ...]) -> None:
+    degrading = Degrading(*outcomes)
+    assert await degrading.chain.execute("Where is A102?", requires_live_data=True) == "full"
+
+
+async def test_when_all_fail_the_answer_says_so_and_what_to_do() -> None:
+    answer = await Degrading(DOWN, DOWN, DOWN).chain.execute("Where is A102?")
+    assert answer == FallbackChain.DEFAULT_RESPONSE
+    said = answer.lower()
+    assert "unavailable" in said
+    assert "retry" in said or "again" in said
+    assert "support" in said
+
+
+async def test_a_chain_of_nothing_says_so_too() -> None:
+    assert await FallbackChain().execute("Where is A102?") == FallbackChain.DEFAULT_RESPONSE
+
+
+async def test_each_strategy_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    await Degrading(DOWN, "", "direct").chain.execute("Say hello")
+    said = caplog.text
+    assert [name in said for name in AGENTS] == [True, True, False]
+
+
+# Pinned constraints.
+
+
+def prompt_of(history: list[dict[str, Any]], task: str = "Refund A102") -> str:
+    return PinnedConstraintsAgent("You serve customers.").build_prompt(history, task)
+
+
+@pytest.mark.parametrize("length", [0, 3, 200])
+def test_a_prompt_ends_with_three_to_five_numbered_constraints(length: int) -> None:
+    prompt = prompt_of([{"role": "user", "content": f"message {n}"} for n in range(length)])
+    head, constraints = prompt.split("CRITICAL CONSTRAINTS (must follow):")
+    lines = constraints.strip().splitlines()
+    assert 3 <= len(lines) <= 5
+    assert [line.split(". ")[0] for line in lines] == [
+        str(number) for number in range(1, len(lines) + 1)
+    ]
+    assert head.rstrip().endswith("Refund A102")
+
+
+def test_the_parts_of_a_prompt_stand_in_the_printed_order() -> None:
+    prompt = prompt_of([{"role": "user", "content": "Hello"}])
+    parts = [
+        "You serve customers.",
+        "=== CONVERSATION HISTORY ===",
+        "user: Hello",
+        "=== CURRENT TASK ===",
+        "Refund A102",
+        "CRITICAL CONSTRAINTS (must follow):",
+    ]
+    assert PinnedConstraintsAgent(parts[0]).base_system_prompt == parts[0]
+    assert prompt.startswith(parts[0])
+    assert [each for each in prompt.splitlines() if each in parts] == parts
+
+
+def test_the_history_of_a_prompt_is_its_last_ten_messages() -> None:
+    lines = prompt_of([{"role": "user", "content": f"message {n}"} for n in range(25)]).splitlines()
+    assert [each for each in lines if each.startswith("user: ")] == [
+        f"user: message {n}" for n in range(15, 25)
+    ]
+
+
+def test_the_constraints_of_the_class_are_what_its_prompts_end_with() -> None:
+    pinned: Any = PinnedConstraintsAgent
+    constraints = pinned.CRITICAL_CONSTRAINTS
+    assert prompt_of([]).rstrip().endswith(constraints.strip())
+
+
+@pytest.mark.parametrize("about", ["personal", "confirm", "clear|uncertain", "ten|10"])
+def test_the_shipped_constraints_cover_what_the_document_pins(about: str) -> None:
+    pinned = prompt_of([]).split("CRITICAL CONSTRAINTS")[1].lower()
+    assert any(word in pinned for word in about.split("|"))
+
+
+# Escalation.
+
+
+def test_the_reasons_to_escalate_are_the_five() -> None:
+    assert {each.name: each.value for each in EscalationReason} == {
+        "POLICY_REVIEW": "policy_review",
+        "REPEATED_FAILURES": "repeated_failures",
+        "SAFETY_CHECK": "safety_check",
+        "VALIDATION_FAILED": "validation_failed",
+        "MAX_STEPS_EXCEEDED": "max_steps_exceeded",
+    }
+
+
+def test_a_request_and_its_desk_have_the_printed_fields() -> None:
+    assert [field.name for field in dataclasses.fields(EscalationRequest)] == [
+        "reason",
+        "context",
+        "priority",
+        "suggested_action",
+    ]
+    desk = HumanInTheLoop()
+    assert (desk.review_threshold, desk.max_retries, desk.escalation_queue) == (0.7, 3, [])
+
+
+@pytest.mark.parametrize(
+    ("action", "failures", "score", "reason", "priority"),
+    [
+        ("read", 0, None, None, 0),
+        ("read", 2, None, None, 0),
+        ("read", 3, None, "repeated_failures", 2),
+        ("read", 9, None, "repeated_failures", 2),
+        ("read", 0, 0.7, None, 0),
+        ("read", 0, 0.69, "policy_review", 3),
+        ("read", 0, 0.0, "policy_review", 3),
+        ("delete", 0, None, "safety_check", 1),
+        ("modify", 0, None, "safety_check", 1),
+        ("transfer", 0, None, "safety_check", 1),
+        ("refund", 0, None, "safety_check", 1),
+        # The most severe, where the printed class reports the first.
+        ("refund", 3, 0.1, "safety_check", 1),
+        ("refund", 0, 0.1, "safety_check", 1),
+        ("read", 3, 0.1, "repeated_failures", 2),
+    ],
+)
+def test_a_person_is_asked_for_the_most_severe_reason(
+    action: str, failures: int, score: float | None, reason: str | None, priority: int
+) -> None:
+    state: dict[str, object] = {"action_type": action, "order": "A102"}
+    request = HumanInTheLoop().should_escalate(state, failures, score)
+    assert (request and request.reason.value) == reason
+    if request is not None:
+        assert request.priority == priority
+        assert request.context == state
+        assert request.suggested_action
+
+
+def test_the_thresholds_of_an_escalation_can_be_set() -> None:
+    desk = HumanInTheLoop(review_threshold=0.5, max_retries=1)
+    assert desk.should_escalate({}, policy_score=0.6) is None
+    assert desk.should_escalate({}, failure_count=1) is not None
+
+
+async def test_an_escalation_is_queued_and_nothing_is_approved_by_itself() -> None:
+    desk = HumanInTheLoop()
+    request = desk.should_escalate({"action_type": "refund"})
+    assert request is not None
+    answers = [await desk.handle_escalation(request) for _ in range(2)]
+    assert answers[0] == {
+        "status": "escalated",
+        "ticket_id": "ESC-1",
+        "reason": "safety_check",
+        "priority": 1,
+        "review_decision": {"decision": "pending", "action_hash": "not-approved"},
+    }
+    assert answers[1]["ticket_id"] == "ESC-2"
+    assert desk.escalation_queue == [request, request]
+
+
+REFUND = ("refund", {"id": "A102", "amount": 20})
+
+
+def approved(clock: ManualClock | None = None) -> tuple[Approvals, str]:
+    approvals = Approvals(clock=clock or ManualClock())
+    asked = approvals.ask(*REFUND)
+    assert approvals.decide(asked, approved=True)
+    return approvals, asked
+
+
+def test_an_approval_is_used_once() -> None:
+    approvals, asked = approved()
+    approvals.spend(asked, *REFUND)
+    for _ in range(3):
+        with pytest.raises(ApprovalError):
+            approvals.spend(asked, *REFUND)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        ("refund", {"id": "A102", "amount": 200}),
+        ("refund", {"id": "A103", "amount": 20}),
+        ("refund", {"id": "A102"}),
+        ("transfer", {"id": "A102", "amount": 20}),
+    ],
+)
+def test_an_approval_is_checked_again_against_what_is_about_to_run(
+    changed: tuple[str, dict[str, Any]],
+) -> None:
+    approvals, asked = approved()
+    with pytest.raises(ApprovalError):
+        approvals.spend(asked, *changed)
+
+
+def test_an_approval_becomes_stale() -> None:
+    clock = ManualClock()
+    approvals, asked = approved(clock)
+    clock.advance(10 * 86_400)
+    with pytest.raises(ApprovalError):
+        approvals.spend(asked, *REFUND)
+
+
+# Metrics and alerts.
+
+
+def by_hand() -> AgentMetrics:
+    metrics = AgentMetrics()
+    metrics.step_count.labels(agent="orders").observe(4)
+    metrics.loop_detected.labels(agent="orders").inc()
+    metrics.fallback_triggered.labels(strategy="backup_agent").inc()
+    metrics.interventions_triggered.labels(agent="orders", intervention="retry").inc()
+    metrics.safe_recoveries.labels(agent="orders", intervention="retry").inc()
+    metrics.validation_failures.labels(agent="orders", reason="schema").inc()
+    metrics.validated_outputs.labels(agent="orders").inc()
+    metrics.token_usage.labels(model="order-model").observe(1_170)
+    return metrics
+
+
+def samples(metrics: AgentMetrics) -> dict[str, list[dict[str, str]]]:
+    shown: dict[str, list[dict[str, str]]] = {}
+    for family in text_string_to_metric_families(metrics.exposition()):
+        for sample in family.samples:
+            shown.setdefault(sample.name, []).append(sample.labels)
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("agent_steps_per_run_count", {"agent": "orders"}),
+        ("agent_loops_total", {"agent": "orders"}),
+        ("agent_fallbacks_total", {"strategy": "backup_agent"}),
+        ("agent_interventions_total", {"agent": "orders", "intervention": "retry"}),
+        ("agent_safe_recoveries_total", {"agent": "orders", "intervention": "retry"}),
+        ("agent_validation_failures_total", {"agent": "orders", "reason": "schema"}),
+        ("agent_validated_outputs_total", {"agent": "orders"}),
+        ("agent_tokens_per_run_count", {"model": "order-model"}),
+    ],
+)
+def test_each_metric_has_its_printed_name_and_labels(name: str, labels: dict[str, str]) -> None:
+    assert samples(by_hand())[name] == [labels]
+
+
+def bounds(metrics: AgentMetrics, name: str) -> list[float]:
+    return [float(labels["le"]) for labels in samples(metrics)[f"{name}_bucket"]]
+
+
+def test_steps_are_counted_in_the_printed_buckets() -> None:
+    expected = [1, 3, 5, 8, 10, 15, 20, 30, float("inf")]
+    assert bounds(by_hand(), "agent_steps_per_run") == expected
+
+
+def test_tokens_are_counted_in_buckets_of_their_scale() -> None:
+    limits = bounds(by_hand(), "agent_tokens_per_run")
+    apart = [500, 3_000, 20_000, 79_000, 99_000]
+    where = [next(limit for limit in limits if tokens <= limit) for tokens in apart]
+    assert len({*where}) == len(apart)
+    assert float("inf") not in where
+
+
+def test_metrics_can_be_made_twice() -> None:
+    first, second = by_hand(), by_hand()
+    assert samples(first).keys() == samples(second).keys()
+
+
+def test_seventy_two_safe_ends_of_a_hundred_are_a_recovery_rate_of_072() -> None:
+    metrics = AgentMetrics()
+    for intervention, started, safe in (
+        ("validation", 40, 30),
+        ("loop", 20, 15),
+        ("timeout", 25, 17),
+        ("fallback", 15, 10),
+    ):
+        metrics.interventions_triggered.labels("orders", intervention).inc(started)
+        metrics.safe_recoveries.labels("orders", intervention).inc(safe)
+    assert metrics.recovery_rate == pytest.approx(0.72)
+    assert Figures(executions=500, intervened=100, recovered=72).recovery_rate == 0.72
+
+
+def test_the_rejection_rate_is_the_share_of_what_was_validated() -> None:
+    metrics = AgentMetrics()
+    metrics.validated_outputs.labels("orders").inc(200)
+    metrics.validation_failures.labels("orders", "schema").inc(3)
+    metrics.validation_failures.labels("orders", "facts").inc(1)
+    assert metrics.validation_rejection_rate == pytest.approx(0.02)
+
+
+def trace(*errors: AgentError) -> list[AgentEvent]:
+    start = RunStarted(run_id="r", request="Where is A102?", model="m")
+    return [start, *errors, RunCompleted(summary="It is delayed.")]
+
+
+def error(kind: FailureKind, **more: Any) -> AgentError:
+    return AgentError(message="x", failure=Failure(kind, "x"), recoverable=True, **more)
+
+
+LOOP = error(FailureKind.loop_detected, action="narrow_scope")
+FALLBACK = error(FailureKind.transient_provider, action="retry", fallback="backup-model")
+
+
+def test_loops_and_fallbacks_are_shares_of_the_traces_that_had_any() -> None:
+    found = figures.of_runs([*[trace()] * 17, trace(LOOP, LOOP), trace(LOOP, FALLBACK), trace()])
+    assert found.executions == 20
+    assert found.loop_rate == pytest.approx(0.10)
+    assert found.fallback_rate == pytest.approx(0.05)
+    assert (found.intervened, found.recovered, found.recovery_rate) == (2, 2, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("on_it", "beyond"),
+    [
+        ({"executions": 100, "looped": 5}, {"executions": 100, "looped": 6}),
+        ({"executions": 100, "fell_back": 10}, {"executions": 100, "fell_back": 11}),
+        ({"p99_steps": 15}, {"p99_steps": 16}),
+        ({"p99_budget_share": 0.80}, {"p99_budget_share": 0.81}),
+        (
+            {"validated": 100, "rejections": {"schema": 2}},
+            {"validated": 100, "rejections": {"schema": 3}},
+        ),
+        ({"open_breakers": ()}, {"open_breakers": ("orders",)}),
+    ],
+)
+def test_each_alert_fires_above_the_threshold_of_the_table(
+    on_it: dict[str, Any], beyond: dict[str, Any]
+) -> None:
+    assert fired(Figures(**on_it)) == ()
+    assert len(fired(Figures(**beyond))) == 1
+
+
+def test_a_recovery_rate_below_its_baseline_is_an_alert() -> None:
+    found = Figures(executions=500, intervened=100, recovered=72)
+    assert fired(found, recovery_baseline=0.72) == ()
+    assert len(fired(found, recovery_baseline=0.80)) == 1

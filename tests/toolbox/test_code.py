@@ -1,0 +1,56 @@
+"""What the end of code means, as the tool that runs it tells."""
+
+import pytest
+
+from parsimony_kernel.agent.failure.causes import LATE, RAISED, STATE_LOST, Cause, cause_of
+from parsimony_kernel.agent.failure.kinds import Failure
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.gate.gate import Gate, StepOutcome
+from parsimony_kernel.toolbox.code import code_tools
+from parsimony_kernel.triage.taxonomy import FailureType
+
+# Real seconds; code that is to be stopped at its deadline has no other clock.
+SOON_S = 0.2
+# A wait that no interrupt of ours reaches, and that ends by itself soon after the test.
+STUCK = "import threading\nthreading.Event().wait(3)"
+# A deadline of the code's own.
+TIRED = "raise TimeoutError('read timeout')"
+
+
+async def ran(code: str) -> StepOutcome:
+    return await Gate(code_tools(CodeExecutor(), timeout_s=SOON_S), timeout_s=60).step(
+        "run_code", {"code": code}
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [("while True: pass", LATE), (STUCK, STATE_LOST), ("1/0", RAISED), (TIRED, RAISED)],
+)
+async def test_the_end_of_code_is_a_row_of_the_table(code: str, cause: Cause) -> None:
+    failure = (await ran(code)).failure
+    assert isinstance(failure, Failure)
+    assert cause_of(failure) is cause
+
+
+async def test_code_past_its_deadline_says_how_long_it_had() -> None:
+    outcome = await ran("while True: pass")
+    assert outcome.envelope["error"] == "action_timeout"
+    assert outcome.envelope["timeout_seconds"] == SOON_S
+    assert outcome.failure is not None
+    assert outcome.failure.type is FailureType.TIMEOUT
+
+
+@pytest.mark.parametrize("code", ["1/0", TIRED])
+async def test_code_that_raises_had_all_the_time_that_it_wanted(code: str) -> None:
+    outcome = await ran(code)
+    assert outcome.envelope["error"] == "action_error"
+    assert "timeout_seconds" not in outcome.envelope
+
+
+async def test_a_lost_state_is_told_and_is_no_refusal() -> None:
+    outcome = await ran(STUCK)
+    assert outcome.failure is not None
+    assert outcome.failure.refusal is None
+    assert "still runs" in outcome.failure.explanation
+    assert "still runs" in outcome.envelope["message"]

@@ -1,0 +1,253 @@
+"""The story of a turn: each step, what came of it, how it was recovered, how it ended."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent import events as ev
+from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.agent.state import SuspensionRecord
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.gate.refusal import GUIDANCE, RefusalError
+from parsimony_kernel.session import NotebookSession, open_session
+from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.scripted import ScriptedModel, call, say
+from parsimony_kernel.triage.taxonomy import FailureType
+from parsimony_kernel.view.history import Line, story, troubles
+
+BEGUN = ev.RunStarted(run_id="r", request="go", model="m")
+LOOK = ev.ToolEvent(tool_name="look", tool_call_id="c1", arguments={"at": "x"})
+DONE = ev.RunCompleted(summary="All is well.")
+RECORD = SuspensionRecord(
+    run_id="r", session_id="s", suspension_token="n.h", suspended_at="2026-01-01T00:00:00Z"
+)
+
+
+def ended(**told: Any) -> ev.ToolEvent:
+    return LOOK.model_copy(update={"completed": True, "ok": False, **told})
+
+
+def lines(*events: ev.AgentEvent) -> list[Line]:
+    """What is told between the request and the end."""
+    first, *told, last = story([BEGUN, *events, DONE])
+    assert first == Line("", "request", "", "go")
+    assert last == Line("", "end", "done", "All is well.")
+    return told
+
+
+def test_a_step_that_worked_says_what_it_was_for() -> None:
+    assert lines(LOOK, ended(ok=True)) == [Line("1", "look", "ok", '{"at": "x"}')]
+    purpose = LOOK.model_copy(update={"arguments": {"purpose": "See x", "code": "x"}})
+    assert lines(purpose, ended(ok=True)) == [Line("1", "look", "ok", "See x")]
+
+
+@pytest.mark.parametrize("error", list(RefusalError))
+def test_each_refusal_goes_by_its_wire_name_and_an_execution_failure_by_its_type(
+    error: RefusalError,
+) -> None:
+    failure = Failure(
+        FailureKind.tool_error, "It cannot be.", metadata={"type": FailureType.TIMEOUT}
+    )
+    (line,) = lines(
+        LOOK, ended(result={"error": error, "message": "It cannot be."}, failure=failure)
+    )
+    if error in GUIDANCE:
+        assert line == Line("1", "look", "refused", f"{error}: It cannot be.")
+        assert troubles([line]) == (1, 0)
+    else:
+        assert line == Line("1", "look", "failed", "timeout: It cannot be.")
+        assert troubles([line]) == (0, 1)
+
+
+def failed(failure: Failure) -> ev.ToolEvent:
+    return ended(result={"error": "action_error", "message": failure.explanation}, failure=failure)
+
+
+BROKEN = Failure(FailureKind.tool_error, "It broke.")
+
+
+@pytest.mark.parametrize(
+    ("told", "outcome", "words"),
+    [
+        ({"action": "retry", "attempt": 1, "budget": 2}, "retry 1 of 2", ""),
+        ({"action": "narrow_scope", "attempt": 1, "budget": 1}, "narrowed", ""),
+        (
+            {"action": "narrow_scope", "strategy": "ROLLBACK", "put_back": "As before: x."},
+            "rolled back",
+            "As before: x.",
+        ),
+        ({"action": "retry", "fallback": "second"}, "fallback", "going on with second"),
+        ({"action": "retry", "recoverable": False}, "not recovered", ""),
+    ],
+)
+def test_what_failed_is_told_once_and_then_how_it_was_recovered(
+    told: dict[str, Any], outcome: str, words: str
+) -> None:
+    answer = ev.AgentError(
+        **{"message": "It broke.", "failure": BROKEN, "recoverable": True, **told}
+    )
+    recovered = Line("", "tool_error", outcome, words)
+    observed = ev.ToolResultObserved(tool_name="look", tool_call_id="c1", content="{}", ok=False)
+    after_a_step = lines(LOOK, failed(BROKEN), observed, answer)
+    assert after_a_step == [Line("1", "look", "failed", "It broke."), recovered]
+    alone = lines(answer)
+    assert alone == [Line("", "tool_error", "failed", "It broke."), recovered]
+    assert troubles(after_a_step) == troubles(alone) == (0, 1)
+
+
+def test_a_type_that_was_found_after_the_step_stands_in_the_line_of_the_step() -> None:
+    found = Failure(FailureKind.tool_error, "It broke.", metadata={"type": "external_fault"})
+    answer = ev.AgentError(
+        message="It broke.", failure=found, recoverable=True, action="retry", attempt=1, budget=2
+    )
+    assert lines(LOOK, failed(BROKEN), answer) == [
+        Line("1", "look", "failed", "external_fault: It broke."),
+        Line("", "tool_error", "retry 1 of 2"),
+    ]
+
+
+def test_the_same_failure_of_two_steps_is_two_failures() -> None:
+    again = LOOK.model_copy(update={"tool_call_id": "c2"})
+    second = failed(BROKEN).model_copy(update={"tool_call_id": "c2"})
+    assert troubles(lines(LOOK, failed(BROKEN), again, second)) == (0, 2)
+
+
+def asks(**told: Any) -> ev.UserInputRequested:
+    return ev.UserInputRequested(suspension_record=RECORD, **told)
+
+
+def test_a_question_stands_with_its_choices_and_its_answer() -> None:
+    question = asks(question="Which?", context="Two fit.", choices=("a", "b"))
+    assert lines(question, BEGUN.model_copy(update={"reply": "b", "gone": ("df",)})) == [
+        Line("", "question", "asked", "Which? — Two fit. — 1 a; 2 b"),
+        Line("", "answer", "", "b (gone since: df)"),
+    ]
+
+
+def test_a_question_about_a_failure_tells_the_failure_and_one_about_an_approval_has_none() -> None:
+    limit = asks(
+        question="Go on?",
+        context="All steps are used.",
+        originating_failure_kind=FailureKind.iteration_limit,
+    )
+    assert lines(limit) == [
+        Line("", "iteration_limit", "failed", "All steps are used."),
+        Line("", "question", "asked", "Go on?"),
+    ]
+    approval = asks(
+        question="May it run?",
+        context="It deletes.",
+        originating_failure_kind=FailureKind.policy_violation,
+    )
+    assert lines(LOOK, ended(ok=None, result={"waiting": "approval"}), approval) == [
+        Line("1", "look", "waiting", '{"at": "x"}'),
+        Line("", "question", "asked", "May it run? — It deletes."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        (
+            ev.Handoff(
+                rationale="No data.",
+                blockers=("No data.", "no file"),
+                suggested_next_steps=("load",),
+            ),
+            [Line("", "end", "handed off", "No data. — in the way: no file — you can: load")],
+        ),
+        (
+            ev.Handoff(rationale="It broke.", failure=BROKEN),
+            [
+                Line("", "tool_error", "failed", "It broke."),
+                Line("", "end", "handed off", "It broke."),
+            ],
+        ),
+        (ev.PartialRunSummary(missing="All."), [Line("", "end", "stopped", "All.")]),
+        (ev.RunCancelled(reason="Stop"), [Line("", "end", "cancelled", "Stop")]),
+    ],
+)
+def test_a_story_says_how_it_ended(end: ev.AgentEvent, expected: list[Line]) -> None:
+    assert list(story([BEGUN, end]))[1:] == expected
+
+
+def test_a_step_that_was_cut_off_and_a_turn_without_an_end_are_said_to_be_that() -> None:
+    _, step, last = story([BEGUN, LOOK])
+    assert (step.outcome, last.outcome) == ("unfinished", "open")
+    _, step, _ = story([BEGUN, LOOK, ended(result={"stopped": True}), ev.RunCancelled()])
+    assert step.outcome == "stopped"
+    assert story([]) == ()
+
+
+def test_what_a_terminating_tool_says_is_the_end_and_its_refusal_is_a_step() -> None:
+    done = ev.ToolEvent(tool_name="return_done", tool_call_id="d", tool_type="termination")
+    passed = done.model_copy(update={"completed": True, "ok": True})
+    assert lines(done, passed) == []
+    answer = {"error": "validation_failed", "message": "Part two is open."}
+    refused = passed.model_copy(update={"ok": False, "result": answer})
+    assert lines(done, refused) == [
+        Line("1", "return_done", "refused", "validation_failed: Part two is open.")
+    ]
+
+
+def test_prose_and_counters_have_no_line_and_long_words_are_cut() -> None:
+    talk = (
+        ev.TextDelta(content="Well"),
+        ev.StateSnapshot(iteration=1),
+        ev.ReasoningDelta(content="x"),
+    )
+    assert lines(*talk) == []
+    (line,) = lines(LOOK, ended(result={"error": "action_error", "message": "x" * 100_000}))
+    assert len(line.words) == 2_000
+    (warned,) = lines(ev.BudgetWarning(guard="tokens", used=800, limit=1000))
+    assert warned == Line("", "budget", "warned", "tokens: 800 of 1000 used")
+
+
+async def test_a_real_turn_reads_the_same_after_a_restart(tmp_path: Path) -> None:
+    def opened(*steps: Any) -> NotebookSession:
+        return open_session(
+            executor=CodeExecutor(cwd=str(tmp_path)),
+            notebook="a.ipynb",
+            folder=tmp_path,
+            model=ScriptedModel(steps),
+            environ={"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"},
+            clock=ManualClock(),
+        )
+
+    session = opened(
+        ConnectionError("reset"),
+        call("run_code", code="1/0", purpose="Divide"),
+        call("run_code", code="x = 1", purpose="Set x"),
+        call("lok", at="x"),
+        call("run_code", code="y = 1"),
+        say("I think so"),
+        call("ask_user", question="Which?", choices=["a", "b"]),
+        call("return_unable", rationale="No data.", blockers=["no file"]),
+    )
+    async for _ in session.turn("go", cell_key="a"):
+        pass
+    async for _ in session.resume("2"):
+        pass
+    (turn,) = session.turns()
+    told = story(session.events(turn.turn_id))
+    session.close()
+    assert [(line.step, line.what, line.outcome) for line in told] == [
+        ("", "request", ""),
+        ("", "transient_provider", "failed"),
+        ("", "transient_provider", "retry 1 of 3"),
+        ("1", "run_code", "failed"),
+        ("", "tool_error", "retry 1 of 2"),
+        ("2", "run_code", "ok"),
+        ("3", "lok", "refused"),
+        ("4", "run_code", "ok"),
+        ("", "no_progress", "failed"),
+        ("", "no_progress", "narrowed"),
+        ("", "question", "asked"),
+        ("", "answer", ""),
+        ("", "end", "handed off"),
+    ]
+    assert troubles(told) == (1, 3)
+    again = opened()
+    assert story(again.events(turn.turn_id)) == told
+    again.close()
