@@ -6,8 +6,6 @@ have more.
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 import pytest
@@ -18,6 +16,7 @@ from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.procedure import Edge, Procedure, Walker
 from parsimony_kernel.gate.refusal import RefusalError
 from parsimony_kernel.gate.stages import Attempt, arguments, known, reachable
+from parsimony_kernel.testing.hurry import hurried
 from parsimony_kernel.tools import Tools, tool
 
 MODIFIERS = ("oat", "soy", "almond")
@@ -255,27 +254,6 @@ async def test_a_guard_that_raises_stops_no_other_action() -> None:
 
 
 # The deadline. The loop's clock runs ahead while a body hangs, so that nobody waits.
-
-
-@asynccontextmanager
-async def hurried(step_s: float = 0.05) -> AsyncIterator[Callable[[], float]]:
-    """Seconds of the event loop pass as fast as the loop turns; gives how many have passed."""
-    loop = asyncio.get_running_loop()
-    real, begun, ahead = loop.time, loop.time(), 0.0
-    loop.time = lambda: real() + ahead  # type: ignore[method-assign]
-
-    async def run_ahead() -> None:
-        nonlocal ahead
-        while True:
-            ahead += step_s
-            await asyncio.sleep(0)
-
-    running = asyncio.ensure_future(run_ahead())
-    try:
-        yield lambda: loop.time() - begun
-    finally:
-        running.cancel()
-        await asyncio.wait({running})
 
 
 TIMEOUT = {

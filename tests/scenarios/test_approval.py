@@ -1,7 +1,7 @@
 """Code that reaches outside, and writes, wait for a person, who allows exactly what they saw."""
 
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,10 @@ from parsimony_kernel.agent.events import (
     UserInputRequested,
 )
 from parsimony_kernel.agent.failure import FailureKind
-from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval, approves
 from parsimony_kernel.notebook.turns import SessionError, TurnOptions
-from parsimony_kernel.session import NotebookSession, open_session
-from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls
+from parsimony_kernel.session import NotebookSession
+from parsimony_kernel.testing.scripted import call, calls
 
 ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
 DONE = call("return_done", summary="ok")
@@ -28,23 +27,8 @@ SHELL = "import subprocess\nout = subprocess.run(['touch', 'made'], check=True)\
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Any]:
-    sessions: list[NotebookSession] = []
-
-    def build(*steps: Step) -> NotebookSession:
-        session = open_session(
-            executor=CodeExecutor(cwd=str(tmp_path)),
-            notebook="analysis.ipynb",
-            folder=tmp_path,
-            model=ScriptedModel(steps),
-            environ=ENVIRON,
-        )
-        sessions.append(session)
-        return session
-
-    yield build
-    for session in sessions:
-        session.close()
+def start(scripted: Any) -> Any:
+    return scripted
 
 
 async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:

@@ -15,10 +15,9 @@ from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.procedure import Edge, Procedure, Walker
 from parsimony_kernel.gate.refusal import RefusalError
+from parsimony_kernel.testing.hurry import hurried
 from parsimony_kernel.tools import Tool, Tools, tool
 from parsimony_kernel.triage.taxonomy import FailureType
-
-from .hurry import hurried
 
 ACTIONS = ["take_order", "add_modifier", "pay", "fulfill", "cancel", "fetch_report", "edit_file"]
 NEXT = {

@@ -58,10 +58,10 @@ from parsimony_kernel.metrics.alerts import fired
 from parsimony_kernel.metrics.figures import Figures
 from parsimony_kernel.metrics.prometheus import AgentMetrics
 from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.hurry import hurried
 from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.taxonomy import FailureType
 
-from .hurry import hurried
 from .lookup import DELAYED, DETOUR, NAMES, lookup
 
 Call = tuple[str, dict[str, Any]]
