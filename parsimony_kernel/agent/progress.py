@@ -90,7 +90,7 @@ class Progress:
 def told(back: PutBack) -> str:
     """What going back did, in a sentence or two; empty when it did nothing."""
     parts = [
-        (back.restored, "As before: {}."),
+        (back.restored, "Put back as before: {}."),
         (back.removed, "Gone again: {}."),
         (back.kept, "New, and kept: {}."),
         (back.lost, "Perhaps half changed, for there was no copy: {}."),

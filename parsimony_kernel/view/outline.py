@@ -214,7 +214,8 @@ def _step(step: StepBlock) -> Section:
     if step.more_outputs:
         parts.append(Paragraph((f"… {_count(step.more_outputs, 'more output')} …",), "note"))
     parts.extend(_names("Deleted: ", step.deleted))
-    parts.extend(_names("Changed, and yours: ", step.overwritten))
+    if not step.note:  # which says what became of them
+        parts.extend(_names("Changed, and yours: ", step.overwritten))
     if step.error is not None:
         error = step.error
         parts.append(Paragraph((Strong("Error: "), error.sentence)))
@@ -293,6 +294,8 @@ def _figure(block: FigureBlock) -> Section:
 def _recovery(block: RecoveryBlock) -> Section:
     what = KIND_WORDS.get(block.kind, "Something went wrong")
     next_step = ACTION_WORDS.get(block.action, "going on")
+    if block.put_back:
+        next_step = "going back"
     if not block.recoverable and block.action in ("", "retry", "narrow_scope"):
         next_step = "this cannot be recovered"
     state = next_step

@@ -76,7 +76,7 @@ async def test_a_cell_that_fails_leaves_what_existed_as_it_was(scripted: Start) 
     await mine(session, "prices = pd.DataFrame({'a': [1]}); rows = [1]")
     events = await turn(session)
     failed = answers(events)[0]
-    assert failed["variables"] == "As before: prices, rows. New, and kept: half."
+    assert failed["variables"] == "Put back as before: prices, rows. New, and kept: half."
     variables = session.executor.variables()
     assert list(variables["prices"].columns) == ["a"]
     assert variables["rows"] == [1]
@@ -87,8 +87,8 @@ async def test_the_model_and_the_person_are_told_what_was_put_back(scripted: Sta
     session = scripted(code("rows.append(4)\n1 / 0"), DONE)
     await mine(session, "rows = [1]")
     events = await turn(session)
-    assert last_answer(session._model)["variables"] == "As before: rows."
-    assert "As before: rows." in drawn(events)
+    assert last_answer(session._model)["variables"] == "Put back as before: rows."
+    assert "Put back as before: rows." in drawn(events)
 
 
 async def test_a_change_is_not_made_twice_by_trying_again(scripted: Start) -> None:
