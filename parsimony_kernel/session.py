@@ -49,8 +49,7 @@ from parsimony_kernel.execution.interrupt import (
 )
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.gate.playbook import Playbook, from_yaml
-from parsimony_kernel.gate.procedure import ProcedureError
+from parsimony_kernel.gate.playbook import Playbook
 from parsimony_kernel.journal.breakers import JournalBreakers
 from parsimony_kernel.journal.database import JournalError
 from parsimony_kernel.journal.store import Journal, PendingRow, SqliteJournal
@@ -65,6 +64,7 @@ from parsimony_kernel.notebook.answers import came_to_nothing, is_doing, or_ask_
 from parsimony_kernel.notebook.changes import Changes
 from parsimony_kernel.notebook.hooks import NotebookHooks, NotebookPlace, differences
 from parsimony_kernel.notebook.inventory import notebook_in_words
+from parsimony_kernel.notebook.playbooks import read_playbook
 from parsimony_kernel.notebook.scribe import Scribe, ending
 from parsimony_kernel.notebook.turns import (
     LIMITS,
@@ -325,26 +325,6 @@ class NotebookSession:
             return AgentGuardrails()
         return AgentGuardrails(**{name: getattr(begun, name) for name in LIMITS})
 
-    def _playbook(self, file: str, tools: Tools) -> Playbook:
-        """What ``file`` says of the task; its guards are functions of the notebook."""
-        if not file:
-            return Playbook()
-        try:
-            text = (self._folder / file).read_text("utf-8")
-            functions = {
-                name: value
-                for name, value in self.executor.variables().items()
-                if isinstance(value, FunctionType)
-            }
-            return from_yaml(text, tools=tools, guards=functions, source=file)
-        except (OSError, UnicodeError) as exc:
-            raise SessionError(
-                f"The procedure {file!r} cannot be read ({type(exc).__name__}): name a YAML file "
-                "relative to the notebook."
-            ) from exc
-        except ProcedureError as exc:
-            raise SessionError(str(exc)) from exc
-
     @_explained
     def pending(self) -> tuple[PendingQuestion, ...]:
         """The questions that wait in this notebook, newest first."""
@@ -451,6 +431,14 @@ class NotebookSession:
             )
         return chosen, self._changes.undo(known[chosen], self.executor.checkpoints)
 
+    def playbook(self, file: str) -> tuple[Playbook, tuple[str, ...]]:
+        """What ``file`` says of a task, checked as a turn would, and the tools that there are.
+
+        ``SessionError`` says all that is wrong with it.
+        """
+        tools = self._tools(_Running("", 0, ""), AgentGuardrails(), lambda event: None)
+        return read_playbook(file, self._folder, self.executor, tools), tuple(tools)
+
     def stop(self, reason: str = "stopped by the user") -> bool:
         """Stop the running turn, from any thread. ``False`` when none runs."""
         running = self._running
@@ -491,6 +479,29 @@ class NotebookSession:
             alive=_is_alive,
         )
 
+    def _tools(
+        self,
+        running: _Running,
+        guardrails: AgentGuardrails,
+        emit: Callable[[AgentEvent], None],
+    ) -> Tools:
+        publisher = Publisher(
+            self._store, notebook_path=self.notebook, clock=self._clock, folder=self._folder
+        )
+        return (
+            code_tools(
+                self.executor,
+                timeout_s=min(guardrails.tool_timeout_s, guardrails.max_execution_time_s),
+                scope=lambda: RunScope(
+                    running.run_id, self.notebook, running.cell_key, running.ordinal
+                ),
+            )
+            + publish_tools(self.executor, publisher, emit, lambda: running.run_id)
+            + plan_tools()
+            + self._own_tools
+            + termination_tools()
+        )
+
     def _agent(
         self,
         models: Sequence[ChatModel],
@@ -505,23 +516,8 @@ class NotebookSession:
         hooks = NotebookHooks(
             place, self._breakers, self._tool_breakers, approval, self._owner, self._changes
         )
-        publisher = Publisher(
-            self._store, notebook_path=self.notebook, clock=self._clock, folder=self._folder
-        )
-        tools = (
-            code_tools(
-                self.executor,
-                timeout_s=min(guardrails.tool_timeout_s, guardrails.max_execution_time_s),
-                scope=lambda: RunScope(
-                    running.run_id, self.notebook, running.cell_key, running.ordinal
-                ),
-            )
-            + publish_tools(self.executor, publisher, hooks.emit, lambda: running.run_id)
-            + plan_tools()
-            + self._own_tools
-            + termination_tools()
-        )
-        playbook = self._playbook(procedure, tools)
+        tools = self._tools(running, guardrails, hooks.emit)
+        playbook = read_playbook(procedure, self._folder, self.executor, tools)
         return Agent(
             model_config=models,
             code_executor=self.executor,

@@ -207,6 +207,13 @@ COMMANDS = (
         words=1,
         example="undo 2",
     ),
+    Command(
+        "procedure",
+        "FILE",
+        "check a file for --procedure and show what it says, with a drawing of its states",
+        words=1,
+        example="procedure review.yaml",
+    ),
     Command("next", "", "show what the newest turn may do next"),
     Command(
         "metrics",

@@ -133,6 +133,7 @@ class AgentMagics:
             "artifacts": self._artifacts,
             "tools": self._tools,
             "undo": self._undo,
+            "procedure": self._procedure,
             "next": self._next,
             "metrics": self._metrics,
             "stop": self._stop,
@@ -231,6 +232,14 @@ class AgentMagics:
         from parsimony_agent import overview
 
         print(overview.undone(self._needed_session(), named))
+
+    def _procedure(self, file: str = "") -> None:
+        if not file:
+            raise Misuse(f"%{self._name} procedure needs a file: %{self._name} procedure r.yaml")
+        from parsimony_agent import overview
+
+        for told in overview.playbook(self._needed_session(), file):
+            outlet_of(self._shell).show(told)
 
     def _next(self) -> None:
         from parsimony_agent import overview

@@ -10,7 +10,10 @@ from parsimony_agent.tables import table
 from parsimony_agent.turns import resolve
 from parsimony_kernel.agent.events import AgentEvent
 from parsimony_kernel.audit import RECENT_TURNS
+from parsimony_kernel.gate.mermaid import drawn
+from parsimony_kernel.gate.rules import breach_of
 from parsimony_kernel.metrics import alerts, figures, prometheus
+from parsimony_kernel.triage.taxonomy import FailureType
 from parsimony_kernel.view.history import story, troubles
 
 _STORY_WORDS = 600
@@ -68,6 +71,34 @@ def undone(session: Session, named: str | None) -> str:
     nothing = ["  Nothing of it was left to take back."]
     outside = "Files, published artifacts and what happened outside stay."
     return "\n".join([f"Turn {ordinal} is taken back.", *(told or nothing), f"  {outside}"])
+
+
+def playbook(session: Session, file: str) -> list[dict[str, Any]]:
+    """What the file of a task says: a table, and a drawing where it has states."""
+    said, tools = session.playbook(file)
+    rows: list[tuple[str, str]] = []
+    if said.procedure is not None:
+        states, edges = said.procedure.states, said.procedure.edges
+        rows.append(("procedure", f"states: {len(states)}, edges: {len(edges)}, each reachable"))
+    if said.contract is not None:
+        allowed = said.contract.allowed_tools
+        rows.append(("tools", "all" if allowed is None else ", ".join(sorted(allowed))))
+        identifiers = said.contract.identifiers.items()
+        rows += [("identifier", f"{name} is {value}") for name, value in identifiers]
+    for rule in said.constraints:
+        is_judged = breach_of(rule, tools) is not None
+        rows.append(("rule, enforced" if is_judged else "rule, a reminder", rule))
+    if said.policy is not None:
+        rows += [
+            (kind.name, getattr(said.policy.stated(kind), "__name__", "a strategy"))
+            for kind in FailureType
+            if said.policy.stated(kind) is not None
+        ]
+    shown = [table(("what", "says"), rows, empty="The file says nothing.", widest=_STORY_WORDS)]
+    if said.procedure is not None:
+        diagram = drawn(said.procedure)
+        shown.append({"text/vnd.mermaid": diagram, "text/plain": diagram})
+    return shown
 
 
 def artifacts(session: Session) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from parsimony_agent.pending import TurnError
 if TYPE_CHECKING:
     from parsimony_kernel.agent.events import AgentEvent
     from parsimony_kernel.execution.executor import BaseCodeExecutor
+    from parsimony_kernel.gate.playbook import Playbook
     from parsimony_kernel.lineage.checkpoint import PutBack
     from parsimony_kernel.llm.base import ChatModel
     from parsimony_kernel.notebook.turns import (
@@ -56,6 +57,8 @@ class Session(Protocol):
     def add_tool(self, name: str) -> Tool: ...
 
     def remove_tool(self, name: str) -> None: ...
+
+    def playbook(self, file: str) -> tuple[Playbook, tuple[str, ...]]: ...
 
     def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]: ...
 

@@ -22,6 +22,7 @@ from parsimony_kernel.agent.events import (
 )
 from parsimony_kernel.agent.state import SuspensionRecord
 from parsimony_kernel.execution.interrupt import stop_on_sigint
+from parsimony_kernel.gate.playbook import Playbook
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.llm.base import ChatModel
@@ -211,6 +212,9 @@ class FakeSession:
         if name not in self._own_tools:
             raise SessionError(f"{name!r} is no tool of yours.")
         del self._own_tools[name]
+
+    def playbook(self, file: str) -> tuple[Playbook, tuple[str, ...]]:
+        return Playbook(constraints=(f"Read {file}.",)), ("run_code",)
 
     def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
         if not self.by_turn:

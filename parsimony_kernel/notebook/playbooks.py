@@ -1,0 +1,35 @@
+"""The file that says how a task is done, read for a notebook."""
+
+from pathlib import Path
+from types import FunctionType
+
+from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.gate.playbook import Playbook, from_yaml
+from parsimony_kernel.gate.procedure import ProcedureError
+from parsimony_kernel.notebook.turns import SessionError
+from parsimony_kernel.tools import Tools
+
+
+def read_playbook(file: str, folder: Path, executor: BaseCodeExecutor, tools: Tools) -> Playbook:
+    """What ``file``, relative to ``folder``, says of a task that is done with ``tools``.
+
+    Its guards are functions of the notebook. ``SessionError`` says all that is wrong with it;
+    without a file nothing is said.
+    """
+    if not file:
+        return Playbook()
+    functions = {
+        name: value
+        for name, value in executor.variables().items()
+        if isinstance(value, FunctionType)
+    }
+    try:
+        text = (folder / file).read_text("utf-8")
+        return from_yaml(text, tools=tools, guards=functions, source=file)
+    except (OSError, UnicodeError) as exc:
+        raise SessionError(
+            f"The procedure {file!r} cannot be read ({type(exc).__name__}): name a YAML file "
+            "relative to the notebook."
+        ) from exc
+    except ProcedureError as exc:
+        raise SessionError(str(exc)) from exc

@@ -1,0 +1,63 @@
+"""What ``%agent procedure`` tells of a file, checked as a turn would check it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from parsimony_agent.overview import playbook
+from parsimony_kernel.notebook.turns import SessionError
+from parsimony_kernel.session import NotebookSession
+
+Start = Callable[..., NotebookSession]
+
+TEXT = """
+states: [new, loaded]
+start: new
+final: [loaded]
+edges:
+  - {action: run_code, from: new, to: loaded}
+contract:
+  tools: [run_code]
+  identifiers: {order_id: A102}
+constraints:
+  - Never call `return_chart`.
+  - Be kind.
+policy:
+  TIMEOUT: escalate
+"""
+
+
+def test_a_file_is_told_part_by_part_and_its_states_are_drawn(
+    scripted: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "r.yaml").write_text(TEXT)
+    told, drawing = playbook(scripted(), "r.yaml")
+    rows = [" ".join(line.split()) for line in told["text/plain"].splitlines()]
+    assert rows[1:] == [
+        "procedure states: 2, edges: 1, each reachable",
+        "tools run_code",
+        "identifier order_id is A102",
+        "rule, enforced Never call `return_chart`.",
+        "rule, a reminder Be kind.",
+        "TIMEOUT escalate",
+    ]
+    assert drawing["text/vnd.mermaid"].startswith("stateDiagram-v2")
+    assert "s0 --> s1 : run_code" in drawing["text/vnd.mermaid"]
+
+
+def test_a_file_without_states_is_not_drawn(scripted: Start, tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text("constraints: [Be kind.]\n")
+    assert len(playbook(scripted(), "r.yaml")) == 1
+
+
+@pytest.mark.parametrize("text", ["states: [a]\nstart: b\n", "polcy: {}\n"])
+def test_what_is_wrong_with_a_file_is_said(scripted: Start, tmp_path: Path, text: str) -> None:
+    (tmp_path / "r.yaml").write_text(text)
+    with pytest.raises(SessionError, match=r"r\.yaml"):
+        playbook(scripted(), "r.yaml")
+
+
+def test_a_file_that_is_not_there_is_named(scripted: Start) -> None:
+    with pytest.raises(SessionError, match=r"'gone\.yaml' cannot be read"):
+        playbook(scripted(), "gone.yaml")
