@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
-from types import FunctionType
 from typing import ParamSpec, TypeVar
 
 from parsimony_kernel.agent.agent import Agent
@@ -64,6 +63,7 @@ from parsimony_kernel.notebook.answers import came_to_nothing, is_doing, or_ask_
 from parsimony_kernel.notebook.changes import Changes
 from parsimony_kernel.notebook.hooks import NotebookHooks, NotebookPlace, differences
 from parsimony_kernel.notebook.inventory import notebook_in_words
+from parsimony_kernel.notebook.own_tools import OwnTools
 from parsimony_kernel.notebook.playbooks import read_playbook
 from parsimony_kernel.notebook.scribe import Scribe, ending
 from parsimony_kernel.notebook.turns import (
@@ -78,7 +78,7 @@ from parsimony_kernel.notebook.turns import (
 from parsimony_kernel.toolbox.code import code_tools
 from parsimony_kernel.toolbox.plan import plan_tools
 from parsimony_kernel.toolbox.publish import publish_tools
-from parsimony_kernel.tools import Tool, Tools, tool
+from parsimony_kernel.tools import Tool, Tools
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -148,7 +148,7 @@ class NotebookSession:
         self._connection_file = connection_file
         self._running: _Running | None = None
         self._session_id = uuid.uuid4().hex
-        self._own_tools = Tools()
+        self._own_tools = OwnTools(executor.variables, self._every_turns_tools)
         self._changes = Changes()
         # A name is another function in another notebook, so these are its own.
         self._tool_breakers = Breakers(clock)
@@ -161,7 +161,8 @@ class NotebookSession:
         return self._model if isinstance(self._model, str) else self._model.name
 
     def set_model(self, model: str | ChatModel) -> None:
-        """Use ``model`` from the next turn on. ``SessionError`` when it cannot work."""
+        """Use ``model`` from the next turn on. ``SessionError`` if it cannot work, or in a turn."""
+        self._must_be_free()
         self._require(model)
         self._model = model
 
@@ -206,7 +207,7 @@ class NotebookSession:
                 run_id=running.run_id,
                 request=request,
                 model=model_name,
-                shared=shared,
+                shared=(*shared, *self._own_tools.kept_in_words()),
                 approve=chosen.approve.value,
                 procedure=chosen.procedure or "",
                 **shown_limits(guardrails),
@@ -382,32 +383,23 @@ class NotebookSession:
     @property
     def tools(self) -> Tools:
         """The tools that a turn has beside those of every turn: functions of the person's."""
-        return self._own_tools
+        return self._own_tools.resolved()
+
+    @property
+    def kept_tools(self) -> Mapping[str, str]:
+        """Those of the person's tools that are not what the notebook defines now, and why."""
+        return self._own_tools.kept
 
     def add_tool(self, name: str) -> Tool:
-        """Make the function, or the tool, ``name`` of the notebook a tool of the turns from now on.
-
-        ``SessionError`` when there is none, or its parameters cannot be described.
-        """
-        function = self.executor.variables().get(name)
-        if not isinstance(function, FunctionType | Tool):
-            raise SessionError(f"{name!r} is no function of this notebook: define it in a cell.")
-        try:
-            added = function if isinstance(function, Tool) else tool(function)
-        except Exception as exc:  # annotations are the person's code
-            raise SessionError(
-                f"{name!r} cannot become a tool ({type(exc).__name__}: {exc}): give each parameter "
-                "a name and a type that JSON knows, such as str, int, float, bool, list or dict."
-            ) from exc
-        self._own_tools = self._own_tools + Tools([added])
-        return added
+        """Make what ``name`` holds a tool from now on. ``SessionError`` if it cannot be one, or in
+        a turn."""
+        self._must_be_free()
+        return self._own_tools.add(name)
 
     def remove_tool(self, name: str) -> None:
-        """Take a tool of the person's away. ``SessionError`` when there is none of that name."""
-        if name not in self._own_tools:
-            raise SessionError(f"{name!r} is no tool of yours. %agent tools lists those.")
-        kept = [each for each in self._own_tools.values() if each.name != name]
-        self._own_tools = Tools(kept)
+        """Take a tool of the person's away. ``SessionError`` without one, or in a turn."""
+        self._must_be_free()
+        self._own_tools.remove(name)
 
     def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
         """Take back what a turn, by default the newest, did to the variables.
@@ -421,22 +413,23 @@ class NotebookSession:
             for turn in self.turns()
             if turn.turn_id in self._changes.runs
         }
-        if not known or self.executor.checkpoints is None:
+        if not known:
             raise SessionError("No turn of this kernel's life has changed a variable.")
         chosen = max(known) if ordinal is None else ordinal
         if chosen not in known:
             raise SessionError(
                 f"Turn {chosen} cannot be taken back: it changed no variable since this kernel "
-                f"started, or was taken back. Those that can: {', '.join(map(str, known))}."
+                "started, was taken back, or held too much to be kept. Those that can: "
+                f"{', '.join(map(str, known))}."
             )
-        return chosen, self._changes.undo(known[chosen], self.executor.checkpoints)
+        return chosen, self._changes.undo(known[chosen], self.executor)
 
     def playbook(self, file: str) -> tuple[Playbook, tuple[str, ...]]:
         """What ``file`` says of a task, checked as a turn would, and the tools that there are.
 
         ``SessionError`` says all that is wrong with it.
         """
-        tools = self._tools(_Running("", 0, ""), AgentGuardrails(), lambda event: None)
+        tools = self._every_turns_tools() + self._own_tools.resolved()
         return read_playbook(file, self._folder, self.executor, tools), tuple(tools)
 
     def stop(self, reason: str = "stopped by the user") -> bool:
@@ -498,9 +491,11 @@ class NotebookSession:
             )
             + publish_tools(self.executor, publisher, emit, lambda: running.run_id)
             + plan_tools()
-            + self._own_tools
             + termination_tools()
         )
+
+    def _every_turns_tools(self) -> Tools:
+        return self._tools(_Running("", 0, ""), AgentGuardrails(), lambda event: None)
 
     def _agent(
         self,
@@ -516,7 +511,7 @@ class NotebookSession:
         hooks = NotebookHooks(
             place, self._breakers, self._tool_breakers, approval, self._owner, self._changes
         )
-        tools = self._tools(running, guardrails, hooks.emit)
+        tools = self._tools(running, guardrails, hooks.emit) + self._own_tools.resolved()
         playbook = read_playbook(procedure, self._folder, self.executor, tools)
         return Agent(
             model_config=models,

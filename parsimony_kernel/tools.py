@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 ToolFunction = Callable[..., Awaitable[Any]]
-Validator = Callable[[Mapping[str, Any]], str | None]
+Validator = Callable[[Mapping[str, Any]], bool | str | None]
 
 
 class Verdict(Protocol):
@@ -32,7 +32,7 @@ class Verdict(Protocol):
     def reason(self) -> str: ...
 
 
-OutputValidator = Callable[[Any], Verdict | str | None]
+OutputValidator = Callable[[Any], Verdict | bool | str | None]
 
 
 # The ends of the threads that were started in this context, for whoever has to know what goes on.
@@ -82,6 +82,11 @@ def words_of(exc: BaseException) -> str:
         raise
     except BaseException:  # a foreign __str__ may do anything, and its trouble is not the news
         return ""
+
+
+def is_bool(value: Any) -> bool:
+    """Whether ``value`` is a truth value, numpy's too."""
+    return type(value).__name__ in ("bool", "bool_")
 
 
 @dataclass(frozen=True)
@@ -135,22 +140,28 @@ class Tool:
         idempotent: running it twice with the same arguments is the same as once.
         effect: what it does outside: ``none``, ``idempotent`` or ``write``; ``None`` is not said.
             A write is on record before and after, is never done twice in a run, and may have to
-            be approved. One that raises says that nothing happened, unless a connection or a
-            time limit is in the exception or in what led to it: then nobody knows, and it is
+            be approved. One that raises says that nothing happened, unless a connection, a
+            time limit or a server's own trouble is in the exception or in what led to it: then
+            nobody knows, and it is
             reconciled or a person is asked. ``raise ... from None`` is how a write that knows
             better says so. A tool that does not say what it does is tried again after an error,
             and asked about after its deadline; one whose name says that it deletes, modifies,
             transfers or refunds may have to be approved.
         validators: asked before it runs, in order; each gives the reason why not, or ``None``.
-        output_validators: asked about what it answered, in order, the first refusal stopping;
-            each gives a verdict, the reason why not, or ``None``. Of a write they see what is on
+            ``True`` accepts and ``False`` refuses; one is plain, and has two seconds.
+        output_validators: asked about what it answered in the same way, the first refusal
+            stopping; each may give a verdict as well. Of a write they see what is on
             record, as JSON; it has happened all the same, and is not done again.
         reconcile: for a write: awaited with the same arguments when it is not known whether it
-            happened; gives what the write would have answered, or ``None`` when it did not happen.
+            happened; gives what the write would have answered, or ``None`` when it did not happen;
+            ``True`` and ``False`` say the same and no more.
         retryable_on_error: a failure of it may be retried; else the run is handed off, or the
             person is asked where the effect is not known.
         parallelizable: it may run beside others of the same turn.
         terminal: it ends the run, or suspends it.
+
+    ``TypeError`` for a generator as its function or its ``reconcile``, and for a validator that
+    would have to be awaited; ``ValueError`` for a deadline that leaves no time.
     """
 
     function: ToolFunction
@@ -167,6 +178,22 @@ class Tool:
     parallelizable: bool = False
     timeout_s: float | None = None
     terminal: bool = False
+
+    def __post_init__(self) -> None:
+        for function in (self.function, self.reconcile):
+            if function is not None:
+                _no_generator(function)
+        for validator in (*self.validators, *self.output_validators):
+            if _is_coroutine_function(validator) or _is_generator_function(validator):
+                raise TypeError(
+                    f"{self.name}: the validator {validator!r} would have to be awaited; "
+                    "make it a plain function"
+                )
+        if self.timeout_s is not None and not self.timeout_s > 0:
+            raise ValueError(
+                f"{self.name}: timeout_s={self.timeout_s!r} leaves no time; give more than 0, or "
+                "None for the run's own"
+            )
 
     @property
     def is_repeatable(self) -> bool:
@@ -232,13 +259,17 @@ class _Spec:
 def arguments_model(function: Callable[..., Any]) -> "type[BaseModel]":
     """A pydantic model of the whole signature of ``function``, extra fields forbidden.
 
-    ``TypeError`` for a positional-only or ``*args`` parameter; ``**kwargs`` admits any name.
+    ``TypeError`` for a positional-only or ``*args`` parameter; ``**kwargs`` admits any name. What
+    a partial has set by name is no parameter.
     """
     from pydantic import ConfigDict, create_model  # deferred: most imports of tools build none
 
     fields: dict[str, Any] = {}
     extra: Literal["allow", "forbid"] = "forbid"
+    preset = _preset(function)
     for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        if parameter.name in preset:
+            continue
         if parameter.kind is parameter.VAR_KEYWORD:
             extra = "allow"
             continue
@@ -253,6 +284,11 @@ def arguments_model(function: Callable[..., Any]) -> "type[BaseModel]":
     return create_model(name, __config__=ConfigDict(extra=extra), **fields)
 
 
+def _preset(function: Callable[..., Any]) -> frozenset[str]:
+    inner = inspect.unwrap(function, stop=lambda each: isinstance(each, functools.partial))
+    return frozenset(inner.keywords if isinstance(inner, functools.partial) else ())
+
+
 def _schema_of(function: Callable[..., Any]) -> dict[str, Any]:
     schema: dict[str, Any] = arguments_model(function).model_json_schema()
     schema.pop("title", None)
@@ -261,23 +297,61 @@ def _schema_of(function: Callable[..., Any]) -> dict[str, Any]:
     return schema
 
 
+def _called(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What runs when ``function`` is called: the function in a partial, an instance's method."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.isroutine(function) or isinstance(function, type):
+        return function
+    method: Callable[..., Any] = type(function).__call__
+    return method
+
+
+def _is_coroutine_function(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(_called(function))
+
+
+def _is_generator_function(function: Callable[..., Any]) -> bool:
+    called = _called(function)
+    return inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called)
+
+
+def _no_generator(function: Callable[..., Any]) -> None:
+    if _is_generator_function(function):
+        raise TypeError(
+            f"{function!r} is a generator, whose body would not run; return a list of what it "
+            "yields"
+        )
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    """The name of the function, of the one in a partial, or of the instance's class."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
 def _async(function: Callable[..., Any]) -> ToolFunction:
     if inspect.iscoroutinefunction(function):
         return function
+    is_awaited = _is_coroutine_function(function)
 
-    @functools.wraps(function)
+    @functools.wraps(function, updated=())
     async def run(**arguments: Any) -> Any:
-        return await in_thread(function, **arguments)
+        return await (function(**arguments) if is_awaited else in_thread(function, **arguments))
 
     return run
 
 
 def _build(function: Callable[..., Any], spec: _Spec, *, bound_to: object | None = None) -> Tool:
+    if not callable(function):
+        raise TypeError(f"a tool is made of a function, not of {function!r}")
     method = function if bound_to is None else function.__get__(bound_to)
+    _no_generator(method)
     return Tool(
         function=_async(method),
-        name=spec.name or function.__name__,
-        description=spec.description or inspect.cleandoc(function.__doc__ or ""),
+        name=spec.name or _name_of(function),
+        description=spec.description or inspect.cleandoc(_called(function).__doc__ or ""),
         parameters_schema=_schema_of(method),
         **spec.options,
     )

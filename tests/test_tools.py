@@ -1,14 +1,18 @@
 """Tools as values."""
 
 import asyncio
+import functools
 import threading
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from contextvars import ContextVar
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.tools import (
     THREADS,
     Tool,
@@ -143,3 +147,97 @@ def test_an_exception_without_words_is_told_by_its_name() -> None:
             raise SystemExit(3)
 
     assert ToolResult.from_exception(Speechless()).exception_message == "Speechless"
+
+
+def rows(order: str) -> Iterator[str]:
+    """The rows of an order."""
+    yield order
+
+
+async def streamed(order: str) -> AsyncIterator[str]:
+    """The rows of an order."""
+    yield order
+
+
+class Rows:
+    """Rows, one call at a time."""
+
+    def __call__(self, order: str) -> Iterator[str]:
+        yield order
+
+
+@pytest.mark.parametrize("function", [rows, streamed, functools.partial(rows, "A1"), Rows()])
+def test_a_generator_is_no_tool_and_the_remedy_is_told(function: Any) -> None:
+    with pytest.raises(TypeError, match=r"is a generator.*return a list of what it yields"):
+        tool(function)
+    with pytest.raises(TypeError, match="is a generator"):
+        replace(lookup, reconcile=function)
+
+
+def test_what_cannot_be_called_is_no_tool() -> None:
+    with pytest.raises(TypeError, match="a tool is made of a function, not of 'lookup'"):
+        tool(cast(Any, "lookup"))
+
+
+class Shelf:
+    """Where things lie."""
+
+    def __call__(self, item: str) -> str:
+        """Where one lies."""
+        return f"{item}: shelf 3"
+
+
+class DistantShelf:
+    async def __call__(self, item: str) -> str:
+        """Where one lies, after a while."""
+        return f"{item}: far away"
+
+
+async def priced(item: str, currency: str, factor: int = 2) -> str:
+    """What one costs."""
+    return f"{factor} {currency} for {item}"
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "description", "parameters", "answer"),
+    [
+        (Shelf(), "Shelf", "Where one lies.", ["item"], "ink: shelf 3"),
+        (DistantShelf(), "DistantShelf", "Where one lies, after a while.",
+         ["item"], "ink: far away"),
+        (functools.partial(Shelf()), "Shelf", "Where one lies.", ["item"], "ink: shelf 3"),
+        (functools.partial(DistantShelf()), "DistantShelf", "Where one lies, after a while.",
+         ["item"], "ink: far away"),
+        (functools.partial(priced, currency="EUR"), "priced", "What one costs.",
+         ["item", "factor"], "2 EUR for ink"),
+    ],
+)  # fmt: skip
+async def test_a_partial_and_an_instance_are_tools_named_by_what_is_in_them(
+    function: Any, name: str, description: str, parameters: list[str], answer: str
+) -> None:
+    made = tool(function)
+    assert (made.name, made.description) == (name, description)
+    assert list(made.parameters_schema["properties"]) == parameters
+    outcome = await Gate(Tools([made]), timeout_s=5).step(name, {"item": "ink"})
+    assert outcome.result.data == answer
+    assert tool(name="find")(function).name == "find"
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 0.0, float("nan")])
+def test_a_deadline_that_leaves_no_time_is_refused(seconds: float) -> None:
+    with pytest.raises(ValueError, match="give more than 0, or None for the run's own"):
+        tool(timeout_s=seconds)(lookup.function)
+
+
+async def waits(_: Any) -> None: ...
+
+
+class Waits:
+    async def __call__(self, _: Any) -> None: ...
+
+
+@pytest.mark.parametrize("validator", [waits, functools.partial(waits), Waits(), rows])
+@pytest.mark.parametrize("option", ["validators", "output_validators"])
+def test_a_validator_that_would_have_to_be_awaited_is_refused(option: str, validator: Any) -> None:
+    options: dict[str, Any] = {option: [validator]}
+    with pytest.raises(TypeError, match="make it a plain function"):
+        tool(**options)(lookup.function)

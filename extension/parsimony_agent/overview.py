@@ -112,9 +112,15 @@ def artifacts(session: Session) -> dict[str, Any]:
 
 def tools(session: Session, magic: str) -> dict[str, Any]:
     """The functions of the person's that are tools."""
-    rows = [(each.name, first_line(each.description)) for each in session.tools.values()]
+    own = session.tools  # resolved anew, so before what is kept
+    kept = session.kept_tools
+    rows: list[tuple[str, ...]] = [
+        (name, first_line(own[name].description), *([kept.get(name, "")] if kept else []))
+        for name in own
+    ]
+    head = ("tool", "what it does", *(["kept as it was, for"] if kept else []))
     empty = f"No function of yours is a tool. {magic} tools add NAME makes one."
-    return table(("tool", "what it does"), rows, empty=empty)
+    return table(head, rows, empty=empty)
 
 
 def first_line(description: str) -> str:

@@ -7,7 +7,7 @@ it. The real one is imported on first use: loading the extension costs nothing o
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from parsimony_agent.pending import TurnError
 
@@ -54,6 +54,9 @@ class Session(Protocol):
     @property
     def tools(self) -> Tools: ...
 
+    @property
+    def kept_tools(self) -> Mapping[str, str]: ...
+
     def add_tool(self, name: str) -> Tool: ...
 
     def remove_tool(self, name: str) -> None: ...
@@ -77,7 +80,7 @@ def chosen_model(name: str, variables: Mapping[str, Any]) -> str | ChatModel:
 
     A name that is known as a model's always means that model, whatever the notebook holds. Every
     other name means a variable if there is one. ``TurnError`` when the variable holds no model, or
-    when both could be meant.
+    one whose name cannot be shown, or when both could be meant.
     """
     from parsimony_kernel.llm.credentials import provider_of
     from parsimony_kernel.llm.resolve import OFFLINE
@@ -85,7 +88,7 @@ def chosen_model(name: str, variables: Mapping[str, Any]) -> str | ChatModel:
     if name not in variables:
         return name
     value = variables[name]
-    model = _as_model(value)
+    model = _as_model(name, value)
     if name == OFFLINE or provider_of(name) is not None:
         if model is None:
             return name
@@ -94,7 +97,8 @@ def chosen_model(name: str, variables: Mapping[str, Any]) -> str | ChatModel:
             "Give the variable another name."
         )
     if model is None:
-        held = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+        is_class = issubclass(type(value), type)
+        held = f"the class {_class_name(value)}" if is_class else _class_name(type(value))
         raise TurnError(
             f"The variable {name!r} holds no model but {held}. Name a model, such as "
             "openai/gpt-5, or a variable with an object that has a name and a method stream."
@@ -102,10 +106,31 @@ def chosen_model(name: str, variables: Mapping[str, Any]) -> str | ChatModel:
     return model
 
 
-def _as_model(value: Any) -> ChatModel | None:
-    # By its class: a frame has its columns as attributes, and a proxy everything.
-    streams = callable(getattr(type(value), "stream", None))
-    return value if streams and isinstance(getattr(value, "name", None), str) else None
+def _as_model(variable: str, value: Any) -> ChatModel | None:
+    try:
+        # By its class: a frame has its columns as attributes, and a proxy everything.
+        if not callable(getattr(type(value), "stream", None)):
+            return None
+        name = getattr(value, "name", None)
+        if not isinstance(name, str):
+            return None
+        if str.isprintable(name) and str.strip(name) and not str.count(name, ","):
+            return cast("ChatModel", value)
+        wrong = f"is named {str(name)[:60]!a}"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:  # attributes may be the person's code, which may do anything
+        wrong = f"does not give its name ({_class_name(type(exc))})"
+    raise TurnError(
+        f"The model in the variable {variable!r} {wrong}: let its name be printable text of one "
+        "line without a comma."
+    )
+
+
+def _class_name(value: type) -> str:
+    """The name of a class, which its metaclass cannot change."""
+    name: str = type.__dict__["__name__"].__get__(value)
+    return name if name.isprintable() else ascii(name)
 
 
 def open_in(shell: Any) -> Session:

@@ -41,6 +41,8 @@ from parsimony_kernel.triage.trajectory import from_messages
 
 # Nonces that this process has resumed. Without a journal, single use is kept per process.
 _consumed: set[str] = set()
+# What its runs have written outside, for the same reason.
+_effects = MemoryEffects()
 
 
 class RunHooks:
@@ -54,7 +56,8 @@ class RunHooks:
     ) -> None:
         self.breakers = breakers or Breakers()
         self._tool_breakers = tool_breakers or Breakers()
-        self._effects = MemoryEffects()
+        # A host's own hooks outlive its runs, the defaults are made anew for each.
+        self._effects: Effects = _effects if type(self) is RunHooks else MemoryEffects()
 
     def models(self, agent: Any) -> Sequence[ChatModel]:
         """The models that answer this run, the preferred one first."""

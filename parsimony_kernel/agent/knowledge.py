@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from parsimony_kernel.agent.evidence import observed, succeeded
 from parsimony_kernel.agent.failure.detectors import arguments_of
 from parsimony_kernel.agent.failure.kinds import Failure
+from parsimony_kernel.agent.failure.recovery import within
 from parsimony_kernel.agent.prompts import request_in
 from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.gate.answers import step_of_end
 from parsimony_kernel.llm.base import ToolCall
 from parsimony_kernel.tools import Tools
@@ -17,6 +19,9 @@ from parsimony_kernel.triage.taxonomy import FailureType, TriageContext
 from parsimony_kernel.triage.trajectory import Trajectory, from_messages
 
 _log = logging.getLogger(__name__)
+
+# The longest that a classifier thinks, in seconds.
+JUDGING_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -58,10 +63,19 @@ class Knowledge:
         )
 
     async def type_of(
-        self, failure: Failure, call: ToolCall, classifier: Classifier
+        self,
+        failure: Failure,
+        call: ToolCall,
+        classifier: Classifier,
+        *,
+        within_s: float = JUDGING_S,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> FailureType:
-        """What ``classifier`` says of the failure of ``call``; a classifier that breaks says
-        nothing."""
+        """What ``classifier`` says of the failure of ``call``.
+
+        A classifier that breaks, or takes longer than ``within_s`` and ``JUDGING_S`` seconds of
+        ``clock``, says nothing.
+        """
         made = from_messages(self.state.messages)
         name = call.function.name
         last = replace(
@@ -70,13 +84,18 @@ class Knowledge:
         )
         trajectory = Trajectory((*made, last))
         try:
-            said = await classifier.classify(
-                trajectory, request_in(self.state.messages), run=self.as_context()
-            )
-            return FailureType(said)
+            judging = self._judged(trajectory, classifier)
+            return await within(judging, min(within_s, JUDGING_S), clock)
         except Exception:  # a host's code, or a model that answers anything
-            _log.exception("the classifier broke; the type of the failure is not known")
+            _log.warning(
+                "the classifier broke; the type of the failure is not known",
+                exc_info=_log.isEnabledFor(logging.DEBUG),
+            )
             return FailureType.UNKNOWN
+
+    async def _judged(self, trajectory: Trajectory, classifier: Classifier) -> FailureType:
+        request = request_in(self.state.messages)
+        return FailureType(await classifier.classify(trajectory, request, run=self.as_context()))
 
 
 def typed(failure: Failure, kind: FailureType) -> Failure:

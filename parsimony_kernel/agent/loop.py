@@ -35,6 +35,7 @@ from parsimony_kernel.agent.state import (
     RunState,
     SuspensionRecord,
 )
+from parsimony_kernel.agent.terms import TERMS_SINCE, terms_of
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.gate.approval import approves
 from parsimony_kernel.gate.writes import took_effect
@@ -72,12 +73,12 @@ async def run_loop(
     except StandInError:
         raise
     except Exception as exc:  # a host's hook, or a fault of ours: the run still says how it ended
-        _log.exception("the run broke")
+        _log.debug("the run broke", exc_info=True)
         state.done = True
         yield _broken(exc)
     finally:
         if run is not None:
-            run.hooks.ended(state, run.progress.end())
+            _let_go(run)
 
 
 async def resume_run(
@@ -117,8 +118,9 @@ def admit(
 ) -> RunState:
     """Check a record and take its single use; the state to go on from.
 
-    Checked in this order: empty reply, token, age, seal, workspace, single use. Raises
-    ``ValueError``, ``SuspensionTokenMismatch``, ``SuspensionExpired``, ``SuspensionElsewhere`` or
+    Checked in this order: empty reply, token, age, seal, workspace, terms, single use. Raises
+    ``ValueError`` (for an answer that is none, and for another contract or procedure),
+    ``SuspensionTokenMismatch``, ``SuspensionExpired``, ``SuspensionElsewhere`` or
     ``SuspensionConsumed``; nothing ran then.
     """
     clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
@@ -133,6 +135,7 @@ def admit(
         workspace=getattr(agent, "workspace", ""),
     )
     _check_answer(suspension, user_reply)
+    _check_terms(suspension, agent)
     state = RunState.from_suspension(
         suspension,
         files=files,
@@ -143,6 +146,8 @@ def admit(
     if suspension.originating_failure_kind is FailureKind.loop_detected:
         # The person has looked at the loop: it may be gone round again.
         state.last_repeat_counts, state.repetition = {}, []
+    pinned = [*state.pinned_constraints, *(getattr(agent, "pinned_constraints", None) or ())]
+    state.pinned_constraints = list(dict.fromkeys(pinned))
     changes = hooks.changes_since(suspension)
     if changes is not None:
         state.messages.append({"role": "user", "content": changes})
@@ -163,6 +168,15 @@ def _check_answer(suspension: SuspensionRecord, reply: str) -> None:
     said = ends_here(suspension, reply) or took_effect(reply) is not None
     if suspension.pending_effect and not said:
         raise ValueError("answer 'It did', 'It did not' or 'Stop here': nothing else is sure")
+
+
+def _check_terms(suspension: SuspensionRecord, agent: Any) -> None:
+    """What a run was held to when it asked holds when it goes on: ``ValueError`` otherwise."""
+    if suspension.schema_version >= TERMS_SINCE and suspension.terms != terms_of(agent):
+        raise ValueError(
+            "this question was asked under another contract or procedure than there is now; bring "
+            "the file back as it was, or run the request again"
+        )
 
 
 def _secret_of(agent: Any, key_id: str) -> Secret:
@@ -186,7 +200,13 @@ async def go_on(
     agent: Any, state: RunState, suspension: SuspensionRecord, user_reply: str
 ) -> AsyncGenerator[AgentEvent, None]:
     """Run an admitted state, unless the answer was to stop."""
-    _learn(agent, state, suspension, user_reply)
+    try:
+        _learn(agent, state, suspension, user_reply)
+    except Exception as exc:  # the record is the host's, on a disk that may fail
+        _log.debug("what the person said of a write could not be put on record", exc_info=True)
+        state.done = True
+        yield _broken(exc)
+        return
     if ends_here(suspension, user_reply):
         state.done = True
         yield PartialRunSummary(
@@ -197,6 +217,17 @@ async def go_on(
     async with aclosing(run_loop(agent, state)) as events:
         async for event in events:
             yield event
+
+
+def _let_go(run: Run) -> None:
+    """Say what became of the variables. The run has ended, whatever comes of this."""
+    try:
+        run.hooks.ended(run.state, run.progress.end())
+    except Exception:  # a host's hook
+        _log.warning(
+            "the end of a run could not be told to its host",
+            exc_info=_log.isEnabledFor(logging.DEBUG),
+        )
 
 
 def _broken(exc: Exception) -> Handoff:

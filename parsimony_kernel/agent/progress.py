@@ -1,8 +1,9 @@
 """How far a run has come with every check passed, and going back there.
 
-After each piece of code that succeeded the namespace is remembered. Code that fails leaves the
-person's variables as they were before it; a rollback goes back further. The transcript, files and
-what happened outside stay.
+Before each piece of code, and each function of the notebook that is a tool, the namespace is
+remembered. One that fails leaves the variables that existed as they were before it; a rollback
+goes back to a state after a step that passed. The transcript, files and what happened outside
+stay.
 """
 
 from collections.abc import Sequence
@@ -22,6 +23,9 @@ class Checkpoint:
     id: str
     number: int
     repetition: tuple[dict[str, Any], ...]
+    procedure_state: str
+    subgoals: tuple[str, ...]
+    done_subgoals: tuple[str, ...]
 
 
 class NoCheckpoint(LookupError):
@@ -37,54 +41,100 @@ class Progress:
 
     def __init__(self, state: RunState) -> None:
         self._state = state
-        self._store: Checkpoints | None = getattr(state.code_executor, "checkpoints", None)
-        self._taken: list[Checkpoint] = []
+        make = getattr(state.code_executor, "checkpoints", None)
+        self._store: Checkpoints | None = make() if callable(make) else None
+        self._passed: list[Checkpoint] = []
+        self._steps = 0
+        # Whether the state as it is now is one that checks have passed.
+        self._is_good = True
+        self._before = 0
 
     @property
     def checkpoints(self) -> tuple[str, ...]:
         """The ids of the states that can be gone back to, oldest first."""
-        return tuple(each.id for each in self._taken)
+        self._note()
+        return tuple(each.id for each in self._known())
 
-    def end(self) -> Change | None:
-        """Forget them all; what became of the variables is the value, if anything did."""
-        self._taken.clear()
-        return None if self._store is None else self._store.close()
-
-    def begin(self) -> None:
-        """Code is about to run: there is a state to go back to."""
-        if not self._taken:
-            self.passed()
+    def begin(self, function: Any = None) -> None:
+        """Code, or ``function``, is about to run: there is a state to go back to."""
+        if self._store is None:
+            return
+        self._before = self._store.take()
+        if self._is_good:
+            self._record(self._before)
+        if function is not None:
+            self._store.protect_call(function)
 
     def passed(self) -> None:
-        """The state as it is now is one that checks have passed."""
-        if self._store is not None:
-            taken = Checkpoint(
-                f"step-{len(self._taken)}", self._store.take(), tuple(self._state.repetition)
-            )
-            self._taken.append(taken)
+        """What was begun has passed its checks."""
+        self._steps += 1
+        self._is_good = True
+
+    def spoil(self) -> None:
+        """Nobody knows what the state is now: something may still be changing it."""
+        self._is_good = False
 
     def failed(self) -> PutBack:
-        """Code failed: what it did to variables that existed before is taken back."""
-        if self._store is None or not self._taken:
+        """What was begun has failed: what it did to names that existed before is taken back."""
+        self._is_good = False
+        if self._store is None or self._before not in self._store:
             return PutBack()
-        return self._store.put_back(self._taken[-1].number, keep_new=True)
+        return self._store.put_back(self._before, keep_new=True)
 
     def go_back(self, checkpoint_id: str | None = None) -> str:
         """Go back to a state, by default the newest, and tell the model so.
 
-        ``NoCheckpoint`` when there is none, or none of that id.
+        What the run knew then is known again: its procedure's place, its plan, and what it had
+        been shown. ``NoCheckpoint`` when there is none, or none of that id.
         """
-        found = [n for n, each in enumerate(self._taken) if checkpoint_id in (None, each.id)]
+        self._note()
+        known = self._known()
+        found = [each for each in known if checkpoint_id in (None, each.id)]
         if self._store is None or not found:
             named = f" {checkpoint_id!r}" if checkpoint_id else ""
             raise NoCheckpoint(f"there is no checkpoint{named}")
-        target = self._taken[found[-1]]
+        target = found[-1]
         back = self._store.put_back(target.number)
-        del self._taken[found[-1] + 1 :]
-        # What was taken back may be done again.
-        self._state.repetition = list(target.repetition)
-        when = "before the first code of this run" if not found[-1] else f"after step {found[-1]}"
+        self._passed = [each for each in self._passed if each.number <= target.number]
+        self._is_good = True
+        state = self._state
+        state.repetition = list(target.repetition)
+        state.procedure_state = target.procedure_state
+        state.subgoals, state.done_subgoals = list(target.subgoals), list(target.done_subgoals)
+        number = target.id.rpartition("-")[2]
+        when = "before the first step of this run" if number == "0" else f"after step {number}"
         return f"The variables are as they were {when}. {told(back)}".rstrip()
+
+    def end(self) -> Change | None:
+        """Forget all; what became of the variables is the value, if anything did."""
+        self._passed.clear()
+        store, self._store = self._store, None
+        return None if store is None else store.close()
+
+    def _known(self) -> list[Checkpoint]:
+        store = self._store
+        return [each for each in self._passed if store is not None and each.number in store]
+
+    def _note(self) -> None:
+        """Remember the state as it is now, where checks have passed it and it has no name yet."""
+        known = self._known()
+        is_named = bool(known) and known[-1].id == f"step-{self._steps}"
+        if self._store is not None and self._is_good and not is_named:
+            self._record(self._store.take())
+
+    def _record(self, number: int) -> None:
+        state, name = self._state, f"step-{self._steps}"
+        self._passed = [each for each in self._passed if each.id != name]
+        self._passed.append(
+            Checkpoint(
+                name,
+                number,
+                tuple(state.repetition),
+                state.procedure_state,
+                tuple(state.subgoals),
+                tuple(state.done_subgoals),
+            )
+        )
 
 
 def told(back: PutBack) -> str:
@@ -93,7 +143,7 @@ def told(back: PutBack) -> str:
         (back.restored, "Put back as before: {}."),
         (back.removed, "Gone again: {}."),
         (back.kept, "New, and kept: {}."),
-        (back.lost, "Perhaps half changed, for there was no copy: {}."),
+        (back.lost, "Perhaps changed, for there was no copy of all of it: {}."),
     ]
     return " ".join(sentence.format(_listed(names)) for names, sentence in parts if names)
 

@@ -4,6 +4,7 @@ The machinery around one state. Every exit is one of the terminal events; who be
 run is in ``agent.loop``.
 """
 
+import inspect
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -61,6 +62,7 @@ from parsimony_kernel.agent.state import (
     TurnSubstate,
     remember,
 )
+from parsimony_kernel.agent.terms import terms_of
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.outputs import KernelOutput
 from parsimony_kernel.gate.approval import APPROVAL
@@ -116,6 +118,7 @@ class Run:
         self.progress = Progress(self.state)
         self._schemas = self.tools.to_llm()
         self.state.cancellation = self.cancellation
+        self.state.terms = terms_of(self.agent)
         if not self.state.started_at:
             self.state.started_at = self.clock.now().isoformat()
 
@@ -344,8 +347,7 @@ class Run:
             record_tool_call(state, name, arguments)
             state.turn.tool_calls_this_turn += 1
         started = self.clock.monotonic()
-        if tool_type == "code":
-            self.progress.begin()
+        is_tried = self._begin(name, tool_type)
         try:
             outcome = await self.gate.step(
                 name, arguments, cancellation=self.cancellation, approved=approved
@@ -361,7 +363,7 @@ class Run:
         state.procedure_state = self.gate.place
         # A running tool is not the model's silence.
         state.last_event_time_s = self.clock.monotonic()
-        if tool_type == "code":
+        if is_tried:
             outcome = self._settled(outcome)
         outcome = await self._explained(call, outcome)
         content = to_text(outcome.envelope)
@@ -405,6 +407,18 @@ class Run:
         async for event in self._conclude(call, outcome):
             yield event
 
+    def _begin(self, name: str, tool_type: str) -> bool:
+        """Whether what runs is taken back when it fails: code, or a function of the notebook."""
+        if tool_type == "code":
+            self.progress.begin()
+            return True
+        function = getattr(self.tools[name], "function", None) if name in self.tools else None
+        body = inspect.unwrap(function) if callable(function) else None
+        if tool_type != "function" or getattr(body, "__module__", None) != "__main__":
+            return False
+        self.progress.begin(body)
+        return True
+
     def _settled(self, outcome: StepOutcome) -> StepOutcome:
         """What code leaves behind: a state to go back to, or, when it failed, nothing but the
         names that are new."""
@@ -413,7 +427,10 @@ class Run:
             if outcome.request is None:
                 self.progress.passed()
             return outcome
-        if failure.kind is not FailureKind.tool_error or failure.refusal in GUIDANCE:
+        if failure.refusal in GUIDANCE or APPROVAL in failure.metadata:
+            return outcome
+        if failure.kind is FailureKind.kernel_invalidated:
+            self.progress.spoil()
             return outcome
         back = self.progress.failed()
         return _adding(outcome, "variables", told(back)) if back else outcome
@@ -424,8 +441,18 @@ class Run:
         failure = outcome.failure
         if failure is None or failure.type is not FailureType.UNKNOWN:
             return outcome
-        judging = self._knowledge().type_of(failure, call, self.hooks.classifier(self.agent))
-        kind = await self.cancellation.race(judging)
+        elapsed = self.state.elapsed_seconds(self.clock.monotonic())
+        judging = self._knowledge().type_of(
+            failure,
+            call,
+            self.hooks.classifier(self.agent),
+            within_s=max(0.0, self.agent.guardrails.max_execution_time_s - elapsed),
+            clock=self.clock,
+        )
+        try:
+            kind = await self.cancellation.race(judging)
+        except Cancelled:
+            return outcome  # what the step came to is told first
         if kind is FailureType.UNKNOWN:
             return outcome
         outcome = replace(outcome, failure=typed(failure, kind))
@@ -522,7 +549,10 @@ class Run:
 
     def go_back(self, checkpoint_id: str | None) -> str:
         """Go back to a checkpoint; ``LookupError`` when there is none."""
-        return self.progress.go_back(checkpoint_id)
+        words = self.progress.go_back(checkpoint_id)
+        # With its walker where the procedure stood then.
+        self.gate = self.hooks.gate(self.tools, self.agent, self.state)
+        return words
 
     def _knowledge(self) -> Knowledge:
         return Knowledge(

@@ -47,7 +47,8 @@ class SuspensionRecord(BaseModel):
 
     ``suspension_token`` is ``"{nonce}.{hex}"`` over the ids and proves itself; ``seal`` is a MAC
     over the canonical bytes of everything else. Times are ISO 8601 in UTC. ``variables`` are the
-    names that existed at the suspension with the version that the ledger knew.
+    names that existed at the suspension with the version that the ledger knew, ``terms`` a hash of
+    the contract and the procedure that the run was held to.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -91,6 +92,7 @@ class SuspensionRecord(BaseModel):
     recoveries: list[tuple[FailureType, str]] = Field(default_factory=list)
     subgoals: list[str] = Field(default_factory=list)
     done_subgoals: list[str] = Field(default_factory=list)
+    terms: str = ""
     workspace: str = ""
     key_id: str = ""
     schema_version: int = SCHEMA_VERSION
@@ -152,6 +154,7 @@ class RunState(BaseModel):
     recoveries: list[tuple[FailureType, str]] = Field(default_factory=list)
     subgoals: list[str] = Field(default_factory=list)
     done_subgoals: list[str] = Field(default_factory=list)
+    terms: str = ""
     done: bool = False
     workspace: str = ""
     files: Any = Field(default=None, exclude=True)
@@ -230,6 +233,7 @@ class RunState(BaseModel):
             recoveries=list(record.recoveries),
             subgoals=list(record.subgoals),
             done_subgoals=list(record.done_subgoals),
+            terms=record.terms,
             workspace=record.workspace,
             files=files,
             code_executor=code_executor,

@@ -17,12 +17,9 @@ class BaseCodeExecutor(ABC):
     Failures of the code are values: an ``ExceptionObject`` in the output, a deadline included
     (its message contains ``timeout``). Cancelling the awaiting task stops the code and raises
     ``CancelledError``.
-
-    ``checkpoints`` are the states that one can go back to, where the executor can.
     """
 
     origin_ledger: OriginLedger
-    checkpoints: Checkpoints | None = None
 
     @abstractmethod
     async def execute(
@@ -67,6 +64,14 @@ class BaseCodeExecutor(ABC):
 
         A fresh dict of live objects.
         """
+
+    def checkpoints(self) -> Checkpoints | None:
+        """States of the namespace to go back to, kept up to date for as long as somebody holds
+        them.
+
+        ``None`` where the executor cannot go back.
+        """
+        return None
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,9 @@ puts the folder back.
 
 import asyncio
 import os
+import re
 import threading
+import weakref
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -37,6 +39,9 @@ from parsimony_kernel.lineage.stamping import CellEffect, observe_cell, stamp_ce
 # How long the summary of the changed variables may take; a user's repr runs in it.
 _SUMMARY_S = 2.0
 _POLL_S = 0.005
+
+# What Python and IPython keep in a namespace for themselves.
+_NOBODYS = re.compile(r"__\w*__|_+|_(?:i+|oh|dh|ih)|_i?\d+|In|Out")
 
 _process_turn = threading.Lock()
 
@@ -94,9 +99,7 @@ class InProcessExecutor(BaseCodeExecutor):
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.origin_ledger = OriginLedger()
-        self._checkpoints = self.checkpoints = Checkpoints(
-            lambda: self._namespace(), lambda: self.variables(), self.origin_ledger
-        )
+        self._open: weakref.WeakSet[Checkpoints] = weakref.WeakSet()
         self.output_factory = output_factory or OutputFactory(local_dir=cwd)
         self._clock = clock
         self._cwd = None if cwd is None else Path(cwd).resolve()
@@ -162,6 +165,25 @@ class InProcessExecutor(BaseCodeExecutor):
     def variables(self) -> dict[str, Any]:
         return visible(self._namespace(), self._hidden())
 
+    def checkpoints(self) -> Checkpoints:
+        opened = Checkpoints(
+            self._namespace, self._bindings, self.origin_ledger, lambda: self._hidden()
+        )
+        self._open.add(opened)
+        return opened
+
+    def _bindings(self) -> dict[str, Any]:
+        """The names that code has bound, imports and private ones among them."""
+        given = self._hidden()
+        return {
+            name: value
+            for name, value in self._namespace().copy().items()
+            if type(name) is str
+            and name.isidentifier()
+            and not _NOBODYS.fullmatch(name)
+            and (name not in given or given[name] is not value)
+        }
+
     async def _cell(
         self,
         source: str,
@@ -184,7 +206,8 @@ class InProcessExecutor(BaseCodeExecutor):
                 except (Exception, RecursionError) as exc:
                     return self._rejected(exc, filename, source)
                 if not dry_run:
-                    self._checkpoints.protect(cell.code)
+                    for checkpoints in tuple(self._open):
+                        checkpoints.protect(cell.code)
                 namespace = self._namespace()
                 before = visible(namespace, self._hidden())
                 work = dict(namespace) if dry_run else namespace
@@ -290,7 +313,12 @@ class InProcessExecutor(BaseCodeExecutor):
                     "must be defined again"
                 )
             return told.model_copy(
-                update={"name": "TimeoutError", "message": message, "state_lost": end.late}
+                update={
+                    "name": "TimeoutError",
+                    "message": message,
+                    "past_deadline": True,
+                    "state_lost": end.late,
+                }
             )
         if end.reason == "stop":
             told = self.output_factory.exception(end.error or KeyboardInterrupt(), **where)

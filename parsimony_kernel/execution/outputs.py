@@ -112,7 +112,8 @@ class PrimitiveObject(_Output):
 class ExceptionObject(_Output):
     """An exception that left the cell. ``line`` is the line of the cell, counted from 1.
 
-    ``state_lost`` says that what earlier cells made can no longer be relied on.
+    ``past_deadline`` says that the code was stopped because its time was up, ``state_lost`` that
+    what earlier cells made can no longer be relied on.
     """
 
     type: Literal["exception"] = "exception"
@@ -122,6 +123,7 @@ class ExceptionObject(_Output):
     source_line: str = ""
     traceback: str = ""
     status_code: int | None = None
+    past_deadline: bool = False
     state_lost: bool = False
 
     def for_model(self) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 A body may raise anything and answer anything. Here it becomes data, or one sound ``Failure``.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
 from parsimony_kernel.agent.failure.causes import (
@@ -22,7 +24,8 @@ from parsimony_kernel.gate.rendition import Rendition, plain
 from parsimony_kernel.gate.running import Ended
 from parsimony_kernel.llm.faults import chain_of
 from parsimony_kernel.tools import Tool, ToolResult, words_of
-from parsimony_kernel.triage.evidence import facts_of
+from parsimony_kernel.triage.classifier.rules import of_error
+from parsimony_kernel.triage.evidence import evidence_of, facts_of
 from parsimony_kernel.triage.taxonomy import FailureType, Step
 
 # The key of a failure's metadata with what its error shows beyond its text, for a classifier.
@@ -42,8 +45,21 @@ _IN_TRANSIT = frozenset(
         "CloseError", "IncompleteRead", "IncompleteReadError", "ChunkedEncodingError",
         "ServerDisconnectedError", "ClientConnectionError", "ClientOSError",
         "ClientPayloadError", "APIConnectionError", "APITimeoutError", "CancelledError",
+        "EOFError", "SSLEOFError", "SSLZeroReturnError", "BadStatusLine", "EndOfStream",
+        "ClosedResourceError", "BrokenResourceError",
     }
 )  # fmt: skip
+_LATE = re.compile(r"\bdeadline (?:has been |was )?exceeded\b", re.IGNORECASE)
+
+# What shows of a request that it was turned away before anything was done.
+_TURNED_AWAY = frozenset(
+    {"gaierror", "NameResolutionError", "RateLimitError", "TooManyRequests", "TooManyRequestsError"}
+)
+_NOT_REACHED = re.compile(
+    r"\bconnection (?:was )?refused\b|\bname or service not known\b|\bname resolution\b"
+    r"|\bgetaddrinfo\b|\btoo many requests\b|\brate[- ]?limit",
+    re.IGNORECASE,
+)
 
 
 def answer_of(tool: Tool, ended: Ended, seconds: float) -> ToolResult:
@@ -122,6 +138,9 @@ def _failed(tool: Tool, failure: Failure, partial_data: Any = None) -> ToolResul
 
 def _data(tool: Tool, data: Any) -> ToolResult:
     kind = type(data)
+    if issubclass(kind, GeneratorType | AsyncGeneratorType):
+        what = "answered a generator, whose body has not run; return a list of what it yields"
+        return _failed(tool, _failure(tool, what, is_done=True))
     if issubclass(kind, TerminationRequest) and not _says(
         data.message, data.blockers, data.suggested_next_steps
     ):
@@ -166,16 +185,36 @@ def _failure(
     error: BaseException | None = None,
     named: set[str] | None = None,
     fields: dict[str, Any] | None = None,
+    is_done: bool = False,
 ) -> Failure:
+    """``is_done`` says of a body that it came to its end, whatever it did."""
     facts: dict[str, Any] = {}
     if error is not None:
         facts = {FACTS: _facts(error)}
         named = {name for link in chain_of(error) for name in _names(link)}
         fields = {"error_type": type(error).__name__, "error_message": words_of(error)}
+    explanation = f"{tool.name} {what}"
+    known = {"tool_name": tool.name, "envelope": fields or {}, **facts}
+    failure = RAISED.failure(explanation, **known)
     # Of a tool that does not say that it writes, a fetch that broke is tried again.
-    is_uncertain = tool.effect == "write" and bool(_IN_TRANSIT & (named or set()))
-    cause = RAISED_UNCERTAIN if is_uncertain else RAISED
-    return cause.failure(f"{tool.name} {what}", tool_name=tool.name, envelope=fields or {}, **facts)
+    is_uncertain = tool.effect == "write" and (
+        is_done or bool(_IN_TRANSIT & (named or set())) or _broke_off(step_of_end(failure, ""))
+    )
+    return RAISED_UNCERTAIN.failure(explanation, **known) if is_uncertain else failure
+
+
+def _broke_off(step: Step) -> bool:
+    """Whether the request may have been done although its end is an error."""
+    kind, seen = of_error(step).type, evidence_of(step)
+    if kind is not FailureType.EXTERNAL_FAULT:
+        return kind is FailureType.TIMEOUT or _LATE.search(seen.words) is not None
+    if seen.status is not None:
+        return seen.status != 429
+    return not (
+        seen.errno == "ECONNREFUSED"
+        or _TURNED_AWAY & (seen.names | seen.causes)
+        or _NOT_REACHED.search(seen.words)
+    )
 
 
 def _facts(error: BaseException) -> dict[str, Any]:

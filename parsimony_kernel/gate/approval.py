@@ -12,7 +12,7 @@ from typing import Any
 from parsimony_kernel.agent.failure.causes import NOT_APPROVED
 from parsimony_kernel.agent.failure.kinds import Action, Failure
 from parsimony_kernel.agent.failure.recovery import HELD
-from parsimony_kernel.gate.effects import action_sha
+from parsimony_kernel.gate.effects import action_sha, inputs_of
 from parsimony_kernel.gate.escalation import is_sensitive
 from parsimony_kernel.gate.reach import ACTING, Reach
 from parsimony_kernel.gate.stages import Attempt, Stage
@@ -61,7 +61,7 @@ def approved(mode: Approval, reaches: Callable[[str], Sequence[Reach | str]]) ->
         if not places and not (mode is Approval.always and _does_something(tool)):
             return None
         # With what it reaches now: a name in it may mean another file when it runs.
-        sha = action_sha(attempt.action, {**attempt.inputs, "": places})
+        sha = action_sha(attempt.action, {**inputs_of(tool, attempt.inputs), "": places})
         return None if attempt.approved == sha else _ask(attempt, tool, places, sha)
 
     return stage

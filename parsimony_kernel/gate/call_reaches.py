@@ -1,7 +1,6 @@
 """Where the calls and references of a cell reach, by the names of what they are."""
 
 import ast
-import re
 from collections.abc import Callable, Sequence
 
 from parsimony_kernel.gate.cell_walk import argument_of
@@ -154,12 +153,16 @@ class CallReaches(FileReaches):
         elif name == "getattr":
             self._get_attribute(node)
         elif name in OPENING:
+            if any(isinstance(each, ast.Starred) for each in node.args) or any(
+                keyword.arg is None for keyword in node.keywords
+            ):
+                self._add(ReachKind.dynamic_code, f"{name}(*…)", node)
             self._open(name, node)
         elif name == "os.open":
-            flags = "" if len(node.args) < 2 else ast.unparse(node.args[1])
-            if re.search(r"O_(?:WRONLY|RDWR|CREAT|APPEND|TRUNC)", flags):
-                self._write(first, node)
-        elif name in WRITING:
+            flags = argument_of(node, 1, ("flags",))
+            if flags is not None and ast.unparse(flags).rpartition(".")[2] != "O_RDONLY":
+                self._write(argument_of(node, 0, ("path",)), node)
+        elif name in WRITING and argument_of(node, 99, ("read_only",)) is None:
             position, keywords = WRITING[name]
             self._write(argument_of(node, position, keywords), node)
         elif name == "os.chdir" and first is not None:

@@ -1,7 +1,8 @@
 """What a task allows, checked against each action that is proposed for it.
 
 Deterministic, and the last word: a critic is asked only about an action that keeps the contract,
-and what it says is a remark. A tool that ends or suspends a run is no business of a contract.
+and what it says is a remark. A plan is no business of a contract, nor is a tool that ends or
+suspends a run.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -11,6 +12,7 @@ from typing import Any
 from parsimony_kernel.agent.failure.causes import RULE_BROKEN
 from parsimony_kernel.agent.failure.kinds import Action, Failure
 from parsimony_kernel.gate.stages import Attempt, Stage, nearest
+from parsimony_kernel.tools import Tool
 
 ADMITTED = "admitted"
 TOOLS_BY_INTENT: Mapping[str, Collection[str]] = {"lookup_order": ("query_db",)}
@@ -134,12 +136,12 @@ def validate_action_contract(
 
 
 def within_contract(contract: ActionContract) -> Stage:
-    """A stage that refuses what breaks ``contract``. A tool that ends or suspends the run passes:
-    there must be a way out."""
+    """A stage that refuses what breaks ``contract``. A plan passes, and what ends or suspends the
+    run: there must be a way out."""
 
     def stage(attempt: Attempt) -> Failure | None:
         tool = attempt.tools[attempt.action]
-        if tool.terminal:
+        if not is_work(tool):
             return None
         parameters = tool.parameters_schema.get("properties", {})
         broken = contract.violation(attempt.action, attempt.inputs, parameters)
@@ -148,8 +150,13 @@ def within_contract(contract: ActionContract) -> Stage:
     return stage
 
 
+def is_work(tool: Tool) -> bool:
+    """Whether a call of ``tool`` does something, and does not only plan, end or suspend the run."""
+    return not tool.terminal and tool.tool_type != "plan"
+
+
 def _refusal(contract: ActionContract, attempt: Attempt, broken: str) -> Failure:
-    working = {name for name, tool in attempt.tools.items() if not tool.terminal}
+    working = {name for name, tool in attempt.tools.items() if is_work(tool)}
     serving = working if contract.tools is None else contract.tools
     kept = ", ".join(f"{name}={value!r}" for name, value in contract.identifiers.items())
     return RULE_BROKEN.failure(

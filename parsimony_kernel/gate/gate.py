@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from parsimony_kernel.agent.cancellation import CancellationRequest
+from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.agent.failure.causes import CHECK_BROKEN
 from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
 from parsimony_kernel.agent.failure.suspension import SuspensionRequest
@@ -150,7 +150,7 @@ class Gate:
     ) -> ToolResult:
         """Run ``tool`` behind its breaker; a call that is stopped frees the place of a probe."""
         run = self._writes.run if tool.effect == "write" else self._run
-        permit = self._breakers.admit(tool)
+        permit = self._breakers.admit(tool, self._deadline_s(tool))
         if permit is None:
             return await run(tool, inputs, cancellation)
         if isinstance(permit, Failure):
@@ -198,9 +198,12 @@ class Gate:
         *,
         key: str = "",
     ) -> ToolResult:
-        seconds = tool.timeout_s or self._timeout_s
+        seconds = self._deadline_s(tool)
         ended = await run_body(tool, inputs, seconds, cancellation, key=key)
         return answer_of(tool, ended, seconds)
+
+    def _deadline_s(self, tool: Tool) -> float:
+        return self._timeout_s if tool.timeout_s is None else tool.timeout_s
 
 
 def _walked(stages: tuple[Stage, ...], walker: Walker) -> tuple[Stage, ...]:
@@ -213,7 +216,9 @@ def _asked(stage: Stage, attempt: Attempt) -> Failure | None:
     """What the stage says; one that breaks has let nothing pass, and says so."""
     try:
         return stage(attempt)
-    except Exception as exc:  # a host's check, or one that meets an input it was not made for
+    except (Cancelled, KeyboardInterrupt):
+        raise
+    except BaseException as exc:  # a host's check, or one that meets an input it was not made for
         sentence = f"a check of {attempt.action} broke"
         return CHECK_BROKEN.failure(
             f"{sentence} ({ToolResult.from_exception(exc).exception_message}). Nothing was run.",

@@ -23,7 +23,7 @@ MODULES: dict[str, ReachKind] = {
             "tweepy", "praw", "slack_sdk", "twilio", "selenium", "playwright", "grpc",
             "pymongo", "redis", "psycopg", "psycopg2", "pymysql", "MySQLdb", "mysql.connector",
             "snowflake.connector", "clickhouse_connect", "pyodbc", "oracledb", "asyncpg",
-            "webbrowser", "wget", "gdown",
+            "webbrowser", "wget", "gdown", "kagglehub", "pandas_gbq",
         ),
         _NETWORK,
     ),
@@ -70,7 +70,8 @@ CALLS: dict[str, ReachKind] = {
             "datasets.load_dataset", "gensim.downloader.load",
             "statsmodels.api.datasets.get_rdataset",
             "pooch.retrieve", "pyarrow.fs.S3FileSystem", "pyarrow.fs.GcsFileSystem",
-            "pyarrow.fs.HadoopFileSystem", "urllib.urlopen", "urllib.urlretrieve",
+            "pyarrow.fs.HadoopFileSystem", "transformers.pipeline",
+            "urllib.urlopen", "urllib.urlretrieve",
         ),
         _NETWORK,
     ),
@@ -181,6 +182,8 @@ WRITING: dict[str, tuple[int, tuple[str, ...]]] = {
     "shutil.make_archive": (0, ("base_name",)),
     "shutil.chown": (0, ("path",)),
     "logging.FileHandler": (0, ("filename",)),
+    "logging.basicConfig": (99, ("filename",)),
+    "duckdb.connect": (0, ("database",)),
 }
 FILE_ARGUMENTS = ("path", "path_or_buf", "path_or_buffer", "excel_writer", "fname", "filename",
                   "file", "fp", "buf", "fid", "outfile", "target", "where")  # fmt: skip

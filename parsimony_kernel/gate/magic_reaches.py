@@ -58,7 +58,18 @@ def of_magic(magic: Magic, place: Place) -> Iterator[Finding]:
     elif name in ("env", "set_env"):
         if "=" not in text and " " not in text and (not text or KEY_NAME.search(text)):
             yield (ReachKind.secret, said, line)
-    elif name in ("writefile", "file", "save", "notebook", "logstart"):
+    elif name == "killbgscripts":
+        yield (ReachKind.process, said, line)
+    elif name == "store" and ">" in text:
+        target = Text(text.rpartition(">")[2].strip(" '\""), whole=True, path=True)
+        if place.is_outside(target):
+            yield (ReachKind.outside_write, target.text, line)
+    elif name == "save":
+        named = [part for part in text.split(" ") if part and not part.startswith("-")]
+        target = Text(named[0].strip("'\"") if named else "", whole=True, path=True)
+        if place.is_outside(target):
+            yield (ReachKind.outside_write, target.text, line)
+    elif name in ("writefile", "file", "notebook", "logstart"):
         target = Text(text.split(" ")[-1].strip("'\""), whole=True, path=True)
         if place.is_outside(target):
             yield (ReachKind.outside_write, target.text, line)

@@ -195,7 +195,7 @@ def _policy(reader: Reader, node: Any) -> FailurePolicy | None:
         return None
     entries: dict[str, Any] = {}
     for key, value in reader.entries(node):
-        kind = str(key.value).upper()
+        kind = key.value.upper()
         if kind in entries:
             reader.say(key, f"{kind} stands twice; leave one out.")
         if value.value == []:
@@ -213,9 +213,11 @@ def _strategy(reader: Reader, kind: str, node: Any) -> Any:
     except yaml.YAMLError as exc:
         reader.say(node, f"this cannot be read ({' '.join(str(exc).split())}); mend it.")
     except RecursionError:
-        reader.say(node, "this contains itself; write it out.")
+        reader.say(node, "this is nested too deeply; write it flat.")
     except ValueError as exc:
         reader.say(node, f"{exc}.")
+    except (ArithmeticError, AttributeError, LookupError, TypeError):
+        reader.say(node, "a value here does not fit its tag; mend it, or leave the tag out.")
     else:
         return entry
     return None

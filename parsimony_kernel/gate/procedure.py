@@ -13,13 +13,18 @@ from typing import Any
 
 from parsimony_kernel.agent.failure.causes import GUARD_BROKEN, NOT_REACHABLE
 from parsimony_kernel.agent.failure.kinds import Failure
+from parsimony_kernel.execution.interrupt import CodeGuard
 from parsimony_kernel.gate.stages import Attempt, Stage, nearest
-from parsimony_kernel.tools import Tools
+from parsimony_kernel.tools import Tools, words_of
 
 Guard = Callable[[], bool]
 
 # Of a walk that never ends, as many of its last steps are kept.
 MAX_TAKEN = 500
+# A guard is asked on the event loop, where everything else waits for it.
+GUARD_S = 1.0
+# numpy's truth values are what comparisons of data give.
+_TRUTHS = frozenset({"bool", "bool_"})
 
 
 class ProcedureError(ValueError):
@@ -65,7 +70,8 @@ class Procedure:
         final: the states in which the work is done, at least one.
         edges: of several for one action in one state, the first whose guard holds is taken.
         guards: functions without arguments that answer ``True`` or ``False``, by name. They are
-            asked before the action, and whenever somebody wants to know what is possible.
+            asked before the action, and whenever somebody wants to know what is possible; each
+            has ``GUARD_S`` seconds.
 
     Raises:
         ProcedureError: states that are unknown or unreachable, states without a way to a final
@@ -141,15 +147,31 @@ class Procedure:
     def _holds(self, edge: Edge) -> bool:
         if edge.guard is None:
             return True
+        guard = CodeGuard(GUARD_S)
+        raised: BaseException | None = None
+        kind, answer = "", False
         try:
-            answer = self.guards[edge.guard]()
-        except Exception as exc:  # a guard is foreign code
-            said = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
-            raise GuardError(edge, f"raised {said}") from exc
-        # numpy's truth values are what comparisons of data give.
-        if type(answer).__name__ not in {"bool", "bool_"}:
-            raise GuardError(edge, f"gave {type(answer).__name__}, not True or False")
-        return bool(answer)
+            with guard:
+                guard.check()
+                kind, answer = guard.call(_answered, self.guards[edge.guard])
+        except BaseException as exc:  # a guard is foreign code, and may swallow what ended it
+            raised = exc
+        if guard.reason is not None:
+            late = guard.reason == "deadline"
+            why = f"gave no answer within {GUARD_S:g} s" if late else "was stopped"
+            raise GuardError(edge, why) from raised
+        if raised is not None:
+            said = ": ".join(filter(None, (type(raised).__name__, words_of(raised))))
+            raise GuardError(edge, f"raised {said}") from raised
+        if kind not in _TRUTHS:
+            raise GuardError(edge, f"gave {kind}, not True or False")
+        return answer
+
+
+def _answered(guard: Guard) -> tuple[str, bool]:
+    answer = guard()
+    kind = type(answer).__name__
+    return kind, kind in _TRUTHS and bool(answer)
 
 
 @dataclass
@@ -165,7 +187,8 @@ class Walker:
         self.state = self.state or self.procedure.start
 
     def valid_next_actions(self, tools: Tools) -> tuple[str, ...]:
-        """What may be requested here: actions that lead on, then the free terminal tools."""
+        """What may be requested here: actions that lead on, then the free tools: those
+        that end the run, and the plan."""
         onward = self.procedure.valid_next_actions(self.state)
         return (*(name for name in onward if name in tools), *_free(self.procedure, tools))
 
@@ -251,7 +274,11 @@ def reachable_in(walker: Walker) -> Stage:
 
 def _free(procedure: Procedure, tools: Tools) -> tuple[str, ...]:
     named = set(procedure.actions)
-    return tuple(name for name, tool in tools.items() if tool.terminal and name not in named)
+    return tuple(
+        name
+        for name, tool in tools.items()
+        if (tool.terminal or tool.tool_type == "plan") and name not in named
+    )
 
 
 def _unreachable(walker: Walker, attempt: Attempt) -> Failure:

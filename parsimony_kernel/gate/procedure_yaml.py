@@ -13,6 +13,7 @@ Every error names the line. Names are taken as they are written: a state called 
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import yaml
@@ -21,9 +22,13 @@ from parsimony_kernel.gate.procedure import Edge, Guard, Procedure, ProcedureErr
 from parsimony_kernel.gate.stages import nearest
 
 FIELDS = ("name", "start", "final", "states", "edges")
+# A file of a person's own is far smaller; one that is larger was not written by hand.
+MAX_CHARACTERS = 262_144
+MAX_PARTS = 10_000
 REQUIRED = ("start", "final", "states", "edges")
 _EDGE_FIELDS = ("action", "from", "to", "guard")
 _EDGE_REQUIRED = ("action", "from", "to")
+_PART_CHARACTERS = 64
 _NULL = "tag:yaml.org,2002:null"
 
 
@@ -45,9 +50,26 @@ def from_yaml(
 
 
 def composed(text: str, source: str) -> Any:
-    """The root node of ``text``, ``None`` when it is empty; ``ProcedureError`` for no YAML."""
+    """The root node of ``text``, ``None`` when it is empty.
+
+    ``ProcedureError`` for no YAML, and for what contains itself or is too large. What is returned
+    may be walked and written out: its aliases make it no larger than ``MAX_PARTS``.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise ProcedureError(
+            source, [f"{source}: it has more than {MAX_CHARACTERS} characters; shorten it."]
+        )
     try:
-        return yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if root is not None and _parts(root, source, {}) > MAX_PARTS:
+            raise ProcedureError(
+                source,
+                [
+                    f"{source}, line {root.start_mark.line + 1}: with its aliases written out "
+                    f"this is more than {MAX_PARTS} parts; shorten it."
+                ],
+            )
+        return root
     except RecursionError:
         raise ProcedureError(
             source, [f"{source}: it is nested too deeply; write it flat."]
@@ -61,6 +83,26 @@ def composed(text: str, source: str) -> Any:
     except yaml.YAMLError as exc:
         said = " ".join(str(exc).split())
         raise ProcedureError(source, [f"{source}: this is no YAML ({said}); mend it."]) from None
+
+
+def _parts(node: Any, source: str, counted: dict[int, int | None]) -> int:
+    """How many parts ``node`` has once its aliases are written out. Long text counts as several.
+
+    ``counted`` is what is known of other nodes, ``None`` while one is being counted.
+    """
+    if isinstance(node, yaml.ScalarNode):
+        return 1 + len(node.value) // _PART_CHARACTERS
+    if id(node) not in counted:
+        counted[id(node)] = None
+        held = chain(*node.value) if isinstance(node, yaml.MappingNode) else node.value
+        counted[id(node)] = 1 + sum(_parts(each, source, counted) for each in held)
+    parts = counted[id(node)]
+    if parts is None:
+        line = node.start_mark.line + 1
+        raise ProcedureError(
+            source, [f"{source}, line {line}: this contains itself; write it out."]
+        )
+    return parts
 
 
 @dataclass
@@ -87,7 +129,7 @@ class Reader:
             return {}
         read: dict[str, Any] = {}
         for key, value in self.entries(node):
-            name = str(key.value)
+            name = key.value
             if name in fields:
                 read[name] = value
                 continue
@@ -98,13 +140,16 @@ class Reader:
         return read
 
     def entries(self, node: Any) -> Iterator[tuple[Any, Any]]:
-        """The keys and values of a mapping, each key once."""
+        """The keys and values of a mapping, each key once, and only keys that are names."""
         seen: set[str] = set()
         for key, value in node.value:
-            if str(key.value) in seen:
+            if not isinstance(key, yaml.ScalarNode):
+                what = "a mapping" if isinstance(key, yaml.MappingNode) else "a list"
+                self.say(key, f"a key is a name, and this is {what}; write a name before the ':'.")
+            elif key.value in seen:
                 self.say(key, f"{key.value!r} stands twice; leave one out.")
             else:
-                seen.add(str(key.value))
+                seen.add(key.value)
                 yield key, value
 
     def require(

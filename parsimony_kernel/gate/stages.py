@@ -13,6 +13,7 @@ from rapidfuzz import process
 
 from parsimony_kernel.agent.failure.causes import BAD_ARGUMENTS, NOT_REACHABLE, NOT_REGISTERED
 from parsimony_kernel.agent.failure.kinds import Failure
+from parsimony_kernel.gate.validators import reason_against
 from parsimony_kernel.tools import Tools
 
 NEAR = 60.0
@@ -124,12 +125,7 @@ def _invalid(attempt: Attempt, reason: str, details: Any) -> Failure:
 def validators(attempt: Attempt) -> Failure | None:
     """The tool's own checks have nothing against the inputs."""
     for validator in attempt.tools[attempt.action].validators:
-        try:
-            reason = validator(attempt.inputs)
-        except ValueError as exc:
-            reason = str(exc) or "a validator refused it"
-        except Exception as exc:  # a foreign check: one that breaks has not let anything pass
-            reason = f"a check of it broke ({type(exc).__name__}: {exc})"
+        reason = reason_against(validator, attempt.inputs)
         if reason is not None:
             return _invalid(attempt, reason, _blamed(attempt.inputs))
     return None

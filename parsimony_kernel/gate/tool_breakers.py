@@ -1,18 +1,34 @@
 """A tool whose service is down is left alone for a while.
 
 Five ends in a row that speak of a fault outside, or of no answer in time, open its breaker; what
-the code of a tool or its arguments have done wrong says nothing about the service.
+the code of a tool or its arguments have done wrong says nothing about the service. A tool that is
+defined anew starts closed, because the definition may have been the fault.
 """
+
+import functools
+import hashlib
+from types import BuiltinFunctionType, CodeType, EllipsisType, FunctionType, MethodType, NoneType
+from typing import Any
 
 from parsimony_kernel.agent.failure.causes import TOOL_BREAKER_OPEN
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.execution.inspection import class_name, class_package
 from parsimony_kernel.gate.answers import step_of_end
-from parsimony_kernel.limits.breaker import Breakers, CircuitBreaker, CircuitOpenError, Permit
+from parsimony_kernel.limits.breaker import (
+    PROBE_LEASE_S,
+    Breakers,
+    CircuitBreaker,
+    CircuitOpenError,
+    Permit,
+)
 from parsimony_kernel.tools import Tool, ToolResult
 from parsimony_kernel.triage.classifier.rules import RulesClassifier
 from parsimony_kernel.triage.taxonomy import FailureType
 
 _TROUBLE = frozenset({FailureType.EXTERNAL_FAULT, FailureType.TIMEOUT})
+# What a call may take beyond its deadline, to unwind and to be put on record.
+_GRACE_S = 60.0
+_PLAIN = (bool, bytes, complex, float, int, str, EllipsisType, NoneType)
 
 
 class ToolBreakers:
@@ -20,27 +36,91 @@ class ToolBreakers:
 
     def __init__(self, breakers: Breakers) -> None:
         self._breakers = breakers
-        self._refused: set[str] = set()
+        self._refused: dict[str, CircuitBreaker] = {}
 
-    def admit(self, tool: Tool) -> Permit | Failure | None:
+    def admit(self, tool: Tool, deadline_s: float) -> Permit | Failure | None:
         """A permit for one call; a refusal while the breaker is open; ``None`` without one."""
         if tool.tool_type == "code" or tool.terminal:
             return None
-        breaker = self._of(tool.name)
+        breaker = self._breakers.of(service_of(tool), probe_lease_s=_lease_s(tool, deadline_s))
         try:
             permit = breaker.admit()
         except CircuitOpenError as exc:
-            self._refused.add(tool.name)
+            self._refused[tool.name] = breaker
             return _left_alone(tool, breaker, exc.retry_in_s)
-        self._refused.discard(tool.name)
+        self._refused.pop(tool.name, None)
         return permit
 
     def is_left_alone(self, name: str) -> bool:
         """Whether the tool was refused and still would be."""
-        return name in self._refused and self._of(name).state == "open"
+        breaker = self._refused.get(name)
+        return breaker is not None and breaker.state == "open"
 
-    def _of(self, name: str) -> CircuitBreaker:
-        return self._breakers.of(f"tool:{name}")
+
+def service_of(tool: Tool) -> str:
+    """The name of what stands behind ``tool``: another one when the tool is defined otherwise.
+
+    The same definition, run again or made anew for each run, is the same; of what it closes over
+    and of the functions that it calls nothing is known.
+    """
+    made_of = f"{_definition(tool.function)} {tool.timeout_s!r}"
+    return f"tool:{tool.name}:{hashlib.sha256(made_of.encode()).hexdigest()[:16]}"
+
+
+def _lease_s(tool: Tool, deadline_s: float) -> float:
+    # A write whose end is not known is looked up, under a deadline of its own.
+    bodies = 1 if tool.reconcile is None else 2
+    return max(PROBE_LEASE_S, bodies * deadline_s + _GRACE_S)
+
+
+def _definition(function: Any) -> str:
+    """What ``function`` does, in words that are the same in every process; nothing of it is run."""
+    found: list[str] = []
+    seen: list[Any] = []
+    while function is not None and not any(function is each for each in seen):
+        seen.append(function)
+        kind = type(function)
+        if kind is MethodType:
+            function = function.__func__
+        elif kind is functools.partial:
+            found += [_words(function.args), _words(function.keywords)]
+            function = function.func
+        elif kind is FunctionType:
+            given = function.__code__, function.__defaults__, function.__kwdefaults__
+            found.append(_words(given))
+            function = function.__dict__.get("__wrapped__")
+        elif kind is BuiltinFunctionType:
+            found.append(function.__qualname__)
+            break
+        else:
+            found.append(_words(function))
+            function = kind.__call__
+    return " ".join(found)
+
+
+def _words(value: Any) -> str:
+    """A constant by its value, code by what is in it, and an object by its class."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return repr(value)
+    if kind is tuple:
+        return f"({', '.join(map(_words, value))})"
+    if kind is frozenset:
+        return f"{{{', '.join(sorted(map(_words, value)))}}}"
+    if kind is dict:
+        return f"{{{', '.join(f'{_words(name)}: {_words(each)}' for name, each in value.items())}}}"
+    if kind is CodeType:
+        return _words(
+            (
+                value.co_code,
+                value.co_consts,
+                value.co_names,
+                value.co_varnames,
+                value.co_freevars,
+                value.co_flags,
+            )
+        )
+    return f"{class_package(kind)}.{class_name(kind)}"
 
 
 def tell(permit: Permit, tool: Tool, result: ToolResult) -> None:

@@ -4,6 +4,7 @@ What is committed is told again, what is uncertain is looked up or asked, and so
 run began and never ended. An intent is on record before the body runs.
 """
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
@@ -12,10 +13,10 @@ from parsimony_kernel.agent.cancellation import CancellationRequest
 from parsimony_kernel.agent.failure.causes import LATE_UNCERTAIN, WRITE_UNRECORDED
 from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure
 from parsimony_kernel.agent.failure.recovery import EFFECT_KEY
-from parsimony_kernel.gate.effects import Effects, Standing, action_sha
+from parsimony_kernel.gate.effects import Effects, Standing, action_sha, inputs_of
 from parsimony_kernel.gate.rendition import plain
 from parsimony_kernel.gate.running import goes_on
-from parsimony_kernel.tools import Tool, ToolResult, words_of
+from parsimony_kernel.tools import Tool, ToolFunction, ToolResult, is_bool, words_of
 
 NOT_KNOWN = "it is not known whether it took effect"
 _ON_RECORD = "It was done before, and not again: this is its answer from the record."
@@ -53,12 +54,14 @@ class Writes:
 
     def key(self, tool: Tool, inputs: Mapping[str, Any]) -> str:
         """The idempotency key of this write in this run."""
-        return action_sha(tool.name, inputs, run_id=self._run_id)
+        return action_sha(tool.name, inputs_of(tool, inputs), run_id=self._run_id)
 
     def standing(self, tool: Tool, inputs: Mapping[str, Any]) -> Standing | None:
         """Where the write stands; ``None`` too when the record fails, as ``run`` will say."""
         try:
-            return self._effects.standing(self.key(tool, inputs), tool.name, inputs)
+            return self._effects.standing(
+                self.key(tool, inputs), tool.name, inputs_of(tool, inputs)
+            )
         except Exception:  # the record is the host's, on a disk that may fail
             return None
 
@@ -67,11 +70,11 @@ class Writes:
     ) -> ToolResult:
         """Run a write unless it was begun before; a stop leaves it uncertain."""
         try:
-            key = self.key(tool, inputs)
-            standing = self._effects.standing(key, tool.name, inputs)
-            if standing is None and not self._effects.intend(key, tool.name, inputs):
+            key, kept = self.key(tool, inputs), inputs_of(tool, inputs)
+            standing = self._effects.standing(key, tool.name, kept)
+            if standing is None and not self._effects.intend(key, tool.name, kept):
                 # Another process was faster.
-                standing = self._effects.standing(key, tool.name, inputs) or Standing("intended")
+                standing = self._effects.standing(key, tool.name, kept) or Standing("intended")
         except Exception as exc:  # as above
             return _unrecorded(tool, f"was not run, for its record fails: {words_of(exc)}")
         if standing is not None:
@@ -94,7 +97,7 @@ class Writes:
             return replace(ToolResult.from_data(standing.answer), note=_ON_RECORD)
         try:
             # So that what becomes known of this run's write settles the other runs' as well.
-            self._effects.intend(self.key(tool, inputs), tool.name, inputs)
+            self._effects.intend(self.key(tool, inputs), tool.name, inputs_of(tool, inputs))
         except Exception as exc:  # as above
             return _unrecorded(tool, f"was not run, for its record fails: {words_of(exc)}")
         return await self._look_up(tool, inputs, cancellation, standing, _begun_before(tool))
@@ -117,9 +120,10 @@ class Writes:
         found = await self._run(asking, inputs, cancellation)
         # A body that runs on may still do what cannot be found yet.
         is_open = standing.may_go_on or any(map(goes_on, (key, *standing.others)))
-        if not found.ok or (found.data is None and is_open):
+        happened = found.ok and _says_done(tool.reconcile, found.data)
+        if not found.ok or (is_open and not happened):
             return asked(failure, tool, key)
-        if found.data is None:
+        if not happened:
             return self._settle(tool, key, ToolResult.from_failure(_did_not_happen(failure, tool)))
         note = f"{failure.explanation.rstrip('.')}; looked up: it took effect, once."
         return self._settle(tool, key, replace(found, note=note))
@@ -142,6 +146,12 @@ class Writes:
                 partial_data=result.data if failure is None else failure.partial_data,
             )
         return result
+
+
+def _says_done(reconcile: ToolFunction, found: Any) -> bool:
+    """Whether what was looked up says that the write happened."""
+    is_yes_or_no = inspect.signature(reconcile).return_annotation in (bool, "bool")
+    return bool(found) if is_yes_or_no or is_bool(found) else found is not None
 
 
 def _answer(result: ToolResult) -> Any:

@@ -189,10 +189,13 @@ class Breakers:
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK, store: BreakerStore | None = None) -> None:
         self._store = store or OwnStore(clock)
-        self._by_name: dict[str, CircuitBreaker] = {}
+        self._by_terms: dict[tuple[str, float], CircuitBreaker] = {}
 
-    def of(self, name: str) -> CircuitBreaker:
-        """The breaker of the service ``name``."""
-        if name not in self._by_name:
-            self._by_name[name] = CircuitBreaker(store=self._store, name=name)
-        return self._by_name[name]
+    def of(self, name: str, *, probe_lease_s: float = PROBE_LEASE_S) -> CircuitBreaker:
+        """The breaker of the service ``name``, whose calls take less than ``probe_lease_s``."""
+        terms = name, probe_lease_s
+        if terms not in self._by_terms:
+            self._by_terms[terms] = CircuitBreaker(
+                store=self._store, name=name, probe_lease_s=probe_lease_s
+            )
+        return self._by_terms[terms]

@@ -172,11 +172,27 @@ class OwnStore:
         return answer
 
 
+# More than any store counts epochs.
+_APART = 2**64
+
+
+def _apart(rule: Rule[T]) -> Rule[T]:
+    """``rule`` as one that sees epochs which no store of its own has."""
+
+    def shifted(shared: Shared, now: float) -> tuple[Shared, T]:
+        seen = shared.model_copy(update={"epoch": shared.epoch + _APART})
+        after, answer = rule(seen, now)
+        return after.model_copy(update={"epoch": after.epoch - _APART}), answer
+
+    return shifted
+
+
 class SharedOrOwn:
     """A shared store, and another one for as long as that one cannot be reached.
 
-    A guard that is out of order must not stop what it guards. A word on a permit of the other
-    store is about another epoch, and so changes nothing there; a probe's place falls to its lease.
+    A guard that is out of order must not stop what it guards. The permits of the other store are
+    of epochs that the shared one never has, and the other way round, so that a word on one
+    changes nothing there; a probe's place falls to its lease.
 
     Args:
         shared: the store that is to serve.
@@ -206,13 +222,13 @@ class SharedOrOwn:
     def change(self, name: str, rule: Rule[T]) -> T:
         now = self._clock.monotonic()
         if self._missed_at is not None and now - self._missed_at < self._retry_s:
-            return self._instead.change(name, rule)
+            return self._instead.change(name, _apart(rule))
         try:
             answer = self._shared.change(name, rule)
         except StoreError as exc:
             if self._missed_at is None:
                 _log.warning("%s Until then %s.", exc, self._meanwhile)
             self._missed_at = now
-            return self._instead.change(name, rule)
+            return self._instead.change(name, _apart(rule))
         self._missed_at = None
         return answer

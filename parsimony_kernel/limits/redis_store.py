@@ -47,17 +47,29 @@ class RedisBreakers:
         self._clock = clock
 
     def change(self, name: str, rule: Rule[T]) -> T:
-        from redis.exceptions import RedisError, WatchError
+        from redis.exceptions import WatchError
 
         key = (self._prefix + name).encode("utf-8", "replace")
+        own: Exception | None = None
+
+        def asked(shared: Shared, now: float) -> tuple[Shared, T]:
+            nonlocal own
+            try:
+                return rule(shared, now)
+            except Exception as exc:
+                own = exc
+                raise
+
         try:
             with self._client.pipeline() as pipe:
                 for _ in range(_TRIES):
                     try:
-                        return self._try(pipe, key, name, rule)
+                        return self._try(pipe, key, name, asked)
                     except WatchError:
                         continue
-        except RedisError as exc:
+        except Exception as exc:  # settings of an address may break the client anywhere
+            if exc is own:
+                raise
             raise StoreError(
                 f"The breakers' state in Redis cannot be reached ({exc}): check that the server "
                 "runs and may be written to."
@@ -92,8 +104,8 @@ class RedisBreakers:
 def connect(url: str, *, prefix: str = PREFIX) -> RedisBreakers:
     """The breakers' state on the server at ``url``, such as ``redis://host:6379/0``.
 
-    Nothing is asked of the server yet. ``StoreError`` when ``url`` is none, or when the package
-    ``redis`` is missing.
+    Nothing is asked of the server yet. ``StoreError`` when ``url`` is none, or sets
+    what a connection does not take, or when the package ``redis`` is missing.
     """
     try:
         from redis import Redis
@@ -111,9 +123,12 @@ def connect(url: str, *, prefix: str = PREFIX) -> RedisBreakers:
             socket_connect_timeout=TIMEOUT_S,
             retry=Retry(NoBackoff(), 0),
         )
-    except ValueError as exc:
+        pool = client.connection_pool
+        pool.connection_class(**pool.connection_kwargs)
+    except Exception as exc:  # an address may set any argument of the client to anything
         raise StoreError(
             "The address of the Redis server is not understood: write it like "
-            "redis://host:6379/0, rediss://host:6379/0 or unix:///path/to/socket."
+            "redis://host:6379/0, rediss://host:6379/0 or unix:///path/to/socket, and behind a "
+            "'?' nothing but what redis-py takes."
         ) from exc
     return RedisBreakers(client, prefix=prefix)

@@ -1,37 +1,35 @@
 """States of a namespace that one can go back to.
 
-A checkpoint holds the bindings, never the data; what a cell may change in place is copied just
-before that cell runs, where a copy is affordable. Its cost follows the number of names and what
-the code touches, not the size of what exists.
+A checkpoint holds the bindings; what code may change in place is copied just before that code
+runs, where a copy is affordable. Its cost follows the number of names and what the code touches,
+not the size of what exists.
 """
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from types import CodeType, FunctionType
 from typing import Any
 
-from parsimony_kernel.lineage.analysis import analyse
-from parsimony_kernel.lineage.copies import Copies, Room
+from parsimony_kernel.lineage.copies import MOST_EFFORT, ROOM_BYTES, Copies, Copy, Room
+from parsimony_kernel.lineage.kinds import bytes_of, is_atomic, is_bound, is_free, kind_of
 from parsimony_kernel.lineage.ledger import OriginLedger
+from parsimony_kernel.lineage.plausible import Plausible, plausible
+from parsimony_kernel.lineage.reach import used_by, used_through
 
+# What earlier checkpoints may keep alive that is bound no more.
+MOST_REPLACED_BYTES = 512 * 2**20
 _ABSENT = object()
-# How many functions are followed to the names that they use.
-_MOST_FUNCTIONS = 200
-# What is only read is copied all the same, up to this size.
-_ONLY_READ_BYTES = 2**18
-_ONLY_READ_OBJECTS = 10_000
 
 Bindings = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class PutBack:
-    """What going back did, each sorted.
+    """What going back did, each sorted; a name stands in one of them at most.
 
     ``restored`` are names that have their earlier value again, ``removed`` those that were new.
-    ``kept`` are new names that were left. ``lost`` may have been changed in place, and there was
-    no copy of them.
+    ``kept`` were left: new names, or such as were changed since. ``lost`` may have been changed
+    in place, and there was no copy of all that they hold.
     """
 
     restored: tuple[str, ...] = ()
@@ -46,7 +44,6 @@ class PutBack:
 @dataclass
 class _Checkpoint:
     bindings: dict[str, Any]
-    visible: frozenset[str]
     versions: dict[str, int]
     copies: Copies = field(default_factory=Copies)
     # Names that code since then may have changed in place without a copy.
@@ -58,113 +55,205 @@ class Change:
     """What became of a namespace between its first checkpoint and the end.
 
     Enough to take it back later, when other cells may have run; it holds only what differs.
+    ``after`` is what the names were bound to then, ``images`` what the changed objects held, and
+    ``size`` the memory in bytes that it keeps, as far as that is known.
     """
 
     before: _Checkpoint
     after: Mapping[str, Callable[[], Any]]
+    images: Mapping[int, Copy]
     versions: Mapping[str, int]
+    size: int
 
 
 class Checkpoints:
-    """The checkpoints of one namespace, oldest first.
+    """The checkpoints of one namespace, by number, oldest first.
 
     Args:
         namespace: gives the live namespace.
-        visible: gives the bindings in it that are a person's.
+        bindings: gives the names in it that code may bind, with their objects.
         ledger: knows the versions of names, and is taken back with them.
+        given: gives what the namespace has of itself; such a name has that again, not nothing.
     """
 
     def __init__(
         self,
         namespace: Callable[[], MutableMapping[str, Any]],
-        visible: Callable[[], Bindings],
+        bindings: Callable[[], Bindings],
         ledger: OriginLedger,
+        given: Callable[[], Bindings] = dict,
     ) -> None:
+        self._given = given
         self._namespace = namespace
-        self._visible = visible
+        self._bindings = bindings
         self._ledger = ledger
-        self._taken: list[_Checkpoint] = []
+        self._taken: dict[int, _Checkpoint] = {}
+        self._next = 0
         self._room = Room()
+        self._replaced = 0
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._taken
 
     def take(self) -> int:
         """Remember the state as it is now; gives the number to go back to it by."""
-        self._taken.append(
-            _Checkpoint(
-                dict(self._namespace()), frozenset(self._visible()), self._ledger.versions()
+        now = dict(self._bindings())
+        if self._taken:
+            newest = self._taken[max(self._taken)]
+            self._replaced += sum(
+                bytes_of(value)
+                for name, value in newest.bindings.items()
+                if now.get(name, _ABSENT) is not value
             )
-        )
-        return len(self._taken) - 1
+            if self._replaced > MOST_REPLACED_BYTES:
+                self._taken.clear()
+                self._replaced, self._room = 0, Room()
+        number, self._next = self._next, self._next + 1
+        self._taken[number] = _Checkpoint(now, self._ledger.versions())
+        return number
 
     def protect(self, code: str) -> None:
         """Copy what ``code``, which is about to run, may change in place."""
+        if self._taken:
+            self._protect(plausible(code))
+
+    def protect_call(self, function: Any) -> None:
+        """Copy what calling ``function`` may change in place, where the notebook defines it."""
         if not self._taken:
             return
-        newest, bound = self._taken[-1], self._visible()
-        names = analyse(code)
-        used = _used(names.reads | names.mutated, bound)
-        # What libraries are handed they leave as it is; a person's function may do anything.
-        is_theirs = any(_is_a_persons(bound[name]) for name in used)
-        for name in sorted(used):
-            likely = is_theirs or name in names.mutated
-            room = self._room if likely else Room(_ONLY_READ_BYTES, _ONLY_READ_OBJECTS)
-            whole = newest.copies.keep(bound[name], room)
-            if not whole and likely:
+        names = used_by(function, self._bindings())
+        self._protect(Plausible(names=frozenset(names)))
+        self._keep(self._taken[max(self._taken)], function)
+
+    def _protect(self, what: Plausible) -> None:
+        bound = self._bindings()
+        self._room.effort = MOST_EFFORT
+        used, theirs = used_through(what.reads | what.names, bound)
+        if what.anything:
+            used = set(bound)
+        everything = what.anything or what.everything or theirs
+        likely = (
+            used
+            if everything
+            else {name for name in used if name in what.names or is_bound(bound[name])}
+        )
+        newest = self._taken[max(self._taken)]
+        for name in sorted(likely):
+            if not self._keep(newest, bound[name]):
+                newest.uncopied.add(name)
+        for name in used - likely:
+            value = bound[name]
+            if is_free(value):
+                newest.copies.keep([value], self._room)
+            opaque = name in what.receivers and not is_atomic(value) and kind_of(value) is None
+            if opaque or hasattr(type(value), "__next__"):
                 newest.uncopied.add(name)
 
+    def _keep(self, newest: _Checkpoint, value: Any) -> bool:
+        if newest.copies.keep([value], self._room):
+            return True
+        if len(self._taken) > 2 and self._room.effort >= 0:
+            self._thin()
+            return newest.copies.keep([value], self._room)
+        return False
+
+    def _thin(self) -> None:
+        """Keep only the first checkpoint and the newest, and the room of what is doubled."""
+        first, *between, _ = sorted(self._taken)
+        self._taken[first] = self._merged(first)
+        for number in between:
+            del self._taken[number]
+        copies = (copy for each in self._taken.values() for copy in each.copies.by_id.values())
+        self._room.bytes = ROOM_BYTES - sum(copy.size for copy in copies)
+
     def put_back(self, number: int, *, keep_new: bool = False) -> PutBack:
-        """Go back to a checkpoint; later ones are forgotten.
+        """Go back to a checkpoint; later ones are forgotten. ``KeyError`` without it.
 
         With ``keep_new`` the names that did not exist then are left as they are.
         """
         target = self._merged(number)
-        self._taken[number:] = [target]
-        return self._set_back(target, {*target.visible, *self._visible()}, keep_new=keep_new)
+        self._taken = {n: each for n, each in self._taken.items() if n < number}
+        self._taken[number] = target
+        changed = target.copies.changed()
+        names = {*target.bindings, *self._bindings()}
+        return self._set_back(target, names, changed, keep_new=keep_new)
 
     def close(self) -> Change | None:
         """Forget all checkpoints; what differs since the first is the value, if anything does."""
         if not self._taken:
             return None
-        first, now, versions = self._merged(0), self._visible(), self._ledger.versions()
+        first, now = self._merged(min(self._taken)), dict(self._bindings())
         self._taken.clear()
-        self._room = Room()
-        touched = self._touched(first)
+        self._room, self._replaced = Room(), 0
+        changed = first.copies.changed()
         names = {
             name
-            for name in {*first.visible, *now}
+            for name in {*first.bindings, *now}
             if now.get(name, _ABSENT) is not first.bindings.get(name, _ABSENT)
-            or first.copies.reaches(now.get(name), touched)
+            or name in first.uncopied
+            or (changed and not changed.keys().isdisjoint(_held(first, name)))
         }
         if not names:
             return None
+        held = {name: first.bindings[name] for name in names if name in first.bindings}
+        kept = first.copies.reachable(held.values())
+        copies = {key: copy for key, copy in first.copies.by_id.items() if key in kept}
+        images = {}
+        for key in changed.keys() & kept:
+            try:
+                images[key] = copies[key].again()
+            except Exception:  # what an object of a person's holds may be anything
+                continue
+        versions = self._ledger.versions()
+        replaced = [value for name, value in held.items() if now.get(name, _ABSENT) is not value]
         return Change(
             _Checkpoint(
-                {name: first.bindings[name] for name in names if name in first.bindings},
-                first.visible & names,
+                held,
                 {name: first.versions.get(name, 0) for name in names},
-                Copies({key: copy for key, copy in first.copies.by_id.items() if key in touched}),
+                Copies(copies),
                 first.uncopied & names,
             ),
             {name: _reference(now[name]) for name in names if name in now},
+            images,
             {name: versions.get(name, 0) for name in names},
+            sum(map(bytes_of, replaced)) + sum(copy.size for copy in copies.values()),
         )
 
     def undo(self, change: Change) -> PutBack:
-        """Take ``change`` back. A name that was bound or changed again since is left, and is
-        ``kept``."""
-        before, now = change.before, self._visible()
+        """Take ``change`` back. A name that was bound or changed again since is left, with all
+        that it holds, and is ``kept``."""
+        before, now = change.before, self._bindings()
         later = {
             name
             for name, version in change.versions.items()
             if now.get(name, _ABSENT) is not change.after.get(name, _absent)()
             or (name in now and self._ledger.version(name) != version)
         }
-        theirs = {id(now[name]) for name in later & now.keys()}
-        copies = {key: copy for key, copy in before.copies.by_id.items() if key not in theirs}
-        target = _Checkpoint(
-            before.bindings, before.visible, before.versions, Copies(copies), before.uncopied
-        )
-        done = self._set_back(target, change.versions.keys() - later)
-        return PutBack(done.restored, done.removed, tuple(sorted(later)), done.lost)
+        touched = {key for key, image in change.images.items() if image.is_changed}
+        ended = Copies(dict(change.images))
+        while True:
+            values = [
+                each
+                for name in later
+                for each in (now.get(name), before.bindings.get(name))
+                if each is not None
+            ]
+            touched |= before.copies.reachable(values) | ended.reachable(values)
+            more = {
+                name
+                for name in change.versions.keys() - later
+                if not touched.isdisjoint(_held(before, name))
+            }
+            if not more:
+                break
+            later |= more
+        changed = {
+            key: copy
+            for key, copy in before.copies.by_id.items()
+            if key in change.images and key not in touched
+        }
+        done = self._set_back(before, change.versions.keys() - later, changed)
+        return PutBack(done.restored, done.removed, _shown(later), done.lost)
 
     def _merged(self, number: int) -> _Checkpoint:
         """The checkpoint with the copies that were taken after it: an object that was first
@@ -172,51 +261,70 @@ class Checkpoints:
         target = self._taken[number]
         copies = dict(target.copies.by_id)
         uncopied = set(target.uncopied)
-        for later in self._taken[number + 1 :]:
+        for later in (self._taken[n] for n in sorted(self._taken) if n > number):
             copies = {**later.copies.by_id, **copies}
             uncopied |= {
                 name
                 for name in later.uncopied
-                if later.bindings.get(name) is target.bindings.get(name, _ABSENT)
+                if later.bindings.get(name, _ABSENT) is target.bindings.get(name, later)
             }
-        return _Checkpoint(
-            target.bindings, target.visible, target.versions, Copies(copies), uncopied
-        )
-
-    def _touched(self, target: _Checkpoint) -> set[int]:
-        """The ids of the copied objects that were changed, by their content or by what the code
-        plainly did to them."""
-        renewed = {
-            id(value)
-            for name, value in target.bindings.items()
-            if self._ledger.version(name) != target.versions.get(name, 0)
-        }
-        return target.copies.changed() | (renewed & target.copies.by_id.keys())
+        return _Checkpoint(target.bindings, target.versions, Copies(copies), uncopied)
 
     def _set_back(
-        self, target: _Checkpoint, names: Iterable[str], *, keep_new: bool = False
+        self,
+        target: _Checkpoint,
+        names: Iterable[str],
+        changed: Mapping[int, Copy],
+        *,
+        keep_new: bool = False,
     ) -> PutBack:
-        namespace, touched = self._namespace(), self._touched(target)
-        replaced = {key: copy.set_back() for key, copy in target.copies.by_id.items()}
-        restored, removed, kept = set[str](), set[str](), set[str]()
+        namespace, given = self._namespace(), self._given()
+        stand_ins: dict[int, Any] = {}
+        broken = set[int]()
+        for key, copy in changed.items():
+            again = copy.set_back()
+            if again is None:
+                broken.add(key)
+            elif again is not copy.value:
+                stand_ins[key] = again
+        restored, removed, kept, lost = set[str](), set[str](), set[str](), set[str]()
         for name in names:
             value = target.bindings.get(name, _ABSENT)
-            if value is _ABSENT and keep_new:
-                kept.add(name)
-                continue
-            if value is _ABSENT:
+            if value is _ABSENT and name in given:
+                namespace[name] = given[name]
+                restored.add(name)
+            elif value is _ABSENT:
+                if keep_new:
+                    kept.add(name)
+                    continue
                 if namespace.pop(name, _ABSENT) is not _ABSENT:
                     removed.add(name)
             else:
-                again = replaced.get(id(value), value)
-                if namespace.get(name, _ABSENT) is not again or target.copies.reaches(
-                    value, touched
-                ):
-                    restored.add(name)
+                held = _held(target, name) if changed else set()
+                again = stand_ins.get(id(value), value)
+                is_other = namespace.get(name, _ABSENT) is not again
                 namespace[name] = again
+                # What takes the place of an object takes it in the namespace only.
+                if name in target.uncopied or not held.isdisjoint(
+                    broken | (stand_ins.keys() - {id(value)})
+                ):
+                    lost.add(name)
+                elif is_other or not held.isdisjoint(changed):
+                    restored.add(name)
+                else:
+                    continue
             self._ledger.go_back(name, target.versions.get(name, 0))
-        lost = target.uncopied & target.visible & frozenset(names)
-        return PutBack(*(tuple(sorted(each)) for each in (restored, removed, kept, lost)))
+        return PutBack(_shown(restored), _shown(removed), _shown(kept), _shown(lost))
+
+
+def _held(checkpoint: _Checkpoint, name: str) -> set[int]:
+    """The ids of what was copied of ``name`` and of all that it held."""
+    value = checkpoint.bindings.get(name, _ABSENT)
+    return checkpoint.copies.reachable([value])
+
+
+def _shown(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(name for name in names if not name.startswith("_")))
 
 
 def _absent() -> Any:
@@ -229,30 +337,3 @@ def _reference(value: Any) -> Callable[[], Any]:
         return weakref.ref(value)
     except TypeError:
         return lambda: value
-
-
-def _used(names: Iterable[str], bound: Bindings) -> set[str]:
-    """``names`` that are bound, and those that the functions among them use in turn."""
-    used, pending = set[str](), [name for name in names if name in bound]
-    followed = 0
-    while pending:
-        name = pending.pop()
-        if name in used:
-            continue
-        used.add(name)
-        value = bound[name]
-        if type(value) is FunctionType and followed < _MOST_FUNCTIONS:
-            followed += 1
-            pending.extend(each for each in _names_in(value.__code__) if each in bound)
-    return used
-
-
-def _is_a_persons(value: Any) -> bool:
-    return type(value) is FunctionType or type(value).__module__ == "__main__"
-
-
-def _names_in(code: CodeType) -> Iterable[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if type(constant) is CodeType:
-            yield from _names_in(constant)

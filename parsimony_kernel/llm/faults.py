@@ -406,20 +406,75 @@ _SECRET_NAME = re.compile(r"(?:API_?KEY|TOKEN|SECRET|PASSWORD|ACCESS_KEY)$", re.
 # A shorter value of the environment is no key: removing every "1" or "true" would spoil the text.
 # A shorter one that was handed in is removed where it stands alone.
 _SECRET_LENGTH = 6
+# What may stand in a secret's place and is none: a placeholder, a constant, a name or a call.
+_NO_SECRET = (
+    r"(?!\[redacted\]|[$%{<*(]|(?:none|null|true|false|str|string|bytes|required|optional)\b"
+    r"|(?:self|cls|os|args|opts|options|conf|config|cfg|settings|env|environ|params|request)\."
+    r"|[a-z_]\w{0,40}[(\[]|\w{0,40}(?:password|passwd|passphrase|pwd|pass|pw|secret|token|key)\b)"
+)
+# A bracket or a comma belongs to a bare value only where the value goes on behind it.
+_BARE = r"(?:[^\s\"'\\&;,)}\]]|[,)}\]](?=[^\s\"'\\&;,)}\]]))"
+_NAMED = (
+    r"(?:password|passwd|passphrase|pwd|(?:client|app|shared|consumer)[-_ ]?secret"
+    r"|secret[-_ ]?(?:access[-_ ]?)?key|(?:account|shared ?access|private|api|access)[-_ ]?key"
+    r"|(?:access|refresh|auth|session|bearer|api|id)[-_]?token)"
+)
+_PROSE = (
+    r"(?!(?:an?|and|are|argument|as|at|can|cannot|flag|for|from|has|if|in|is|may|must|needs?|not|on"
+    r"|option|or|requires?|should|the|to|was|when|with)\b)"
+)
+_PARAMETER = (
+    r"(?:auth|sig|signature|pass|secret|session(?:_?id)?|awsaccesskeyid"
+    r"|x-(?:amz|goog)-(?:signature|credential|security-token))"
+)
+
+
+def _shape(pattern: str, replacement: str = REDACTED) -> tuple[re.Pattern[str], str]:
+    return re.compile(pattern, re.IGNORECASE), replacement
+
+
+# Nothing follows a repeat without an upper bound: each text is read in time linear in its length.
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/*=-]{6,}"), rf"\1 {REDACTED}"),
-    (re.compile(r"\b(?:sk|gsk|xai|pplx|hf|ghp|gho|github_pat)[-_][\w*.-]*[\w*]"), REDACTED),
-    (re.compile(r"\b(?:AIza[\w-]{10,}|AKIA[0-9A-Z]{12,}|eyJ[\w-]+\.[\w-]+\.[\w-]+)"), REDACTED),
-    (
-        re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://[^\s:/@]*:)(?!\[redacted\])[^\s/@]+(?=@)"),
+    _shape(
+        r"\b(authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:bearer|basic|token)\s{1,3}"
+        # Without the header's name the words are English: a key has more than small letters.
+        r"|(?:bearer|basic)\s{1,3}(?=[\w.~+/*=-]{0,80}(?:[\d=*]|(?-i:[a-z][A-Z]))))"
+        r"[\w.~+/*=-]{6,}",
         rf"\1{REDACTED}",
     ),
-    (
-        re.compile(
-            r"(?i)(\b(?:x-)?(?:api|access)[-_ ]?key\b(?: provided)?[\"']?\s*[:=]\s*[\"']?"
-            r"|[?&](?:key|token|api_key)=)(?!\[redacted\])[^\s\"'&,;)}]{6,}"
-        ),
+    _shape(r"\b(?:sk|gsk|xai|pplx|hf|ghp|gho|github_pat|xox[abeprs])[-_](?:[.-]{0,9}[\w*])+"),
+    (re.compile(r"\b(?:AIza[\w-]{10,}|A[KS]IA[0-9A-Z]{12,})"), REDACTED),
+    (re.compile(r"(?<![\w-])eyJ(?:\.?[\w-]){10,}"), REDACTED),
+    _shape(
+        r"(://[^\s:/@]{0,200}:)(?!\[redacted\])(?=[^\s/]{1,400}@)(?:[^\s/@]|@(?=[^\s/]{0,400}@))+",
         rf"\1{REDACTED}",
+    ),
+    _shape(
+        r"(hooks\.slack\.com/(?:services|workflows|triggers)/|/api/webhooks/\d{6,25}/)[\w/-]{6,}",
+        rf"\1{REDACTED}",
+    ),
+    _shape(r"(?<![0-9])(\d{6,12}:)[\w-]{30,}", REDACTED),
+    _shape(
+        r"(\b(?:set-)?cookie[\"']?:\s{0,3}[\"']?)(?:[\w.%!-]{1,80}=[^\s;\"']{1,4096}(?:;\s{0,2})?)+",
+        rf"\1{REDACTED}",
+    ),
+    _shape(
+        rf"([?&#](?:key|token|api_key)=){_NO_SECRET}[^\s\"'&,;)}}]{{6,}}",
+        rf"\1{REDACTED}",
+    ),
+    _shape(rf"([?&#]{_PARAMETER}=){_NO_SECRET}[^\s\"'&,;)}}]{{3,}}", rf"\1{REDACTED}"),
+    _shape(
+        rf"(--(?:[a-z]{{1,20}}-)?(?:password|passwd|passphrase|secret|api-key|auth-token|access-token)"
+        rf"(?:=|\s{{1,3}})(\\?[\"']?)){_NO_SECRET}{_PROSE}(?!-){_BARE}{{3,}}",
+        rf"\1{REDACTED}",
+    ),
+    # A name and a literal: in quotes, or behind "=", or elsewhere where it has more than letters.
+    _shape(
+        rf"({_NAMED}(?: provided)?)"
+        rf"(?:((?:\\?[\"'])?\s{{0,3}}[:=]\s{{0,3}}[rbfu]?(\\?[\"'])){_NO_SECRET}"
+        rf"(?![\s)\]}},;])(?:(?!\3)(?:\\.|.))+|(=){_NO_SECRET}{_BARE}{{3,}}"
+        rf"|(\s{{0,3}}[:=]\s{{0,3}}){_NO_SECRET}(?=[\w./+-]{{0,80}}[\d!@#$%^*~?]){_BARE}{{4,}})",
+        rf"\1\2\4\5{REDACTED}",
     ),
 )
 

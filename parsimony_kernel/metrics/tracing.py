@@ -8,7 +8,8 @@ costs no import. Tracing never breaks a turn or holds it up.
 import logging
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from parsimony_kernel.agent.events import AgentEvent, is_terminal
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.metrics import otel
+from parsimony_kernel.tools import words_of
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -29,8 +31,13 @@ _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL
 _OTLP = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 _GROUP = "opentelemetry_traces_exporter"
 _API = "opentelemetry.trace"
+_NAMED = "OTEL_PYTHON_TRACER_PROVIDER"
 
 _log = logging.getLogger(__name__)
+
+
+class _NoProvider(LookupError):
+    """The environment names a tracer provider that is not installed."""
 
 
 class Observer:
@@ -67,8 +74,11 @@ def observer(
             return None
         tracer = provider.get_tracer(otel.INSTRUMENTATION)
         return Observer(tracer, agent=agent, clock=clock)
+    except _NoProvider as exc:
+        _warn(f"Turns are not traced: {exc}.")
+        return None
     except Exception as exc:  # other people's providers
-        _warn(f"Turns are not traced: {type(exc).__name__}: {exc}")
+        _warn(f"Turns are not traced: {_told(exc)}")
         return None
 
 
@@ -106,13 +116,20 @@ def _provider(environ: Mapping[str, str]) -> "TracerProvider | None":
 
 def _set_in_process(environ: Mapping[str, str]) -> "TracerProvider | None":
     # Nobody can have set one without importing it, but a variable may name one.
-    if _API not in sys.modules and not _value(environ, "OTEL_PYTHON_TRACER_PROVIDER"):
+    named = _value(environ, _NAMED)
+    if _API not in sys.modules and not named:
         return None
-    try:
-        from opentelemetry import trace
-    except ImportError:
-        return None
-    provider = trace.get_tracer_provider()
+    with _quiet():
+        try:
+            from opentelemetry import trace
+        except ImportError:
+            return None
+        try:
+            provider = trace.get_tracer_provider()
+        except StopIteration:
+            raise _NoProvider(
+                f"there is no tracer provider {named!r}; install what has it, or leave {_NAMED} out"
+            ) from None
     return None if isinstance(provider, trace.ProxyTracerProvider) else provider
 
 
@@ -120,8 +137,9 @@ def _set_in_process(environ: Mapping[str, str]) -> "TracerProvider | None":
 def _configured(exporters: tuple[str, ...], protocol: str) -> "TracerProvider | None":
     """A provider of ours, one a process: the process's own stays free for the person to set."""
     try:
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        with _quiet():
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
         _warn(
             "Turns are not traced although the environment asks for it: install "
@@ -140,6 +158,12 @@ def _configured(exporters: tuple[str, ...], protocol: str) -> "TracerProvider | 
 def _exporter(name: str, protocol: str) -> "SpanExporter | None":
     from importlib.metadata import entry_points
 
+    if name == "console":
+        _warn(
+            "Turns are not traced to 'console', which would write into the cells of the notebook; "
+            "name another exporter, such as 'otlp'."
+        )
+        return None
     # Without a protocol, the one that the specification prefers of those that are installed.
     entries = (_OTLP.get(protocol, protocol),) if protocol else tuple(_OTLP.values())
     wanted = entries if name == "otlp" else (name,)
@@ -153,7 +177,7 @@ def _exporter(name: str, protocol: str) -> "SpanExporter | None":
     try:
         made: SpanExporter = points[0].load()()
     except Exception as exc:  # other people's exporters
-        _warn(f"Turns are not traced to {name!r}: {type(exc).__name__}: {exc}")
+        _warn(f"Turns are not traced to {name!r}: {_told(exc)}")
         return None
     return made
 
@@ -162,7 +186,23 @@ def _guarded(observe: Callable[[AgentEvent], Any], event: AgentEvent) -> None:
     try:
         observe(event)
     except Exception as exc:  # other people's processors and exporters
-        _warn(f"A trace was lost: {type(exc).__name__}: {exc}")
+        _warn(f"A trace was lost: {_told(exc)}")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep OpenTelemetry from telling of its own fall-backs, with tracebacks, as it is imported."""
+    log = logging.getLogger("opentelemetry")
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def _told(exc: Exception) -> str:
+    return ": ".join(filter(None, (type(exc).__name__, words_of(exc))))
 
 
 @cache

@@ -6,6 +6,7 @@ from types import FunctionType
 from parsimony_kernel.execution.executor import BaseCodeExecutor
 from parsimony_kernel.gate.playbook import Playbook, from_yaml
 from parsimony_kernel.gate.procedure import ProcedureError
+from parsimony_kernel.gate.procedure_yaml import MAX_CHARACTERS
 from parsimony_kernel.notebook.turns import SessionError
 from parsimony_kernel.tools import Tools
 
@@ -24,12 +25,14 @@ def read_playbook(file: str, folder: Path, executor: BaseCodeExecutor, tools: To
         if isinstance(value, FunctionType)
     }
     try:
-        text = (folder / file).read_text("utf-8")
-        return from_yaml(text, tools=tools, guards=functions, source=file)
-    except (OSError, UnicodeError) as exc:
+        with (folder / file).open(encoding="utf-8") as opened:
+            text = opened.read(MAX_CHARACTERS + 1)
+    except (OSError, ValueError) as exc:
         raise SessionError(
             f"The procedure {file!r} cannot be read ({type(exc).__name__}): name a YAML file "
             "relative to the notebook."
         ) from exc
+    try:
+        return from_yaml(text, tools=tools, guards=functions, source=file)
     except ProcedureError as exc:
         raise SessionError(str(exc)) from exc

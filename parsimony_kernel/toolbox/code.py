@@ -57,7 +57,7 @@ def _failure(error: ExceptionObject, output: KernelOutput, timeout_s: float) -> 
     cause = RAISED
     if error.state_lost:
         cause = STATE_LOST
-    elif error.name == "TimeoutError" and error.message.startswith("timeout"):
+    elif error.past_deadline:
         cause, fields["timeout_seconds"] = LATE, timeout_s
     return cause.failure(
         f"{error.name}: {error.message}{where}" if error.message else f"{error.name}{where}",

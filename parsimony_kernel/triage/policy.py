@@ -5,10 +5,13 @@ A policy is a frozen value: one field per type, each a strategy or nothing. What
 """
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+import reprlib
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, get_args, get_type_hints
 
 import yaml
 
@@ -165,9 +168,16 @@ class FailurePolicy:
             entries = yaml.safe_load(text)
         except yaml.YAMLError as exc:
             raise ValueError(f"the policy is not YAML: {exc}") from exc
+        except (ArithmeticError, AttributeError, LookupError, TypeError) as exc:
+            raise ValueError("a value of the policy does not fit its tag") from exc
         if not isinstance(entries, Mapping):
-            raise ValueError(f"a policy maps types to strategies, and this is {entries!r}")
-        return cls.from_dict(entries, strategies=strategies)
+            raise ValueError(
+                f"a policy maps types to strategies, and this is {reprlib.repr(entries)}"
+            )
+        try:
+            return cls.from_dict(entries, strategies=strategies)
+        except RecursionError:
+            raise ValueError("the policy contains itself; write it out") from None
 
 
 def _require(strategies: Sequence[Strategy], what: str) -> None:
@@ -193,21 +203,68 @@ def _strategy(key: str, entry: Any, known: Mapping[str, Any]) -> Strategy:
         return FailurePolicy.sequence(*(_strategy(key, each, known) for each in entry))
     if isinstance(entry, Mapping) and "strategy" in entry:
         settings = {name: value for name, value in entry.items() if name != "strategy"}
-        strategy: Any = _named(key, str(entry["strategy"]), known)
+        strategy: Any = _named(key, _word(entry["strategy"]), known)
+        _check(key, strategy, settings)
         try:
-            return strategy(**settings) if settings else strategy  # type: ignore[no-any-return]
+            made: Strategy = strategy(**settings) if settings else strategy
         except TypeError as exc:
             taken = list(inspect.signature(strategy).parameters)[1:]
             raise ValueError(
                 f"{key}: {entry['strategy']} takes no such settings: {exc}; "
                 f"it takes {', '.join(taken) or 'none'}"
             ) from exc
+        return made
     if isinstance(entry, Mapping) and "action" in entry:
         return _constant(key, entry)
     raise ValueError(
-        f"{key}: {entry!r} is no strategy: write its name, a list of them, or a mapping with "
-        "'strategy' or 'action'"
+        f"{key}: {reprlib.repr(entry)} is no strategy: write its name, a list of them, or "
+        "a mapping with 'strategy' or 'action'"
     )
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else reprlib.repr(value)
+
+
+def _check(key: str, made_by: Any, settings: Mapping[str, Any]) -> None:
+    """``ValueError`` for a setting whose value is not of the type that it is declared with.
+
+    Only of types that a file can hold; what else a host's strategy declares is its own matter.
+    """
+    try:
+        declared = get_type_hints(inspect.unwrap(made_by))
+    except Exception:  # a host's annotations may name anything
+        return
+    for name, value in settings.items():
+        hint = declared.get(name)
+        options = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        if value is None and NoneType in options:
+            continue
+        checks = [_CHECKS[each] for each in options if each in _CHECKS]
+        if checks and not any(holds(value) for holds, _ in checks):
+            wanted = " or ".join(words for _, words in checks)
+            raise ValueError(f"{key}: {name} is {wanted}, not {reprlib.repr(value)}")
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_amount(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= sys.float_info.max
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+
+
+_CHECKS: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
+    int: (_is_count, "a whole number, 0 or more"),
+    float: (_is_amount, "a finite number, 0 or more"),
+    str: (lambda value: isinstance(value, str), "text"),
+    Iterable[str]: (_are_texts, "a list of texts"),
+    Mapping[str, Any]: (lambda value: isinstance(value, Mapping), "a mapping"),
+}
 
 
 def _named(key: str, name: str, known: Mapping[str, Any]) -> Strategy:
@@ -224,10 +281,11 @@ def _choose(name: str, known: Iterable[str]) -> str:
 
 
 def _constant(key: str, entry: Mapping[str, Any]) -> Strategy:
-    name = str(entry["action"]).upper()
+    name = _word(entry["action"]).upper()
     given = {field: value for field, value in entry.items() if field != "action"}
     if name not in ACTIONS:
         raise ValueError(f"{key}: there is no action {name!r}; {_choose(name, ACTIONS)}")
+    _check(key, ACTIONS[name], given)
     try:
         action = ACTIONS[name](**given)
     except TypeError as exc:

@@ -7,6 +7,7 @@ policy does not state is answered by the ladder that it stands in for.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from parsimony_kernel.agent.failure.causes import is_for_a_person
 from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
 from parsimony_kernel.agent.failure.policy import DefaultPolicy, RecoveryPolicy
 from parsimony_kernel.agent.prompts import request_in
@@ -58,6 +59,8 @@ class PolicyRecovery:
 
     def decide(self, failure: Failure, state: RunState) -> Action:
         """The action without the plan; the base's when the strategy has to wait for something."""
+        if is_for_a_person(failure):
+            return self.base.decide(failure, state)
         planning = self.plan(failure, state)
         try:
             planning.send(None)
@@ -70,7 +73,10 @@ class PolicyRecovery:
     async def plan(
         self, failure: Failure, state: RunState, run: TriageContext | None = None
     ) -> RecoveryAction | None:
-        """What the policy says about ``failure``; ``None`` when it states nothing of its type."""
+        """What the policy says about ``failure``; ``None`` when it states nothing of its type.
+
+        The funnel does not ask where only a person may answer.
+        """
         if self.policy.stated(failure.type) is None:
             return None
         return await self.policy.dispatch(context_of(failure, state, run))

@@ -72,6 +72,7 @@ class FakeSession:
         self.by_turn: dict[str, list[AgentEvent]] = {}
         self.published: tuple[PublishedArtifact, ...] = ()
         self._own_tools: dict[str, Tool] = {}
+        self.kept: dict[str, str] = {}
 
     def set_model(self, model: str | ChatModel) -> None:
         name = model if isinstance(model, str) else model.name
@@ -202,6 +203,10 @@ class FakeSession:
     @property
     def tools(self) -> Tools:
         return Tools(self._own_tools.values())
+
+    @property
+    def kept_tools(self) -> dict[str, str]:
+        return self.kept
 
     def add_tool(self, name: str) -> Tool:
         if name not in self.variables:

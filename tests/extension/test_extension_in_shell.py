@@ -301,6 +301,23 @@ def test_a_function_becomes_a_tool_and_is_none_again(
     ]
 
 
+def test_a_tool_that_is_not_what_the_notebook_defines_now_is_listed_with_the_reason(
+    shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def area(width: float) -> float:
+        """The area."""
+        return width
+
+    session.variables["area"] = area
+    session.add_tool("area")
+    session.kept = {"area": "'area' holds no function"}
+    shell.run_cell("%agent tools")
+    assert capsys.readouterr().out.strip().splitlines() == [
+        "tool  what it does  kept as it was, for",
+        "area  The area.     'area' holds no function",
+    ]
+
+
 def test_metrics_are_for_people_and_on_request_for_prometheus(
     shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -344,6 +361,41 @@ class Named(Own):
     name = "named"
 
 
+class Nameless(Own):
+    """Its name is a look-up that goes wrong."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        raise self.error
+
+
+class Hidden(type):
+    """A class of this kind cannot be asked whether it streams."""
+
+    @property
+    def stream(cls) -> Any:
+        raise SystemExit(3)
+
+
+class Secret(metaclass=Hidden):
+    """What it has is asked of its class."""
+
+
+class Shy(type):
+    """A class of this kind does not tell its name."""
+
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        raise SystemExit(3)
+
+
+class Quiet(metaclass=Shy):
+    """Holds nothing."""
+
+
 @pytest.mark.parametrize("name", ["o1", "offline", "openai/gpt-5", "nobody", "offline, o1"])
 def test_a_name_of_a_model_means_that_model_whatever_the_notebook_holds(name: str) -> None:
     assert chosen_model(name, {}) == name
@@ -366,12 +418,48 @@ def test_any_other_name_means_the_model_in_that_variable(
         (Own, "the class Own"),
         (Named, "the class Named"),
         (Proxy(), "Proxy"),
+        (Quiet(), "Quiet"),
+        (type("red\x1b[31m", (), {}), r"the class 'red\\x1b\[31m'"),
         (pd.DataFrame({"name": ["a"], "stream": ["b"]}), "DataFrame"),
     ],
 )
 def test_a_variable_that_holds_no_model_is_one_sentence(value: Any, held: str) -> None:
     with pytest.raises(TurnError, match=f"'mine' holds no model but {held}"):
         chosen_model("mine", {"mine": value})
+
+
+def test_a_class_that_does_not_tell_its_name_is_told_by_it_all_the_same() -> None:
+    with pytest.raises(TurnError, match="'mine' holds no model but the class Quiet"):
+        chosen_model("mine", {"mine": Quiet})
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (Nameless(ValueError("no")), "does not give its name (ValueError)"),
+        (Nameless(SystemExit(3)), "does not give its name (SystemExit)"),
+        (Secret(), "does not give its name (SystemExit)"),
+        (Own("weird\x1b[31m\nname, offline"), r"is named 'weird\x1b[31m\nname, offline'"),
+        (Own("weird\u202ename"), r"is named 'weird\u202ename'"),
+        (Own("mine, offline"), "is named 'mine, offline'"),
+        (Own(""), "is named ''"),
+        (Own("  "), "is named '  '"),
+    ],
+)
+def test_a_model_whose_name_cannot_be_shown_is_refused_in_one_sentence(
+    shell: Any,
+    session: FakeSession,
+    capsys: pytest.CaptureFixture[str],
+    value: Any,
+    says: str,
+) -> None:
+    session.variables["mine"] = value
+    assert not shell.run_cell("%agent model mine").success
+    assert capsys.readouterr().out == (
+        f"Parsimony Agent: The model in the variable 'mine' {says}: let its name be printable "
+        "text of one line without a comma.\n"
+    )
+    assert session.model_name == "scripted"
 
 
 @pytest.mark.parametrize("name", ["o1", "offline"])

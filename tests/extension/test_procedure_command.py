@@ -58,6 +58,8 @@ def test_what_is_wrong_with_a_file_is_said(scripted: Start, tmp_path: Path, text
         playbook(scripted(), "r.yaml")
 
 
-def test_a_file_that_is_not_there_is_named(scripted: Start) -> None:
-    with pytest.raises(SessionError, match=r"'gone\.yaml' cannot be read"):
-        playbook(scripted(), "gone.yaml")
+@pytest.mark.parametrize("name", ["gone.yaml", "a\0b.yaml", "x" * 999])
+def test_a_file_that_is_not_there_is_named(scripted: Start, name: str) -> None:
+    with pytest.raises(SessionError, match="cannot be read") as caught:
+        playbook(scripted(), name)
+    assert repr(name) in str(caught.value)

@@ -16,6 +16,7 @@ from parsimony_kernel.gate.contract import (
 )
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.stages import STAGES, Attempt
+from parsimony_kernel.toolbox.plan import plan_tools
 from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.taxonomy import FailureType
 
@@ -181,7 +182,7 @@ def test_a_number_is_the_identifier_that_is_written_the_same() -> None:
 
 
 async def test_without_a_list_of_tools_the_refusal_tells_those_that_work() -> None:
-    tools = Tools([query_db, track]) + termination_tools()
+    tools = Tools([query_db, track]) + plan_tools() + termination_tools()
     stage = within_contract(ActionContract(None, None, {"order_id": "A102"}))
     outcome = await Gate(tools, timeout_s=5, stages=(*STAGES, stage)).step("query_db", {"id": "B"})
     assert outcome.envelope["details"]["allowed_tools"] == ["query_db", "track"]
@@ -203,12 +204,15 @@ def test_a_contract_names_tools_that_exist() -> None:
         ("return_done", {"summary": "A102 is delayed"}),
         ("return_unable", {"rationale": "no", "blockers": ["no order"]}),
         ("ask_user", {"question": "Which?"}),
+        ("plan", {"parts": ["find A102", "tell where it is"]}),
     ],
 )
-async def test_no_contract_keeps_a_run_from_ending(name: str, args: dict[str, Any]) -> None:
+async def test_no_contract_keeps_a_run_from_planning_or_ending(
+    name: str, args: dict[str, Any]
+) -> None:
     contract = ActionContract(frozenset(), frozenset(), {"order_id": "A102"})
     gate = Gate(
-        Tools([query_db]) + termination_tools(),
+        Tools([query_db]) + plan_tools() + termination_tools(),
         timeout_s=5,
         stages=(*STAGES, within_contract(contract)),
     )

@@ -1,10 +1,17 @@
 """What a tool answered passes its own validators, or nothing rests on it."""
 
+import asyncio
+import signal
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
+from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
+from parsimony_kernel.execution.interrupt import stop_on_sigint
+from parsimony_kernel.gate import validators
 from parsimony_kernel.gate.effects import MemoryEffects, action_sha
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.handoff import ValidationResult
@@ -15,8 +22,8 @@ from parsimony_kernel.triage.taxonomy import FailureType
 ORDER = {"order": "A102", "total": 12}
 
 
-def looking_up(*validators: OutputValidator, answer: Any = ORDER, **options: Any) -> Tool:
-    @tool(name="look_up", output_validators=list(validators), **options)
+def looking_up(*checks: OutputValidator, answer: Any = ORDER, **options: Any) -> Tool:
+    @tool(name="look_up", output_validators=list(checks), **options)
     async def look_up() -> Any:
         """Look the order up."""
         return answer
@@ -52,7 +59,7 @@ async def test_an_output_that_every_validator_accepts_is_the_answer_itself() -> 
 
 
 @pytest.mark.parametrize(
-    ("validators", "reason"),
+    ("checks", "reason"),
     [
         ([accepts, has_scan, is_dear], "no scan of A102"),
         ([is_dear, has_scan], "a total of 12 is no large order"),
@@ -60,9 +67,9 @@ async def test_an_output_that_every_validator_accepts_is_the_answer_itself() -> 
     ],
 )
 async def test_the_first_refusal_stops_and_its_reason_is_told(
-    validators: list[OutputValidator], reason: str
+    checks: list[OutputValidator], reason: str
 ) -> None:
-    outcome = await step(looking_up(*validators))
+    outcome = await step(looking_up(*checks))
     failure = failure_of(outcome)
     assert failure.kind is FailureKind.tool_error
     assert (failure.type, failure.effect) == (FailureType.SCHEMA_MISMATCH, Effect.none)
@@ -100,8 +107,69 @@ async def test_a_validator_that_raises_has_accepted_nothing(error: Exception, re
 
 
 async def test_a_validator_that_answers_neither_way_has_accepted_nothing() -> None:
-    yes: Any = lambda _: True  # noqa: E731
-    assert "a check of it broke" in (await step(looking_up(yes))).envelope["error_message"]
+    seven: Any = lambda _: 7  # noqa: E731
+    assert "a check of it broke" in (await step(looking_up(seven))).envelope["error_message"]
+
+
+@pytest.mark.parametrize("kind", [bool, np.bool_])
+async def test_a_validator_may_say_yes_or_no(kind: Callable[[bool], Any]) -> None:
+    yes, no = (lambda _: kind(True)), (lambda _: kind(False))
+    assert (await step(looking_up(yes))).ok
+    assert (await step(looking_up(yes, no))).envelope["error_message"] == "a validator refused it"
+    assert (await step(looking_up(validators=[yes]))).ok
+    refused = await step(looking_up(validators=[no]))
+    assert refused.envelope["reason"] == "a validator refused it"
+    assert refused.is_guidance
+
+
+class OwnBase(BaseException):
+    pass
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), OwnBase(), asyncio.CancelledError(), GeneratorExit()]
+)
+async def test_whatever_a_validator_raises_refuses_and_ends_nothing(error: BaseException) -> None:
+    def raises(_: Any) -> None:
+        raise error
+
+    said = f"a check of it broke ({type(error).__name__}: {error})"
+    assert (await step(looking_up(raises))).envelope["error_message"] == said
+    assert (await step(looking_up(validators=[raises]))).envelope["reason"] == said
+
+
+def for_ever(_: Any) -> None:
+    while True:
+        pass
+
+
+def stubborn(_: Any) -> None:
+    """Takes the first interruption for something else."""
+    try:
+        for_ever(_)
+    except BaseException:
+        return
+
+
+@pytest.mark.parametrize("validator", [for_ever, stubborn])
+async def test_a_validator_that_does_not_end_refuses_at_its_deadline(
+    monkeypatch: pytest.MonkeyPatch, validator: OutputValidator
+) -> None:
+    monkeypatch.setattr(validators, "_LIMIT_S", 0.01)
+    said = "a check of it took longer than 0.01 s"
+    assert (await step(looking_up(validator))).envelope["error_message"] == said
+    assert (await step(looking_up(validators=[validator]))).envelope["reason"] == said
+
+
+@pytest.mark.parametrize("validator", [for_ever, stubborn])
+async def test_a_stop_reaches_a_validator_and_ends_the_run(validator: OutputValidator) -> None:
+    def stopped(output: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        validator(output)
+
+    with stop_on_sigint(stop := CancellationRequest()), pytest.raises(Cancelled):
+        await step(looking_up(stopped))
+    assert stop.is_set
 
 
 async def test_what_failed_is_not_judged() -> None:

@@ -59,6 +59,10 @@ policy:
   timeout: [replan, {action: ABORT, reason: it is late}]
   default: escalate
 """
+# Nine levels of lists of nine, so some 400 million when it is written out.
+BOMB = "x0: &a0 [x]\n" + "".join(
+    f"x{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n" for level in range(1, 10)
+)
 WHOLE = STATES + CONTRACT + RULES + POLICY
 
 
@@ -171,6 +175,24 @@ def test_a_single_rule_and_an_identifier_alone_are_enough() -> None:
             WHOLE.replace("intent_tools: query_db", "intent_tools: refund"),
             "line 6: 'query_db' from 'new' to 'seen' is never taken, because the contract",
         ),
+        (WHOLE.replace("escalate", "!!bool abc"), "line 19: a value here does not fit its tag; me"),
+        (WHOLE.replace("escalate", "!!timestamp x"), "line 19: a value here does not fit its tag"),
+        (
+            WHOLE.replace("attempts: 2", "attempts: two"),
+            "line 17: HALLUCINATED_STATE: max_attempts",
+        ),
+        (WHOLE.replace("contract:", "? {a: b}\n:"), "line 7: a key is a name, and this is a mapp"),
+        (
+            WHOLE.replace("EXTERNAL_FAULT", "? [a]\n  "),
+            "line 16: a key is a name, and this is a li",
+        ),
+        (WHOLE.replace("order_id", "[a]"), "line 10: a key is a name, and this is a list;"),
+        (BOMB + "? *a9\n", "line 1: with its aliases written out this is more than"),
+        (BOMB + "start: *a9\n", "line 1: with its aliases written out this is more than"),
+        (BOMB + "policy: {UNKNOWN: *a9}\n", "line 1: with its aliases written out this is"),
+        ("name: &a " + "x" * 99_999 + "\nstates: [" + "*a, " * 99 + "]", "line 1: with its alia"),
+        ("#" * 300_000, "task.yaml: it has more than 262144 characters; shorten it."),
+        ("states: [" + "a, " * 20_000 + "]", "line 1: with its aliases written out this is mo"),
         ("name: x", "line 1: the playbook says nothing; give it some of start, final"),
         ("contract:", "line 1: the contract has to be fields: tools, intent_tools"),
         ("contract: {}", "line 1: the contract says nothing; give it tools"),

@@ -1,14 +1,20 @@
 """A procedure is checked when it is built, and only its edges can be walked."""
 
 import json
+import signal
+import sys
+import threading
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parsimony_kernel.agent.failure.kinds import Action, FailureKind
+from parsimony_kernel.agent.cancellation import CancellationRequest
+from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.execution.interrupt import stop_on_sigint
+from parsimony_kernel.gate import procedure
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.mermaid import drawn
 from parsimony_kernel.gate.procedure import (
@@ -162,8 +168,8 @@ def test_of_two_edges_the_first_whose_guard_holds_is_taken() -> None:
     edges = (*EDGES[1:], Edge("take_order", "new", "paid", "has_items"), EDGES[0])
     rich, poor = orders(edges), orders(edges, has_items=lambda: False)
     walked = []
-    for procedure in (rich, poor):
-        walker = Walker(procedure)
+    for each in (rich, poor):
+        walker = Walker(each)
         walker.admit("take_order")
         walked.append(walker.advance("take_order"))
     assert walked == ["paid", "ordered"]
@@ -198,17 +204,46 @@ def test_an_action_is_walked_once_for_each_admission() -> None:
         walker.advance("look")
 
 
+class Wordless(Exception):
+    """Cannot even say what it is."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+    @classmethod
+    def raised(cls) -> bool:
+        raise cls
+
+
+def endless() -> bool:
+    while True:
+        pass
+
+
+def swallowing() -> bool:
+    try:
+        return endless()
+    except BaseException:
+        return True
+
+
 @pytest.mark.parametrize(
     ("guard", "said"),
     [
         (lambda: 1 / 0, "raised ZeroDivisionError: division by zero"),
         (lambda: None, "gave NoneType, not True or False"),
         (lambda: "yes", "gave str, not True or False"),
+        (lambda: sys.exit(3), "raised SystemExit: 3"),
+        (lambda: signal.default_int_handler(2, None), "raised KeyboardInterrupt"),
+        (Wordless.raised, "raised Wordless"),
+        (endless, "gave no answer within 0.05 s"),
+        (swallowing, "gave no answer within 0.05 s"),
     ],
 )
 def test_a_guard_without_an_answer_is_the_procedure_s_error_and_not_an_end(
-    guard: Guard, said: str
+    guard: Guard, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(procedure, "GUARD_S", 0.05)
     walker = Walker(orders(has_items=guard), "ordered")
     failure = reachable_in(walker)(Attempt("pay", {}, TOOLS))
     assert failure is not None
@@ -221,6 +256,43 @@ def test_a_guard_without_an_answer_is_the_procedure_s_error_and_not_an_end(
     assert "pay" in walker.valid_next_actions(TOOLS)
     assert walker.state == "ordered"
     assert reachable_in(walker)(Attempt("cancel", {}, TOOLS)) is None
+
+
+def test_a_guard_without_an_end_holds_no_other_thread_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(procedure, "GUARD_S", 0.05)
+    failures: list[Failure | None] = []
+
+    def ask() -> None:
+        stage = reachable_in(Walker(orders(has_items=endless), "ordered"))
+        failures.append(stage(Attempt("pay", {}, TOOLS)))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    asking.join()
+    (failure,) = failures
+    assert failure is not None
+    assert failure.refusal is RefusalError.validation_failed
+
+
+def test_stop_ends_a_guard_and_is_the_run_s_cancellation() -> None:
+    asked = []
+
+    def pressed() -> bool:
+        asked.append("guard")
+        signal.raise_signal(signal.SIGINT)
+        endless()
+        return True
+
+    stop, walker = CancellationRequest(), Walker(orders(has_items=pressed), "ordered")
+    with stop_on_sigint(stop):
+        for _ in range(2):
+            failure = reachable_in(walker)(Attempt("pay", {}, TOOLS))
+            assert failure is not None
+            assert "was stopped" in failure.explanation
+    assert stop.is_set
+    assert asked == ["guard"]
 
 
 def test_the_truth_of_data_is_an_answer() -> None:

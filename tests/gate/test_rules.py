@@ -15,6 +15,7 @@ from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.pinned import CRITICAL_CONSTRAINTS
 from parsimony_kernel.gate.rules import breach_of, within_rules
 from parsimony_kernel.gate.stages import STAGES, Attempt
+from parsimony_kernel.toolbox.plan import plan_tools
 from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.taxonomy import FailureType, Step
 from parsimony_kernel.triage.trajectory import from_messages
@@ -44,7 +45,7 @@ async def delete_order(id: int) -> str:
     return str(id)
 
 
-TOOLS = Tools([run_code, search, fetch, delete_order]) + termination_tools()
+TOOLS = Tools([run_code, search, fetch, delete_order]) + plan_tools() + termination_tools()
 
 
 def is_refused(rule: str, name: str, made: Sequence[Step] = (), **args: Any) -> bool:
@@ -62,7 +63,22 @@ def is_refused(rule: str, name: str, made: Sequence[Step] = (), **args: Any) -> 
         ("Never delete orders.", "delete_order", {"id": 1}),
         ("Never import os.", "run_code", {"code": "x = 1\nimport os"}),
         ("Do not use eval or exec.", "run_code", {"code": "exec('1')"}),
-        ("Avoid using loops.", "run_code", {"code": "loop = 1"}),
+        ("Avoid using `eval`.", "run_code", {"code": "list(map(eval, texts))"}),
+        ("Never use `os.system`.", "run_code", {"code": "import os\nos.system('ls')"}),
+        ("Never call `refund`.", "run_code", {"code": "shop.refund(1)"}),
+        ("Do not use `read_csv()`.", "run_code", {"code": "pd.read_csv('x')"}),
+        ("Never use `pandas`.", "run_code", {"code": "%time from pandas import read_csv"}),
+        ("Never import warnings.", "run_code", {"code": "import warnings"}),
+        ("Do not use `sales.csv`.", "fetch", {"url": "data/sales.csv"}),
+        ("Do not use pandas: `polars` is here.", "run_code", {"code": "import pandas"}),
+        ("Never call fetch because search finds it.", "fetch", {"url": "x"}),
+        ("Never delete anything.", "delete_order", {"id": 1}),
+        ("No calls to `search`.", "search", {"text": "tea"}),
+        ("Avoid importing numpy or torch.", "run_code", {"code": "import torch.nn"}),
+        ("Never run code.", "run_code", {"code": "1"}),
+        ("`DROP TABLE`", "search", {"text": "drop table"}),
+        ("Summarize in no more than 3 words.", "return_done", {"summary": "It is a lot."}),
+        ("The summary has at most 3 words.", "return_done", {"summary": "It is a lot."}),
         ("No pandas.", "run_code", {"code": "import pandas as pd"}),
         ("Do not load files from data/old.", "run_code", {"code": "open('data/old/x.csv')"}),
         ("DROP TABLE", "run_code", {"code": "sql = '''\ndrop table x'''"}),
@@ -72,7 +88,6 @@ def is_refused(rule: str, name: str, made: Sequence[Step] = (), **args: Any) -> 
         ("Answer in at most 3 words.", "return_done", {"summary": "It is a lot."}),
         ("Answer in under 10 characters.", "return_done", {"summary": "0123456789"}),
         ("Do not mention `salary` or `bonus`.", "return_done", {"summary": "The bonus is 3."}),
-        ("Never reveal prices.", "return_done", {"summary": "Its price is 3."}),
     ],
 )
 def test_what_breaks_a_rule_for_sure_is_refused(rule: str, name: str, args: dict[str, Any]) -> None:
@@ -92,6 +107,16 @@ def test_what_breaks_a_rule_for_sure_is_refused(rule: str, name: str, args: dict
         ("Answer in at most 3 words.", "run_code", {"code": "a = 1 + 2 + 3"}),
         ("Do not mention `salary`.", "run_code", {"code": "df['salary'].mean()"}),
         ("Do not mention `salary`.", "return_done", {"summary": "I did not look at `salary`."}),
+        ("Never call `refund`.", "run_code", {"code": "df['refund'].sum()"}),
+        ("Never call `refund`.", "run_code", {"code": "print('refund rate', df.refund)"}),
+        ("Never call `refund`.", "search", {"text": "refund policy"}),
+        ("Never use pandas.", "run_code", {"code": "x = 'pandas'"}),
+        ("Do not use pandas.", "run_code", {"code": "print('pandas is not used')"}),
+        ("Never use `plots`.", "run_code", {"code": "plots = None"}),
+        ("Never use `index`.", "run_code", {"code": "df.to_csv('o.csv', index=False)"}),
+        ("Never call fetch because search finds it.", "search", {"text": "tea"}),
+        ("Do not use pandas: `polars` is here.", "run_code", {"code": "import polars"}),
+        ("Never delete anything.", "search", {"text": "anything"}),
         # What is not to be changed may be read.
         ("Do not modify `sales`.", "run_code", {"code": "sales.head()"}),
     ],
@@ -113,7 +138,50 @@ def test_what_keeps_a_rule_is_not_refused(rule: str, name: str, args: dict[str, 
         "If a value is not in `allowed`, ask.",
         "Never use global variables.",
         "Do not overwrite df_raw.",
+        "Avoid using loops.",
+        "Never reveal prices.",
+        # A plain word says too little to find it in code.
+        "No index.",
+        "No grid.",
+        "No header",
+        "No NaN.",
+        "No duplicates",
+        "No warnings",
+        "No secrets",
+        "No keys",
+        "No totals",
+        "No plots.",
+        "No problem.",
+        "Never load data",
+        "Do not use lists",
+        "Do not use joins, maps, formats, sets, types or filters.",
+        "Do not use built-in or third-party things.",
+        # What is named need not be what is forbidden.
+        "No need to call `search`",
+        "No problem, `df` may be changed",
+        "Don't forget to call `search`.",
+        "Do not call `delete_order`, `search` first",
+        "Do not use `pandas` merges.",
+        "Units: km; EUR; USD",
+        "Report in:\nEUR\nUSD",
+        "Read only these:\n`sales.csv`",
+        "Do not include code.",
+        "Don't promise results.",
+        "Do not mention errors.",
+        "Never claim causation.",
+        "Never claim that `sales` rose.",
+        # A limit of a part of it, or from below.
         "Titles have at most 8 words.",
+        "Keep summary bullets under 10 words",
+        "Start the answer with a headline of at most 8 words",
+        "The answer's title has at most 5 words",
+        "Responses from `search` are cut at max 500 characters",
+        "Explain the method in at most 3 steps",
+        "Plan at most 3 steps ahead",
+        "The service allows at most 3 calls.",
+        "Answer in no fewer than 50 words.",
+        "Make no less than 3 calls.",
+        "Do not answer in under 50 words.",
         "Use at most 3 calls per order.",
         "Say it in metres.",
         "never",
@@ -150,6 +218,8 @@ SKIPPED = {"error": "not_run", "message": "no"}
         ("At most 2 tool calls.", [("search", RAN), ("fetch", REFUSED)], False),
         ("At most 2 tool calls.", [("search", RAN), ("fetch", SKIPPED)], False),
         ("At most 2 tool calls.", [("search", RAN), ("ask_user", RAN)], False),
+        ("At most 2 tool calls.", [("search", RAN), ("plan", RAN)], False),
+        ("Take at most 1 step.", [("search", RAN)], True),
         ("Make fewer than 2 calls.", [("search", RAN)], True),
         ("At most 1 call of search.", [("fetch", RAN), ("fetch", RAN)], False),
         ("At most 1 call of search.", [("search", RAN)], True),
@@ -173,12 +243,13 @@ def test_the_call_that_is_asked_about_is_not_counted_before_it_ran() -> None:
         ("return_done", {"summary": "ok"}),
         ("return_unable", {"rationale": "no", "blockers": ["search `x`"]}),
         ("ask_user", {"question": "May I call `x`?"}),
+        ("plan", {"parts": ["call `x`", "search"]}),
     ],
 )
 @pytest.mark.parametrize(
     "rule", ["At most 1 tool call.", "Use only search.", "Never call `x`.", "Never mention `x`."]
 )
-def test_no_rule_about_calls_keeps_a_run_from_ending(
+def test_no_rule_about_calls_keeps_a_run_from_planning_or_ending(
     rule: str, name: str, args: dict[str, Any]
 ) -> None:
     made = from_messages(answered(("search", RAN), ("search", RAN)))

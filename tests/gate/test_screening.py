@@ -204,6 +204,7 @@ HARMLESS = {
     "further cell 27": "p = 3\np.kill = 1",
     "further cell 28": "import json\nprint(json.dumps({'url': 'https://a'}))",
     "further cell 29": "df.style.format('{:.2f}').to_html('t.html')",
+    "duckdb file to read": "con = duckdb.connect('/data/shop.duckdb', read_only=True)",
     "further cell 30": "import shutil\nshutil.make_archive('out', 'zip', 'charts')",
 }  # fmt: skip
 
@@ -520,6 +521,18 @@ REACHING: list[tuple[ReachKind, str]] = [
     (DELETION, "%%timeit -n 10 -r 3\nimport os\nos.remove('a')"),
     (DELETION, "%timeit -n 10 -r3 os.remove('a')"),
     (DELETION, "%%prun -s cumulative\nimport os\nos.remove('a')"),
+    (DYNAMIC, "open(*args)"),
+    (DYNAMIC, "open('x', **options)"),
+    (OUTSIDE, "import os\nflags = os.O_WRONLY\nos.open('/etc/x', flags)"),
+    (OUTSIDE, "import os\nos.open('/etc/x', flags=os.O_RDWR)"),
+    (OUTSIDE, "import duckdb\nduckdb.connect(database='/tmp/x.duckdb')"),
+    (OUTSIDE, "import logging\nlogging.basicConfig(filename='/tmp/x.log')"),
+    (OUTSIDE, "%save -f /tmp/x 1-3"),
+    (OUTSIDE, "%store x >> ~/x.txt"),
+    (PROCESS, "%killbgscripts"),
+    (NETWORK, "from transformers import pipeline\npipeline('sentiment-analysis')"),
+    (NETWORK, "import kagglehub\nkagglehub.dataset_download('a/b')"),
+    (NETWORK, "import pandas_gbq\npandas_gbq.to_gbq(df, 'a.b')"),
 ]  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """A tool whose service is down is left alone, and tried by one call when its time has come."""
 
 import asyncio
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,7 +12,8 @@ from parsimony_kernel.agent.failure.kinds import Effect, Failure, FailureKind
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.gate.effects import MemoryEffects
 from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.limits.breaker import FAILURE_THRESHOLD, RESET_TIMEOUT_S, Breakers
+from parsimony_kernel.gate.tool_breakers import ToolBreakers, service_of
+from parsimony_kernel.limits.breaker import FAILURE_THRESHOLD, RESET_TIMEOUT_S, Breakers, Permit
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 from parsimony_kernel.triage.taxonomy import FailureType
@@ -54,7 +56,7 @@ class Service:
 
     @property
     def state(self) -> str:
-        return self.breakers.of("tool:fetch").state
+        return self.breakers.of(service_of(self.tool)).state
 
 
 def raising(error: Exception) -> Callable[[], None]:
@@ -260,3 +262,124 @@ async def test_without_breakers_of_its_host_a_gate_counts_for_itself() -> None:
     for _ in range(2 * FAILURE_THRESHOLD):
         await gate.step("fetch", {})
     assert service.asked == FAILURE_THRESHOLD
+
+
+BROKEN = """
+@tool(name="fetch")
+def fetch(n: int = 0, url: str = "http://old") -> str:
+    raise ConnectionError(url)
+"""
+MENDED = BROKEN.replace("raise ConnectionError(url)", "return url")
+
+
+def defined(cell: str) -> Tool:
+    """``fetch`` as a cell of a notebook defines it."""
+    namespace: dict[str, Any] = {"tool": tool}
+    exec(compile(cell, "<cell>", "exec"), namespace)
+    made: Tool = namespace["fetch"]
+    return made
+
+
+async def is_asked(cell: str, breakers: Breakers) -> bool:
+    """Whether ``fetch`` of ``cell`` is let through by a gate of its own."""
+    outcome = await Gate(Tools([defined(cell)]), timeout_s=5, breakers=breakers).step("fetch", {})
+    return outcome.envelope.get("error") != "invalid_transition"
+
+
+@pytest.mark.parametrize(
+    "anew",
+    [
+        MENDED,
+        MENDED.replace("def fetch", "async def fetch"),
+        BROKEN.replace("http://old", "http://new"),
+        BROKEN.replace("(n:", "(m:"),
+        BROKEN.replace("ConnectionError(url)", "ConnectionError(url, 'x')"),
+        BROKEN.replace("raise ConnectionError(url)", "raise (lambda: ConnectionError(url))()"),
+    ],
+    ids=["mended", "made async", "another default", "another name", "a constant", "a lambda"],
+)
+async def test_a_tool_that_was_defined_anew_starts_closed(anew: str) -> None:
+    breakers = Breakers(ManualClock())
+    for _ in range(FAILURE_THRESHOLD):
+        assert await is_asked(BROKEN, breakers)
+    assert not await is_asked(BROKEN, breakers)
+    assert await is_asked(anew, breakers)
+
+
+@pytest.mark.parametrize(
+    "same", [BROKEN, "\n\n\n# further down\n" + BROKEN], ids=["run again", "moved"]
+)
+async def test_the_same_definition_run_again_is_the_same_service(same: str) -> None:
+    breakers = Breakers(ManualClock())
+    for _ in range(FAILURE_THRESHOLD):
+        await is_asked(BROKEN, breakers)
+    assert not await is_asked(same, breakers)
+
+
+def test_what_is_no_function_goes_by_what_is_called_and_with_what() -> None:
+    class Caller:
+        async def __call__(self, n: int = 0) -> None: ...
+
+    class Other:
+        async def __call__(self, n: int = 0) -> None:
+            raise KeyError
+
+    def of(function: Callable[..., Any]) -> str:
+        return service_of(Tool(function, "call", "", {}))
+
+    async def plain(n: int = 0) -> None: ...
+
+    assert of(Caller()) == of(Caller())
+    assert of(Caller()) != of(Other())
+    assert of(functools.partial(plain, n=1)) != of(functools.partial(plain, n=2))
+    assert of(print) != of(len)
+
+
+@pytest.mark.parametrize(("deadline_s", "lease_s"), [(100, 300), (600, 660)])
+@pytest.mark.parametrize("own", [True, False])
+async def test_a_probe_keeps_its_place_for_as_long_as_it_may_take(
+    deadline_s: float, lease_s: float, own: bool
+) -> None:
+    service = Service(timeout_s=deadline_s if own else None)
+
+    def gate() -> Gate:
+        return Gate(
+            Tools([service.tool]),
+            timeout_s=5 if own else deadline_s,
+            breakers=service.breakers,
+        )
+
+    service.does = raising(FAULT)
+    for _ in range(FAILURE_THRESHOLD):
+        await gate().step("fetch", {})
+    service.clock.advance(RESET_TIMEOUT_S)
+    release = asyncio.Event()
+    service.does = release.wait
+    probe = asyncio.ensure_future(gate().step("fetch", {}))
+    while service.asked == FAILURE_THRESHOLD:
+        await asyncio.sleep(0)
+    service.does = lambda: "here"
+    service.clock.advance(lease_s - 1)
+    assert (await gate().step("fetch", {})).envelope["error"] == "invalid_transition"
+    service.clock.advance(1)
+    assert (await gate().step("fetch", {})).ok
+    release.set()
+    await probe
+
+
+async def test_a_write_that_may_be_looked_up_has_a_lease_for_both() -> None:
+    async def reconcile(n: int = 0) -> None: ...
+
+    clock = ManualClock()
+    guarded = ToolBreakers(Breakers(clock))
+    pay = Tool(reconcile, "pay", "", {}, effect="write", reconcile=reconcile)
+    for _ in range(FAILURE_THRESHOLD):
+        permit = guarded.admit(pay, 600)
+        assert isinstance(permit, Permit)
+        permit.failed()
+    clock.advance(RESET_TIMEOUT_S)
+    assert isinstance(guarded.admit(pay, 600), Permit)
+    clock.advance(1259)
+    assert isinstance(guarded.admit(pay, 600), Failure)
+    clock.advance(1)
+    assert isinstance(guarded.admit(pay, 600), Permit)

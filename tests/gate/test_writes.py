@@ -1,16 +1,26 @@
 """Each write is done once, and what is not known of one is found out."""
 
 import asyncio
+import functools
+import http.client
+import socket
+import ssl
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import uuid4
 
+import numpy as np
 import pytest
+from pydantic import BaseModel, Field, SecretStr
 
 from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
 from parsimony_kernel.agent.failure.recovery import EFFECT_KEY
+from parsimony_kernel.agent.hooks import hooks_of
+from parsimony_kernel.agent.state import RunState
 from parsimony_kernel.gate.approval import APPROVAL, Approval, approved
 from parsimony_kernel.gate.effects import Effects, MemoryEffects, Standing, action_sha
 from parsimony_kernel.gate.gate import Gate, StepOutcome
@@ -119,6 +129,93 @@ async def test_other_arguments_are_another_write(office: Office) -> None:
     await gate.step("send", {"to": "ann"})
     await gate.step("send", {"to": "bob"})
     assert office.sent == ["ann", "bob"]
+
+
+class Till:
+    """A place outside that takes money, and the tool that pays there."""
+
+    def __init__(self, effects: Effects) -> None:
+        self.effects = effects
+        self.paid: list[Any] = []
+
+    def pay(self, id: str, amount: int = 10, note: Any = None, **more: int | float) -> str:
+        """Pay."""
+        self.paid.append(amount)
+        return f"receipt {len(self.paid)}"
+
+    async def step(self, run_id: str = RUN, **inputs: Any) -> StepOutcome:
+        paying = tool(effect="write")(self.pay)
+        gate = Gate(Tools([paying]), timeout_s=5, effects=self.effects, run_id=run_id)
+        return await gate.step("pay", {"id": "A1", **inputs})
+
+
+async def test_the_same_write_in_other_words_is_the_same_write(effects: Effects) -> None:
+    till = Till(effects)
+    same: list[dict[str, Any]] = [
+        {"amount": 10}, {"amount": "10"}, {}, {"amount": 10.0}, {"note": None}
+    ]  # fmt: skip
+    for inputs in same:
+        assert (await till.step(**inputs)).envelope["result"] == "receipt 1"
+    assert till.paid == [10]
+    others: list[dict[str, Any]] = [{"fee": 2, "note": [1]}, {"fee": 2.0, "note": [1.0]}]
+    for noted in others:
+        assert (await till.step(**noted)).envelope["result"] == "receipt 2"
+    assert (await till.step(amount=11)).envelope["result"] == "receipt 3"
+
+
+async def test_the_same_write_in_other_words_stands_in_another_run_s_way(effects: Effects) -> None:
+    till = Till(effects)
+    inputs = {"id": "A1", "amount": 10, "note": None}
+    assert effects.intend(action_sha("pay", inputs, run_id="r2"), "pay", inputs)
+    assert failure_of(await till.step(amount="10")).effect is Effect.uncertain
+    assert till.paid == []
+
+
+async def test_what_is_allowed_is_allowed_in_other_words() -> None:
+    till = Till(MemoryEffects())
+    gate = Gate(
+        Tools([tool(effect="write")(till.pay)]),
+        timeout_s=5,
+        stages=(*STAGES, approved(Approval.guarded, lambda code: ())),
+        run_id=RUN,
+    )
+    held = failure_of(await gate.step("pay", {"id": "A1"})).metadata[APPROVAL]
+    assert not (await gate.step("pay", {"id": "A1", "amount": 11}, approved=held)).ok
+    assert (await gate.step("pay", {"id": "A1", "amount": "10"}, approved=held)).ok
+
+
+class Letter(BaseModel):
+    to: str
+    stamp: str = Field(default_factory=lambda: uuid4().hex)
+
+
+async def test_what_json_hides_or_what_is_new_each_time_is_told_apart_as_it_was_sent(
+    effects: Effects,
+) -> None:
+    sent: list[str] = []
+
+    @tool(effect="write")
+    def send(letter: Letter, code: SecretStr, copies: int = 1) -> None:
+        """Send."""
+        sent.append(f"{letter.to} {code.get_secret_value()}")
+
+    gate = gate_of(send, effects=effects)
+    for code, copies in (("a", 1), ("a", "1"), ("b", 1)):
+        inputs = {"letter": {"to": "ann"}, "code": code, "copies": copies}
+        assert (await gate.step("send", inputs)).ok
+    assert sent == ["ann a", "ann b"]
+
+
+async def test_what_was_written_without_hooks_is_on_record_for_as_long_as_the_process() -> None:
+    agent = SimpleNamespace()
+    state = RunState(run_id=RUN)
+    first, second = (hooks_of(agent).effects(state) for _ in range(2))
+    office = Office(first)
+    write = sending(office)
+    inputs = {"to": uuid4().hex}
+    for effects in (first, second):
+        assert (await gate_of(write, effects=effects).step("send", inputs)).ok
+    assert office.sent == [inputs["to"]]
 
 
 async def in_another_run(write: Tool, effects: Effects, run_id: str = "r2") -> StepOutcome:
@@ -348,6 +445,99 @@ async def test_after_an_error_in_transit_nobody_knows_and_the_person_is_asked(
     assert office.sent == ["ann"]
 
 
+def named(name: str, words: str = "", **facts: Any) -> Exception:
+    """An error of a client that is not imported here."""
+    error: Exception = type(name, (Exception,), {})(words)
+    vars(error).update(facts)
+    return error
+
+
+class Response:
+    def __init__(self, status_code: int) -> None:
+        self.status_code = status_code
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ssl.SSLEOFError(8, "EOF occurred in violation of protocol"),
+        ssl.SSLZeroReturnError(6, "closed"),
+        http.client.BadStatusLine("x"),
+        EOFError(),
+        named("HTTPStatusError", "Server error", response=Response(504)),
+        named("InternalServerError", "Error code: 500", status_code=500),
+        named("DeadlineExceeded", "504 Deadline Exceeded", code=504),
+        named("ServiceUnavailable", "503", code=503),
+        named("OperationalError", "server closed the connection unexpectedly"),
+        named("AutoReconnect", "connection closed"),
+        named("EndpointConnectionError", "Could not connect to the endpoint URL"),
+        named("ClosedResourceError"),
+        named("EndOfStream"),
+        RuntimeError("Read timed out"),
+        RuntimeError("Server disconnected"),
+        RuntimeError("deadline exceeded"),
+        RuntimeError("statement timeout"),
+        named("APIStatusError", "500: rate limit storage is down", status_code=500),
+    ],
+    ids=repr,
+)
+async def test_a_write_that_may_have_arrived_is_not_repeated(
+    office: Office, error: Exception
+) -> None:
+    assert failure_of(await sent(sending(office, raising(error)), office.effects)).effect is (
+        Effect.uncertain
+    )
+    await sent(sending(office), office.effects)
+    assert office.sent == ["ann"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        named("HTTPStatusError", "Client error", response=Response(429)),
+        named("RateLimitError", "slow down"),
+        named("ConnectError", "[Errno 111] Connection refused"),
+        named("OperationalError", "connection to server failed: Connection refused"),
+        socket.gaierror(-2, "Name or service not known"),
+        RuntimeError("Temporary failure in name resolution"),
+        named("BadRequestError", "no such account", status_code=400),
+        PermissionError(13, "Permission denied"),
+    ],
+    ids=repr,
+)
+async def test_a_write_that_was_turned_away_may_run_again(office: Office, error: Exception) -> None:
+    failure = failure_of(await sent(sending(office, raising(error)), office.effects))
+    assert failure.effect is Effect.none
+    assert (await sent(sending(office), office.effects)).ok
+
+
+async def test_what_broke_off_as_a_result_is_not_repeated_either(office: Office) -> None:
+    told = ToolResult.from_exception(named("ServiceUnavailable", "503 Service Unavailable"))
+    failure = failure_of(await sent(sending(office, lambda: told), office.effects))
+    assert failure.effect is Effect.uncertain
+
+
+def numbers() -> Iterator[int]:
+    yield 1
+
+
+async def later() -> AsyncIterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize("make", [numbers, later])
+@pytest.mark.parametrize("effect", ["none", "write"])
+async def test_a_generator_is_no_answer(make: Callable[[], Any], effect: Any) -> None:
+    @tool(effect=effect)
+    async def send(to: str) -> Any:
+        """Send, or not: its generator never runs."""
+        return make()
+
+    failure = failure_of(await gate_of(send, effects=MemoryEffects()).step("send", INPUTS))
+    assert "return a list of what it yields" in failure.explanation
+    assert failure.effect is (Effect.uncertain if effect == "write" else Effect.none)
+
+
 async def test_a_write_that_knows_better_raises_from_none(office: Office) -> None:
     then = wrapped(ConnectionError("refused"), hidden=True)
     assert failure_of(await sent(sending(office, then), office.effects)).effect is Effect.none
@@ -400,6 +590,37 @@ async def test_a_deadline_before_the_effect_is_looked_up_and_may_be_tried_again(
     assert "did not take effect" in failure.explanation
     assert (await sent(sending(office), office.effects)).ok
     assert office.sent == ["ann"]
+
+
+async def yes_or_no(office: Office, to: str) -> bool:
+    return to in office.sent
+
+
+async def how_many(office: Office, to: str) -> bool:
+    return cast(bool, office.sent.count(to))
+
+
+async def as_numpy(office: Office, to: str) -> Any:
+    return np.bool_(to in office.sent)
+
+
+@pytest.mark.parametrize("found", [yes_or_no, how_many, as_numpy])
+@pytest.mark.parametrize("happened", [True, False])
+async def test_a_yes_or_a_no_says_whether_it_happened(
+    office: Office, found: Callable[..., Any], happened: bool
+) -> None:
+    begun(office.effects)
+    if happened:
+        office.sent.append("ann")
+    write = sending(office, reconcile=functools.partial(found, office))
+    outcome = await sent(write, office.effects)
+    if happened:
+        assert outcome.ok
+        assert "it took effect, once" in outcome.envelope["note"]
+    else:
+        assert failure_of(outcome).effect is Effect.none
+        assert "it did not take effect" in failure_of(outcome).explanation
+        assert office.effects.standing(KEY) is None
 
 
 async def breaks(to: str) -> None:

@@ -118,6 +118,20 @@ def test_each_name_has_one_breaker_of_its_own() -> None:
     assert (state_of(breakers.of("a")), state_of(breakers.of("b"))) == ("open", "closed")
 
 
+def test_a_probe_holds_its_place_for_the_lease_that_is_asked_for() -> None:
+    clock = ManualClock()
+    breakers = Breakers(clock)
+    for _ in range(5):
+        breakers.of("a").admit().failed()
+    clock.advance(60)
+    breakers.of("a", probe_lease_s=660).admit()
+    clock.advance(659)
+    with pytest.raises(CircuitOpenError):
+        breakers.of("a", probe_lease_s=660).admit()
+    clock.advance(1)
+    breakers.of("a", probe_lease_s=660).admit()
+
+
 steps = st.lists(st.sampled_from(["succeeded", "failed", "released", "admit", "wait"]), max_size=40)
 
 

@@ -516,6 +516,57 @@ def test_a_probe_whose_word_cannot_be_told_holds_its_place_no_longer_than_its_le
     assert ask(store).epoch is not None
 
 
+@pytest.mark.parametrize("word", ["succeeded", "failed", "released"])
+def test_a_word_on_a_permit_of_the_other_store_changes_nothing(word: Word) -> None:
+    clock = ManualClock()
+    shared, instead = OwnStore(clock), OwnStore(clock)
+    patchy = Patchy(shared)
+    store = SharedOrOwn(patchy, clock, instead=instead)
+    fail(shared, 3)
+    patchy.works = False
+    given_instead = ask(store)
+    patchy.works = True
+    tell(store, word, given_instead.epoch)
+    assert see(shared) == Sight("closed", 3)
+    given_shared = ask(store)
+    patchy.works = False
+    fail(store, 2)
+    tell(store, word, given_shared.epoch)
+    assert see(instead) == Sight("closed", 2)
+
+
+def test_a_word_finds_the_store_that_gave_the_permit_when_that_one_serves_again() -> None:
+    clock = ManualClock()
+    shared, instead = OwnStore(clock), OwnStore(clock)
+    patchy = Patchy(shared)
+    store = SharedOrOwn(patchy, clock, instead=instead)
+    given_shared = ask(store)
+    patchy.works = False
+    given_instead = ask(store)
+    patchy.works = True
+    tell(store, "failed", given_shared.epoch)
+    patchy.works = False
+    tell(store, "failed", given_instead.epoch)
+    assert (see(shared).failures, see(instead).failures) == (1, 1)
+
+
+def test_of_three_stores_none_hears_a_word_on_a_permit_of_another() -> None:
+    clock = ManualClock()
+    stores = [OwnStore(clock) for _ in range(3)]
+    first, second = Patchy(stores[0]), Patchy(stores[1])
+    chain = SharedOrOwn(first, clock, instead=SharedOrOwn(second, clock, instead=stores[2]))
+    permits = []
+    for serving in range(3):
+        first.works, second.works = serving == 0, serving <= 1
+        permits.append(ask(chain).epoch)
+    for serving in range(3):
+        first.works, second.works = serving == 0, serving <= 1
+        for giver, epoch in enumerate(permits):
+            if giver != serving:
+                tell(chain, "failed", epoch)
+    assert [see(store).failures for store in stores] == [0, 0, 0]
+
+
 def test_what_serves_instead_keeps_what_it_heard_and_is_named_in_the_one_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

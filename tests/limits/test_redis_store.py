@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from parsimony_kernel.limits.breaker import CircuitBreaker, CircuitOpenError
-from parsimony_kernel.limits.breaker_store import BreakerStore, StoreError
+from parsimony_kernel.limits.breaker_store import BreakerStore, Shared, StoreError
 from parsimony_kernel.limits.redis_store import PREFIX, RedisBreakers, connect
 from parsimony_kernel.testing.clock import ManualClock
 
@@ -79,10 +79,32 @@ def test_a_key_that_is_something_else_is_a_sentence(redis: "Redis") -> None:
         breaker(RedisBreakers(redis)).admit()
 
 
-@pytest.mark.parametrize("url", ["", "localhost:6379", "http://localhost"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "localhost:6379",
+        "http://localhost",
+        "redis://me:hunter2@localhost?foo=bar",
+        "redis://localhost?protocol=x",
+    ],
+)
 def test_an_address_that_is_none_is_a_sentence(url: str) -> None:
     with pytest.raises(StoreError, match="redis://host:6379/0"):
         connect(url)
+
+
+def test_a_setting_that_breaks_the_client_in_use_is_a_sentence() -> None:
+    with pytest.raises(StoreError, match="cannot be reached"):
+        breaker(connect("redis://127.0.0.1:1?retry_on_error=abc")).admit()
+
+
+def test_what_a_rule_raises_is_not_the_server_s_fault(redis: "Redis") -> None:
+    def broken(shared: Shared, now: float) -> tuple[Shared, None]:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        RedisBreakers(redis).change("m", broken)
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,15 @@ def test_a_server_that_cannot_be_reached_is_said_once_and_the_journal_serves(
     assert said.getMessage().endswith("Until then the workspace's journal serves.")
 
 
+def test_an_address_that_breaks_the_client_in_use_leaves_the_journal_to_serve(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    workspace = Workspace()
+    fail(workspace.opened("redis://127.0.0.1:1?retry_on_error=abc"), 2)
+    assert workspace.seen_in_journal() == 2
+    assert len(caplog.records) == 1
+
+
 def test_the_password_of_an_address_is_in_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     for url in ("redis://me:hunter2@127.0.0.1:1/0", "http://me:hunter2@host", "hunter2"):
         fail(Workspace().opened(url))
@@ -106,7 +115,11 @@ def test_a_server_that_hangs_costs_one_time_out_and_is_asked_again_after_a_while
 
 @pytest.mark.parametrize(
     ("url", "remedy"),
-    [("localhost:6379", "redis://host:6379/0"), ("redis://localhost", "parsimony-kernel[remote]")],
+    [
+        ("localhost:6379", "redis://host:6379/0"),
+        ("redis://localhost", "parsimony-kernel[remote]"),
+        ("redis://u:p@localhost?foo=bar", "redis://host:6379/0"),
+    ],
 )
 def test_what_cannot_be_used_is_said_once_with_its_remedy_and_the_journal_serves(
     url: str, remedy: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -1,5 +1,6 @@
 """Turns are traced where the person configured it, and nothing about it can break a turn."""
 
+import logging
 import subprocess
 import sys
 import threading
@@ -146,6 +147,60 @@ def test_a_turn_inside_a_span_of_the_person_s_belongs_to_it(
     assert turn.parent is not None
     assert theirs.context is not None
     assert turn.parent.span_id == theirs.context.span_id
+
+
+def said_by_a_process(monkeypatch: pytest.MonkeyPatch, **environ: str) -> str:
+    """What a fresh process writes that is asked for an observer twice."""
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    program = (
+        "import os\n"
+        "from parsimony_kernel.metrics.tracing import observer\n"
+        "assert [observer(os.environ) for _ in range(2)] == [None, None]\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout + ran.stderr
+
+
+def test_a_tracer_provider_that_is_not_there_is_named_and_nothing_else_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = said_by_a_process(
+        monkeypatch, OTEL_PYTHON_TRACER_PROVIDER="banana", OTEL_PYTHON_CONTEXT="banana"
+    )
+    assert said == (
+        "Turns are not traced: there is no tracer provider 'banana'; install what has it, or "
+        "leave OTEL_PYTHON_TRACER_PROVIDER out.\n"
+    )
+
+
+def test_the_console_is_refused_once_since_it_would_write_into_the_cells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = said_by_a_process(
+        monkeypatch, OTEL_TRACES_EXPORTER="console", OTEL_PYTHON_CONTEXT="banana"
+    )
+    assert said == (
+        "Turns are not traced to 'console', which would write into the cells of the notebook; "
+        "name another exporter, such as 'otlp'.\n"
+    )
+
+
+def test_a_provider_of_the_person_s_goes_before_the_name_of_one_that_is_not_there(
+    in_process: TracerProvider, exporter: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_PYTHON_TRACER_PROVIDER", "banana")
+    a_turn(observer({"OTEL_PYTHON_TRACER_PROVIDER": "banana"}))
+    assert len(exporter.get_finished_spans()) == 1
+
+
+def test_opentelemetry_may_speak_again_once_it_is_imported(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    observer({"OTEL_PYTHON_TRACER_PROVIDER": "banana", **ENDPOINT})
+    logging.getLogger("opentelemetry.context").warning("of the person's own")
+    assert "of the person's own" in caplog.text
 
 
 def test_a_provider_that_is_set_later_is_used_from_then_on(

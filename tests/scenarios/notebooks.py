@@ -19,11 +19,12 @@ from parsimony_kernel.clock import Clock
 from parsimony_kernel.execution.cell import NAME_PREFIX
 from parsimony_kernel.execution.executor import BaseCodeExecutor, CodeExecutor
 from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.notebook.own_tools import OwnTools
 from parsimony_kernel.notebook.turns import SessionError, TurnOptions
 from parsimony_kernel.session import NotebookSession, open_session
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
-from parsimony_kernel.tools import Tool, Tools
+from parsimony_kernel.tools import Tool
 from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.text import text_of
@@ -63,7 +64,10 @@ class Notebook:
             environ=ENVIRON,
             clock=clock or ManualClock(),
         )
-        session._own_tools = Tools(tools)
+        own = OwnTools(lambda: {each.name: each for each in tools}, tuple)
+        for each in tools:
+            own.add(each.name)
+        session._own_tools = own
         self._models.append(model)
         self._sessions.append(session)
         return session

@@ -1,5 +1,6 @@
 """What failed leaves the person's variables as they were; a rollback and an undo go further."""
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,20 +8,27 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.agent import Agent
+from parsimony_kernel.agent.cancellation import CancellationRequest
 from parsimony_kernel.agent.events import (
     AgentError,
     AgentEvent,
     Handoff,
+    RunCancelled,
     RunCompleted,
     ToolEvent,
     UserInputRequested,
 )
 from parsimony_kernel.agent.failure.kinds import FailureKind
+from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.agent.state import RunState
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.gate.contract import ActionContract
+from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.notebook.turns import SessionError
 from parsimony_kernel.session import NotebookSession
 from parsimony_kernel.testing.scripted import ScriptedModel, call, calls
+from parsimony_kernel.toolbox.plan import plan_tools
 from parsimony_kernel.tools import tool
 from parsimony_kernel.triage.policy import FailurePolicy
 from parsimony_kernel.triage.strategies.replan import replan
@@ -219,13 +227,14 @@ async def test_what_was_taken_back_may_be_done_again() -> None:
 
     agent, _ = rolling_back(
         code("a = [1]\na"),
+        code("a = [1]\na"),
         code("raise Exception('no')"),
         code("a = [1]\na"),
         DONE,
         policy=FailurePolicy(UNKNOWN=to_the_start),
     )
     events = await run(agent)
-    assert [answer.get("error") for answer in answers(events)][2:] == [None, None]
+    assert [answer.get("error") for answer in answers(events)][3:] == [None, None]
     assert isinstance(events[-1], RunCompleted)
 
 
@@ -336,3 +345,98 @@ async def test_a_plan_is_in_the_record_of_a_suspension(scripted: Start) -> None:
     await turn(session)
     events = [e async for e in session.resume("yes")]
     assert answers(events)[0]["details"] == {"open": ["load", "plot"]}
+
+
+ADDING = "orders = ['a']\ndef add(x: str) -> str:\n    orders.append(x)\n"
+
+
+async def test_what_a_tool_did_before_a_failing_cell_stays(scripted: Start) -> None:
+    session = scripted(code("1 / 0"), call("add", x="b"), code("1 / 0"), DONE)
+    await mine(
+        session, "orders = ['a']\ndef add(x: str) -> str:\n    orders.append(x)\n    return x"
+    )
+    session.add_tool("add")
+    await turn(session)
+    assert session.executor.variables()["orders"] == ["a", "b"]
+
+
+async def test_a_tool_of_the_notebook_that_fails_is_taken_back_too(scripted: Start) -> None:
+    session = scripted(call("add", x="b"), call("add", x="c"), DONE)
+    await mine(session, f"{ADDING}    return x if x == 'c' else 1 / 0")
+    session.add_tool("add")
+    events = await turn(session)
+    assert answers(events)[0]["variables"] == "Put back as before: orders."
+    assert session.executor.variables()["orders"] == ["a", "c"]
+    assert session.undo()[1].restored == ("orders",)
+    assert session.executor.variables()["orders"] == ["a"]
+
+
+async def test_a_rollback_takes_the_plan_back_too() -> None:
+    async def to_the_start(context: FailureContext) -> Any:
+        return await rollback_to_checkpoint("step-0")(context)
+
+    parts = ["load"]
+    agent, _ = rolling_back(
+        code("a = 1"),
+        call("plan", parts=parts, done=parts),
+        code("raise Exception('no')"),
+        DONE,
+        call("return_unable", rationale="r", blockers=["b"]),
+        policy=FailurePolicy(UNKNOWN=to_the_start),
+    )
+    agent.tools = agent.tools + plan_tools()
+    events = await run(agent)
+    assert agent.code_executor.variables() == {}
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_a_stop_while_a_failure_is_classified_tells_what_the_step_came_to() -> None:
+    class Slow:
+        async def classify(self, *given: Any, **named: Any) -> FailureType:
+            stop.set("enough")
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    stop = CancellationRequest()
+    agent, _ = rolling_back(code("raise Exception('a')"), policy=FailurePolicy())
+    agent.classifier = Slow()
+    events = [event async for event in agent.run("do it", cancellation=stop)]
+    assert isinstance(events[-1], RunCancelled)
+    assert [answer["error"] for answer in answers(events)] == ["action_error"]
+
+
+async def test_a_host_that_breaks_at_the_end_changes_nothing_of_it() -> None:
+    class Breaking(RunHooks):
+        def ended(self, state: RunState, change: Change | None) -> None:
+            raise RuntimeError("no")
+
+    agent, _ = rolling_back(code("a = 1"), DONE, policy=FailurePolicy())
+    agent.hooks = Breaking()
+    assert isinstance((await run(agent))[-1], RunCompleted)
+
+
+def asking(contract: ActionContract | None) -> tuple[Agent, ScriptedModel]:
+    model = ScriptedModel([call("ask_user", question="Go?"), code("a = 1"), DONE])
+    agent = Agent(
+        model=model,
+        code_executor=CodeExecutor(),
+        suspension_secret="a secret for tests",
+        contract=contract,
+    )
+    return agent, model
+
+
+@pytest.mark.parametrize("dropped", [True, False])
+async def test_a_run_goes_on_under_the_contract_that_it_asked_under(dropped: bool) -> None:
+    contract = ActionContract(frozenset({"return_done"}))
+    agent, _ = asking(contract if dropped else None)
+    last = (await run(agent))[-1]
+    assert isinstance(last, UserInputRequested)
+    other, model = asking(None if dropped else contract)
+    with pytest.raises(ValueError, match="another contract or procedure"):
+        _ = [event async for event in other.resume(last.suspension_record, "yes")]
+    assert model.requests == []
+    # The question waits on.
+    again = [event async for event in agent.resume(last.suspension_record, "yes")]
+    assert isinstance(again[-1], RunCompleted)
+    assert ("a" in agent.code_executor.variables()) == (not dropped)

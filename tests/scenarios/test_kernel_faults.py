@@ -421,7 +421,7 @@ def test_what_was_allowed_and_begun_when_the_kernel_was_killed_is_not_run_by_ans
 
 SENDING = """
 import asyncio
-from parsimony_kernel.tools import Tools, tool
+from parsimony_kernel.tools import tool
 
 @tool(effect="write")
 async def send(to: str) -> str:
@@ -434,7 +434,7 @@ async def send(to: str) -> str:
 def opened(shell):
     session = open_in(shell)
     session._model = ScriptedModel([call("send", to="ann"), {done}])
-    session._own_tools = Tools([send])
+    session.add_tool("send")
     return session
 
 extension.uninstall(get_ipython())

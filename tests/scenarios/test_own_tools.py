@@ -69,3 +69,79 @@ def test_next_tells_what_may_be_done_and_that_a_question_waits(
     use("ScriptedModel([call('ask_user', question='Which?')])")
     kernel.run("%%agent\nask", cell_id="ask")
     assert "waits for an answer" in kernel.run("%agent next").text
+
+
+AGAIN = '''
+def area(width: float, height: float = 1.0) -> float:
+    """The area of an ellipse."""
+    return 3 * width * height
+'''
+
+
+def test_a_function_that_a_later_cell_defines_again_is_the_one_that_is_called(
+    kernel: LiveKernel, use: Use
+) -> None:
+    kernel.run(DEFINE)
+    use(
+        "ScriptedModel([call('area', width=3, height=4), call('return_done', summary='done'),"
+        " call('area', width=3, height=5), call('return_done', summary='done')])"
+    )
+    kernel.run("%agent tools add area")
+    kernel.run(AGAIN)
+    assert "The area of an ellipse." in kernel.run("%agent tools").text
+    assert "36.0" in kernel.run("%%agent\nthe area", cell_id="again").text
+    kernel.run("area = 12")
+    turn = kernel.run("%%agent\nthe area", cell_id="older").text
+    assert "45.0" in turn
+    reason = "'area' holds no function or tool any more"
+    assert f"the tool area as it was added, for {reason}" in " ".join(turn.split())
+    assert reason in kernel.run("%agent tools").text
+
+
+UNFIT = """
+from parsimony_kernel import Tool
+
+async def answer(**arguments):
+    return 1
+
+silent = Tool(answer, "silent", None, {"type": "object"})
+shapeless = Tool(answer, "shapeless", "", {"type": "object", "x": object()})
+
+def run_code(code: str) -> str:
+    return code
+
+def rows(name: str):
+    yield name
+
+def leave(x: "__import__('sys').exit(3)"):
+    return x
+"""
+
+
+def test_what_would_break_a_turn_is_refused_without_a_traceback_and_leaves_the_turns_whole(
+    kernel: LiveKernel, use: Use
+) -> None:
+    assert kernel.run(UNFIT).status == "ok"
+    use("ScriptedModel([call('run_code', code='41 + 1'), call('return_done', summary='done')])")
+    for name in ("silent", "shapeless", "run_code", "rows", "leave"):
+        refused = kernel.run(f"%agent tools add {name}").text
+        assert refused.startswith(f"Parsimony Agent: {name!r} cannot become a tool")
+        assert len(refused.splitlines()) == 1
+    assert "No function of yours" in kernel.run("%agent tools").text
+    assert "42" in kernel.run("%%agent\ncount", cell_id="unfit").text
+
+
+def test_the_agent_s_own_code_changes_neither_its_tools_nor_its_model(
+    kernel: LiveKernel, use: Use
+) -> None:
+    kernel.run(DEFINE)
+    kernel.run("def more(x: int) -> int:\n    return x")
+    changes = ("tools add more", "tools remove area", "model offline")
+    steps = [f"call('run_code', code='%agent {change}')" for change in changes]
+    use(f"ScriptedModel([{', '.join(steps)}, call('return_done', summary='done')])")
+    kernel.run("%agent tools add area")
+    turn = kernel.run("%%agent\nchange it", cell_id="change").text
+    assert "still running" in turn
+    assert "more" not in kernel.run("%agent tools").text
+    assert "area" in kernel.run("%agent tools").text
+    assert "offline" not in kernel.run("%agent model").text

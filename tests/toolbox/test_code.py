@@ -13,8 +13,9 @@ from parsimony_kernel.triage.taxonomy import FailureType
 SOON_S = 0.2
 # A wait that no interrupt of ours reaches, and that ends by itself soon after the test.
 STUCK = "import threading\nthreading.Event().wait(3)"
-# A deadline of the code's own.
+# Deadlines of the code's own; the words of one are those that we would use.
 TIRED = "raise TimeoutError('read timeout')"
+ALIKE = "raise TimeoutError('timeout: the code was stopped after 30 s by the database')"
 
 
 async def ran(code: str) -> StepOutcome:
@@ -25,7 +26,13 @@ async def ran(code: str) -> StepOutcome:
 
 @pytest.mark.parametrize(
     ("code", "cause"),
-    [("while True: pass", LATE), (STUCK, STATE_LOST), ("1/0", RAISED), (TIRED, RAISED)],
+    [
+        ("while True: pass", LATE),
+        (STUCK, STATE_LOST),
+        ("1/0", RAISED),
+        (TIRED, RAISED),
+        (ALIKE, RAISED),
+    ],
 )
 async def test_the_end_of_code_is_a_row_of_the_table(code: str, cause: Cause) -> None:
     failure = (await ran(code)).failure
@@ -41,7 +48,7 @@ async def test_code_past_its_deadline_says_how_long_it_had() -> None:
     assert outcome.failure.type is FailureType.TIMEOUT
 
 
-@pytest.mark.parametrize("code", ["1/0", TIRED])
+@pytest.mark.parametrize("code", ["1/0", TIRED, ALIKE])
 async def test_code_that_raises_had_all_the_time_that_it_wanted(code: str) -> None:
     outcome = await ran(code)
     assert outcome.envelope["error"] == "action_error"

@@ -220,6 +220,13 @@ async def test_a_constraint_may_be_a_function_of_a_step() -> None:
         assert await said(steps, constraints=[too_many]) is kind
 
 
+@pytest.mark.parametrize(
+    "rule", ["make no fewer than 2 calls", "no less than 2 steps", "use not under 2 tool calls"]
+)
+async def test_a_limit_from_below_is_not_taken_for_one_from_above(rule: str) -> None:
+    assert await said(repeated(2), constraints=[rule]) is UNKNOWN
+
+
 async def test_a_broken_rule_of_a_database_is_no_constraint_of_the_task() -> None:
     error = "duplicate key value violates unique constraint"
     assert await said(failed(error), constraints=["never use rm"]) is UNKNOWN

@@ -344,3 +344,52 @@ def test_a_setting_that_a_strategy_does_not_have_is_refused_at_once() -> None:
 
 async def _answer(strategy: Any, ctx: FailureContext) -> RecoveryAction:
     return await strategy(ctx)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"strategy": "replan", "max_attempts": "two"}, "max_attempts is a whole number, 0 or"),
+        ({"strategy": "replan", "max_attempts": None}, "max_attempts is a whole number, 0 or"),
+        ({"strategy": "replan", "max_attempts": [1]}, r"0 or more, not \[1\]"),
+        ({"strategy": "replan", "max_attempts": float("1e400")}, "0 or more, not inf"),
+        ({"strategy": "replan", "max_attempts": True}, "0 or more, not True"),
+        ({"strategy": "replan", "max_attempts": -1}, "0 or more, not -1"),
+        ({"strategy": "replan", "hint": 5}, "hint is text, not 5"),
+        ({"strategy": "backoff_and_retry", "max_wait_s": float("nan")}, "max_wait_s is a finite"),
+        ({"strategy": "backoff_and_retry", "min_wait_s": "1"}, "min_wait_s is a finite number"),
+        ({"strategy": "retry_with_tool_manifest", "tools": "look"}, "tools is a list of texts"),
+        ({"strategy": ["replan"]}, "there is no strategy"),
+        ({"action": "RETRY", "delay": "soon"}, "delay is a finite number, 0 or more, not 'soon'"),
+        ({"action": "ESCALATE", "message": [1]}, r"message is text, not \[1\]"),
+        ({"action": "SUSPEND", "metadata": 1}, "metadata is a mapping, not 1"),
+    ],
+)
+def test_a_setting_of_another_type_is_refused_when_the_policy_is_read(
+    entry: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^TIMEOUT: .*{said}"):
+        FailurePolicy.from_dict({"TIMEOUT": entry})
+
+
+def test_settings_of_the_right_types_are_taken() -> None:
+    wait = {"strategy": "backoff_and_retry", "max_attempts": 0, "min_wait_s": 1, "max_wait_s": 2.5}
+    tools = {"strategy": "retry_with_tool_manifest", "tools": ["look"]}
+    retry = {"action": "RETRY", "hint": None, "inject": {"a": 1}, "delay": 2}
+    policy = FailurePolicy.from_dict({"TIMEOUT": [wait, tools, retry]})
+    assert policy.TIMEOUT is not None
+
+
+def test_a_strategy_of_the_host_s_may_have_settings_of_any_type() -> None:
+    def mine(limit: "Unknown", names: set[str]) -> Any:  # type: ignore[name-defined]  # noqa: F821
+        return replan
+
+    entry = {"strategy": "mine", "limit": "two", "names": 1}
+    policy = FailurePolicy.from_dict({"TIMEOUT": entry}, strategies={"mine": mine})
+    assert policy.TIMEOUT is replan
+
+
+@pytest.mark.parametrize("value", ["!!bool abc", "!!timestamp abc", "&x [*x]"])
+def test_a_value_that_does_not_fit_its_tag_is_a_value_error(value: str) -> None:
+    with pytest.raises(ValueError, match="polic"):
+        FailurePolicy.from_yaml(f"UNKNOWN: {value}\n")

@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.events import AgentError, PartialRunSummary
+from parsimony_kernel.agent.events import AgentError, PartialRunSummary, UserInputRequested
+from parsimony_kernel.agent.failure.causes import (
+    AMBIGUOUS,
+    BUDGET_USED,
+    NOT_APPROVED,
+    STEPS_USED,
+    TIME_USED,
+    Cause,
+)
 from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
 from parsimony_kernel.agent.failure.policy import DefaultPolicy, RecoveryPolicy
 from parsimony_kernel.agent.failure.recovery import handle_failure
@@ -137,3 +145,18 @@ def test_a_strategy_sees_the_request_the_steps_and_the_count_of_the_kind() -> No
     assert seen.run.constraints == ("never delete",)
     assert (seen.raw_error, seen.metadata["retry_after_s"]) == ("it failed", 4.0)
     assert seen.metadata["effect"] == "none"
+
+
+@pytest.mark.parametrize("cause", [NOT_APPROVED, STEPS_USED, TIME_USED, BUDGET_USED, AMBIGUOUS])
+async def test_what_is_for_a_person_is_put_to_the_person_whatever_the_policy_states(
+    cause: Cause,
+) -> None:
+    class Agent:
+        policy = policy_as_recovery(answering(RecoveryAction.REPLAN()))
+        suspension_secret = "secret"
+
+    signs: dict[str, Any] = dict.fromkeys(cause.signs, "y")
+    found = cause.failure("x", action=Action.ask_user, **signs)
+    events = [event async for event in handle_failure(found, agent=Agent(), state=RunState())]
+    assert [type(event) for event in events] == [UserInputRequested]
+    assert Agent.policy.decide(found, RunState()) is Action.ask_user

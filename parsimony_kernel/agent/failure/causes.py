@@ -1,5 +1,10 @@
 """Why runs fail: the one table that joins a kind with its type, its refusal and its ladder.
 
+The table decides what a failure is made of, by ``failure``, which row a failure has, by
+``cause_of``, and, by the first rung, what no strategy may answer, by ``is_for_a_person``. The
+further rungs and ``how`` describe what the budgets of ``DefaultPolicy`` come to; tests hold the
+two together.
+
 Values only. Whatever finds a failure makes it of its row; the row knows what it means, the place
 that found it only what to say.
 """
@@ -40,8 +45,8 @@ class Cause:
         type: ``None`` where a classifier tells it from the error.
         refusal: ``None`` where no action is refused or reported.
         ladder: what the shipped policy does, one rung for each occurrence in a row; the last ends
-            the run.
-        how: the ladder in words, with what each rung carries.
+            the run. Where it begins with a question, nothing but the person answers.
+        how: the ladder in words, with what each rung carries; it decides nothing.
         effect: what may have happened outside; ``None`` where the ladder does not depend on it.
         signs: the keys of a failure's metadata that tell the row from those that are like it.
     """
@@ -443,6 +448,19 @@ def cause_of(failure: Failure) -> Cause | None:
     """The row of ``failure``, the most special of several; ``None`` when there is none."""
     rows = [cause for cause in CAUSES if cause.explains(failure)]
     return max(rows, key=_speciality, default=None)
+
+
+def is_for_a_person(failure: Failure) -> bool:
+    """Whether only a person may answer: an approval, a limit, a question, an uncertain effect.
+
+    Its ladder begins with the question, once the source of truth was asked where there is one; a
+    limit that cannot be kept is told without one.
+    """
+    cause = cause_of(failure)
+    if cause is None or cause is LIMIT_UNKEEPABLE:
+        return cause is not None
+    first = next(rung for rung in cause.ladder if rung is not Rung.reconcile)
+    return first is Rung.ask_user
 
 
 def _speciality(cause: Cause) -> tuple[int, bool, bool]:

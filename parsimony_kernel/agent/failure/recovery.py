@@ -4,14 +4,15 @@
 action is carried out. Nothing else in the package retries, narrows, suspends or hands off.
 """
 
+import asyncio
 import logging
 import math
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from dataclasses import dataclass
-from typing import Any, Protocol, assert_never
+from typing import Any, Protocol, TypeVar, assert_never
 
-from parsimony_kernel.agent.cancellation import Cancelled
+from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.agent.events import (
     AgentError,
     AgentEvent,
@@ -19,6 +20,7 @@ from parsimony_kernel.agent.events import (
     PartialRunSummary,
     UserInputRequested,
 )
+from parsimony_kernel.agent.failure.causes import is_for_a_person
 from parsimony_kernel.agent.failure.corrections import narrowing, retry_note
 from parsimony_kernel.agent.failure.keyring import KeyringError
 from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
@@ -26,6 +28,7 @@ from parsimony_kernel.agent.failure.policy import DefaultPolicy, RecoveryPolicy
 from parsimony_kernel.agent.failure.suspension import build_record
 from parsimony_kernel.agent.state import RunState, SuspensionRecord, remember
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.llm.transcript import encodable
 from parsimony_kernel.triage.actions import (
     Abort,
     Escalate,
@@ -55,6 +58,10 @@ _log = logging.getLogger(__name__)
 
 # A person would rather choose another model, or come back, than watch a longer wait.
 MAX_WAIT_S = 60.0
+# The longest that a strategy thinks, and real seconds in which what is stopped has to end.
+PLANNING_S = 30.0
+_HEEDED_S = 0.4
+T = TypeVar("T")
 _NO = re.compile(
     r"^(?:n|no|nope|nein|non|halt|cancel|abort|quit|enough|end|genug|never"
     r"|(?:don.?t|do not)(?! stop))\b",
@@ -128,10 +135,11 @@ async def handle_failure(
         run: asked for what strategies may know, and to go back; without it nothing can be.
 
     Yields ``AgentError(recoverable=True)`` for retry and narrow_scope, else one terminal event.
+    ``Cancelled``, and nothing is counted, where the run is to stop while a strategy thinks.
     """
     policy: RecoveryPolicy = agent.policy
     clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
-    decision = await _decided(policy, failure, state, run)
+    decision = await _decided(policy, failure, agent, state, run)
     action = _permitted(decision.action, failure)
     prior = state.failure_attempts.get(failure.kind, 0)
     if HELD not in failure.metadata:  # what waits for a person has not failed
@@ -299,24 +307,98 @@ class _Decision:
         return "" if self.plan is None else self.plan.name
 
 
+async def within(work: Awaitable[T], seconds: float, clock: Clock) -> T:
+    """What a host's ``work`` gives; ``TimeoutError`` where it takes longer.
+
+    The work is a task of its own. Whatever it raises to end more than itself is a
+    ``RuntimeError`` here, and work that does not heed its end is left behind.
+    """
+    task = asyncio.ensure_future(contained(work))
+    limit = asyncio.ensure_future(clock.sleep(seconds))
+    try:
+        await asyncio.wait({task, limit}, return_when=asyncio.FIRST_COMPLETED)
+        if task.cancelled():
+            raise RuntimeError("the work cancelled itself")
+        if task.done():
+            return task.result()
+        raise TimeoutError(f"no answer within {seconds:g} s")
+    finally:
+        task.cancel()
+        limit.cancel()
+        ends = asyncio.gather(task, limit, return_exceptions=True)
+        await asyncio.wait({ends}, timeout=_HEEDED_S)
+
+
+async def contained(work: Awaitable[T]) -> T:
+    """What ``work`` gives; what it raises ends this wait and nothing else.
+
+    A cancellation goes through where it is meant for the task that waits, and so does Ctrl-C.
+    """
+    try:
+        return await work
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as exc:
+        waiting = asyncio.current_task()
+        if isinstance(exc, asyncio.CancelledError) and waiting and waiting.cancelling():
+            raise
+        raise RuntimeError(f"{type(exc).__name__} was raised") from exc
+
+
 async def _decided(
-    policy: RecoveryPolicy, failure: Failure, state: RunState, run: Surroundings | None
+    policy: RecoveryPolicy, failure: Failure, agent: Any, state: RunState, run: Surroundings | None
 ) -> _Decision:
-    """What the policy wants; what the default policy wants where it breaks or says nothing.
+    """What the policy wants; what the default policy wants where it breaks, takes too long or
+    says nothing. ``Cancelled`` where the run is to stop first.
 
     A policy with ``plan`` and ``action_of`` (see ``triage.recovery``) is awaited, and its plan's
-    hint, delay and words are used.
+    hint, delay and words are used. It is not asked where only a person may answer.
     """
     planning = getattr(policy, "plan", None)
+    clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
+    stop = state.cancellation or CancellationRequest()
     try:
-        if planning is None:
-            return _Decision(Action(policy.decide(failure, state)))
-        plan = await planning(failure, state, None if run is None else run.known())
-        action = Action(policy.action_of(plan, failure, state))  # type: ignore[attr-defined]
-        return _Decision(action, plan, _hint_of(plan), *_manner_of(plan))
+        if planning is None or is_for_a_person(failure):
+            return await contained(_answered(policy, failure, state))
+        seconds = min(PLANNING_S, _time_left(agent, state, clock))
+        return await stop.race(within(_planned(policy, failure, state, run), seconds, clock))
     except Exception:  # a host's code: a run must end well whatever it does
-        _log.exception("the recovery policy broke; the default policy answers %s", failure.kind)
+        if stop.is_set:
+            raise Cancelled(stop.reason) from None
+        _log.warning(
+            "the recovery policy broke; the default policy answers %s",
+            failure.kind,
+            exc_info=_log.isEnabledFor(logging.DEBUG),
+        )
         return _Decision(DefaultPolicy().decide(failure, state))
+
+
+async def _answered(policy: Any, failure: Failure, state: RunState) -> _Decision:
+    """The action without a plan."""
+    if hasattr(policy, "plan"):
+        return _Decision(Action(policy.action_of(None, failure, state)))
+    return _Decision(Action(policy.decide(failure, state)))
+
+
+async def _planned(
+    policy: Any, failure: Failure, state: RunState, run: Surroundings | None
+) -> _Decision:
+    plan = await policy.plan(failure, state, None if run is None else run.known())
+    action = Action(policy.action_of(plan, failure, state))
+    delay, words = _manner_of(plan)
+    if isinstance(plan, Rollback):
+        _worded(plan.checkpoint_id)
+    return _Decision(action, plan, _worded(_hint_of(plan)), delay, _worded(words))
+
+
+def _worded(words: object) -> str | None:
+    """Words of a plan as they can be told; ``TypeError`` where they are none."""
+    if words is None:
+        return None
+    if not isinstance(words, str):
+        raise TypeError(f"a plan is told in words, not in a {type(words).__name__}")
+    told: str = encodable(words)
+    return told
 
 
 def _gone_back(decision: _Decision, run: Surroundings | None) -> str:
@@ -335,10 +417,10 @@ def _hint_of(plan: RecoveryAction | None) -> str | None:
     match plan:
         case Retry(hint=hint, inject=inject) if inject:
             given = "; ".join(f"{name} = {value}" for name, value in inject.items())
-            return " ".join(filter(None, (hint, f"Known: {given}.")))
+            return " ".join(filter(None, (_worded(hint), f"Known: {given}.")))
         case Retry(hint=hint) | Replan(hint=hint):
             return hint
-        case Resume(from_subgoal=goal) if goal:
+        case Resume(from_subgoal=goal) if _worded(goal):
             return f"Go on from this part of the plan, which is open: {goal}."
     return None
 
@@ -357,7 +439,11 @@ def budget_of(policy: RecoveryPolicy, kind: FailureKind) -> int:
     try:
         return int(policy.retry_budget(kind))
     except Exception:  # as above
-        _log.exception("the recovery policy broke; the default budget of %s holds", kind)
+        _log.warning(
+            "the recovery policy broke; the default budget of %s holds",
+            kind,
+            exc_info=_log.isEnabledFor(logging.DEBUG),
+        )
         return DefaultPolicy().retry_budget(kind)
 
 
@@ -365,7 +451,11 @@ def _backoff(policy: RecoveryPolicy, kind: FailureKind, attempt: int) -> float:
     try:
         delay = float(policy.backoff(kind, attempt))
     except Exception:  # as above
-        _log.exception("the recovery policy broke; the default wait of %s holds", kind)
+        _log.warning(
+            "the recovery policy broke; the default wait of %s holds",
+            kind,
+            exc_info=_log.isEnabledFor(logging.DEBUG),
+        )
         delay = DefaultPolicy().backoff(kind, attempt)
     return min(max(delay, 0.0), MAX_WAIT_S) if delay == delay else MAX_WAIT_S
 

@@ -39,7 +39,7 @@ ADDED_FIELDS: Mapping[int, frozenset[str]] = {
             "procedure_state",
         }
     ),
-    3: frozenset({"recoveries", "subgoals", "done_subgoals"}),
+    3: frozenset({"recoveries", "subgoals", "done_subgoals", "terms"}),
 }
 
 # A record from a machine whose clock is a little ahead is honest; one from tomorrow is not.
@@ -175,6 +175,7 @@ def build_record(
         "recoveries": list(state.recoveries),
         "subgoals": list(state.subgoals),
         "done_subgoals": list(state.done_subgoals),
+        "terms": state.terms,
         "workspace": state.workspace,
         "key_id": key_id,
     }

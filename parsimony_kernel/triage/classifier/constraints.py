@@ -24,7 +24,8 @@ _ONLY = re.compile(
     r"\b(?:use|call|using|calling) only\b(?P<a>.+)|\bonly (?:use|call)\b(?P<b>.+)", re.IGNORECASE
 )
 _AT_MOST = re.compile(
-    r"\b(?:at most|no more than|not more than|maximum(?: of)?|max|up to|under|fewer than|less than)"
+    r"(?<!\bno )(?<!\bnot )\b(?:at most|no more than|not more than|maximum(?: of)?|max|up to|under"
+    r"|fewer than|less than)"
     r" (?P<n>\d+) (?P<of>words?|characters?|(?:tool )?calls?|steps?)\b",
     re.IGNORECASE,
 )

@@ -10,11 +10,13 @@ import pytest
 from parsimony_kernel.agent.failure.causes import (
     CAUSES,
     CHECK_BROKEN,
+    LIMIT_UNKEEPABLE,
     RAISED,
     RUN_BROKEN,
     Cause,
     Rung,
     cause_of,
+    is_for_a_person,
 )
 from parsimony_kernel.agent.failure.kinds import (
     Action,
@@ -194,3 +196,21 @@ def test_a_ladder_is_what_the_shipped_policy_decides_about_its_kind(cause: Cause
         if rung is not Rung.refusal or is_counted:
             state.record_failure_attempt(cause.kind)
     assert decided == [rung.value for rung in cause.ladder if rung is not Rung.refusal]
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=name)
+def test_only_a_person_answers_what_begins_with_a_question_or_a_look(cause: Cause) -> None:
+    begins = cause.ladder[0] is Rung.ask_user or cause.ladder == (Rung.reconcile, Rung.ask_user)
+    assert is_for_a_person(failure_of(cause)) is (begins or cause is LIMIT_UNKEEPABLE)
+
+
+def test_approvals_limits_and_questions_are_for_a_person_and_a_mistake_is_not() -> None:
+    asked = {cause.name for cause in CAUSES if is_for_a_person(failure_of(cause))}
+    assert {
+        "approval missing, stale, or its hash differs",
+        "steps, time",
+        "tokens, cost",
+        "several readings of the request, or a column that does not exist",
+    } <= asked
+    assert not is_for_a_person(failure_of(RAISED))
+    assert not is_for_a_person(Failure(FailureKind.policy_violation, "of no row"))

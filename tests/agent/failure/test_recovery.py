@@ -1,10 +1,13 @@
 """The funnel: one failure, one action."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.cancellation import CancellationRequest
+from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.agent.events import (
     AgentError,
     AgentEvent,
@@ -23,6 +26,19 @@ from parsimony_kernel.agent.failure import (
 )
 from parsimony_kernel.agent.state import RunState
 from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.triage.actions import (
+    Abort,
+    Escalate,
+    RecoveryAction,
+    Replan,
+    Resume,
+    Retry,
+    Rollback,
+    Suspend,
+)
+from parsimony_kernel.triage.policy import FailurePolicy
+from parsimony_kernel.triage.recovery import policy_as_recovery
+from parsimony_kernel.triage.taxonomy import FailureContext
 
 EVENT_OF = {
     Action.retry: AgentError,
@@ -190,3 +206,177 @@ async def test_lessons_keep_five_kinds_and_the_newest_of_each() -> None:
         (kinds[5], "first"),
         (kinds[2], "second"),
     ]
+
+
+Strategy = Callable[[], Awaitable[Any]]
+
+
+def planning(strategy: Strategy, clock: ManualClock | None = None) -> SimpleNamespace:
+    """An agent whose policy plans as ``strategy`` says, about everything alike."""
+
+    async def planned(context: FailureContext) -> Any:
+        return await strategy()
+
+    class Undispatched(FailurePolicy):
+        async def dispatch(self, context: FailureContext) -> Any:
+            return await planned(context)
+
+    who = agent(clock)
+    who.policy = policy_as_recovery(Undispatched(default=planned))
+    return who
+
+
+async def hangs() -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(("limit", "waited"), [(300.0, 30.0), (12.0, 12.0)])
+async def test_a_strategy_that_hangs_is_given_up_and_the_default_policy_answers(
+    limit: float, waited: float
+) -> None:
+    who = planning(hangs)
+    who.guardrails = SimpleNamespace(max_execution_time_s=limit)
+    state = RunState(started_monotonic_s=0.0)
+    (event,) = await funnel(Failure(FailureKind.tool_error, "broke"), state, who)
+    assert isinstance(event, AgentError)
+    assert (event.action, event.strategy) == ("retry", "")
+    assert who.clock.monotonic() == waited
+
+
+async def test_a_strategy_that_does_not_heed_its_end_is_left_behind() -> None:
+    over = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not over.is_set():
+            try:
+                await over.wait()
+            except asyncio.CancelledError:
+                continue
+
+    (event,) = await funnel(
+        Failure(FailureKind.tool_error, "broke"), RunState(), planning(stubborn)
+    )
+    assert isinstance(event, AgentError)
+    over.set()
+
+
+async def test_a_stop_ends_the_run_while_a_strategy_thinks() -> None:
+    stop = CancellationRequest()
+
+    async def asked_to_stop() -> None:
+        stop.set("enough")
+        await hangs()
+
+    state = RunState(cancellation=stop)
+    who = planning(asked_to_stop, ManualClock(auto=False))
+    with pytest.raises(Cancelled):
+        await funnel(Failure(FailureKind.tool_error, "broke"), state, who)
+    assert state.failure_attempts == {}
+
+
+async def cancels_what_it_waits_for() -> None:
+    own = asyncio.ensure_future(hangs())
+    own.cancel()
+    await own
+
+
+async def cancels_itself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await hangs()
+
+
+def raising(exc: BaseException) -> Strategy:
+    async def strategy() -> None:
+        raise exc
+
+    return strategy
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        cancels_what_it_waits_for,
+        cancels_itself,
+        raising(SystemExit(1)),
+        raising(GeneratorExit()),
+        raising(Cancelled("not by the person")),
+        raising(RuntimeError("broken")),
+    ],
+)
+async def test_whatever_a_strategy_raises_the_default_policy_answers(strategy: Strategy) -> None:
+    (event,) = await funnel(
+        Failure(FailureKind.tool_error, "broke"), RunState(), planning(strategy)
+    )
+    assert isinstance(event, AgentError)
+    assert event.action == "retry"
+
+
+@pytest.mark.parametrize("exc", [SystemExit(1), GeneratorExit(), asyncio.CancelledError()])
+async def test_whatever_a_policy_without_plans_raises_the_default_one_answers(
+    exc: BaseException,
+) -> None:
+    class Breaking(DefaultPolicy):
+        def decide(self, failure: Failure, state: RunState) -> Action:
+            raise exc
+
+    who = agent()
+    who.policy = Breaking()
+    (event,) = await funnel(Failure(FailureKind.tool_error, "broke"), RunState(), who)
+    assert isinstance(event, AgentError)
+
+
+async def test_the_end_of_the_task_that_runs_the_funnel_is_no_fault_of_the_strategy() -> None:
+    clock = ManualClock(auto=False)
+    failure = Failure(FailureKind.tool_error, "broke")
+    running = asyncio.ensure_future(funnel(failure, RunState(), planning(hangs, clock)))
+    await clock.until_asleep()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert clock.sleepers == 0
+
+
+def unchecked(made_of: type[RecoveryAction], **fields: Any) -> RecoveryAction:
+    """A plan that nobody looked at when it was made."""
+    plan = made_of()
+    for field, value in fields.items():
+        object.__setattr__(plan, field, value)
+    return plan
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        unchecked(Replan, hint=["x"]),
+        unchecked(Retry, hint=5),
+        unchecked(Retry, hint=5, inject={"a": 1}),
+        unchecked(Resume, from_subgoal=5),
+        unchecked(Rollback, checkpoint_id=["x"]),
+        unchecked(Escalate, message=5),
+        unchecked(Suspend, message=object()),
+        unchecked(Abort, reason=b"x"),
+    ],
+    ids=lambda plan: type(plan).__name__,
+)
+async def test_a_plan_that_is_not_told_in_words_is_none(plan: RecoveryAction) -> None:
+    async def strategy() -> RecoveryAction:
+        return plan
+
+    (event,) = await funnel(
+        Failure(FailureKind.tool_error, "broke"), RunState(), planning(strategy)
+    )
+    assert isinstance(event, AgentError)
+    assert (event.action, event.strategy) == ("retry", "")
+
+
+async def test_half_a_character_in_a_plan_can_be_written_down() -> None:
+    async def strategy() -> RecoveryAction:
+        return Escalate(message="half \ud800")
+
+    (event,) = await funnel(
+        Failure(FailureKind.tool_error, "broke"), RunState(), planning(strategy)
+    )
+    assert isinstance(event, Handoff)
+    event.model_dump_json()

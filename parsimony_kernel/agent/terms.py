@@ -1,0 +1,28 @@
+"""What a run is held to: the contract of its task, and its procedure."""
+
+import hashlib
+import json
+from typing import Any
+
+# The version of records from which on they know it.
+TERMS_SINCE = 3
+
+
+def terms_of(agent: Any) -> str:
+    """A hash of the agent's contract and procedure; empty when it has neither."""
+    contract = getattr(agent, "contract", None)
+    procedure = getattr(agent, "procedure", None)
+    if contract is None and procedure is None:
+        return ""
+    told: dict[str, Any] = {"procedure": None if procedure is None else procedure.digest}
+    if contract is not None:
+        told["contract"] = {
+            "allowed": _sorted(contract.allowed_tools),
+            "serving": _sorted(contract.serving_tools),
+            "identifiers": {name: str(value) for name, value in contract.identifiers.items()},
+        }
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def _sorted(names: Any) -> list[str] | None:
+    return None if names is None else sorted(names)

@@ -1,0 +1,511 @@
+"""The kinds of objects that can be copied and set back, each by its exact type.
+
+A copy is shallow: what lies in an object has a copy of its own. An object is set back where it
+lies, so that whoever else holds it sees it too. No code of a person's is run for any of this.
+"""
+
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import pathlib
+import re
+import sys
+import uuid
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from typing import Any, Protocol
+
+# An object of more than this is not copied: its copy would hold up the cell.
+MOST_CONTAINER_BYTES = 16 * 2**20
+MOST_ARRAY_BYTES = 64 * 2**20
+
+# The most frequent ones first: they are looked for in every container.
+ATOMS = frozenset(
+    {
+        int, float, str, bool, type(None), bytes, complex, frozenset, range, slice,
+        datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone,
+        decimal.Decimal, fractions.Fraction, uuid.UUID, re.Pattern, re.Match,
+        type(Ellipsis), type(NotImplemented), property, staticmethod, classmethod,
+    }
+)  # fmt: skip
+_ATOMIC = (enum.Enum, ModuleType, pathlib.PurePath, datetime.tzinfo)
+_MAPPINGS = (dict, OrderedDict, defaultdict, Counter)
+_ABSENT = object()
+
+
+class Kind(Protocol):
+    """How objects of one kind are copied."""
+
+    def size(self, value: Any) -> int:
+        """The bytes that a copy takes."""
+        ...
+
+    def copy(self, value: Any) -> Any:
+        """What ``value`` holds."""
+        ...
+
+    def same(self, value: Any, held: Any) -> bool:
+        """Whether ``value`` still holds that."""
+        ...
+
+    def set_back(self, value: Any, held: Any) -> Any:
+        """``value`` holding that again, or what takes its place where it cannot be mended."""
+        ...
+
+    def parts(self, held: Any) -> Collection[Any]:
+        """What lies in it."""
+        ...
+
+
+def is_atomic(value: Any) -> bool:
+    """Whether ``value`` cannot change, nor anything that is reached through it."""
+    kind = type(value)
+    if kind in ATOMS or issubclass(kind, _ATOMIC):
+        return True
+    if issubclass(kind, type):
+        return value.__module__ != "__main__" or type(value) is not type
+    if kind is FunctionType:
+        return bool(value.__module__ != "__main__")
+    if kind is BuiltinFunctionType:
+        return value.__self__ is None or type(value.__self__) is ModuleType
+    module = kind.__module__
+    if type(module) is not str:
+        return False
+    if module == "numpy":
+        numpy = sys.modules.get("numpy")
+        return numpy is not None and issubclass(kind, numpy.generic | numpy.dtype | numpy.ufunc)
+    return module.startswith(("pandas._libs.", "numpy.dtypes"))
+
+
+def kind_of(value: Any) -> Kind | None:
+    """How ``value`` is copied; ``None`` for an object that is not."""
+    kind = type(value)
+    if (known := _BY_TYPE.get(kind)) is not None:
+        return known
+    if issubclass(kind, tuple):
+        return _TUPLE
+    if _is_frame(kind):
+        return _FRAME
+    if _is_array(value):
+        return _ARRAY
+    if kind is type:
+        return _CLASS if value.__module__ == "__main__" else None
+    return _INSTANCE if _is_plain(kind) else None
+
+
+def _is_plain(kind: type) -> bool:
+    """Whether all that its instances hold are attributes: classes of the notebook, without
+    slots, that derive from nothing else."""
+    return bool(kind.__dictoffset__) and all(
+        each is object or (each.__module__ == "__main__" and "__slots__" not in vars(each))
+        for each in kind.__mro__
+    )
+
+
+def _same(one: Iterable[Any], other: Iterable[Any], sizes: tuple[int, int]) -> bool:
+    """Whether two hold the very same objects in the same order."""
+    return sizes[0] == sizes[1] and all(a is b for a, b in zip(one, other, strict=False))
+
+
+@dataclass(frozen=True)
+class _Container:
+    def size(self, value: Any) -> int:
+        return sys.getsizeof(value)
+
+    def copy(self, value: Any) -> Any:
+        return value.copy()
+
+    def parts(self, held: Any) -> Collection[Any]:
+        parts: Collection[Any] = held
+        return parts
+
+
+@dataclass(frozen=True)
+class _Sequence(_Container):
+    def same(self, value: Any, held: Any) -> bool:
+        return _same(value, held, (len(value), len(held)))
+
+    def set_back(self, value: Any, held: Any) -> Any:
+        if type(value) is list:
+            value[:] = held
+        else:
+            value.clear()
+            value.extend(held)
+        return value
+
+
+@dataclass(frozen=True)
+class _Mapping(_Container):
+    def same(self, value: Any, held: Any) -> bool:
+        sizes = (len(value), len(held))
+        return _same(value, held, sizes) and _same(value.values(), held.values(), sizes)
+
+    def set_back(self, value: Any, held: Any) -> Any:
+        value.clear()
+        value.update(held)
+        return value
+
+    def parts(self, held: Any) -> Collection[Any]:
+        parts: Collection[Any] = held.values()
+        return parts
+
+
+@dataclass(frozen=True)
+class _Set(_Container):
+    def same(self, value: Any, held: Any) -> bool:
+        return len(value) == len(held) and {id(each) for each in value} == {
+            id(each) for each in held
+        }
+
+    def set_back(self, value: Any, held: Any) -> Any:
+        value.clear()
+        value.update(held)
+        return value
+
+
+@dataclass(frozen=True)
+class _Bytes(_Container):
+    def same(self, value: Any, held: Any) -> bool:
+        return bool(value == held)
+
+    def set_back(self, value: Any, held: Any) -> Any:
+        value[:] = held
+        return value
+
+    def parts(self, held: Any) -> Collection[Any]:
+        return ()
+
+
+@dataclass(frozen=True)
+class _Tuple(_Container):
+    """Cannot be changed; what it holds can."""
+
+    def size(self, value: Any) -> int:
+        return 0
+
+    def copy(self, value: Any) -> Any:
+        return tuple.__getitem__(value, slice(None))
+
+    def same(self, value: Any, held: Any) -> bool:
+        return True
+
+    def set_back(self, value: Any, held: Any) -> Any:
+        return value
+
+
+@dataclass(frozen=True)
+class _Bound(_Tuple):
+    """A callable with what is bound to it. Cannot be changed; what it holds can."""
+
+    def copy(self, value: Any) -> Any:
+        if type(value) is functools.partial:
+            return (value.func, value.args, value.keywords)
+        if type(value) is MethodType:
+            return (value.__func__, value.__self__)
+        return (value.__self__,)
+
+
+@dataclass(frozen=True)
+class _Instance(_Mapping):
+    def size(self, value: Any) -> int:
+        return sys.getsizeof(_attributes(value))
+
+    def copy(self, value: Any) -> Any:
+        return _attributes(value).copy()
+
+    def same(self, value: Any, held: Any) -> bool:
+        return super().same(_attributes(value), held)
+
+    def set_back(self, value: Any, held: Any) -> Any:
+        super().set_back(_attributes(value), held)
+        return value
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """The attributes of an instance, past what its class makes of them."""
+    attributes: dict[str, Any] = object.__getattribute__(value, "__dict__")
+    return attributes
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A variable of a closure."""
+
+    def size(self, value: Any) -> int:
+        return 0
+
+    def copy(self, value: Any) -> Any:
+        try:
+            return (value.cell_contents,)
+        except ValueError:  # not bound yet
+            return ()
+
+    def same(self, value: Any, held: Any) -> bool:
+        now = self.copy(value)
+        return len(now) == len(held) and all(a is b for a, b in zip(now, held, strict=True))
+
+    def set_back(self, value: Any, held: Any) -> Any:
+        if held:
+            value.cell_contents = held[0]
+        else:
+            del value.cell_contents
+        return value
+
+    def parts(self, held: Any) -> Collection[Any]:
+        parts: Collection[Any] = held
+        return parts
+
+
+@dataclass(frozen=True)
+class _Function:
+    """What a function keeps: its attributes, its defaults, and the variables around it."""
+
+    def size(self, value: Any) -> int:
+        return sys.getsizeof(value.__dict__)
+
+    def copy(self, value: Any) -> Any:
+        return dict(value.__dict__), value.__defaults__, value.__kwdefaults__, value.__closure__
+
+    def same(self, value: Any, held: Any) -> bool:
+        attributes, defaults, named, _ = held
+        sizes = (len(value.__dict__), len(attributes))
+        return (
+            value.__defaults__ is defaults
+            and value.__kwdefaults__ is named
+            and _same(value.__dict__, attributes, sizes)
+            and _same(value.__dict__.values(), attributes.values(), sizes)
+        )
+
+    def set_back(self, value: Any, held: Any) -> Any:
+        attributes, value.__defaults__, value.__kwdefaults__, _ = held
+        value.__dict__.clear()
+        value.__dict__.update(attributes)
+        return value
+
+    def parts(self, held: Any) -> Collection[Any]:
+        attributes, defaults, named, closure = held
+        kept = [named] if named else []
+        return [*attributes.values(), *(defaults or ()), *kept, *(closure or ())]
+
+
+@dataclass(frozen=True)
+class _Class:
+    """The attributes of a class of the notebook."""
+
+    def size(self, value: Any) -> int:
+        return 64 * len(vars(value))
+
+    def copy(self, value: Any) -> Any:
+        return {
+            name: each
+            for name, each in vars(value).items()
+            if name not in ("__dict__", "__weakref__")
+        }
+
+    def same(self, value: Any, held: Any) -> bool:
+        now = self.copy(value)
+        sizes = (len(now), len(held))
+        return _same(now, held, sizes) and _same(now.values(), held.values(), sizes)
+
+    def set_back(self, value: Any, held: Any) -> Any:
+        now = self.copy(value)
+        for name in now.keys() - held.keys():
+            type.__delattr__(value, name)
+        for name, each in held.items():
+            if now.get(name, _ABSENT) is not each:
+                type.__setattr__(value, name, each)
+        return value
+
+    def parts(self, held: Any) -> Collection[Any]:
+        return [each for each in held.values() if type(each) is not FunctionType]
+
+
+# Frames: pandas copies lazily, so that a copy costs nothing until something is written. It has no
+# public way to give a frame another content where it lies, nor to ask whether two still share
+# their memory: here its managers are asked, as its own methods with inplace=True do.
+
+_SAMPLED = 1_000
+_ARRAYS_INSIDE = ("_pa_array", "_ndarray", "_codes", "_data", "_mask", "_left", "_right")
+
+
+def _is_frame(kind: type) -> bool:
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and issubclass(kind, pandas.DataFrame | pandas.Series)
+
+
+def copies_lazily() -> bool:
+    """Whether a copy of a frame takes no room until either is written to."""
+    pandas = sys.modules["pandas"]
+    if int(pandas.__version__.partition(".")[0]) >= 3:
+        return True
+    return pandas.get_option("mode.copy_on_write") is True
+
+
+@dataclass(frozen=True)
+class _HeldFrame:
+    manager: Any
+    attributes: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """A frame or a series, with what its class says belongs to it."""
+
+    def size(self, value: Any) -> int:
+        return 0 if copies_lazily() else frame_bytes(value)
+
+    def copy(self, value: Any) -> _HeldFrame:
+        own = _attributes(value)
+        names = ("_attrs", "_name", *type.__getattribute__(type(value), "_metadata"))
+        attributes = {name: own[name] for name in names if name in own}
+        if type(attributes.get("_attrs")) is dict:
+            attributes["_attrs"] = attributes["_attrs"].copy()
+        return _HeldFrame(own["_mgr"].copy(deep=not copies_lazily()), attributes)
+
+    def same(self, value: Any, held: _HeldFrame) -> bool:
+        own = _attributes(value)
+        return _same_managers(own["_mgr"], held.manager) and all(
+            _same_attribute(own.get(name, _ABSENT), each) for name, each in held.attributes.items()
+        )
+
+    def set_back(self, value: Any, held: _HeldFrame) -> Any:
+        own = _attributes(value)
+        own["_mgr"] = held.manager.copy(deep=not copies_lazily())
+        for name, each in held.attributes.items():
+            own[name] = each.copy() if type(each) is dict else each
+        own.pop("_item_cache", None)
+        return value
+
+    def parts(self, held: _HeldFrame) -> Collection[Any]:
+        """What lies in its columns of objects, where the first of them can change."""
+        found: list[Any] = []
+        for each in held.attributes.values():
+            found.extend(each.values() if type(each) is dict else [each])
+        for block in held.manager.blocks:
+            if getattr(getattr(block.values, "dtype", None), "kind", "") == "O" and hasattr(
+                block.values, "reshape"
+            ):
+                cells = block.values.reshape(-1)
+                if not all(is_atomic(each) for each in cells[:_SAMPLED]):
+                    found.extend(cells)
+        return found
+
+
+def frame_bytes(value: Any) -> int:
+    """The memory of a frame's columns, strings without their text."""
+    blocks = _attributes(value)["_mgr"].blocks
+    return sum(int(getattr(block.values, "nbytes", 0)) for block in blocks)
+
+
+def _same_attribute(now: Any, held: Any) -> bool:
+    if type(now) is dict and type(held) is dict:
+        return _MAPPING.same(now, held)
+    return now is held
+
+
+def _same_managers(one: Any, other: Any) -> bool:
+    if len(one.blocks) != len(other.blocks):
+        return False
+    axes = zip(one.axes, other.axes, strict=True)
+    if not all((a is b or a.is_(b)) and _same_names(a, b) for a, b in axes):
+        return False
+    return all(
+        list(a.mgr_locs) == list(b.mgr_locs) and _same_memory(a.values, b.values)
+        for a, b in zip(one.blocks, other.blocks, strict=True)
+    )
+
+
+def _same_names(one: Any, other: Any) -> bool:
+    return len(one.names) == len(other.names) and all(
+        a is b for a, b in zip(one.names, other.names, strict=True)
+    )
+
+
+def _same_memory(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    numpy = sys.modules["numpy"]
+    if isinstance(one, numpy.ndarray) and isinstance(other, numpy.ndarray):
+        return bool(one.__array_interface__ == other.__array_interface__)
+    if type(one) is not type(other) or one.dtype is not other.dtype:
+        return False
+    inside = [name for name in _ARRAYS_INSIDE if hasattr(one, name) and hasattr(other, name)]
+    return bool(inside) and all(
+        _same_memory(getattr(one, name), getattr(other, name)) for name in inside
+    )
+
+
+def _is_array(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and type(value) is numpy.ndarray and not value.dtype.hasobject
+
+
+@dataclass(frozen=True)
+class _Array:
+    def size(self, value: Any) -> int:
+        return int(value.nbytes)
+
+    def copy(self, value: Any) -> Any:
+        return value.copy()
+
+    def same(self, value: Any, held: Any) -> bool:
+        return bool(
+            value.shape == held.shape
+            and value.dtype == held.dtype
+            and value.tobytes() == held.tobytes()
+        )
+
+    def set_back(self, value: Any, held: Any) -> Any:
+        if value.size == held.size and value.dtype == held.dtype and value.flags.writeable:
+            value.shape = held.shape
+            value[...] = held
+            return value
+        return held.copy()
+
+    def parts(self, held: Any) -> Collection[Any]:
+        return ()
+
+
+_BOUND = (functools.partial, MethodType, BuiltinFunctionType)
+_MAPPING, _TUPLE, _FRAME, _ARRAY = _Mapping(), _Tuple(), _Frame(), _Array()
+_INSTANCE, _CLASS = _Instance(), _Class()
+_BY_TYPE: dict[type, Kind] = {
+    **dict.fromkeys((list, deque), _Sequence()),
+    **dict.fromkeys(_MAPPINGS, _MAPPING),
+    set: _Set(),
+    bytearray: _Bytes(),
+    tuple: _TUPLE,
+    **dict.fromkeys(_BOUND, _Bound()),
+    FunctionType: _Function(),
+    CellType: _Cell(),
+}
+
+
+def bytes_of(value: Any) -> int:
+    """About how much memory ``value`` itself takes; no code of its own is asked."""
+    kind = type(value)
+    if _is_frame(kind):
+        return frame_bytes(value)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and kind is numpy.ndarray:
+        return int(value.nbytes)
+    return sys.getsizeof(value) if kind in _BY_TYPE or kind in ATOMS else 64
+
+
+def is_bound(value: Any) -> bool:
+    """Whether ``value`` is a callable that holds what it may change."""
+    return type(value) in _BOUND and not is_atomic(value)
+
+
+def is_free(value: Any) -> bool:
+    """Whether a copy of ``value`` takes neither time nor room."""
+    return _is_frame(type(value)) and copies_lazily()
+
+
+def most_bytes(kind: Kind) -> int:
+    """The most that one object of a kind may take to be copied."""
+    return MOST_ARRAY_BYTES if kind in (_ARRAY, _FRAME) else MOST_CONTAINER_BYTES

@@ -1,0 +1,263 @@
+"""Tasks that code starts: they stay when they call ``sys.exit``, and are otherwise as they were."""
+
+import asyncio
+import contextvars
+import inspect
+import sys
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.execution.interrupt import CodeGuard
+from parsimony_kernel.execution.tasks import TaskExit, staying
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """A loop that nobody has touched, run by the test itself."""
+    made = asyncio.new_event_loop()
+    yield made
+    made.close()
+
+
+async def leaves(code: object = 3) -> None:
+    await asyncio.sleep(0)
+    sys.exit(code)  # type: ignore[arg-type]
+
+
+async def answers() -> str:
+    await asyncio.sleep(0)
+    return "here"
+
+
+async def test_a_task_that_calls_sys_exit_ends_alone_and_says_so() -> None:
+    with staying(asyncio.get_running_loop()):
+        task = asyncio.create_task(leaves())
+    with pytest.raises(TaskExit, match="task with 3; the kernel goes on") as e:
+        await task
+    assert isinstance(e.value.__cause__, SystemExit)
+
+
+async def test_an_exit_without_a_code_has_none_in_its_sentence() -> None:
+    with staying(asyncio.get_running_loop()):
+        task = asyncio.create_task(leaves(None))
+    with pytest.raises(TaskExit, match=r"ended this task; the kernel goes on$"):
+        await task
+
+
+async def test_a_task_that_answers_a_cancellation_with_sys_exit_stays_too() -> None:
+    async def stubborn() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            sys.exit("no")
+
+    with staying(asyncio.get_running_loop()):
+        task = asyncio.create_task(stubborn())
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(TaskExit, match="with 'no'"):
+        await task
+
+
+async def test_an_exit_code_that_cannot_be_shown_is_left_out() -> None:
+    class Code:
+        def __repr__(self) -> str:
+            raise SystemExit
+
+    with staying(asyncio.get_running_loop()):
+        task = asyncio.create_task(leaves(Code()))
+    with pytest.raises(TaskExit, match=r"ended this task; the kernel goes on$"):
+        await task
+
+
+async def test_what_a_task_answers_and_raises_is_its_own() -> None:
+    async def breaks() -> None:
+        await asyncio.sleep(0)
+        raise KeyError("mine")
+
+    with staying(asyncio.get_running_loop()):
+        good, bad = asyncio.create_task(answers()), asyncio.create_task(breaks())
+    assert await good == "here"
+    with pytest.raises(KeyError, match="mine"):
+        await bad
+
+
+async def test_a_task_that_outlives_the_cell_stays_and_so_does_what_it_starts() -> None:
+    go = asyncio.Event()
+
+    async def outlives() -> asyncio.Task[None]:
+        await go.wait()
+        return asyncio.create_task(leaves())
+
+    with staying(asyncio.get_running_loop()):
+        task = asyncio.create_task(outlives())
+    go.set()
+    started = await task
+    with pytest.raises(TaskExit):
+        await started
+
+
+async def test_a_task_that_was_given_a_context_of_its_own_keeps_what_it_starts() -> None:
+    async def outer() -> asyncio.Task[None]:
+        return asyncio.create_task(leaves())
+
+    with staying(asyncio.get_running_loop()):
+        task = asyncio.create_task(outer(), context=contextvars.Context())
+        started = await task
+    with pytest.raises(TaskExit):
+        await started
+
+
+async def test_a_task_that_is_cancelled_before_it_began_leaves_nothing_unawaited() -> None:
+    begun = []
+
+    async def never() -> None:
+        begun.append(True)
+
+    with staying(asyncio.get_running_loop()):
+        coroutine = never()
+        task = asyncio.create_task(coroutine)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert not begun
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
+
+
+async def test_a_task_looks_like_the_coroutine_that_it_was_made_of() -> None:
+    plain = asyncio.create_task(answers(), name="t")
+    with staying(asyncio.get_running_loop()):
+        kept = asyncio.create_task(answers(), name="t")
+    assert repr(kept) == repr(plain)
+    await asyncio.sleep(0)
+    assert repr(kept) == repr(plain)
+    shown: Any = kept.get_coro()
+    assert repr(shown).startswith("<coroutine object answers ")
+    assert (shown.__name__, shown.__qualname__) == ("answers", "answers")
+    assert inspect.getcoroutinestate(shown) == inspect.CORO_SUSPENDED
+    assert [frame.f_code for frame in kept.get_stack()] == [answers.__code__]
+    await asyncio.gather(plain, kept)
+
+
+def test_tasks_of_others_are_made_as_before(loop: asyncio.AbstractEventLoop) -> None:
+    async def cell(go: asyncio.Event) -> None:
+        with staying(asyncio.get_running_loop()):
+            await go.wait()
+
+    async def kernel() -> None:
+        go = asyncio.Event()
+        running = asyncio.create_task(cell(go))
+        await asyncio.sleep(0)
+        coroutine = answers()
+        beside = asyncio.create_task(coroutine)
+        assert beside.get_coro() is coroutine
+        go.set()
+        await asyncio.gather(running, beside)
+        others.append(asyncio.create_task(leaves(7)))
+        await asyncio.Event().wait()
+
+    others: list[asyncio.Task[None]] = []
+    with pytest.raises(SystemExit) as left:
+        loop.run_until_complete(kernel())
+    assert others[0].exception() is left.value
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            loop.run_until_complete(task)
+
+
+class Noting:
+    """A factory of somebody's, which notes what it made tasks of."""
+
+    def __init__(self) -> None:
+        self.given: list[dict[str, Any]] = []
+
+    def __call__(
+        self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **given: Any
+    ) -> "asyncio.Task[Any]":
+        self.given.append(given)
+        return asyncio.Task(coroutine, loop=loop, **given)
+
+
+def test_the_factory_of_the_loop_still_makes_every_task(loop: asyncio.AbstractEventLoop) -> None:
+    theirs: Any = Noting()
+    context = contextvars.copy_context()
+
+    async def kernel() -> None:
+        with staying(loop):
+            task = loop.create_task(leaves(), context=context)
+        assert theirs.given[-1] == {"context": context}
+        with pytest.raises(TaskExit):
+            await task
+
+    loop.set_task_factory(theirs)
+    loop.run_until_complete(kernel())
+
+
+def test_a_loop_gets_the_factory_once(loop: asyncio.AbstractEventLoop) -> None:
+    async def kernel() -> None:
+        with staying(loop):
+            first = loop.get_task_factory()
+            with staying(loop):
+                assert loop.get_task_factory() is first
+                inner = asyncio.create_task(leaves())
+            outer = asyncio.create_task(leaves())
+        with staying(loop):
+            assert loop.get_task_factory() is first
+        for task in (inner, outer):
+            with pytest.raises(TaskExit):
+                await task
+
+    loop.run_until_complete(kernel())
+
+
+def test_a_factory_that_code_has_set_meanwhile_is_kept_and_made_use_of(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    theirs: Any = Noting()
+
+    async def kernel() -> None:
+        with staying(loop):
+            loop.set_task_factory(theirs)
+        with staying(loop):
+            task = asyncio.create_task(leaves())
+        assert len(theirs.given) == 1
+        with pytest.raises(TaskExit):
+            await task
+
+    loop.run_until_complete(kernel())
+
+
+async def test_the_loop_of_a_nested_kernel_has_a_factory_of_its_own() -> None:
+    def nested() -> None:
+        async def kernel() -> None:
+            with staying(asyncio.get_running_loop()):
+                task = asyncio.create_task(leaves())
+            with pytest.raises(TaskExit):
+                await task
+            others.append(asyncio.create_task(leaves(7)))
+            await asyncio.Event().wait()
+
+        others: list[asyncio.Task[None]] = []
+        with pytest.raises(SystemExit) as left:
+            asyncio.run(kernel())
+        assert others[0].exception() is left.value
+
+    here = asyncio.get_running_loop().get_task_factory()
+    await asyncio.to_thread(nested)
+    assert asyncio.get_running_loop().get_task_factory() is here
+
+
+async def test_code_that_is_driven_starts_tasks_that_stay() -> None:
+    started: list[asyncio.Task[None]] = []
+
+    async def code() -> None:
+        started.append(asyncio.create_task(leaves()))
+        await asyncio.sleep(0)
+
+    with CodeGuard() as guard:
+        assert await guard.drive(code()) is None
+    with pytest.raises(TaskExit):
+        await started[0]

@@ -1,0 +1,218 @@
+"""A policy of strategies chooses what is tried; it never answers in a person's place, and nothing
+that a host's code does keeps a run from its end."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.cancellation import CancellationRequest
+from parsimony_kernel.agent.config import AgentGuardrails
+from parsimony_kernel.agent.events import (
+    AgentError,
+    AgentEvent,
+    Handoff,
+    RunCancelled,
+    RunCompleted,
+    UserInputRequested,
+    is_terminal,
+)
+from parsimony_kernel.agent.failure.causes import RAISED
+from parsimony_kernel.agent.failure.kinds import FailureKind
+from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.agent.knowledge import Knowledge
+from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.agent.prompts import request_message
+from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.llm.base import FunctionCall, ToolCall
+from parsimony_kernel.notebook.turns import TurnOptions
+from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
+from parsimony_kernel.tools import Tools, tool
+from parsimony_kernel.triage.policy import FailurePolicy, RecoveryAction
+from parsimony_kernel.triage.recovery import policy_as_recovery
+from parsimony_kernel.triage.taxonomy import FailureContext, FailureType
+
+DONE = call("return_done", summary="ok")
+BROKEN = call("breaks", at="x")
+SHELL = "import subprocess\nsubprocess.run(['touch', 'made'], check=True)"
+EXAMPLE = Path(__file__).parents[2] / "notebooks" / "recovery.yaml"
+
+
+@tool(idempotent=True)
+async def look(at: str) -> str:
+    """Look."""
+    return at[:1]
+
+
+@tool(idempotent=True)
+async def breaks(at: str) -> str:
+    """Break."""
+    raise RuntimeError("broken")
+
+
+async def tries_again(context: FailureContext) -> RecoveryAction:
+    return RecoveryAction.REPLAN(hint="go on")
+
+
+async def hangs(*_: Any, **__: Any) -> Any:
+    await asyncio.Event().wait()
+
+
+class Classifier:
+    """One that does as the function it is made of."""
+
+    def __init__(self, classify: Any) -> None:
+        self.classify = classify
+
+
+def raising(exc: BaseException) -> Any:
+    async def act(*_: Any, **__: Any) -> Any:
+        raise exc
+
+    return act
+
+
+def agent(
+    *steps: Step, policy: FailurePolicy | None = None, classify: Any = None, **limits: Any
+) -> SimpleNamespace:
+    return SimpleNamespace(
+        model_config=ScriptedModel(steps),
+        policy=policy_as_recovery(policy or FailurePolicy()),
+        classifier=None if classify is None else Classifier(classify),
+        guardrails=AgentGuardrails(**limits),
+        instructions="Be brief.",
+        suspension_secret="s",
+        tools=Tools([look, breaks]) + termination_tools(),
+        clock=ManualClock(),
+        hooks=RunHooks(),
+    )
+
+
+async def gather(
+    who: SimpleNamespace, cancellation: CancellationRequest | None = None
+) -> list[AgentEvent]:
+    state = RunState(messages=[request_message("go", "")], started_monotonic_s=0.0)
+    events = [event async for event in run_loop(who, state, cancellation=cancellation)]
+    assert [is_terminal(event) for event in events] == [False] * (len(events) - 1) + [True]
+    return events
+
+
+def actions(events: Sequence[AgentEvent]) -> list[str | None]:
+    return [event.action for event in events if isinstance(event, AgentError)]
+
+
+@pytest.mark.parametrize("stated", ["CONSTRAINT_IGNORED", "default"])
+async def test_no_policy_answers_in_place_of_the_person_who_is_asked_to_allow(
+    scripted: Any, tmp_path: Path, stated: str
+) -> None:
+    (tmp_path / "policy.yaml").write_text(f"policy:\n  {stated}: replan\n")
+    session = scripted(call("run_code", code=SHELL), DONE)
+    options = TurnOptions(approve=Approval.guarded, procedure="policy.yaml")
+    last = [event async for event in session.turn("do it", cell_key="a", options=options)][-1]
+    assert isinstance(last, UserInputRequested)
+    assert last.question == "May this code run?"
+    assert not (tmp_path / "made").exists()
+    answered = [event async for event in session.resume("Run it")]
+    assert isinstance(answered[-1], RunCompleted)
+    assert (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("stated", ["UNKNOWN", "default"])
+@pytest.mark.parametrize(
+    ("limits", "end"),
+    [
+        ({"max_iterations": 1}, UserInputRequested),
+        ({"max_tokens": 6_000}, UserInputRequested),
+        ({"max_tokens": 4_000}, Handoff),
+    ],
+)
+async def test_no_policy_swallows_a_limit(
+    limits: dict[str, Any], end: type[AgentEvent], stated: str
+) -> None:
+    policy = FailurePolicy(**{stated: tries_again})
+    events = await gather(agent(call("look", at="x" * 14_000), policy=policy, **limits))
+    assert actions(events) == []
+    assert isinstance(events[-1], end)
+
+
+async def test_the_example_of_a_rollback_keeps_what_was_made_at_a_limit(
+    scripted: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "recovery.yaml").write_text(EXAMPLE.read_text())
+    session = scripted(call("run_code", code="a = 1"), call("run_code", code="b = 2"), DONE)
+    options = TurnOptions(procedure="recovery.yaml", max_iterations=2)
+    events = [event async for event in session.turn("do it", cell_key="a", options=options)]
+    assert isinstance(events[-1], UserInputRequested)
+    assert session.executor.variables() == {"a": 1, "b": 2}
+
+
+async def test_a_strategy_that_hangs_costs_its_time_and_not_the_run() -> None:
+    policy = FailurePolicy(default=hangs)
+    who = agent(BROKEN, DONE, policy=policy)
+    events = await gather(who)
+    assert actions(events) == ["retry"]
+    assert events[-1] == RunCompleted(summary="ok")
+    assert who.clock.monotonic() == 30.0
+
+
+async def test_a_strategy_that_hangs_does_not_outlast_the_time_of_the_run() -> None:
+    who = agent(BROKEN, policy=FailurePolicy(default=hangs), max_execution_time_s=7)
+    events = await gather(who)
+    assert isinstance(events[-1], UserInputRequested)
+    assert events[-1].originating_failure_kind is FailureKind.time_limit
+    assert who.clock.monotonic() == 7.0
+
+
+async def test_a_stop_while_a_strategy_thinks_ends_the_run_as_stopped() -> None:
+    stop = CancellationRequest()
+
+    async def asked_to_stop(context: FailureContext) -> RecoveryAction:
+        stop.set("enough")
+        plan: RecoveryAction = await hangs()
+        return plan
+
+    who = agent(BROKEN, policy=FailurePolicy(default=asked_to_stop))
+    assert (await gather(who, stop))[-1] == RunCancelled(reason="enough")
+
+
+ENDS = [SystemExit(1), GeneratorExit(), asyncio.CancelledError(), RuntimeError("broken")]
+
+
+@pytest.mark.parametrize("exc", ENDS, ids=lambda exc: type(exc).__name__)
+async def test_whatever_a_strategy_or_a_classifier_raises_the_run_ends_with_an_event(
+    exc: BaseException,
+) -> None:
+    events = await gather(agent(BROKEN, DONE, classify=raising(exc)))
+    assert events[-1] == RunCompleted(summary="ok")
+    events = await gather(agent(BROKEN, DONE, policy=FailurePolicy(default=raising(exc))))
+    assert is_terminal(events[-1])
+
+
+async def judged(classify: Any, clock: ManualClock, **given: Any) -> FailureType:
+    knowledge = Knowledge(RunState(messages=[request_message("go", "")]), Tools([breaks]), {})
+    asked = ToolCall("a", FunctionCall("breaks", "{}"))
+    return await knowledge.type_of(
+        RAISED.failure("broke"), asked, Classifier(classify), clock=clock, **given
+    )
+
+
+@pytest.mark.parametrize(("given", "waited"), [({}, 10.0), ({"within_s": 3.0}, 3.0)])
+async def test_a_classifier_that_hangs_says_nothing(given: dict[str, float], waited: float) -> None:
+    clock = ManualClock()
+    assert await judged(hangs, clock, **given) is FailureType.UNKNOWN
+    assert clock.monotonic() == waited
+
+
+async def test_a_classifier_that_answers_in_time_is_believed() -> None:
+    async def knows(*_: Any, **__: Any) -> str:
+        return FailureType.GOAL_DRIFT
+
+    clock = ManualClock()
+    assert await judged(knows, clock) is FailureType.GOAL_DRIFT
+    assert clock.monotonic() == 0.0
