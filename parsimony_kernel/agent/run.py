@@ -37,7 +37,7 @@ from parsimony_kernel.agent.failure.detectors import (
     record_tool_call,
     text_only,
 )
-from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
+from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
 from parsimony_kernel.agent.failure.recovery import (
     FALLBACK,
     FINAL,
@@ -429,7 +429,8 @@ class Run:
             return outcome
         if failure.refusal in GUIDANCE or APPROVAL in failure.metadata:
             return outcome
-        if failure.kind is FailureKind.kernel_invalidated:
+        # Variables go with what happened outside: that is not taken back either.
+        if failure.kind is FailureKind.kernel_invalidated or failure.effect is not Effect.none:
             self.progress.spoil()
             return outcome
         back = self.progress.failed()

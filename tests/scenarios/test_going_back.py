@@ -371,6 +371,27 @@ async def test_a_tool_of_the_notebook_that_fails_is_taken_back_too(scripted: Sta
     assert session.executor.variables()["orders"] == ["a"]
 
 
+SENDING = """
+from parsimony_kernel.tools import tool
+sent = []
+@tool(effect="write")
+def send(to: str) -> str:
+    sent.append(to)
+    raise ConnectionResetError
+"""
+
+
+async def test_variables_stay_with_an_effect_that_may_have_happened(scripted: Start) -> None:
+    session = scripted(call("send", to="ann"), DONE)
+    await mine(session, SENDING)
+    session.add_tool("send")
+    await turn(session)
+    events = [event async for event in session.resume("Run it")]
+    assert isinstance(events[-1], UserInputRequested)
+    assert events[-1].question == "Did send take effect?"
+    assert session.executor.variables()["sent"] == ["ann"]
+
+
 async def test_a_rollback_takes_the_plan_back_too() -> None:
     async def to_the_start(context: FailureContext) -> Any:
         return await rollback_to_checkpoint("step-0")(context)
