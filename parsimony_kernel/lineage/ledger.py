@@ -23,7 +23,8 @@ class VariableOrigin(BaseModel):
     """Which code made a variable, from what.
 
     ``sources`` are the files and addresses that the code read, relative to the working folder
-    where they lie below it. ``version`` counts the bindings of the name from 1.
+    where they lie below it. ``version`` counts the bindings of the name from 1. ``cell_run`` is
+    the number of the run of a cell that did it, 0 where none was recorded.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,6 +40,30 @@ class VariableOrigin(BaseModel):
     inputs: tuple[InputRef, ...] = ()
     sources: tuple[str, ...] = ()
     at: str = ""
+    cell_run: int = 0
+
+
+class CellRun(BaseModel):
+    """One run of one cell: what it read, at the versions that stood when it began, and what it
+    bound or changed, at the versions that this gave.
+
+    A name that was read and that nobody is known to have bound has version 0. ``number`` counts
+    the runs of the namespace from 1, in the order in which they ended.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    number: int
+    actor: Literal["user", "agent"]
+    notebook_path: str
+    cell_id: str
+    run_id: str
+    code: str
+    code_sha: str
+    reads: tuple[InputRef, ...] = ()
+    made: tuple[InputRef, ...] = ()
+    sources: tuple[str, ...] = ()
+    at: str = ""
 
 
 class OriginLedger:
@@ -49,6 +74,7 @@ class OriginLedger:
 
     def __init__(self) -> None:
         self._origins: dict[str, list[VariableOrigin]] = {}
+        self._cells: list[CellRun] = []
         # Where a name does not stand at its newest version.
         self._gone_back: dict[str, int] = {}
 
@@ -87,6 +113,26 @@ class OriginLedger:
         self._origins.setdefault(origin.name, []).append(origin)
         self._gone_back.pop(origin.name, None)
 
+    def record(self, cell: CellRun) -> None:
+        """Record a run of a cell, after the stamps of what it made. Its number is the next."""
+        if cell.number != self.next_cell_run():
+            raise ValueError(f"the next run has number {self.next_cell_run()}, not {cell.number}")
+        self._cells.append(cell)
+
+    def next_cell_run(self) -> int:
+        """The number of the next run of a cell."""
+        return len(self._cells) + 1
+
+    def cell_runs(self) -> tuple[CellRun, ...]:
+        """Every run that was recorded, oldest first."""
+        return tuple(self._cells)
+
+    def maker(self, ref: InputRef) -> CellRun | None:
+        """The run that gave ``ref.name`` the version ``ref.version``, or ``None``."""
+        origin = self.at_version(ref)
+        known = origin is not None and 0 < origin.cell_run <= len(self._cells)
+        return self._cells[origin.cell_run - 1] if origin is not None and known else None
+
     def versions(self) -> dict[str, int]:
         """The current version of every name that is known."""
         return {name: self.version(name) for name in self._origins}
@@ -114,4 +160,5 @@ class OriginLedger:
     def clear(self) -> None:
         """Forget everything."""
         self._origins.clear()
+        self._cells.clear()
         self._gone_back.clear()

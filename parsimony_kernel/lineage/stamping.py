@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from parsimony_kernel.lineage.analysis import CellNames, analyse
-from parsimony_kernel.lineage.ledger import InputRef, OriginLedger, VariableOrigin
+from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, VariableOrigin
 from parsimony_kernel.lineage.snapshot import difference
 
 # Values that no code can change in place.
@@ -94,11 +94,16 @@ def stamp_cell(
     # A value that equals the old one by identity is no change, but its origin is known only now.
     bound = {name for name in names.writes & after.keys() if not ledger.version(name)}
     sha = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
-    for name in sorted({*effect.changed, *bound}):
+    made = tuple(
+        InputRef(name=name, version=ledger.next_version(name))
+        for name in sorted({*effect.changed, *bound})
+    )
+    number = ledger.next_cell_run()
+    for ref in made:
         ledger.stamp(
             VariableOrigin(
-                name=name,
-                version=ledger.next_version(name),
+                name=ref.name,
+                version=ref.version,
                 actor=scope.actor,
                 notebook_path=scope.notebook_path,
                 cell_id=scope.cell_id,
@@ -108,8 +113,24 @@ def stamp_cell(
                 inputs=inputs,
                 sources=effect.sources,
                 at=at,
+                cell_run=number,
             )
         )
+    ledger.record(
+        CellRun(
+            number=number,
+            actor=scope.actor,
+            notebook_path=scope.notebook_path,
+            cell_id=scope.cell_id,
+            run_id=scope.run_id,
+            code=code,
+            code_sha=sha,
+            reads=inputs,
+            made=made,
+            sources=effect.sources,
+            at=at,
+        )
+    )
     return effect
 
 
