@@ -8,6 +8,7 @@ The map, from the top down; an import never goes up:
                             ``parsimony_agent``
 ``session``                 composition root: a notebook's agent, its journal, its turns
 ``agent``                   one run: the loop, its state, its events
+``display``                 a run in a terminal
 ``view``, ``metrics``       what people and monitors see; they read events and nothing else
 ``agent.failure``, ``gate``, ``toolbox``, ``triage``
                             how a run fails, what an action passes, what the agent can do, why
@@ -28,7 +29,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from parsimony_kernel.agent.agent import Agent
-    from parsimony_kernel.agent.outputs import AgentResult
+    from parsimony_kernel.agent.outputs import AgentResult, Chart, Dataset, Report, Script
+    from parsimony_kernel.display import display_result, stream_to_display
+    from parsimony_kernel.execution.datasets import load_dataset
+    from parsimony_kernel.execution.documents import read_excel, read_pdf_text, read_pptx_text
     from parsimony_kernel.execution.executor import CodeExecutor
     from parsimony_kernel.execution.factory import OutputFactory
     from parsimony_kernel.identity import ArtifactRef
@@ -40,11 +44,21 @@ _HOMES = {
     "Agent": "agent.agent",
     "AgentResult": "agent.outputs",
     "ArtifactRef": "identity",
+    "Chart": "agent.outputs",
     "CodeExecutor": "execution.executor",
+    "Dataset": "agent.outputs",
     "OutputFactory": "execution.factory",
+    "Report": "agent.outputs",
+    "Script": "agent.outputs",
     "Tool": "tools",
     "ToolResult": "tools",
     "Tools": "tools",
+    "display_result": "display",
+    "load_dataset": "execution.datasets",
+    "read_excel": "execution.documents",
+    "read_pdf_text": "execution.documents",
+    "read_pptx_text": "execution.documents",
+    "stream_to_display": "display",
     "tool": "tools",
     "toolmethod": "tools",
 }
@@ -53,12 +67,22 @@ __all__ = [
     "Agent",
     "AgentResult",
     "ArtifactRef",
+    "Chart",
     "CodeExecutor",
+    "Dataset",
     "OutputFactory",
+    "Report",
+    "Script",
     "Tool",
     "ToolResult",
     "Tools",
     "__version__",
+    "display_result",
+    "load_dataset",
+    "read_excel",
+    "read_pdf_text",
+    "read_pptx_text",
+    "stream_to_display",
     "tool",
     "toolmethod",
 ]

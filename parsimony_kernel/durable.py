@@ -15,12 +15,20 @@ from pathlib import Path
 
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 _PREFIX = ".parsimony-"
 _SUFFIX = ".tmp"
 STRAY_AFTER_S = 3600.0
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+
+# Folders whose names this process has synced, up to the root, each with its inode.
+_anchored: dict[Path, int] = {}
 
 _REMEDIES: dict[int, tuple[str, str]] = {
     errno.ENOSPC: ("the disk is full", "free some space and try again"),
@@ -42,6 +50,7 @@ _REMEDIES: dict[int, tuple[str, str]] = {
     errno.ENOENT: ("the path does not exist", "create the folder or choose another"),
     errno.EIO: ("the disk reported an input/output error", "check the disk and try again"),
     errno.EMFILE: ("too many files are open", "close some and try again"),
+    errno.EINTR: ("the system interrupted it", "try again"),
 }
 
 
@@ -85,6 +94,42 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def _anchor(folder: Path) -> None:
+    """Sync every name on the way to ``folder``, once in this process.
+
+    Also of folders that were there: whoever made them may have been killed before the sync.
+    """
+    if os.name == "nt":
+        return
+    whole = Path(os.path.realpath(folder))
+    news: dict[Path, int] = {}
+    for each in (whole, *whole.parents[:-1]):
+        inode = each.stat().st_ino
+        if _anchored.get(each) == inode:
+            break
+        try:
+            _sync_folder(each.parent)
+        except PermissionError:  # passed through and not read: it holds nothing of ours
+            continue
+        news[each] = inode
+    _anchored.update(news)
+
+
+@contextmanager
+def _alone(handle: int) -> Iterator[bool]:
+    """Keep others that ask from ``handle``'s file; yields whether the file system can do that."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except (OSError, AttributeError):
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        # Said, not left to the closing: a child that was forked meanwhile has the lock as well.
+        fcntl.flock(handle, fcntl.LOCK_UN)
+
+
 def _write_all(handle: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
@@ -96,6 +141,10 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
     try:
         _write_all(handle, data)
         os.fsync(handle)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise
     finally:
         os.close(handle)
 
@@ -119,17 +168,36 @@ def _link_new(temporary: Path, path: Path, data: bytes, mode: int) -> bool:
     except OSError as exc:
         if exc.errno not in _NO_LINKS:
             raise
-        # Without links, exclusive creation still lets exactly one win; what it cannot give is
-        # a file that is never seen half-written.
+        return _rename_new(temporary, path, data, mode)
+    return True
+
+
+def _rename_new(temporary: Path, path: Path, data: bytes, mode: int) -> bool:
+    """Without links: a rename, while nobody else is at one in this folder."""
+    try:
+        if os.name == "nt":  # a rename there never replaces
+            temporary.rename(path)
+            return True
+        handle = os.open(path.parent, os.O_RDONLY)
         try:
-            _write_new(path, data, mode)
-        except FileExistsError:
-            return False
+            with _alone(handle) as is_alone:
+                if is_alone and not os.path.lexists(path):
+                    temporary.rename(path)
+                elif is_alone:
+                    return False
+                else:
+                    # Without locks either, exclusive creation still lets exactly one win; what
+                    # it cannot give is a file that is never seen half-written.
+                    _write_new(path, data, mode)
+        finally:
+            os.close(handle)
+    except FileExistsError:
+        return False
     return True
 
 
 def make_folder(folder: Path, *, mode: int = 0o777) -> None:
-    """Create ``folder`` and what is missing above it, durably. An existing one is left alone."""
+    """Create ``folder`` and what is missing above it, durably. What exists is only synced."""
     with _explained(folder, "create the folder"):
         missing = []
         current = folder
@@ -140,7 +208,7 @@ def make_folder(folder: Path, *, mode: int = 0o777) -> None:
             current = current.parent
         for each in reversed(missing):
             each.mkdir(mode=mode, exist_ok=True)
-            _sync_folder(each.parent)
+        _anchor(folder)
 
 
 def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
@@ -149,9 +217,11 @@ def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
     Returns whether this call made the file. An existing one is neither read nor changed.
     """
     make_folder(path.parent)
+    made = False
     with _explained(path):
-        with _temporary(path, data, mode) as temporary:
-            made = _link_new(temporary, path, data, mode)
+        if not os.path.lexists(path):
+            with _temporary(path, data, mode) as temporary:
+                made = _link_new(temporary, path, data, mode)
         _sync_folder(path.parent)
     return made
 
@@ -166,6 +236,7 @@ def write_once(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
         there = path.is_file()
     if not there and create(path, data, mode=mode):
         return True
+    settle(path)
     if read(path) != data:
         raise StorageError(
             f"Cannot write {str(path)!r}: it exists with other content and is written only once; "
@@ -187,35 +258,62 @@ def append_line(path: Path, line: str) -> None:
     """Append ``line`` and a newline in one write, and sync.
 
     A line that a crash left without its newline is closed first, in the same write, so that it
-    spoils nothing but itself. ``ValueError`` when ``line`` holds a line break.
+    spoils nothing but itself. What could not be written and synced whole is taken back, so that
+    nobody finds a line that was never announced. ``ValueError`` when ``line`` holds a line break.
     """
     if "\n" in line or "\r" in line:
         raise ValueError(f"One line was expected and {line!r} holds a line break: encode it first.")
     data = line.encode("utf-8", "surrogatepass") + b"\n"
     make_folder(path.parent)
     with _explained(path, "append to"):
-        is_new = not path.exists()
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
         handle = os.open(path, flags, 0o666)
         try:
-            if _is_torn(handle):
-                data = b"\n" + data
-            written = os.write(handle, data)
-            if written != len(data):
-                raise OSError(errno.ENOSPC, "only a part of the line was written")
-            os.fsync(handle)
+            # Before the line: one that nobody could be told of would else be found.
+            _sync_folder(path.parent)
+            with _alone(handle) as is_alone:
+                end = os.fstat(handle).st_size
+                try:
+                    _append(handle, b"\n" + data if _is_torn(handle, end) else data)
+                except OSError:
+                    if is_alone:
+                        with contextlib.suppress(OSError):
+                            os.ftruncate(handle, end)
+                    raise
         finally:
             os.close(handle)
-        if is_new:
-            _sync_folder(path.parent)
 
 
-def _is_torn(handle: int) -> bool:
-    size = os.fstat(handle).st_size
+def _append(handle: int, data: bytes) -> None:
+    if os.write(handle, data) != len(data):
+        raise OSError(errno.ENOSPC, "only a part of the line was written")
+    os.fsync(handle)
+
+
+def _is_torn(handle: int, size: int) -> bool:
     if not size:
         return False
     os.lseek(handle, size - 1, os.SEEK_SET)
     return os.read(handle, 1) != b"\n"
+
+
+def settle(path: Path) -> None:
+    """Make sure that ``path`` as it is now outlives a power cut, whoever wrote it.
+
+    For what is announced again without being written again: its writer may have been killed
+    before the sync, or may be at it now, and then it is waited for.
+    """
+    with _explained(path, "sync"):
+        # A pipe in its place is not waited for.
+        how = os.O_RDWR if os.name == "nt" else os.O_RDONLY | os.O_NONBLOCK
+        handle = os.open(path, how)
+        try:
+            with _alone(handle):
+                os.fsync(handle)
+        finally:
+            os.close(handle)
+        _sync_folder(path.parent)
+        _anchor(path.parent)
 
 
 def read(path: Path) -> bytes:
@@ -232,9 +330,13 @@ def sweep_temporary(folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> int:
     """
     oldest = clock.now().timestamp() - STRAY_AFTER_S
     removed = 0
-    for stray in folder.rglob(f"{_PREFIX}*{_SUFFIX}"):
-        with contextlib.suppress(OSError):
-            if stray.stat().st_mtime < oldest:
-                stray.unlink()
-                removed += 1
+    for place, _, names in os.walk(folder):  # passes over what goes away or cannot be read
+        for name in names:
+            if not (name.startswith(_PREFIX) and name.endswith(_SUFFIX)):
+                continue
+            stray = Path(place, name)
+            with contextlib.suppress(OSError):
+                if stray.stat().st_mtime < oldest:
+                    stray.unlink()
+                    removed += 1
     return removed

@@ -36,16 +36,14 @@ from parsimony_kernel.agent.loop import admit, go_on, run_loop
 from parsimony_kernel.agent.models import AgentContext, AgentMessage
 from parsimony_kernel.agent.prompts import request_message
 from parsimony_kernel.agent.state import SuspensionRecord
-from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed, refresh_named
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.durable import StorageError, sweep_temporary
+from parsimony_kernel.execution.clean import clean_executor
 from parsimony_kernel.execution.executor import BaseCodeExecutor
-from parsimony_kernel.execution.interrupt import (
-    stop_on_sigint,
-    stop_running_code,
-)
+from parsimony_kernel.execution.interrupt import stop_on_sigint, stop_running_code
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.gate.playbook import Playbook
@@ -55,15 +53,15 @@ from parsimony_kernel.journal.store import Journal, PendingRow, SqliteJournal
 from parsimony_kernel.journal.workspace import find_workspace, journal_path
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.limits.sharing import breakers_for
-from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.llm.base import ChatModel
 from parsimony_kernel.llm.resolve import check_models, resolve_models
 from parsimony_kernel.metrics import tracing
 from parsimony_kernel.notebook.answers import came_to_nothing, is_doing, or_ask_again, resolve
-from parsimony_kernel.notebook.changes import Changes
+from parsimony_kernel.notebook.catalogue import catalogue
 from parsimony_kernel.notebook.hooks import NotebookHooks, NotebookPlace, differences
 from parsimony_kernel.notebook.inventory import notebook_in_words
 from parsimony_kernel.notebook.own_tools import OwnTools
+from parsimony_kernel.notebook.past import Past
 from parsimony_kernel.notebook.playbooks import read_playbook
 from parsimony_kernel.notebook.scribe import Scribe, ending
 from parsimony_kernel.notebook.turns import (
@@ -75,9 +73,6 @@ from parsimony_kernel.notebook.turns import (
     TurnSummary,
     shown_limits,
 )
-from parsimony_kernel.toolbox.code import code_tools
-from parsimony_kernel.toolbox.plan import plan_tools
-from parsimony_kernel.toolbox.publish import publish_tools
 from parsimony_kernel.tools import Tool, Tools
 
 P = ParamSpec("P")
@@ -149,7 +144,9 @@ class NotebookSession:
         self._running: _Running | None = None
         self._session_id = uuid.uuid4().hex
         self._own_tools = OwnTools(executor.variables, self._every_turns_tools)
-        self._changes = Changes()
+        self.past = Past(
+            executor, turns=self.turns, write=self._record, must_be_free=self._must_be_free
+        )
         # A name is another function in another notebook, so these are its own.
         self._tool_breakers = Breakers(clock)
         self._breakers = breakers or Breakers(clock)
@@ -401,28 +398,16 @@ class NotebookSession:
         self._must_be_free()
         self._own_tools.remove(name)
 
-    def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
-        """Take back what a turn, by default the newest, did to the variables.
+    async def refresh(self, name: str, *, accept: bool = False) -> Refreshed:
+        """Make a published artifact again, in a clean kernel; see ``artifacts.refresh``.
 
-        What was bound or changed again since is left. Gives the turn's number and what was done;
-        ``SessionError`` when it is not remembered: only turns of this kernel's life are.
+        ``SessionError`` when there is none of that name, it cannot be made again, or in a turn.
         """
         self._must_be_free()
-        known = {
-            turn.ordinal: turn.turn_id
-            for turn in self.turns()
-            if turn.turn_id in self._changes.runs
-        }
-        if not known:
-            raise SessionError("No turn of this kernel's life has changed a variable.")
-        chosen = max(known) if ordinal is None else ordinal
-        if chosen not in known:
-            raise SessionError(
-                f"Turn {chosen} cannot be taken back: it changed no variable since this kernel "
-                "started, was taken back, or held too much to be kept. Those that can: "
-                f"{', '.join(map(str, known))}."
-            )
-        return chosen, self._changes.undo(known[chosen], self.executor)
+        try:
+            return await refresh_named(self._publisher(), name, clean_executor, accept=accept)
+        except (*_TROUBLE, *NOT_REFRESHED) as exc:
+            raise SessionError(_sentence(str(exc))) from exc
 
     def playbook(self, file: str) -> tuple[Playbook, tuple[str, ...]]:
         """What ``file`` says of a task, checked as a turn would, and the tools that there are.
@@ -445,6 +430,10 @@ class NotebookSession:
     def close(self) -> None:
         """Release the journal."""
         self._journal.close()
+
+    @_explained
+    def _record(self, run_id: str, event: AgentEvent) -> None:
+        self._journal.append(run_id, event)
 
     def _require(self, model: str | ChatModel) -> tuple[ChatModel, ...]:
         if isinstance(model, str):
@@ -472,26 +461,27 @@ class NotebookSession:
             alive=_is_alive,
         )
 
+    def _publisher(self) -> Publisher:
+        return Publisher(
+            self._store, notebook_path=self.notebook, clock=self._clock, folder=self._folder
+        )
+
     def _tools(
         self,
         running: _Running,
         guardrails: AgentGuardrails,
         emit: Callable[[AgentEvent], None],
     ) -> Tools:
-        publisher = Publisher(
-            self._store, notebook_path=self.notebook, clock=self._clock, folder=self._folder
-        )
-        return (
-            code_tools(
-                self.executor,
-                timeout_s=min(guardrails.tool_timeout_s, guardrails.max_execution_time_s),
-                scope=lambda: RunScope(
-                    running.run_id, self.notebook, running.cell_key, running.ordinal
-                ),
-            )
-            + publish_tools(self.executor, publisher, emit, lambda: running.run_id)
-            + plan_tools()
-            + termination_tools()
+        return catalogue(
+            self.executor,
+            self._publisher(),
+            workspace=self.workspace,
+            folder=self._folder,
+            timeout_s=min(guardrails.tool_timeout_s, guardrails.max_execution_time_s),
+            scope=lambda: RunScope(
+                running.run_id, self.notebook, running.cell_key, running.ordinal
+            ),
+            emit=emit,
         )
 
     def _every_turns_tools(self) -> Tools:
@@ -509,7 +499,7 @@ class NotebookSession:
             self.workspace, self._folder, self.executor, self._journal, self._clock
         )
         hooks = NotebookHooks(
-            place, self._breakers, self._tool_breakers, approval, self._owner, self._changes
+            place, self._breakers, self._tool_breakers, approval, self._owner, self.past.changes
         )
         tools = self._tools(running, guardrails, hooks.emit) + self._own_tools.resolved()
         playbook = read_playbook(procedure, self._folder, self.executor, tools)

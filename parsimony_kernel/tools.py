@@ -159,6 +159,7 @@ class Tool:
             person is asked where the effect is not known.
         parallelizable: it may run beside others of the same turn.
         terminal: it ends the run, or suspends it.
+        asks: a person has to allow it each time, in every mode of approval.
 
     ``TypeError`` for a generator as its function or its ``reconcile``, and for a validator that
     would have to be awaited; ``ValueError`` for a deadline that leaves no time.
@@ -178,6 +179,7 @@ class Tool:
     parallelizable: bool = False
     timeout_s: float | None = None
     terminal: bool = False
+    asks: bool = False
 
     def __post_init__(self) -> None:
         for function in (self.function, self.reconcile):

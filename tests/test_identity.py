@@ -82,6 +82,21 @@ BAD_NAMES = [
     "con",
     "NUL.txt",
     "Lpt1",
+    "con .txt",
+    "CONOUT$",
+    "COM\u00b9.log",
+    "a:stream",
+    "what?",
+    'say "so"',
+    "a|b",
+    " leading",
+    "a\u00a0b",
+    "a\ufe0f",
+    "a\u3164b",
+    "\u2800",
+    "a\ue000",
+    "a\u0378",
+    "a\u2028b",
     "trailing.",
     "trailing ",
     "   ",
@@ -211,16 +226,78 @@ def test_every_slug_is_a_name(title: str) -> None:
     assert len(slug) <= 61
 
 
+def test_letters_that_draw_nothing_make_no_slug() -> None:
+    assert slug_from_title("\u3164 \u115f") == "untitled"
+    assert slug_from_title("a\ufe0f b") == "a_b"
+
+
 def test_a_pool_path_needs_a_digest() -> None:
     assert object_pool_path("abcd") == ".ockham/objects/ab/cd.parquet"
     with pytest.raises(ValueError, match="too short"):
         object_pool_path("ab")
 
 
-@pytest.mark.parametrize(("one", "two"), [("Foo", "fOO"), ("ﬁle", "file"), ("é", "e\u0301")])
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("Foo", "fOO"),
+        ("ﬁle", "file"),
+        ("é", "e\u0301"),
+        ("Sales", "S\u200bales"),
+        ("Sales", "S\ufe0fales"),
+        ("Sales", "S\u0430l\u0435s"),
+        ("SALES", "\u0405\u0410LE\u0405"),
+        ("Tokyo", "T\u03bfkyo"),
+        ("a/ＢＣ", "a/bc"),
+    ],
+)
 def test_look_alikes_are_one_live_name(one: str, two: str) -> None:
     assert live_name_key("dataset", one) == live_name_key("dataset", two)
     assert live_name_key("dataset", one) != live_name_key("chart", two)
+
+
+@given(st.text())
+def test_a_live_name_has_one_key_however_it_is_composed(name: str) -> None:
+    key = live_name_key("chart", name)
+    assert len(key) == 32
+    for form in ("NFC", "NFD", "NFKC", "NFKD"):
+        assert live_name_key("chart", unicodedata.normalize(form, name)) == key
+    assert live_name_key("report", name) != key
+
+
+def test_names_that_look_different_stay_apart() -> None:
+    names = ["sales", "sale", "sales1", "sales2", "ventes", "продажи", "売上", "", "a/b", "ab"]
+    assert len({live_name_key("dataset", name) for name in names}) == len(names)
+
+
+@pytest.mark.parametrize("sha", ["..evil", "..", "a./b", "abcdez", "ABCDEF", "abnul", "ab\u0660"])
+def test_what_is_no_digest_has_no_place_in_the_pool(sha: str) -> None:
+    with pytest.raises(ValueError, match=r"content_sha"):
+        object_pool_path(sha)
+
+
+@given(st.text())
+def test_no_path_of_the_pool_leaves_it(sha: str) -> None:
+    try:
+        path = ArtifactRef("data_object", "any", sha).workspace_file_path
+    except ValueError:
+        return
+    _, objects, folder, name = path.split("/")
+    assert objects == "objects"
+    assert set(folder + name.removesuffix(".parquet")) <= set("0123456789abcdef")
+
+
+def test_a_line_separator_within_a_text_is_part_of_the_code() -> None:
+    assert notebook_content_sha("x = 'a\u2028b'") != notebook_content_sha("x = 'a\nb'")
+    assert notebook_content_sha("x = 'a\x0cb'") != notebook_content_sha("x = 'a\nb'")
+
+
+@pytest.mark.parametrize("path", ["what?.ipynb", " .ipynb", "con.py", "x" * 300, "a\u3164.py"])
+def test_a_notebook_whose_name_cannot_be_an_id_gets_one_of_its_own(path: str) -> None:
+    logical_id = notebook_logical_id(path)
+    assert checked_name(logical_id) == logical_id
+    assert logical_id != notebook_logical_id("other" + path)
+    assert logical_id == notebook_logical_id("elsewhere/" + path)
 
 
 def test_a_collision_says_how_to_go_on() -> None:

@@ -31,7 +31,6 @@ RANKS: tuple[frozenset[str], ...] = (
             "agent.outputs",
             "agent.state",
             "execution.outputs",
-            "execution.run_scope",
             "gate.effects",
             "gate.refusal",
             "llm.base",
@@ -43,7 +42,7 @@ RANKS: tuple[frozenset[str], ...] = (
     frozenset({"execution", "llm"}),
     frozenset({"agent.failure", "agent.prompts", "gate", "toolbox", "triage"}),
     frozenset({"agent", "metrics", "view"}),
-    frozenset({"notebook", "session"}),
+    frozenset({"display", "notebook", "session"}),
     frozenset(
         {"__main__", "audit", "cli", "demo", "doctor", "kernel", "parsimony_agent", "resume"}
     ),

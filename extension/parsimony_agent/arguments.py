@@ -200,12 +200,49 @@ COMMANDS = (
         example="tools add my_function",
     ),
     Command(
+        "why",
+        "NAME",
+        "tell and draw where a variable comes from, and what of it is out of date",
+        words=1,
+        example="why df",
+    ),
+    Command(
+        "slice",
+        "NAME",
+        "show the smallest script that rebuilds a variable",
+        words=1,
+        example="slice df",
+    ),
+    Command(
+        "diff",
+        "[TURN]",
+        "tell what a turn, the newest by default, did to your variables",
+        words=1,
+        example="diff 2",
+    ),
+    Command(
         "undo",
         "[TURN]",
         "put your variables back as they were before a turn, the newest by default; what you "
         "changed since then stays",
         words=1,
         example="undo 2",
+    ),
+    Command("redo", "[TURN]", "do again what an undo has taken back", words=1),
+    Command(
+        "refresh",
+        "NAME",
+        "make a published artifact again from its code and sources, in a clean kernel",
+        flags=(
+            Flag(
+                ("--accept",),
+                "accept",
+                "publish what comes out although a source has changed",
+            ),
+        ),
+        awaits=True,
+        words=None,
+        example="refresh monthly_mean",
     ),
     Command(
         "procedure",
@@ -251,6 +288,14 @@ class AnswerRequest:
     words: str
     turn: str | None = None
     here: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshRequest:
+    """A parsed ``%agent refresh``."""
+
+    words: str
+    accept: bool = False
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -332,6 +377,19 @@ def parse_answer(rest: str, magic: str = "%agent") -> AnswerRequest:
     return AnswerRequest(words=words, **values)
 
 
+def parse_refresh(rest: str, magic: str = "%agent") -> RefreshRequest:
+    """What follows ``%agent refresh``. ``Misuse`` when no artifact is named."""
+    command = command_named("refresh")
+    assert command is not None
+    values, words = _scan(rest, command.flags, f"{magic} refresh")
+    if not words:
+        raise Misuse(
+            f"{magic} refresh needs an artifact: its title, variable or id, for example "
+            f"{magic} {command.example}"
+        )
+    return RefreshRequest(words=words, **values)
+
+
 def command_named(name: str) -> Command | None:
     """The sub-command ``name``, or ``None``."""
     return next((command for command in COMMANDS if command.name == name), None)
@@ -387,8 +445,10 @@ def help_text(name: str = "agent") -> str:
     commands = [
         (f"{command.name} {command.synopsis}".strip(), command.help) for command in COMMANDS
     ]
-    answer_flags = [
-        (f"answer {flag.spelled}", flag.help) for command in COMMANDS for flag in command.flags
+    flags = [
+        (f"{command.name} {flag.spelled}", flag.help)
+        for command in COMMANDS
+        for flag in command.flags
     ]
     return "\n".join(
         [
@@ -404,7 +464,7 @@ def help_text(name: str = "agent") -> str:
             f"%{name} <sub-command>",
             "",
             "Sub-commands; TURN is a number of the history or the beginning of an id:",
-            _columns(commands + answer_flags),
+            _columns(commands + flags),
             "",
             "Examples:",
             *(

@@ -16,9 +16,12 @@ from IPython.core.magic import no_var_expand
 from parsimony_agent.arguments import (
     EXAMPLE,
     AnswerRequest,
+    RefreshRequest,
+    command_named,
     help_text,
     parse_answer,
     parse_cell,
+    parse_refresh,
     split_command,
     words_of,
 )
@@ -28,7 +31,7 @@ from parsimony_agent.pending import Misuse, Silent, TurnError, TurnStopped
 from parsimony_agent.sessions import Session, SessionFactory, chosen_model, open_in
 from parsimony_agent.tables import note
 from parsimony_agent.user_cells import UserCells
-from parsimony_kernel.agent.cancellation import CancellationRequest
+from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 
 if TYPE_CHECKING:
@@ -125,6 +128,8 @@ class AgentMagics:
         if command.name == "answer":
             answer = parse_answer(rest, f"%{self._name}")
             return self._run(lambda turns, stop: turns.answer(answer, stop))
+        if command.name == "refresh":
+            return self._refresh(parse_refresh(rest, f"%{self._name}"))
         words = words_of(command, rest, f"%{self._name}")
         do: dict[str, Callable[..., None]] = {
             "show": lambda named=None: self._needed_turns().show(named),
@@ -132,7 +137,11 @@ class AgentMagics:
             "model": self._model,
             "artifacts": self._artifacts,
             "tools": self._tools,
+            "why": self._why,
+            "slice": self._slice,
+            "diff": self._diff,
             "undo": self._undo,
+            "redo": self._redo,
             "procedure": self._procedure,
             "next": self._next,
             "metrics": self._metrics,
@@ -228,16 +237,57 @@ class AgentMagics:
         else:
             outlet_of(self._shell).show(overview.tools(session, f"%{self._name}"))
 
+    def _why(self, name: str = "") -> None:
+        from parsimony_agent import overview
+
+        self._needs(name, "why", "the name of a variable")
+        outlet_of(self._shell).show(overview.why(self._needed_session(), name))
+
+    def _slice(self, name: str = "") -> None:
+        from parsimony_agent import overview
+
+        self._needs(name, "slice", "the name of a variable")
+        outlet_of(self._shell).show(overview.script(self._needed_session(), name))
+
+    def _diff(self, named: str | None = None) -> None:
+        from parsimony_agent import overview
+
+        print(overview.difference(self._needed_session(), named))
+
     def _undo(self, named: str | None = None) -> None:
         from parsimony_agent import overview
 
         print(overview.undone(self._needed_session(), named))
 
-    def _procedure(self, file: str = "") -> None:
-        if not file:
-            raise Misuse(f"%{self._name} procedure needs a file: %{self._name} procedure r.yaml")
+    def _redo(self, named: str | None = None) -> None:
         from parsimony_agent import overview
 
+        print(overview.redone(self._needed_session(), named))
+
+    def _refresh(self, request: RefreshRequest) -> Coroutine[Any, Any, None]:
+        from parsimony_agent import overview
+
+        async def refresh(_: Turns, stop: CancellationRequest) -> None:
+            session = self._needed_session()
+            print(f"Making {request.words!r} again in a clean kernel …", flush=True)
+            try:
+                done = await stop.race(session.refresh(request.words, accept=request.accept))
+            except Cancelled:
+                raise TurnStopped("Stopped: nothing was published.") from None
+            print(overview.refreshed(done))
+
+        return self._run(refresh)
+
+    def _needs(self, word: str, command: str, what: str) -> None:
+        if not word:
+            example = command_named(command)
+            assert example is not None
+            raise Misuse(f"%{self._name} {command} needs {what}: %{self._name} {example.example}")
+
+    def _procedure(self, file: str = "") -> None:
+        from parsimony_agent import overview
+
+        self._needs(file, "procedure", "a file")
         for told in overview.playbook(self._needed_session(), file):
             outlet_of(self._shell).show(told)
 

@@ -9,11 +9,17 @@ from parsimony_agent.sessions import Session
 from parsimony_agent.tables import table
 from parsimony_agent.turns import resolve
 from parsimony_kernel.agent.events import AgentEvent
+from parsimony_kernel.artifacts.refresh import Refreshed
 from parsimony_kernel.audit import RECENT_TURNS
 from parsimony_kernel.gate.mermaid import drawn
 from parsimony_kernel.gate.rules import breach_of
+from parsimony_kernel.lineage.checkpoint import PutBack
+from parsimony_kernel.lineage.dependents import warnings
+from parsimony_kernel.lineage.diff import told
+from parsimony_kernel.lineage.drawing import draw
 from parsimony_kernel.metrics import alerts, figures, prometheus
 from parsimony_kernel.triage.taxonomy import FailureType
+from parsimony_kernel.view.escape import fenced
 from parsimony_kernel.view.history import story, troubles
 
 _STORY_WORDS = 600
@@ -57,20 +63,85 @@ def turn_story(session: Session, named: str) -> dict[str, Any]:
     return table(head, rows, empty="Nothing of this turn is on record.", widest=_STORY_WORDS)
 
 
+def why(session: Session, name: str) -> dict[str, Any]:
+    """Where a variable comes from, as a drawing and in words."""
+    told = session.past.why(name)
+    words = told.text()
+    return {"text/plain": words, **({"image/svg+xml": draw(told)} if told.steps else {})}
+
+
+def script(session: Session, name: str) -> dict[str, Any]:
+    """The smallest script that rebuilds a variable. ``SessionError`` where there is none."""
+    code = session.past.script(name).code.rstrip()
+    return {"text/plain": code, "text/markdown": fenced(code, "python")}
+
+
+def difference(session: Session, named: str | None) -> str:
+    """What a turn, the newest by default, did to the variables."""
+    ordinal, found = session.past.diff(_ordinal(session, named))
+    return "\n".join([f"Turn {ordinal}:", *(f"  {line}" for line in told(found))])
+
+
 def undone(session: Session, named: str | None) -> str:
     """Take a turn back, the newest that can be by default, and say what that did."""
-    chosen = None if named is None else resolve(session.turns(), named).ordinal
-    ordinal, back = session.undo(chosen)
+    ordinal, back = session.past.undo(_ordinal(session, named))
+    return "\n".join(
+        [
+            f"Turn {ordinal} is taken back.",
+            *_put_back(session, ordinal, back, redone=False),
+            "  Files, published artifacts and what happened outside stay.",
+        ]
+    )
+
+
+def redone(session: Session, named: str | None) -> str:
+    """Do again what was taken back of a turn, and say what that did."""
+    ordinal, back = session.past.redo(_ordinal(session, named))
+    return "\n".join(
+        [
+            f"What turn {ordinal} did is done again.",
+            *_put_back(session, ordinal, back, redone=True),
+        ]
+    )
+
+
+def _put_back(session: Session, ordinal: int, back: PutBack, *, redone: bool) -> list[str]:
     parts = [
-        (back.restored, "as before"),
-        (back.removed, "gone again"),
+        (back.restored, "again as the turn left them" if redone else "as before"),
+        (back.removed, "deleted again" if redone else "gone again"),
         (back.kept, "changed since, so left"),
         (back.lost, "perhaps changed, for there was no copy"),
     ]
-    told = [f"  {', '.join(names)}: {what}" for names, what in parts if names]
-    nothing = ["  Nothing of it was left to take back."]
-    outside = "Files, published artifacts and what happened outside stay."
-    return "\n".join([f"Turn {ordinal} is taken back.", *(told or nothing), f"  {outside}"])
+    lines = [f"  {', '.join(names)}: {what}" for names, what in parts if names]
+    turns = session.past.ordinals()
+    lines += [
+        f"  {line}"
+        for line in warnings(
+            back.dependents, ordinal, removed=back.removed, turns=turns, redone=redone
+        )
+    ]
+    return lines or ["  Nothing of it was left to take back."]
+
+
+def _ordinal(session: Session, named: str | None) -> int | None:
+    return None if named is None else resolve(session.turns(), named).ordinal
+
+
+def refreshed(done: Refreshed) -> str:
+    """What refreshing an artifact, and what it shows, has found."""
+    lines = [_of_one(part) for part in (*done.parts, done)]
+    if done.page:
+        lines.append(f"Its page is {done.page}.")
+    return "\n".join(lines)
+
+
+def _of_one(done: Refreshed) -> str:
+    entry = done.entry
+    what = f"The {entry.kind} {entry.name!r}"
+    if not done.changed:
+        return f"{what} is as it was published: nothing to append."
+    sources = f", from {', '.join(done.sources)} as changed" if done.sources else ""
+    return f"{what} is another now{sources}: published as {entry.path}."
 
 
 def playbook(session: Session, file: str) -> list[dict[str, Any]]:

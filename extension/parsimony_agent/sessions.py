@@ -13,10 +13,11 @@ from parsimony_agent.pending import TurnError
 
 if TYPE_CHECKING:
     from parsimony_kernel.agent.events import AgentEvent
+    from parsimony_kernel.artifacts.refresh import Refreshed
     from parsimony_kernel.execution.executor import BaseCodeExecutor
     from parsimony_kernel.gate.playbook import Playbook
-    from parsimony_kernel.lineage.checkpoint import PutBack
     from parsimony_kernel.llm.base import ChatModel
+    from parsimony_kernel.notebook.past import Past
     from parsimony_kernel.notebook.turns import (
         PendingQuestion,
         PublishedArtifact,
@@ -63,7 +64,10 @@ class Session(Protocol):
 
     def playbook(self, file: str) -> tuple[Playbook, tuple[str, ...]]: ...
 
-    def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]: ...
+    @property
+    def past(self) -> Past: ...
+
+    async def refresh(self, name: str, *, accept: bool = False) -> Refreshed: ...
 
     def artifacts(self) -> tuple[PublishedArtifact, ...]: ...
 

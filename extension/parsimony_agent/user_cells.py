@@ -1,9 +1,8 @@
 """What the user's own cells did to the namespace, for the origins of variables.
 
-Two shallow snapshots around each cell. What goes wrong here is logged and never shown in that
-cell. While there is no session what a cell did is kept as stand-ins that hold no data, and told
-once there is one: looking at cells imports nothing heavy and keeps nothing alive that the user
-has let go.
+Two shallow snapshots around each cell, and a look at what it could change in place. What goes
+wrong here is logged and never shown in that cell. What a cell did is kept as names until there is
+a session: looking at cells imports nothing heavy and keeps nothing alive that the user has let go.
 """
 
 from __future__ import annotations
@@ -11,14 +10,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parsimony_agent.cell import Cells, locate, working_folder
 from parsimony_kernel.clock import SYSTEM_CLOCK
 from parsimony_kernel.execution.run_scope import RunScope
-from parsimony_kernel.lineage.analysis import analyse
-from parsimony_kernel.lineage.snapshot import difference, visible
+from parsimony_kernel.lineage.file_access import Watch, start_watching, stop_watching
+from parsimony_kernel.lineage.observing import (
+    CellEffect,
+    Looked,
+    before_cell,
+    observe_cell,
+    stopped_line,
+)
+from parsimony_kernel.lineage.snapshot import visible
 
 if TYPE_CHECKING:
     from parsimony_kernel.lineage.ledger import OriginLedger
@@ -27,51 +32,29 @@ _log = logging.getLogger(__name__)
 
 Names = Mapping[str, Any]
 _MOST_KEPT = 1_000
-_IMMUTABLE = (bool, int, float, complex, str, bytes, tuple, frozenset, type(None))
 
 
 @dataclass(frozen=True)
 class UserCell:
-    """One cell that ran: its code after IPython's transforms, and the names around it."""
+    """One cell that ran: its code after IPython's transforms, and what it did."""
 
-    before: Names
-    after: Names
     code: str
+    effect: CellEffect
     scope: RunScope
-    folder: Path
     at: str
+    failed: bool
+    stopped_at: int
 
-    def without_data(self) -> UserCell:
-        """The same with a stand-in for every object, and only the names that matter.
 
-        Stand-ins keep what lineage asks of an object: whether it is another one, and whether
-        it can change in place.
-        """
-        names = analyse(self.code)
-        found = difference(self.before, self.after)
-        mutated = {id(self.after[name]) for name in names.mutated & self.after.keys()}
-        matter = {
-            *found.changed,
-            *found.deleted,
-            *names.reads,
-            *names.writes,
-            *names.mutated,
-            *(name for name, value in self.after.items() if id(value) in mutated),
-        }
-        stand_ins: dict[int, object] = {}
+@dataclass(frozen=True)
+class _Begun:
+    """A cell that runs: what the shell knows of it, and what stood before."""
 
-        def stripped(bindings: Names) -> Names:
-            return {
-                name: stand_ins.setdefault(
-                    id(value), str(id(value)) if issubclass(type(value), _IMMUTABLE) else object()
-                )
-                for name in matter
-                if (value := bindings.get(name, stand_ins)) is not stand_ins
-            }
-
-        return UserCell(
-            stripped(self.before), stripped(self.after), self.code, self.scope, self.folder, self.at
-        )
+    info: Any
+    code: str
+    before: Names
+    looked: Looked
+    watch: Watch
 
 
 class UserCells:
@@ -82,7 +65,7 @@ class UserCells:
         self._cells = cells
         self._ledger: OriginLedger | None = None
         # Cells nest: one may run another.
-        self._open: list[tuple[Any, Names]] = []
+        self._open: list[_Begun] = []
         self._kept: list[UserCell] = []
         self._is_agent = False
 
@@ -105,6 +88,7 @@ class UserCells:
     def leave_out(self) -> None:
         """The cell that runs now holds a turn, which stamps what it does itself."""
         self._is_agent = True
+        self._stop_watching(self._open)
 
     def _begin(self, info: Any) -> None:
         self._quietly(lambda: self._look_before(info))
@@ -123,29 +107,55 @@ class UserCells:
     def _look_before(self, info: Any) -> None:
         if not self._open:
             self._is_agent = False
-        self._open.append((info, self._visible()))
+        code = getattr(info, "transformed_cell", None) or self._transformed(info.raw_cell)
+        before = self._visible()
+        looked = Looked(self._shell.user_ns)
+        try:
+            looked = before_cell(code, self._shell.user_ns)
+        except Exception:
+            _log.debug("The variables of a cell could not be looked at", exc_info=True)
+        self._open.append(_Begun(info, code, before, looked, start_watching()))
 
     def _look_after(self, result: Any) -> None:
         info = getattr(result, "info", None)
-        found = [place for place, (begun, _) in enumerate(self._open) if begun is info]
+        found = [place for place, begun in enumerate(self._open) if begun.info is info]
         if info is None or not found:
             # A cell that was cancelled ends without a result.
+            self._stop_watching(self._open)
             self._open.clear()
             return
-        _, before = self._open[found[-1]]
+        begun = self._open[found[-1]]
+        self._stop_watching(self._open[found[-1] :])
         del self._open[found[-1] :]
-        if self._is_agent:
+        if self._is_agent or getattr(result, "error_before_exec", None) is not None:
             return
-        code = getattr(info, "transformed_cell", None) or self._transformed(info.raw_cell)
+        folder = working_folder()
         where = locate(self._shell)
-        scope = RunScope("", where.notebook, self._cells.key(info.raw_cell), actor="user")
+        effect, _ = observe_cell(
+            begun.before,
+            self._visible(),
+            begun.code,
+            folder,
+            looked=begun.looked,
+            opened=begun.watch.read,
+        )
+        error = getattr(result, "error_in_exec", None)
         cell = UserCell(
-            before, self._visible(), code, scope, working_folder(), SYSTEM_CLOCK.now().isoformat()
+            begun.code,
+            effect,
+            RunScope("", where.notebook, self._cells.key(info.raw_cell), actor="user"),
+            SYSTEM_CLOCK.now().isoformat(),
+            error is not None,
+            stopped_line(error, self._shell.user_ns),
         )
         if self._ledger is not None:
             self._stamp(self._ledger, cell)
         elif len(self._kept) < _MOST_KEPT:
-            self._kept.append(cell.without_data())
+            self._kept.append(cell)
+
+    def _stop_watching(self, cells: list[_Begun]) -> None:
+        for each in cells:
+            stop_watching(each.watch)
 
     def _visible(self) -> Names:
         return visible(self._shell.user_ns, self._shell.user_ns_hidden)
@@ -157,6 +167,14 @@ class UserCells:
             return source
 
     def _stamp(self, ledger: OriginLedger, cell: UserCell) -> None:
-        from parsimony_kernel.lineage.stamping import stamp_cell
+        from parsimony_kernel.lineage.stamping import stamp_effect
 
-        stamp_cell(ledger, cell.before, cell.after, cell.code, cell.scope, cell.folder, cell.at)
+        stamp_effect(
+            ledger,
+            cell.effect,
+            cell.code,
+            cell.scope,
+            cell.at,
+            failed=cell.failed,
+            stopped_at=cell.stopped_at,
+        )

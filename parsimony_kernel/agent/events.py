@@ -163,6 +163,22 @@ class AgentError(AgentEvent):
     put_back: str = ""
 
 
+class TurnTakenBack(AgentEvent):
+    """What a turn did to the variables was taken back, or, if ``redone``, done again.
+
+    It follows the end of the turn, and ends nothing itself. Each name stands in one of the four at
+    most: those that have their earlier value again, those that are gone again, those that were
+    left because they were bound or changed since, and those of which there was no copy.
+    """
+
+    type: Literal["turn_taken_back"] = "turn_taken_back"
+    restored: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    redone: bool = False
+
+
 class RunCompleted(AgentEvent):
     """The model said that it is done. ``variables`` are what the run bound."""
 
@@ -221,6 +237,7 @@ AnyEvent = Annotated[
     | Heartbeat
     | BudgetWarning
     | AgentError
+    | TurnTakenBack
     | RunCompleted
     | UserInputRequested
     | Handoff

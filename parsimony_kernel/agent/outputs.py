@@ -40,6 +40,10 @@ class Report(Published):
     """A published report."""
 
 
+class Script(Published):
+    """A published notebook: a Python script."""
+
+
 @dataclass(frozen=True)
 class AgentResult:
     """A collected run.
@@ -54,6 +58,7 @@ class AgentResult:
     reports: tuple[Report, ...] = ()
     context: Any = None
     events: tuple[AgentEvent, ...] = field(default=(), repr=False)
+    scripts: tuple[Script, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -77,7 +82,12 @@ class AgentResult:
         )
 
 
-_KINDS: dict[str, type[Published]] = {"dataset": Dataset, "chart": Chart, "report": Report}
+_KINDS: dict[str, type[Published]] = {
+    "dataset": Dataset,
+    "chart": Chart,
+    "report": Report,
+    "notebook": Script,
+}
 
 
 def collect(events: Iterable[AgentEvent], *, context: Any = None) -> AgentResult:
@@ -111,4 +121,5 @@ def collect(events: Iterable[AgentEvent], *, context: Any = None) -> AgentResult
         reports=tuple(published["report"]),
         context=context,
         events=kept,
+        scripts=tuple(published["notebook"]),
     )

@@ -8,14 +8,17 @@ on first use, and a type is asked for without importing the package that defines
 import hashlib
 import io
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from parsimony_kernel.identity import canonical_json, content_sha
 
 PNG_SCALE = 1.5
 MAX_CHART_ROWS = 5_000
+HEAD_ROWS = 10
+HEAD_COLUMNS = 12
+_CELL_CHARS = 60
 
 Spec = dict[str, Any]
 
@@ -200,6 +203,67 @@ def _refuse_repeats(names: Sequence[str], variable: str) -> None:
         )
 
 
+@dataclass(frozen=True)
+class TableHead:
+    """The beginning of a stored table: names and types of columns, and rows of short texts.
+
+    ``row_count`` and ``column_count`` are those of the whole table; an empty text is a missing
+    value.
+    """
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    row_count: int
+    column_count: int
+
+
+def table_head(data: bytes, *, rows: int = HEAD_ROWS, columns: int = HEAD_COLUMNS) -> TableHead:
+    """The first rows and columns of the Parquet file ``data``.
+
+    Raises:
+        CodecError: it is no Parquet file.
+    """
+    import pyarrow.parquet  # deferred: a large library
+
+    try:
+        file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
+        batch = next(file.iter_batches(batch_size=max(rows, 1)), None)
+    except (pyarrow.ArrowException, OSError) as exc:
+        raise CodecError(
+            f"The table cannot be read ({_first_line(exc)}): publish it again."
+        ) from exc
+    fields = list(file.schema_arrow)[:columns]
+    cells = [
+        [] if batch is None else _cells(batch.column(number)[:rows].to_pylist())
+        for number in range(len(fields))
+    ]
+    return TableHead(
+        columns=tuple(field.name for field in fields),
+        types=tuple(str(field.type) for field in fields),
+        rows=tuple(zip(*cells, strict=True)),
+        row_count=file.metadata.num_rows,
+        column_count=len(file.schema_arrow),
+    )
+
+
+def _cells(values: Sequence[Any]) -> list[str]:
+    """The values of one column in words; days without a time of day where all of them are."""
+    texts = [_cell(value) for value in values]
+    days = all(text.endswith(" 00:00:00") for text in texts if text)
+    return [text.removesuffix(" 00:00:00") for text in texts] if days else texts
+
+
+def _cell(value: object) -> str:
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float):
+        plain = not value or 1e-3 <= abs(value) < 1e15
+        return f"{value:.4f}".rstrip("0").rstrip(".") if plain else f"{value:.4g}"
+    text = " ".join(str(value).split())
+    return text if len(text) <= _CELL_CHARS else f"{text[: _CELL_CHARS - 1]}…"
+
+
 def table_digest(table: Any) -> str:
     """The digest of a pyarrow table's content: names, kinds of values, values.
 
@@ -295,33 +359,40 @@ def _per_second(kind: Any) -> int | None:
 
 
 def encode_chart(value: object, variable: str) -> tuple[Encoded, Spec]:
-    """``value`` as canonical Vega-Lite JSON, and the specification itself.
+    """``value``, an Altair chart or a Vega-Lite specification, as canonical JSON, and itself.
 
     The digest leaves out the address of the schema, which names the version of the library.
 
     Raises:
-        CodecError: it is no Altair chart, is not a valid one, or has too many rows.
+        CodecError: it is no chart, is not a valid one, or has too many rows.
     """
-    if not is_chart(value):
+    if not is_chart(value) and not _is_spec(value):
         raise CodecError(_not_a_chart(value, variable))
-    import altair  # deferred: it is imported already when this runs
+    import altair  # deferred: a large library
+    import jsonschema  # type: ignore[import-untyped]
 
     chart: Any = value
     try:
-        spec: Spec = chart.to_dict()
+        if _is_spec(value):
+            altair.Chart.from_dict(chart)  # which checks it
+        spec: Spec = dict(chart) if _is_spec(value) else chart.to_dict()
         data = canonical_json(spec)
     except altair.MaxRowsError as exc:
         raise CodecError(
             f"The chart {variable!r} draws more than {MAX_CHART_ROWS:,} rows: aggregate first, "
             "for example with groupby or resample, and chart the result."
         ) from exc
-    except (altair.utils.schemapi.SchemaValidationError, ValueError, TypeError) as exc:
+    except (jsonschema.ValidationError, ValueError, TypeError) as exc:
         raise CodecError(
             f"The chart {variable!r} is not valid ({_first_line(exc)}): correct it and publish "
             "it again."
         ) from exc
     content = {key: part for key, part in spec.items() if key != "$schema"}
     return Encoded(data, content_sha(canonical_json(content))), spec
+
+
+def _is_spec(value: object) -> bool:
+    return isinstance(value, dict) and "vega-lite" in str(value.get("$schema", ""))
 
 
 def _not_a_chart(value: object, variable: str) -> str:
@@ -343,15 +414,36 @@ def render_png(spec: Spec) -> tuple[bytes | None, str]:
 
     Nothing is fetched: a chart whose data lies elsewhere has no picture.
     """
+
+    def draw(vl_convert: Any) -> bytes:
+        png: bytes = vl_convert.vegalite_to_png(spec, scale=PNG_SCALE, allowed_base_urls=[])
+        return png
+
+    return _drawn(draw)
+
+
+def render_svg(spec: Spec) -> tuple[str | None, str]:
+    """``spec`` as SVG, or ``None`` and the reason in a sentence. Nothing is fetched."""
+
+    def draw(vl_convert: Any) -> str:
+        svg: str = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
+        return svg
+
+    return _drawn(draw)
+
+
+_Picture = TypeVar("_Picture", bytes, str)
+
+
+def _drawn(draw: Callable[[Any], _Picture]) -> tuple[_Picture | None, str]:
     try:
         import vl_convert  # deferred: it starts a JavaScript engine
 
-        png: bytes = vl_convert.vegalite_to_png(spec, scale=PNG_SCALE, allowed_base_urls=[])
+        return draw(vl_convert), ""
     except (ImportError, ValueError) as exc:
         lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
         reason = lines[1] if len(lines) > 1 else "".join(lines[:1])
         return None, f"No picture could be made of the chart: {reason.rstrip('.')}."
-    return png, ""
 
 
 def _first_line(exc: BaseException) -> str:

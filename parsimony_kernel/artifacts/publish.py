@@ -1,45 +1,71 @@
-"""Publishing a variable: its bytes, the code that made it, and what it was made from.
+"""Publishing: the bytes of a thing, the code that made it, and what it was made from.
 
 The rule of the place: lineage comes from the ledger and from nowhere else, so what nobody is
 known to have made cannot be published. Everything here blocks; callers keep it off the loop.
 """
 
+import ast
 import base64
-import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import platform
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path, PurePosixPath
 
 from parsimony_kernel.artifacts.chart_words import describe_chart
-from parsimony_kernel.artifacts.codecs import Encoded, encode_chart, encode_dataset, render_png
-from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SourceFile
+from parsimony_kernel.artifacts.codecs import encode_chart, encode_dataset, render_png
+from parsimony_kernel.artifacts.html import Exhibit, find_quarto, render_page, write_page
+from parsimony_kernel.artifacts.reports import (
+    Report,
+    compose,
+    draft,
+    parse,
+    pinned_anew,
+    pinned_in,
+)
+from parsimony_kernel.artifacts.sources import measured
+from parsimony_kernel.artifacts.store import (
+    ArtifactStore,
+    LogEntry,
+    SnapshotError,
+    reference,
+)
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.durable import StorageError
 from parsimony_kernel.execution.outputs import FigureObject
 from parsimony_kernel.identity import (
     ARTIFACT_FOLDER,
     ArtifactRef,
     chart_logical_id,
     dataset_logical_id,
+    live_name_key,
     notebook_logical_id,
+    report_logical_id,
+    slug_from_title,
     snapshot_sha,
 )
 from parsimony_kernel.lineage.ledger import InputRef, VariableOrigin
 
-MAX_HASHED_BYTES = 200 * 1024 * 1024
 MAX_TITLE = 200
+PAGES = "reports"
+
+LiveName = tuple[str, str]
+_LIBRARIES = ("pandas", "pyarrow", "altair", "numpy")
 
 
 class PublishError(ValueError):
-    """A variable cannot be published. ``str()`` is one sentence with the remedy."""
+    """A thing cannot be published. ``str()`` is one sentence with the remedy."""
 
 
 @dataclass(frozen=True)
 class Published:
     """A snapshot that is on the disk.
 
-    ``path`` is relative to the workspace, with forward slashes. ``figure`` is what a chart shows;
-    ``note`` says what is missing from it, if anything.
+    ``path`` and ``page``, the HTML of a report, are relative to the workspace, with forward
+    slashes. ``figure`` is what a chart shows; ``note`` says what is missing, if anything.
     """
 
     ref: ArtifactRef
@@ -48,16 +74,24 @@ class Published:
     reused: bool
     figure: FigureObject | None = None
     note: str = ""
+    page: str = ""
 
 
 class Publisher:
-    """Publishes the variables of one notebook.
+    """Publishes what one notebook makes.
+
+    Every method takes ``seen``: the kinds and live names of artifacts that the run has read. A
+    name that belongs to another notebook is taken over by a run that has seen what it holds.
 
     Args:
         store: the workspace's artifacts.
         notebook_path: the notebook, relative to the workspace or absolute.
         clock: the time of the log lines.
-        folder: what relative sources are relative to; by default the notebook's folder.
+        folder: what relative sources are relative to, and where the code ran; by default the
+            notebook's folder.
+        pages: where the pages of reports are written; by default ``reports`` in the workspace.
+        quarto: the program that renders reports; by default Quarto where it is installed, and
+            with an empty one always the Markdown library.
     """
 
     def __init__(
@@ -67,12 +101,24 @@ class Publisher:
         notebook_path: str,
         clock: Clock = SYSTEM_CLOCK,
         folder: Path | None = None,
+        pages: Path | None = None,
+        quarto: str | None = None,
     ) -> None:
-        self._store = store
+        self.store = store
         self._clock = clock
         self._notebook = _within(store.root, notebook_path)
         self._notebook_id = notebook_logical_id(self._notebook)
         self._folder = folder or (store.root / notebook_path).parent
+        self._pages = pages or store.root / PAGES
+        self._quarto = find_quarto() if quarto is None else quarto or None
+
+    def find(self, words: str) -> LogEntry:
+        """The artifact that ``words`` name; among several, this notebook's own.
+
+        Raises:
+            UnknownArtifactError: there is none, or there are several.
+        """
+        return self.store.find(words, notebook=self._notebook)
 
     def publish_dataset(
         self,
@@ -83,12 +129,16 @@ class Publisher:
         description: str = "",
         lineage: Iterable[VariableOrigin],
         run_id: str,
+        script: str | None = None,
+        seen: Collection[LiveName] = (),
     ) -> Published:
         """Publish a table as Parquet.
 
         Args:
             value: the live object.
             lineage: the ledger's ancestry of ``variable``, newest first.
+            script: the code that makes ``variable`` from its sources, kept beside it; by
+                default the cells of the lineage.
 
         Raises:
             PublishError: no title, or nothing is known about where the variable came from.
@@ -96,14 +146,19 @@ class Publisher:
             LiveNameCollisionError: another notebook of the same name owns this variable's place.
             StorageError: it could not be written.
         """
-        origins = self._checked(variable, title, lineage)
+        origins = _known_lineage(variable, lineage)
+        title = _checked_title(title, repr(variable))
         encoded = encode_dataset(value, variable)
         notebooks = {self._id_of(origin) for origin in origins} | {self._notebook_id}
         logical_id = dataset_logical_id(
             notebook_ids=notebooks, variable_name=variable, sources=_sources(origins)
         )
         entry, reused = self._publish(
-            "dataset", logical_id, encoded, variable, title, description, origins, run_id
+            self._entry("dataset", logical_id, encoded.data, title, description, run_id),
+            encoded.data,
+            seen,
+            **self._provenance(variable, origins, script),
+            canonical_sha=encoded.canonical_sha,
         )
         return Published(entry.ref, entry.path, entry.title, reused)
 
@@ -116,12 +171,15 @@ class Publisher:
         description: str = "",
         lineage: Iterable[VariableOrigin],
         run_id: str,
+        script: str | None = None,
+        seen: Collection[LiveName] = (),
     ) -> Published:
         """Publish an Altair chart as Vega-Lite, with a picture where one can be made.
 
         Arguments and errors are those of ``publish_dataset``.
         """
-        origins = self._checked(variable, title, lineage)
+        origins = _known_lineage(variable, lineage)
+        title = _checked_title(title, repr(variable))
         encoded, spec = encode_chart(value, variable)
         datasets, sources = _split_datasets(_sources(origins))
         logical_id = chart_logical_id(
@@ -131,7 +189,11 @@ class Publisher:
             sources=sources,
         )
         entry, reused = self._publish(
-            "chart", logical_id, encoded, variable, title, description, origins, run_id
+            self._entry("chart", logical_id, encoded.data, title, description, run_id),
+            encoded.data,
+            seen,
+            **self._provenance(variable, origins, script),
+            canonical_sha=encoded.canonical_sha,
         )
         png, note = render_png(spec)
         figure = FigureObject(
@@ -143,74 +205,304 @@ class Publisher:
         )
         return Published(entry.ref, entry.path, entry.title, reused, figure, note)
 
-    def _checked(
-        self, variable: str, title: str, lineage: Iterable[VariableOrigin]
-    ) -> list[VariableOrigin]:
-        if not title.strip():
-            raise PublishError(f"{variable!r} needs a title: say in a few words what it shows.")
-        if len(title) > MAX_TITLE:
-            raise PublishError(
-                f"The title of {variable!r} has {len(title)} characters and {MAX_TITLE} are "
-                "allowed: put the rest in the description."
-            )
-        origins = list(lineage)
-        if not origins:
-            raise PublishError(
-                f"Nothing is known about where {variable!r} came from, so it cannot be "
-                "published: run the code that makes it in this notebook first."
-            )
-        return origins
-
-    def _publish(
+    def publish_notebook(
         self,
-        kind: str,
+        code: str,
+        *,
+        name: str,
+        description: str = "",
+        run_id: str,
+        seen: Collection[LiveName] = (),
+    ) -> Published:
+        """Publish a script under ``name``, whose base name is its id.
+
+        Raises:
+            PublishError: no name, no code, or the code is no Python.
+            LiveNameCollisionError: another notebook published a script of that name.
+            StorageError: it could not be written.
+        """
+        name = _checked_title(name, "The script")
+        return self._publish_script(
+            notebook_logical_id(name), code, name, description, run_id, seen
+        )
+
+    def edit_notebook(
+        self, which: str, old: str, new: str, *, run_id: str, seen: Collection[LiveName] = ()
+    ) -> Published:
+        """Publish the script ``which`` with ``new`` in the place of ``old``.
+
+        An edit that this run has made already is not made again.
+
+        Raises:
+            PublishError: ``old`` does not stand in it exactly once, or what results is no Python.
+            UnknownArtifactError, SnapshotError: the script is not there.
+            LiveNameCollisionError, StorageError: as for ``publish_notebook``.
+        """
+        entry = self._to_edit(which, "notebook")
+        code = self.store.read(entry.ref).decode("utf-8", "surrogateescape")
+        again = bool(run_id) and entry.run_id == run_id
+        changed = _edited(code, old, new, f"the script {entry.name!r}", again=again)
+        return self._publish_script(
+            entry.logical_id, changed, entry.title, entry.description, run_id, seen
+        )
+
+    def publish_report(
+        self,
+        title: str,
+        body: str,
+        *,
+        description: str = "",
+        language: str = "",
+        run_id: str,
+        seen: Collection[LiveName] = (),
+    ) -> Published:
+        """Publish Markdown with references to artifacts, and write its page.
+
+        The references are pinned to the newest snapshots. The artifacts that it shows are part of
+        what it is, their snapshots are not: with new data it is the same report.
+
+        Raises:
+            ReportError: the body cannot be published; ``draft`` says what it may hold.
+            UnknownArtifactError: it refers to what is not published.
+            PublishError: no title.
+            SnapshotError: a snapshot that it refers to is missing or damaged.
+            LiveNameCollisionError: another notebook has a report of this title.
+            StorageError: it could not be written.
+        """
+        title = _checked_title(title, "The report")
+        report = draft(title, body, self.find, language)
+        shown = {f"{ref.kind}/{ref.logical_id}" for ref in pinned_in(report.body)}
+        logical_id = report_logical_id(title=report.title, embedded=shown)
+        live_name = slug_from_title(report.title)
+        return self._publish_report(logical_id, live_name, report, description, run_id, seen)
+
+    def edit_report(
+        self, which: str, old: str, new: str, *, run_id: str, seen: Collection[LiveName] = ()
+    ) -> Published:
+        """Publish the report ``which`` with ``new`` in the place of ``old``.
+
+        It stays the same artifact, whatever it shows afterwards. References that were pinned keep
+        their snapshots; one that is written anew is pinned to the newest.
+
+        Raises:
+            PublishError: ``old`` does not stand in its body exactly once.
+            Others: as for ``publish_report``.
+        """
+        entry = self._to_edit(which, "report")
+        was = parse(self.store.read(entry.ref))
+        again = bool(run_id) and entry.run_id == run_id
+        body = _edited(was.body, old, new, f"the report {entry.name!r}", again=again)
+        report = draft(was.title, body, self.find, was.language)
+        return self._publish_report(
+            entry.logical_id, entry.live_name, report, entry.description, run_id, seen
+        )
+
+    def renew_report(self, entry: LogEntry) -> Published:
+        """Publish the report of ``entry`` with the newest snapshots of all that it shows.
+
+        It stays with the notebook that published it. Where nothing that it shows is another, it
+        is the same snapshot.
+
+        Raises:
+            ReportError, UnknownArtifactError, SnapshotError: the report, or what it shows, is
+                damaged or missing.
+            LiveNameCollisionError: its title belongs to another notebook by now.
+            StorageError: it could not be written.
+        """
+        was = parse(self.store.read(entry.ref))
+
+        def newest(ref: ArtifactRef) -> ArtifactRef:
+            latest = self.store.latest(ref.kind, ref.logical_id)
+            return latest.ref if latest is not None else ref
+
+        report = replace(was, body=pinned_anew(was.body, newest))
+        return self._publish_report(
+            entry.logical_id,
+            entry.live_name,
+            report,
+            entry.description,
+            "",
+            (),
+            notebook=entry.notebook,
+        )
+
+    def _publish_script(
+        self,
         logical_id: str,
-        encoded: Encoded,
-        variable: str,
+        code: str,
         title: str,
         description: str,
-        origins: Sequence[VariableOrigin],
         run_id: str,
-    ) -> tuple[LogEntry, bool]:
-        code = producing_code(origins).encode("utf-8", "surrogatepass")
-        entry = LogEntry(
+        seen: Collection[LiveName],
+    ) -> Published:
+        _check_python(code, title)
+        data = f"{code.strip()}\n".encode("utf-8", "surrogatepass")
+        entry = self._entry("notebook", logical_id, data, title, description, run_id)
+        entry, reused = self._publish(entry, data, seen, live_name=logical_id)
+        return Published(entry.ref, entry.path, entry.title, reused)
+
+    def _publish_report(
+        self,
+        logical_id: str,
+        live_name: str,
+        report: Report,
+        description: str,
+        run_id: str,
+        seen: Collection[LiveName],
+        *,
+        notebook: str = "",
+    ) -> Published:
+        exhibits = {ref: self._exhibit(ref) for ref in pinned_in(report.body)}
+        data = compose(report)
+        entry, reused = self._publish(
+            self._entry("report", logical_id, data, report.title, description, run_id),
+            data,
+            seen,
+            live_name=live_name,
+            embedded=tuple(map(reference, exhibits)),
+            notebook=notebook or self._notebook,
+        )
+        page = render_page(report, exhibits, entry, quarto=self._quarto)
+        published = Published(entry.ref, entry.path, entry.title, reused, note=page.note)
+        try:
+            path = write_page(self._pages, live_name, page.html)
+        except StorageError as exc:
+            # The report itself is on the disk, and that is told.
+            return replace(published, note=f"The page was not written. {exc}")
+        return replace(published, page=_within(self.store.root, str(path)))
+
+    def _exhibit(self, ref: ArtifactRef) -> Exhibit:
+        entry = self.store.find(reference(ref))
+        return Exhibit(entry, self.store.read(ref), self.code_of(entry))
+
+    def code_of(self, entry: LogEntry) -> str:
+        """The code that made the snapshot of ``entry``; empty where it is not kept any more."""
+        path = PurePosixPath(entry.code_path)
+        try:
+            code = self.store.read(ArtifactRef("notebook", path.parent.name, path.stem))
+        except (ValueError, SnapshotError):
+            return ""
+        return code.decode("utf-8", "replace")
+
+    def _to_edit(self, which: str, kind: str) -> LogEntry:
+        found = self.find(which)
+        if found.kind != kind:
+            raise PublishError(
+                f"{which!r} is a {found.kind} and no {kind}: publish it again instead."
+            )
+        return self.store.latest(kind, found.logical_id) or found
+
+    def _entry(
+        self, kind: str, logical_id: str, data: bytes, title: str, description: str, run_id: str
+    ) -> LogEntry:
+        return LogEntry(
             kind=kind,
             logical_id=logical_id,
-            content_sha=snapshot_sha(kind, encoded.data),
-            canonical_sha=encoded.canonical_sha,
+            content_sha=snapshot_sha(kind, data),
             published_at=self._clock.now().isoformat(),
             run_id=run_id,
             notebook=self._notebook,
-            variable=variable,
-            title=title.strip(),
+            title=title,
             description=description,
-            live_name=f"{self._notebook_id}/{variable}",
-            code_path=self._store.put("notebook", self._notebook_id, code).workspace_file_path,
-            inputs=tuple(InputRef(name=o.name, version=o.version) for o in origins),
-            sources=tuple(self._measured(source) for source in _sources(origins)),
         )
-        return self._store.publish(entry, encoded.data, gives_up=self._is_gone)
 
-    def _is_gone(self, owner: str) -> bool:
-        # A notebook that was moved or deleted leaves its names to whoever comes next.
-        return not (self._store.root / owner).exists()
+    def _provenance(
+        self, variable: str, origins: Sequence[VariableOrigin], script: str | None
+    ) -> dict[str, object]:
+        code = (script or producing_code(origins)).encode("utf-8", "surrogatepass")
+        return {
+            "variable": variable,
+            "live_name": f"{self._notebook_id}/{variable}",
+            "code_path": self.store.put("notebook", self._notebook_id, code).workspace_file_path,
+            "inputs": tuple(InputRef(name=o.name, version=o.version) for o in origins),
+            "sources": tuple(measured(source, self._folder) for source in _sources(origins)),
+            "folder": _within(self.store.root, str(self._folder)),
+            "environment": environment(),
+        }
+
+    def _publish(
+        self, entry: LogEntry, data: bytes, seen: Collection[LiveName], **more: object
+    ) -> tuple[LogEntry, bool]:
+        entry = entry.model_copy(update=more)
+        read = {live_name_key(kind, name) for kind, name in seen}
+        has_read = live_name_key(entry.kind, entry.live_name) in read
+
+        def gives_up(owner: str) -> bool:
+            # A notebook that was moved or deleted leaves its names to whoever comes next.
+            return has_read or not (self.store.root / owner).exists()
+
+        return self.store.publish(entry, data, gives_up=gives_up)
 
     def _id_of(self, origin: VariableOrigin) -> str:
         return notebook_logical_id(origin.notebook_path or self._notebook)
 
-    def _measured(self, source: str) -> SourceFile:
-        if "://" in source:
-            return SourceFile(path=source)
-        path = self._folder / source
+
+@cache
+def environment() -> Mapping[str, str]:
+    """The versions of Python and of the libraries whose values are published."""
+    versions = {"python": platform.python_version()}
+    for name in _LIBRARIES:
         try:
-            size = path.stat().st_size
-            if not path.is_file() or size > MAX_HASHED_BYTES:
-                return SourceFile(path=source, size_bytes=size if path.is_file() else None)
-            with path.open("rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        except (OSError, ValueError):  # gone, unreadable, or no path at all: the name is kept
-            return SourceFile(path=source)
-        return SourceFile(path=source, size_bytes=size, sha256=digest)
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def _known_lineage(variable: str, lineage: Iterable[VariableOrigin]) -> list[VariableOrigin]:
+    origins = list(lineage)
+    if not origins:
+        raise PublishError(
+            f"Nothing is known about where {variable!r} came from, so it cannot be "
+            "published: run the code that makes it in this notebook first."
+        )
+    return origins
+
+
+def _checked_title(title: str, whose: str) -> str:
+    if not title.strip():
+        raise PublishError(f"{whose} needs a title: say in a few words what it shows.")
+    if len(title) > MAX_TITLE:
+        raise PublishError(
+            f"The title of {whose} has {len(title)} characters and {MAX_TITLE} are allowed: put "
+            "the rest in the description."
+        )
+    return title.strip()
+
+
+def _check_python(code: str, name: str) -> None:
+    if not code.strip():
+        raise PublishError(f"The script {name!r} is empty: give its code.")
+    flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(code, name, "exec", flags)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
+        line = f" (line {exc.lineno})" if isinstance(exc, SyntaxError) and exc.lineno else ""
+        reason = exc.msg if isinstance(exc, SyntaxError) else str(exc)
+        raise PublishError(
+            f"The script {name!r} is no Python: {reason}{line}; correct it, and leave out magics "
+            "and shell commands."
+        ) from exc
+
+
+def _edited(text: str, old: str, new: str, where: str, *, again: bool) -> str:
+    """``text`` with ``new`` in the place of ``old``. ``again`` says that it may be done already."""
+    if not old:
+        raise PublishError(f"Say which text of {where} is to be replaced: it is empty.")
+    if again and new and text.count(new) == 1 and old not in text.replace(new, ""):
+        return text
+    found = text.count(old)
+    if found != 1:
+        times = "not" if not found else f"{found} times"
+        remedy = "read it, and copy the text exactly" if not found else "give more of its context"
+        raise PublishError(f"{_start(old)!r} stands {times} in {where}: {remedy}.")
+    return text.replace(old, new)
+
+
+def _start(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _within(root: Path, path: str) -> str:

@@ -4,11 +4,12 @@ The rule of the place: a snapshot is on the disk before the log names it, neithe
 afterwards, and a snapshot is handed out only when its bytes still have the digest in its name.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from rapidfuzz import fuzz, process
 
 from parsimony_kernel import durable
 from parsimony_kernel.identity import (
@@ -23,11 +24,19 @@ from parsimony_kernel.identity import (
 from parsimony_kernel.lineage.ledger import InputRef
 
 LOG_NAME = "log.jsonl"
+MIN_ID_PREFIX = 6
+SHORT_ID = 12
+_NEAR = 3
+_NEAR_ENOUGH = 55.0
 _GITIGNORE = b"journal.sqlite*\nkeys/\n.parsimony-*.tmp\n"
 
 
 class SnapshotError(Exception):
     """A snapshot is missing or damaged. ``str()`` is one sentence with the remedy."""
+
+
+class UnknownArtifactError(LookupError):
+    """No artifact is called so, or several are. ``str()`` is one sentence with the near ones."""
 
 
 class SourceFile(BaseModel):
@@ -45,7 +54,10 @@ class LogEntry(BaseModel):
 
     ``canonical_sha`` is the digest of the content apart from its encoding: what reuse compares.
     ``notebook`` is the path of the notebook that published it and ``code_path`` that of the
-    snapshot of the producing code, both relative to the workspace.
+    snapshot of the producing code, both relative to the workspace. To run that code again,
+    ``folder`` is the folder that it runs in, relative to the workspace where it lies below it,
+    and ``environment`` the versions of Python and of the libraries that it ran with. ``embedded``
+    are the snapshots that a report shows, as ``reference`` spells them.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -64,6 +76,9 @@ class LogEntry(BaseModel):
     code_path: str = ""
     inputs: tuple[InputRef, ...] = ()
     sources: tuple[SourceFile, ...] = ()
+    folder: str = ""
+    environment: Mapping[str, str] = {}
+    embedded: tuple[str, ...] = ()
 
     @property
     def ref(self) -> ArtifactRef:
@@ -74,6 +89,25 @@ class LogEntry(BaseModel):
     def path(self) -> str:
         """Where the snapshot lies, relative to the workspace, with forward slashes."""
         return self.ref.workspace_file_path
+
+    @property
+    def name(self) -> str:
+        """What people call it: its title, else its live name, else its id."""
+        return self.title or self.live_name or self.logical_id
+
+
+def reference(ref: ArtifactRef) -> str:
+    """``ref`` as a text: ``kind/logical_id@content_sha``."""
+    return f"{ref.kind}/{ref.logical_id}@{ref.content_sha}"
+
+
+def parse_reference(text: str) -> ArtifactRef:
+    """The snapshot that ``reference`` spells so. ``ValueError`` when it is none."""
+    kind, slash, rest = text.partition("/")
+    logical_id, at, sha = rest.rpartition("@")
+    if not (slash and at):
+        raise ValueError(f"{text!r} is no reference: write kind/logical_id@content_sha.")
+    return ArtifactRef(kind, logical_id, sha)
 
 
 class _Claim(BaseModel):
@@ -255,6 +289,38 @@ class ArtifactStore:
         newest = [h.latest for h in self._histories() if h.latest is not None]
         return tuple(sorted(newest, key=lambda e: (e.published_at, e.kind, e.logical_id)))
 
+    def find(self, words: str, *, notebook: str = "") -> LogEntry:
+        """The artifact that ``words`` name, at its newest snapshot.
+
+        Asked in this order: a path or a reference, which name one snapshot; the logical id; the
+        live name; the title; the variable; and the beginning of a logical id, from six characters
+        on. Live names and titles are compared without case. Where several answer, those that
+        ``notebook`` published win.
+
+        Raises:
+            UnknownArtifactError: there is none, or there are several.
+        """
+        asked = words.strip()
+        pinned = self._pinned(asked)
+        if pinned is not None:
+            return pinned
+        entries = self.list()
+        for found in _matches(asked, entries):
+            own = [entry for entry in found if entry.notebook == notebook]
+            candidates = own or found
+            if len(candidates) == 1:
+                return candidates[0]
+            if candidates:
+                raise UnknownArtifactError(_several(asked, candidates))
+        raise UnknownArtifactError(_none(asked, entries))
+
+    def _pinned(self, words: str) -> LogEntry | None:
+        ref = _named_snapshot(words, self.list())
+        if ref is None:
+            return None
+        entries = self.history(ref.kind, ref.logical_id).entries
+        return next((entry for entry in reversed(entries) if entry.ref == ref), None)
+
     def problems(self) -> tuple[str, ...]:
         """One sentence for each line of a log that cannot be read."""
         return tuple(problem for h in self._histories() for problem in h.problems)
@@ -273,8 +339,76 @@ class ArtifactStore:
         return self.root / artifact_folder_path(kind, logical_id) / LOG_NAME
 
 
+def _matches(words: str, entries: Sequence[LogEntry]) -> Iterable[Sequence[LogEntry]]:
+    """The entries that ``words`` name in each of the ways, in the order of the ways."""
+    folded = " ".join(words.split()).casefold()
+    yield [e for e in entries if e.logical_id == words]
+    yield [e for e in entries if e.live_name and _same_name(e, words)]
+    yield [e for e in entries if e.title and " ".join(e.title.split()).casefold() == folded]
+    yield [e for e in entries if e.variable and e.variable == words]
+    if len(words) >= MIN_ID_PREFIX:
+        yield [e for e in entries if e.logical_id.startswith(words)]
+
+
+def _same_name(entry: LogEntry, words: str) -> bool:
+    return live_name_key(entry.kind, entry.live_name) == live_name_key(entry.kind, words)
+
+
+def _several(words: str, entries: Sequence[LogEntry]) -> str:
+    told = [f"{_called(e)} with the id {e.logical_id[:SHORT_ID]!r}" for e in entries[:_NEAR]]
+    more = f" and {len(entries) - _NEAR} more" if len(entries) > _NEAR else ""
+    return f"{words!r} names {', '.join(told)}{more}: give the id."
+
+
+def _none(words: str, entries: Sequence[LogEntry]) -> str:
+    if not entries:
+        return f"There is no artifact {words!r}: nothing is published in this workspace yet."
+    names: dict[str, LogEntry] = {}
+    for entry in entries:
+        for name in (entry.title, entry.variable, entry.live_name):
+            if name:
+                names.setdefault(name, entry)
+    near = process.extract(
+        words, list(names), scorer=fuzz.WRatio, processor=str.casefold, score_cutoff=_NEAR_ENOUGH
+    )
+    told = list(dict.fromkeys(_called(names[name]) for name, *_ in near))[:_NEAR]
+    if told:
+        return f"There is no artifact {words!r}: did you mean {' or '.join(told)}?"
+    known = ", ".join(_called(entry) for entry in entries[-_NEAR:])
+    return f"There is no artifact {words!r}: there is {known}."
+
+
+def _called(entry: LogEntry) -> str:
+    variable = f" ({entry.variable})" if entry.variable else ""
+    return f"the {entry.kind.replace('_', ' ')} {entry.name!r}{variable}"
+
+
+def _named_snapshot(words: str, entries: Sequence[LogEntry]) -> ArtifactRef | None:
+    """The snapshot that ``words`` name as a reference or as a path, if they do."""
+    path = words.replace("\\", "/").removeprefix("./")
+    newest = next((entry.ref for entry in entries if entry.path == path), None)
+    if newest is not None:
+        return newest
+    try:
+        if not path.startswith(f"{ARTIFACT_FOLDER}/"):
+            return parse_reference(words)
+        _, folder, logical_id, name = path.split("/")
+        ref = ArtifactRef(folder.removesuffix("s"), logical_id, name.partition(".")[0])
+    except ValueError:
+        return None
+    return ref if ref.workspace_file_path == path else None
+
+
 def _sha_on_disk(kind: str, path: Path) -> str | None:
     return snapshot_sha(kind, durable.read(path)) if path.is_file() else None
+
+
+def is_claim(data: bytes) -> bool:
+    """Whether ``data`` says who holds a live name."""
+    try:
+        return bool(_Claim.model_validate_json(data))
+    except ValidationError:
+        return False
 
 
 def _holder(path: Path) -> str | None:

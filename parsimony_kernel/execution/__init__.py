@@ -1,4 +1,4 @@
-"""Running Python: in the user's shell or in a private namespace, with typed outputs."""
+"""Running Python: in the user's shell, in a private namespace or in another kernel."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -8,15 +8,23 @@ if TYPE_CHECKING:
     from parsimony_kernel.execution.factory import OutputFactory as OutputFactory
     from parsimony_kernel.execution.notebook import NotebookExecutor as NotebookExecutor
     from parsimony_kernel.execution.private import CodeExecutor as CodeExecutor
+    from parsimony_kernel.execution.remote import RemoteExecutor as RemoteExecutor
 
 _HOME = {
     "BaseCodeExecutor": "executor",
     "CodeExecutor": "private",
     "NotebookExecutor": "notebook",
     "OutputFactory": "factory",
+    "RemoteExecutor": "remote",
 }
 
-__all__ = ["BaseCodeExecutor", "CodeExecutor", "NotebookExecutor", "OutputFactory"]
+__all__ = [
+    "BaseCodeExecutor",
+    "CodeExecutor",
+    "NotebookExecutor",
+    "OutputFactory",
+    "RemoteExecutor",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,13 +2,15 @@
 
 ``sys.stdout``, ``sys.stderr``, the display hook and the shell's publisher are replaced by routers
 while at least one capture is open. A router asks from where it is called: within the cell's
-context, or in a thread that was born during the cell, it writes to that cell's capture; anywhere
-else (the user's cell, the record that is being updated meanwhile) it goes where it always went.
+context, or in a thread that the cell has started, it writes to that cell's capture; anywhere else
+(the user's cell, the record that is being updated meanwhile) it goes where it always went.
 A capture that is closed takes nothing more, so that code left behind writes to nowhere.
 """
 
 import builtins
+import functools
 import io
+import os
 import re
 import sys
 import threading
@@ -20,7 +22,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TextIO
 
+from parsimony_kernel.execution import figures, frames
 from parsimony_kernel.execution.factory import OutputFactory
+from parsimony_kernel.execution.inspection import comes_from, type_name
 from parsimony_kernel.execution.outputs import KernelOutputType
 
 STREAM_CHARS = 20_000
@@ -71,7 +75,11 @@ class BoundedText:
 
 
 class Capture:
-    """What one execution printed and displayed. Written to from any thread until it is closed."""
+    """What one execution printed and displayed. Written to from any thread until it is closed.
+
+    ``threads`` are those that its code has started. ``is_forked`` is set in a process that it
+    forks: what is printed there goes to the descriptors, since nobody would see it here.
+    """
 
     def __init__(self, factory: OutputFactory) -> None:
         self.factory = factory
@@ -83,7 +91,9 @@ class Capture:
         self._formatted: list[tuple[Any, Any]] = []
         # The threads themselves: an ident is given again once its thread has ended.
         self._older = weakref.WeakSet(threading.enumerate())
+        self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self.is_closed = False
+        self.is_forked = False
 
     @property
     def outputs(self) -> list[KernelOutputType]:
@@ -97,12 +107,17 @@ class Capture:
         return self.stdout.is_cut or self.stderr.is_cut or self._shown > kept
 
     def owns_thread(self, thread: threading.Thread) -> bool:
-        """Whether the thread was born while this capture was open."""
-        return thread not in self._older
+        """Whether the code has started the thread, or it may have: of one that Python did not
+        start nothing is known but that it was born while this capture was open."""
+        if isinstance(thread, threading._DummyThread):
+            return thread not in self._older
+        return thread in self.threads
 
     def write(self, stream: str, text: str) -> None:
         """Append to ``stdout`` or ``stderr``."""
-        if not self.is_closed:
+        if self.is_forked:
+            os.write(1 if stream == "stdout" else 2, text.encode("utf-8", "replace"))
+        elif not self.is_closed:
             (self.stdout if stream == "stdout" else self.stderr).write(text)
 
     def show(self, value: Any) -> None:
@@ -136,6 +151,20 @@ class Capture:
 _here: ContextVar[Capture | None] = ContextVar("parsimony_capture", default=None)
 _open: list[Capture] = []
 _lock = threading.RLock()
+
+
+def _note_fork() -> None:
+    for each in _open:
+        each.is_forked = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
+
+
+def capture_in_context() -> Capture | None:
+    """The capture in whose context the calling code runs, of a cell or of a task of it."""
+    return _here.get()
 
 
 def capture_here() -> Capture | None:
@@ -224,9 +253,10 @@ def _no_exit(*_: Any, **__: Any) -> None:
     )
 
 
-def _routed(inside: Callable[..., Any], outside: Callable[..., Any]) -> Callable[..., Any]:
+def routed(inside: Callable[..., Any], outside: Callable[..., Any]) -> Callable[..., Any]:
     """A function that is ``inside`` for captured code and ``outside`` for everybody else."""
 
+    @functools.wraps(outside)
     def choose(*arguments: Any, **named: Any) -> Any:
         return (outside if capture_here() is None else inside)(*arguments, **named)
 
@@ -245,6 +275,8 @@ class _Interception:
         if not self._undo:
             self._replace(sys, "displayhook", _display)
             self._replace(builtins, "input", _no_input)
+            self._replace(builtins, "print", _printing(builtins.print))
+            self._replace(threading.Thread, "start", _starting(threading.Thread.start))
             if "getpass" in sys.modules:
                 self._replace(sys.modules["getpass"], "getpass", _no_input)
         for name in ("stdout", "stderr"):
@@ -267,20 +299,26 @@ class _Interception:
 
     def _replace(self, owner: Any, name: str, inside: Callable[..., Any]) -> None:
         outside = getattr(owner, name)
-        routed = _routed(inside, outside)
-        setattr(owner, name, routed)
-        self._undo.append(lambda: setattr(owner, name, outside))
+        chosen = routed(inside, outside)
+        setattr(owner, name, chosen)
+
+        def undo() -> None:
+            # What code has put in the place of ours is to last, but for what belongs to the cell.
+            if owner is sys or getattr(owner, name) is chosen:
+                setattr(owner, name, outside)
+
+        self._undo.append(undo)
 
     def _override(self, owner: Any, name: str, inside: Callable[..., Any]) -> None:
         """The same for a method, by an attribute of the instance that hides it."""
         if owner is None:
             return
         hidden = vars(owner).get(name)
-        routed = _routed(inside, getattr(owner, name, inside))
-        setattr(owner, name, routed)
+        chosen = routed(inside, getattr(owner, name, inside))
+        setattr(owner, name, chosen)
 
         def undo() -> None:
-            if vars(owner).get(name) is routed:
+            if vars(owner).get(name) is chosen:
                 delattr(owner, name)
                 if hidden is not None:
                     setattr(owner, name, hidden)
@@ -310,6 +348,46 @@ class _Interception:
             undo()
         self._undo.clear()
         self._shells.clear()
+
+
+def _printing(python_print: Callable[..., None]) -> Callable[..., None]:
+    """``print``, by which a table or a figure alone is displayed."""
+
+    def typed_print(*values: Any, **options: Any) -> None:
+        # A stream that the code itself has put there is to get the text.
+        if len(values) == 1 and options.get("file") is None and is_routed(sys.stdout):
+            capture = capture_here()
+            if capture is not None and _is_picture(values[0]):
+                capture.show(values[0])
+                return
+        python_print(*values, **options)
+
+    return typed_print
+
+
+def is_routed(stream: Any) -> bool:
+    """Whether it is one of the streams that lead to captures."""
+    return type(stream) is _RoutedStream
+
+
+def _is_picture(value: Any) -> bool:
+    """Whether it says more as an output than as text. The text of a series is all of it."""
+    if figures.is_figure(value):
+        return True
+    is_column = type_name(value) == "Series" or comes_from(value, "pandas", "Series", "Index")
+    return frames.is_frame(value) and not is_column
+
+
+def _starting(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
+    """``Thread.start``, by which a thread is known to be of the code that starts it."""
+
+    def start_of_code(thread: threading.Thread) -> None:
+        capture = capture_here()
+        if capture is not None:
+            capture.threads.add(thread)
+        start(thread)
+
+    return start_of_code
 
 
 def _display(value: Any) -> None:
@@ -372,3 +450,18 @@ def live_shell() -> Any:
     if shell_class is None or not shell_class.initialized():
         return None
     return shell_class.instance()
+
+
+def open_figures() -> frozenset[int]:
+    """The numbers of the figures that matplotlib has open."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    return frozenset() if pyplot is None else frozenset(pyplot.get_fignums())
+
+
+def show_figures(capture: Capture, but: frozenset[int]) -> None:
+    """Show and close the open figures other than ``but``, as a notebook does after a cell."""
+    for number in sorted(open_figures() - but):
+        pyplot: Any = sys.modules["matplotlib.pyplot"]
+        drawing = pyplot.figure(number)
+        capture.show(drawing)
+        pyplot.close(drawing)

@@ -2,18 +2,25 @@
 
 While code is on the stack both lead into pipes of ours; a thread for each empties it, always, so
 that a child that outlives the cell never blocks. The threads read and wait in the read: not every
-platform can wait for several pipes at once. Only for code on the main thread, where nobody else
-writes meanwhile. The text comes after what Python printed, since their order cannot be known.
+platform can wait for several pipes at once. The text comes after what Python printed, since their
+order cannot be known.
+
+That is for code on the main thread, where nobody else writes meanwhile. Beside code on another
+thread others do, so there the descriptors stay, and only the processes that the code starts are
+given the pipes.
 """
 
 import ctypes
+import functools
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from parsimony_kernel.execution.capture import BoundedText, Capture
+from parsimony_kernel.execution.capture import BoundedText, Capture, capture_here, is_routed
 
 _SETTLE_S = 0.5
 _CHUNK = 65_536
@@ -25,6 +32,7 @@ class Descriptors:
     def __init__(self) -> None:
         self._pipes: dict[int, _Pipe] = {}
         self._flush_c: Any = None
+        self._for_forks = False
 
     @contextmanager
     def redirected(self) -> Iterator[None]:
@@ -42,6 +50,64 @@ class Descriptors:
             for number, copy in saved.items():
                 os.dup2(copy, number)
                 os.close(copy)
+
+    @contextmanager
+    def inherited(self) -> Iterator[list["subprocess.Popen[Any]"]]:
+        """Lead what captured code starts in the body into the pipes; gives those processes.
+
+        Not for two at once. What the C library writes, and processes that are started past
+        ``subprocess``, ``os.system`` and ``os.fork``, keep the descriptors.
+        """
+        children: list[subprocess.Popen[Any]] = []
+        start, system = subprocess.Popen.__init__, os.system
+
+        @functools.wraps(start)
+        def start_with_pipes(process: Any, *given: Any, **named: Any) -> None:
+            if capture_here() is not None:
+                streams = ((1, sys.stdout), (2, sys.stderr))
+                ours = {id(stream): number for number, stream in streams if is_routed(stream)}
+                for place, name in ((4, "stdout"), (5, "stderr")):
+                    stream = named.get(name)
+                    if len(given) <= place and (stream is None or id(stream) in ours):
+                        named[name] = self._entry(ours.get(id(stream), place - 3))
+                children.append(process)
+            start(process, *given, **named)
+
+        @functools.wraps(system)
+        def system_with_pipes(command: Any) -> int:
+            if capture_here() is None:
+                return system(command)
+            code = subprocess.call(command, shell=True)
+            return code if os.name == "nt" else (-code if code < 0 else code << 8)
+
+        subprocess.Popen.__init__ = start_with_pipes  # type: ignore[method-assign, assignment]
+        os.system = system_with_pipes
+        self._for_forks = True
+        try:
+            yield children
+        finally:
+            self._for_forks = False
+            # What code has put in the place of ours is to last.
+            if os.system is system_with_pipes:
+                os.system = system
+            if subprocess.Popen.__init__ is start_with_pipes:
+                subprocess.Popen.__init__ = start  # type: ignore[method-assign]
+
+    def _entry(self, number: int) -> int:
+        if not self._pipes:
+            self._open()
+        return self._pipes[number].entry
+
+    def before_fork(self) -> None:
+        """Have the pipes, where the process that captured code forks is to write into them."""
+        if self._for_forks and capture_here() is not None and not self._pipes:
+            self._open()
+
+    def in_fork(self) -> None:
+        """Lead the descriptors of a process that captured code has forked into the pipes."""
+        if self._for_forks and capture_here() is not None:
+            for number, pipe in self._pipes.items():
+                os.dup2(pipe.entry, number)
 
     def drain(self, capture: Capture) -> None:
         """Hand over what has arrived since the last time."""
@@ -106,3 +172,6 @@ class _Pipe:
 
 # One, as the descriptors themselves.
 DESCRIPTORS = Descriptors()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=DESCRIPTORS.before_fork, after_in_child=DESCRIPTORS.in_fork)

@@ -14,16 +14,18 @@ import re
 import reprlib
 import traceback
 from array import array
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
     FunctionType,
+    MappingProxyType,
     MethodDescriptorType,
     MethodType,
     MethodWrapperType,
+    SimpleNamespace,
     TracebackType,
     WrapperDescriptorType,
 )
@@ -60,8 +62,12 @@ _traceback_of: Callable[[BaseException], TracebackType | None] = BaseException._
 _TAG = re.compile(r"<[^<>]*>")
 _NO_TEXT = re.compile(r"<\S+ object(?: at 0x[0-9a-f]+)?>")
 
+_NAMED_TUPLE = namedtuple("_Sample", "x").__repr__.__code__
 _NESTING = (list, tuple, dict, set, frozenset)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), *_NESTING)
+# Their own reprs go through all that they hold.
+_MAPPINGS = (Counter, OrderedDict, defaultdict, MappingProxyType)
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _ROUTINES = (
     FunctionType,
     BuiltinFunctionType,
@@ -89,7 +95,7 @@ class _CappedRepr(reprlib.Repr):
         if self._room <= 0:
             return "..."
         if comes_from(x, "numpy", "ndarray"):
-            text = self.repr_ndarray(x, level)
+            text = self._looked_at(x, level, self.repr_ndarray)
         elif is_exactly(x, *_PLAIN, deque, array):
             text = super().repr1(x, level)
         else:  # never by the name of its type, as a class of the user's may be named anything
@@ -129,27 +135,71 @@ class _CappedRepr(reprlib.Repr):
         return builtins.repr(x) if x.bit_length() < 4_000 else f"<int of {x.bit_length()} bits>"
 
     def repr_ndarray(self, x: Any, level: int) -> str:
-        first = ", ".join(str(each) for each in itertools.islice(x.flat, 10))
+        shown = itertools.islice(x.flat, 10)
+        told = [self.repr1(each, level - 1) if x.dtype.hasobject else str(each) for each in shown]
+        first = ", ".join(told)
         more = ", ..." if x.size > 10 else ""
         return f"ndarray of shape {x.shape}, dtype {x.dtype}: [{first}{more}]"
 
+    def repr_bytearray(self, x: bytearray, level: int) -> str:
+        return f"bytearray({self.repr_bytes(bytes(x[: self.maxstring + 1]), level)})"
+
     def repr_instance(self, x: Any, level: int) -> str:
+        return self._looked_at(x, level, self._instance)
+
+    def _looked_at(self, x: Any, level: int, look: Callable[[Any, int], str]) -> str:
         return attempt(
-            lambda: plain(self._instance(x, level)),
+            lambda: plain(look(x, level)),
             lambda exc: f"<{type_name(x)}, whose repr raises {type_name(exc)}>",
         )
 
     def _instance(self, x: Any, level: int) -> str:
+        if frames.is_frame(x):
+            # The repr of a relation asks the database, and that of a frame may show every row.
+            return frames.in_words(x)
+        if figures.is_plotly(x):
+            return f"<{figures.in_words(x)}>"
+        if is_exactly(x, *_MAPPINGS):
+            return f"{type_name(x)}({self.repr_dict(x, level)})"
+        if is_exactly(x, *_VIEWS):
+            told = [self.repr1(each, level - 1) for each in itertools.islice(x, self.maxlist)]
+            return f"{type_name(x)}([{', '.join(told + ['...'] * (len(x) > self.maxlist))}])"
+        if is_exactly(x, SimpleNamespace):
+            return f"namespace({self._fields(x, vars(x), level)})"
+        if is_exactly(x, bytearray):
+            return self.repr_bytearray(x, level)
+        if inherited := self._inherited(x, level):
+            return inherited
         # The repr that dataclass() generates has no bound; one that the class defines is its own.
         generated = hasattr(type(x).__repr__, "__wrapped__")
         if dataclasses.is_dataclass(type(x)) and generated:
-            told = ", ".join(
-                f"{each.name}={self.repr1(getattr(x, each.name), level - 1)}"
-                for each in dataclasses.fields(x)
-                if each.repr and hasattr(x, each.name)
-            )
-            return f"{type(x).__qualname__}({told})"
+            names = [each.name for each in dataclasses.fields(x) if each.repr]
+            return f"{type(x).__qualname__}({self._fields(x, names, level)})"
         return str.__str__(builtins.repr(x))[: self.maxother + 1]
+
+    def _fields(self, x: Any, names: Iterable[str], level: int) -> str:
+        return ", ".join(
+            f"{name}={self.repr1(getattr(x, name), level - 1)}"
+            for name in itertools.islice(names, self.maxlist)
+            if hasattr(x, name)
+        )
+
+    def _inherited(self, x: Any, level: int) -> str:
+        """Of a class without a repr of its own, what it holds as the kind it inherits from."""
+        shown_by: Any = type(x).__repr__
+        if is_a(x, tuple) and getattr(shown_by, "__code__", None) == _NAMED_TUPLE:
+            names = type(x)._fields  # type: ignore[attr-defined]
+            return f"{type_name(x)}({self._fields(x, names, level)})"
+        for kind in _NESTING:
+            if shown_by is kind.__repr__ and is_a(x, kind):
+                # Its own iteration is not asked for.
+                first = kind(itertools.islice(_plainly(x, kind), self.maxlist + 1))
+                return self.repr1(first, level)
+        return ""
+
+
+def _plainly(x: Any, kind: type) -> Iterable[Any]:
+    return dict.items(x) if kind is dict else kind.__iter__(x)  # type: ignore[attr-defined]
 
 
 def _for_display() -> _CappedRepr:
@@ -201,10 +251,10 @@ class OutputFactory:
             return self.convert(value)
         shown = self.convert_bundle(bundle, source=type(value))
         if isinstance(shown, FigureObject) and figures.is_figure(value):
-            told = figures.figure(value, drawn=False)
+            told = attempt(lambda: figures.figure(value, drawn=False), lambda _: None)
             if told is not None:
                 return told.model_copy(update={"png_base64": shown.png_base64, "svg": shown.svg})
-        return shown
+        return self.convert(value) if figures.is_plotly(value) else shown
 
     def convert_bundle(
         self, bundle: Mapping[str, Any], source: type | None = None
@@ -215,10 +265,13 @@ class OutputFactory:
                 drawn = _chart(content)
                 if drawn is not None:
                     return drawn
+        words = _plotly_words(bundle.get(figures.PLOTLY_MIME))
         for mime, key in (("image/png", "png_base64"), ("image/svg+xml", "svg")):
             made = figures.from_bytes(bundle.get(mime), key, source)
             if made is not None:
-                return made
+                return made if words is None else words.model_copy(update={key: getattr(made, key)})
+        if words is not None:
+            return words
         for mime in ("text/markdown", "text/latex", "text/plain", "text/html"):
             content = bundle.get(mime)
             if not is_a(content, str):
@@ -311,6 +364,12 @@ def _primitive(
 
 def _chart(spec: dict[str, Any]) -> FigureObject | None:
     return attempt(lambda: figures.from_spec(spec), lambda _: None)
+
+
+def _plotly_words(drawing: Any) -> FigureObject | None:
+    if not is_exactly(drawing, dict):
+        return None
+    return attempt(lambda: figures.from_plotly(drawing), lambda _: None)
 
 
 def _unseen(value: Any, name: str | None, exc: BaseException) -> PrimitiveObject:

@@ -5,11 +5,16 @@ A chart is asked for without importing the library that defines it.
 
 import base64
 import io
+import itertools
 import json
+from collections import Counter
+from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from parsimony_kernel.artifacts.chart_words import describe_chart, title_of
 from parsimony_kernel.execution.inspection import (
+    attempt,
     class_name,
     class_package,
     comes_from,
@@ -17,6 +22,9 @@ from parsimony_kernel.execution.inspection import (
     plain,
 )
 from parsimony_kernel.execution.outputs import FigureObject
+
+PLOTLY_MIME = "application/vnd.plotly.v1+json"
+TRACES = 20
 
 _PNG = b"\x89PNG"
 
@@ -30,17 +38,30 @@ def figure(value: Any, name: str | None = None, *, drawn: bool = True) -> Figure
         return _altair(value, name, drawn=drawn)
     if _is_matplotlib(value):
         return _matplotlib(value, name, drawn=drawn)
+    if is_plotly(value):
+        return _plotly(value, name, drawn=drawn)
     return _drawn_by_itself(value, name) if drawn else None
 
 
 def is_figure(value: Any) -> bool:
     """Whether it is a chart of a library that is known here."""
-    return is_altair(value) or _is_matplotlib(value)
+    return is_altair(value) or _is_matplotlib(value) or is_plotly(value)
 
 
 def is_altair(value: Any) -> bool:
     """Whether it is a chart of altair."""
     return comes_from(value, "altair", "TopLevelMixin")
+
+
+def is_plotly(value: Any) -> bool:
+    """Whether it is a figure of plotly."""
+    return comes_from(value, "plotly.basedatatypes", "BaseFigure")
+
+
+def in_words(value: Any) -> str:
+    """A chart in one line; empty for anything else."""
+    made = figure(value, drawn=False)
+    return ": ".join(each for each in (made.description, made.title) if each) if made else ""
 
 
 def _is_matplotlib(value: Any) -> bool:
@@ -62,8 +83,12 @@ def _altair(chart: Any, name: str | None, *, drawn: bool) -> FigureObject:
 
 
 def from_spec(spec: dict[str, Any], name: str | None = None) -> FigureObject:
-    """The figure of a Vega-Lite specification; ``ValueError`` or ``TypeError`` if it is no JSON."""
-    json.dumps(spec, ensure_ascii=False).encode()
+    """The figure of a Vega-Lite specification; ``ValueError`` or ``TypeError`` if it is no JSON.
+
+    The specification is a copy as JSON has it: what is no finite number there is null.
+    """
+    text = json.dumps(spec, ensure_ascii=False)
+    spec = json.loads(text.encode(), parse_constant=lambda _: None)
     return FigureObject(
         name=name, title=title_of(spec), description=describe_chart(spec), spec=spec
     )
@@ -90,6 +115,55 @@ def _matplotlib(drawing: Any, name: str | None, *, drawn: bool) -> FigureObject:
         description=f"matplotlib figure of {told}" if told else "empty matplotlib figure",
         png_base64=png,
     )
+
+
+def _plotly(drawing: Any, name: str | None, *, drawn: bool) -> FigureObject:
+    """In words of its first traces, and as a PNG where kaleido is, which plotly draws with."""
+    layout, first = drawing.layout, itertools.islice(drawing.data, TRACES)
+    light = {
+        "data": [{"type": each.type, "name": each.name} for each in first],
+        "layout": {
+            "title": layout.title.text,
+            "xaxis": {"title": layout.xaxis.title.text},
+            "yaxis": {"title": layout.yaxis.title.text},
+        },
+    }
+    made = from_plotly(light, name, traces=len(drawing.data))
+    if not drawn or find_spec("kaleido") is None:
+        return made
+    # Kaleido draws in a browser, which may be missing where kaleido is not.
+    picture = attempt(lambda: drawing.to_image(format="png"), lambda _: None)
+    there = from_bytes(picture, "png_base64", None)
+    return made if there is None else made.model_copy(update={"png_base64": there.png_base64})
+
+
+def from_plotly(
+    drawing: Mapping[str, Any], name: str | None = None, *, traces: int | None = None
+) -> FigureObject:
+    """The words of a plotly figure as JSON, of which ``traces`` may not all be there."""
+    data, layout = drawing.get("data") or (), drawing.get("layout") or {}
+    count = len(data) if traces is None else traces
+    first = data[:TRACES]
+    kinds = Counter(plain(str(each.get("type") or "scatter")) for each in first)
+    named = [plain(str(each["name"])) for each in first if each.get("name")]
+    axes = [_plotly_title(layout.get(axis)) for axis in ("yaxis", "xaxis")]
+    told = " by ".join(each for each in axes if each)
+    words = f"plotly figure of {told}" if told else "plotly figure"
+    if count:
+        noun = "trace" if count == 1 else "traces"
+        words += f": {count} {noun} ({', '.join(kinds)})"
+    if named:
+        words += " named " + ", ".join(named) + (", …" if count > len(first) else "")
+    return FigureObject(
+        name=name, library="plotly", title=_plotly_title(layout)[:200], description=words[:500]
+    )
+
+
+def _plotly_title(holder: Any) -> str:
+    """The title of an axis or a layout, which plotly writes as text or as ``{"text": …}``."""
+    title = holder.get("title") if isinstance(holder, Mapping) else None
+    text = title.get("text") if isinstance(title, Mapping) else title
+    return plain(text) if is_a(text, str) else ""
 
 
 def _drawn_by_itself(value: Any, name: str | None) -> FigureObject | None:

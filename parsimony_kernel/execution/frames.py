@@ -4,14 +4,18 @@ The cost does not depend on the number of rows: only the first ones are read, an
 never collected. Nothing is imported to find out what a value is.
 """
 
+import itertools
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from parsimony_kernel.execution.inspection import (
+    ancestors,
     attempt,
+    class_name,
     class_package,
     comes_from,
     is_a,
@@ -29,10 +33,17 @@ PREVIEW_ROWS = 10
 PREVIEW_COLUMNS = 12
 MODEL_BYTES = 2048
 
-# Packages whose frames narwhals reads. Asked by the name of the value's module.
-_NARWHALS = frozenset(
-    {"polars", "pyarrow", "modin", "cudf", "dask", "duckdb", "ibis", "pyspark", "sqlframe"}
-)
+# What narwhals reads, by the package and the name of the class or of one that it inherits from.
+_NARWHALS = {
+    **{
+        package: frozenset({"DataFrame", "LazyFrame", "Series", "Table"})
+        for package in ("polars", "modin", "cudf", "dask", "ibis", "pyspark", "sqlframe")
+    },
+    "pyarrow": frozenset({"Table", "RecordBatch", "Array", "ChunkedArray"}),
+    "duckdb": frozenset({"DuckDBPyRelation"}),
+    "_duckdb": frozenset({"DuckDBPyRelation"}),
+}
+_PUBLIC_NAMES = {"_duckdb": "duckdb"}
 
 _WORDS = {
     "string": "str",
@@ -71,13 +82,13 @@ def frame(value: Any, name: str | None = None, *, preview: bool = True) -> DataF
         rows=head.rows,
         columns=tuple(
             ColumnSummary(
-                name=cell(column),
+                name=_column_name(column),
                 dtype=dtype,
                 samples=_samples(head.values[position]) if head.values else (),
             )
             for position, (column, dtype) in enumerate(zip(head.names, head.dtypes, strict=False))
         ),
-        more_columns=tuple(cell(each) for each in head.names[FULL_COLUMNS:]),
+        more_columns=tuple(_column_name(each) for each in head.names[FULL_COLUMNS:]),
         columns_left_out=head.count - len(head.names),
         **(_preview(head) if preview else {}),
     )
@@ -86,19 +97,35 @@ def frame(value: Any, name: str | None = None, *, preview: bool = True) -> DataF
 
 def is_frame(value: Any) -> bool:
     """Whether ``frame`` would summarise it, asked cheaply."""
-    if comes_from(value, "pandas", "DataFrame", "Series", "Index"):
-        return True
-    return class_package(type(value)) in _NARWHALS and type_name(value) in (
-        "DataFrame", "LazyFrame", "Series", "Table", "DuckDBPyRelation",
-    )  # fmt: skip
+    return comes_from(value, "pandas", "DataFrame", "Series", "Index") or bool(_library(value))
+
+
+def in_words(value: Any) -> str:
+    """A frame within another value: its kind, its size and its first columns, in one line."""
+    table = frame(value, preview=False)
+    if table is None:
+        return f"<{type_name(value)}>"
+    names = [each.name for each in table.columns[:5]]
+    more = ", …" if table.column_count > len(names) else ""
+    size = "" if table.rows is None else f"{table.rows:,} row{'s' * (table.rows != 1)}, "
+    return f"<{table.library} {type_name(value)}, {size}columns: {', '.join(names)}{more}>"
+
+
+def _library(value: Any) -> str:
+    """The package of a frame that narwhals reads; empty for anything else."""
+    for kind in ancestors(type(value)):
+        package = class_package(kind)
+        if class_name(kind) in _NARWHALS.get(package, ()):
+            return _PUBLIC_NAMES.get(package, package)
+    return ""
 
 
 def cell(value: Any) -> str:
     """One value as text, at most 60 characters."""
     if value is None:
         return ""
-    text = attempt(lambda: plain(_text(value)), lambda _: f"<{type_name(value)}>")
-    text = " ".join(text[: 4 * CELL_CHARS].split())
+    text = attempt(lambda: plain(_text(value)[: 4 * CELL_CHARS]), lambda _: f"<{type_name(value)}>")
+    text = " ".join(text.split())
     return text if len(text) <= CELL_CHARS else text[: CELL_CHARS - 1] + "…"
 
 
@@ -111,8 +138,11 @@ def _text(value: Any) -> str:
         import reprlib
 
         return reprlib.repr(value)
-    text = str(value)
-    return text.removesuffix(" 00:00:00")
+    if is_frame(value):
+        return in_words(value)
+    if is_a(value, str):
+        return str.__str__(value)
+    return str(value).removesuffix(" 00:00:00")
 
 
 def _head(value: Any) -> _Head | None:
@@ -124,9 +154,10 @@ def _head(value: Any) -> _Head | None:
         title = "value" if value.name is None else value.name
         return _pandas_head(pandas, head.to_frame(name=title), len(value))
     if comes_from(value, "pandas", "Index"):
-        head = value[:SAMPLE_ROWS].to_frame(index=False)
-        return _pandas_head(pandas, head, len(value))
-    return _narwhals_head(value) if is_frame(value) else None
+        levels, labels = _levels(value[:SAMPLE_ROWS])
+        return _from_columns(len(value), labels, levels, len(labels))
+    library = _library(value)
+    return _narwhals_head(value, library) if library else None
 
 
 def _pandas_head(pandas: Any, head: Any, rows: int) -> _Head:
@@ -137,21 +168,46 @@ def _pandas_head(pandas: Any, head: Any, rows: int) -> _Head:
         isinstance(index, pandas.RangeIndex) or _is_integer(index)
     ):
         # An index with a name or with labels says what the rows are: it is the first column.
-        levels = [index.get_level_values(level) for level in range(index.nlevels)]
-        labels = [
-            "index" if each is None else _flat(each)
-            for each in index.names
-        ]  # fmt: skip
+        levels, labels = _levels(index)
         names, count = [*labels, *names], count + len(labels)
         columns = [*levels, *columns][:FULL_COLUMNS]
+    return _from_columns(rows, names, columns, count)
+
+
+def _levels(index: Any) -> tuple[list[Any], list[str]]:
+    """The levels of an index as columns, and their names."""
+    labels = ["index" if each is None else _flat(each) for each in index.names]
+    # Without names a level is found by its position only; a name may be a number, or be there
+    # twice.
+    bare = index.rename([None] * index.nlevels if index.nlevels > 1 else None)
+    return [bare.get_level_values(level) for level in range(index.nlevels)], labels
+
+
+def _from_columns(rows: int, names: list[str], columns: list[Any], count: int) -> _Head:
+    values = [_read(partial(iter, each)) for each in columns]
     return _Head(
         library="pandas",
         rows=rows,
         count=count,
-        names=names,
-        dtypes=[_refined(_pandas_word(each), each) for each in columns],
-        values=[[None if _is_null(each) else each for each in column] for column in columns],
+        names=names[:NAMED_COLUMNS],
+        dtypes=[
+            _refined(attempt(partial(_pandas_word, each), _unreadable), there)
+            for each, there in zip(columns, values, strict=True)
+        ],
+        values=values,
     )
+
+
+def _read(column: Callable[[], Iterable[Any]]) -> list[Any]:
+    """The values of a column, missing ones as ``None``.
+
+    Of one that cannot be read there are none: it hides no other.
+    """
+    return attempt(lambda: [None if _is_null(each) else each for each in column()], lambda _: [])
+
+
+def _unreadable(_: BaseException) -> str:
+    return "unreadable"
 
 
 def _is_integer(index: Any) -> bool:
@@ -171,28 +227,35 @@ def _pandas_word(column: Any) -> str:
     return _WORDS.get(text.lower(), text[:CELL_CHARS].lower())
 
 
-def _refined(word: str, column: Iterable[Any]) -> str:
+def _refined(word: str, values: Iterable[Any]) -> str:
     """Object columns that hold only text are text."""
     if word != "object":
         return word
-    there = [each for each in column if not _is_null(each)]
+    there = [each for each in values if each is not None]
     return "str" if there and all(type(each) is str for each in there) else "object"
 
 
 def _is_null(value: Any) -> bool:
     if value is None:
         return True
-    # NaN and NaT differ from themselves; pandas.NA will not say, nor will users' objects.
-    return attempt(lambda: bool(value != value), lambda _: type_name(value) == "NAType")
+    # NaN and NaT differ from themselves; pandas.NA will not say, nor will users' objects. What
+    # has a length may be huge, and is never a missing value.
+    return attempt(
+        lambda: not hasattr(type(value), "__len__") and bool(value != value),
+        lambda _: type_name(value) == "NAType",
+    )
 
 
-def _narwhals_head(value: Any) -> _Head | None:
+def _narwhals_head(value: Any, library: str) -> _Head | None:
     import narwhals as nw
 
+    if library == "pyarrow":
+        return _arrow_head(value)
     native = nw.from_native(value, pass_through=True, allow_series=True)
+    rows: int | None
     if isinstance(native, nw.Series):
-        native = native.head(SAMPLE_ROWS + 1).alias(native.name or "value").to_frame()
-        rows: int | None = len(value)
+        rows = len(native)
+        native = native.head(SAMPLE_ROWS).alias(native.name or "value").to_frame()
     elif isinstance(native, nw.DataFrame):
         rows = native.shape[0]
     elif isinstance(native, nw.LazyFrame):
@@ -200,22 +263,46 @@ def _narwhals_head(value: Any) -> _Head | None:
     else:
         return None
     schema = native.collect_schema()
-    names = list(schema)[:NAMED_COLUMNS]
-    full = names[:FULL_COLUMNS]
+    return _of_narwhals(native, schema, library, list(schema), rows)
+
+
+def _arrow_head(value: Any) -> _Head:
+    """Columns of one name are told apart by position: narwhals takes each name once."""
+    import narwhals as nw
+
+    arrow = sys.modules["pyarrow"]
+    head = value.slice(0, SAMPLE_ROWS)
+    if is_a(value, arrow.Array, arrow.ChunkedArray):
+        head = arrow.table([head], names=["value"])
+    elif is_a(value, arrow.RecordBatch):
+        head = arrow.Table.from_batches([head])
+    names = head.column_names
+    head = head.rename_columns([str(number) for number in range(len(names))])
+    native = nw.from_native(head)
+    return _of_narwhals(native, native.collect_schema(), "pyarrow", names, len(value))
+
+
+def _of_narwhals(
+    native: Any, schema: Any, library: str, names: Sequence[str], rows: int | None
+) -> _Head:
+    """``names`` are those of the columns as the person knows them, in the order of ``schema``."""
+    full = list(schema)[:FULL_COLUMNS]
     values: list[list[Any]] = []
-    if isinstance(native, nw.DataFrame):
+    if rows is not None:
         head = native.head(SAMPLE_ROWS)
-        values = [
-            [None if _is_null(each) else each for each in head[column].to_list()] for column in full
-        ]
+        values = [_read(partial(_listed, head, column)) for column in full]
     return _Head(
-        library=class_package(type(value)),
+        library=library,
         rows=rows,
-        count=len(schema),
-        names=names,
+        count=len(names),
+        names=names[:NAMED_COLUMNS],
         dtypes=[_narwhals_word(schema[each]) for each in full],
         values=values,
     )
+
+
+def _listed(head: Any, column: str) -> list[Any]:
+    return list(head[column].to_list())
 
 
 def _narwhals_word(dtype: Any) -> str:
@@ -229,8 +316,16 @@ def _narwhals_word(dtype: Any) -> str:
 def _flat(label: Any) -> str:
     """A column's label as text; the levels of a tuple joined."""
     if isinstance(label, tuple):
-        return " / ".join(str(each) for each in label if str(each))
-    return str(label)
+        return " / ".join(each for each in map(_flat, label) if each)
+    if is_a(label, str):
+        return str.__str__(label)
+    return cell(label) if label is not None else "None"
+
+
+def _column_name(name: str) -> str:
+    """White space stays, since who writes code with the name needs all of it."""
+    text = plain(name[: CELL_CHARS + 1])
+    return text if len(text) <= CELL_CHARS else text[: CELL_CHARS - 1] + "…"
 
 
 def _samples(values: Sequence[Any]) -> tuple[str, ...]:
@@ -245,11 +340,12 @@ def _samples(values: Sequence[Any]) -> tuple[str, ...]:
 
 def _preview(head: _Head) -> dict[str, Any]:
     shown = head.values[:PREVIEW_COLUMNS]
-    rows = min((len(column) for column in shown), default=0)
+    rows = max((len(column) for column in shown), default=0)
     return {
         "preview_columns": tuple(cell(each) for each in head.names[: len(shown)]),
         "preview": tuple(
-            tuple(cell(column[row]) for column in shown) for row in range(min(rows, PREVIEW_ROWS))
+            tuple(cell(column[row]) if row < len(column) else "" for column in shown)
+            for row in range(min(rows, PREVIEW_ROWS))
         ),
     }
 
@@ -267,6 +363,15 @@ def _within(table: DataFrameObject, budget: int) -> DataFrameObject:
             each.model_copy(update={"samples": each.samples[:samples]}) for each in table.columns
         )
         table = table.model_copy(update={"columns": columns})
+    if table.columns_left_out:
+        # Not all names are told anyway: some columns are told in full instead.
+        kept = _fitting(table.more_columns, budget // 2)
+        table = table.model_copy(
+            update={
+                "more_columns": table.more_columns[:kept],
+                "columns_left_out": table.column_count - len(table.columns) - kept,
+            }
+        )
     while len(table.columns) > 1 and (excess := _size(table) - budget) > 0:
         # What a column in full costs beyond its bare name, about.
         fewer = max(0, len(table.columns) - max(1, excess // 45))
@@ -286,3 +391,9 @@ def _within(table: DataFrameObject, budget: int) -> DataFrameObject:
             }
         )
     return table
+
+
+def _fitting(names: Sequence[str], budget: int) -> int:
+    """How many of the first names take at most ``budget`` bytes in a list of JSON."""
+    sizes = (len(name.encode()) + len('"", ') for name in names)
+    return sum(total <= budget for total in itertools.accumulate(sizes))

@@ -12,7 +12,7 @@ import threading
 import weakref
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, cell_name
+from parsimony_kernel.execution.dry_run import DryRunError, leaving_nothing
 from parsimony_kernel.execution.executor import BaseCodeExecutor
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory
 from parsimony_kernel.execution.inspection import attempt, is_a, plain
@@ -32,9 +33,17 @@ from parsimony_kernel.execution.outputs import (
 )
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
 from parsimony_kernel.lineage.checkpoint import Checkpoints
+from parsimony_kernel.lineage.file_access import Watch, watching
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.lineage.snapshot import visible
-from parsimony_kernel.lineage.stamping import CellEffect, observe_cell, stamp_cell
+from parsimony_kernel.lineage.stamping import (
+    CellEffect,
+    Looked,
+    before_cell,
+    observe_cell,
+    stamp_cell,
+    stopped_line,
+)
 
 # How long the summary of the changed variables may take; a user's repr runs in it.
 _SUMMARY_S = 2.0
@@ -205,20 +214,26 @@ class InProcessExecutor(BaseCodeExecutor):
                     cell = self._compile(source, filename, expression=expression)
                 except (Exception, RecursionError) as exc:
                     return self._rejected(exc, filename, source)
-                if not dry_run:
-                    for checkpoints in tuple(self._open):
-                        checkpoints.protect(cell.code)
+                for checkpoints in tuple(self._open):
+                    checkpoints.protect(cell.code)
                 namespace = self._namespace()
-                before = visible(namespace, self._hidden())
-                work = dict(namespace) if dry_run else namespace
-                observed = _Observation(self, capture, before, cell, work, folder)
-                end = await self._run(
-                    cell, capture, namespace=work, seconds=seconds, observe=observed.take
-                )
-            observed.take_effect_only()
+                with watching() as watch:
+                    observed = _Observation(self, cell, namespace, folder, watch)
+                    try:
+                        with self._kept(cell, folder, capture) if dry_run else nullcontext():
+                            end = await self._run(
+                                cell,
+                                capture,
+                                namespace=namespace,
+                                seconds=seconds,
+                                observe=observed.take,
+                            )
+                            observed.take_effect_only()
+                    except DryRunError as exc:
+                        return self._rejected(exc, filename, source)
             theirs = () if dry_run or scope is None else self._overwritten(observed)
             if not dry_run:
-                self._stamp(observed, scope, producer)
+                self._stamp(observed, end, scope, producer)
             if end.reason == "cancel":
                 raise asyncio.CancelledError
             return self._output(
@@ -229,6 +244,11 @@ class InProcessExecutor(BaseCodeExecutor):
                 overwritten=theirs,
                 duration=self._clock.monotonic() - started,
             )
+
+    def _kept(self, cell: Cell, folder: Path, capture: Capture) -> AbstractContextManager[None]:
+        return leaving_nothing(
+            cell.code, folder, capture, self._namespace, self._bindings, lambda: self._hidden()
+        )
 
     def _overwritten(self, observed: "_Observation") -> tuple[str, ...]:
         """The names that the person had bound and the cell changed. Before they are stamped."""
@@ -250,7 +270,11 @@ class InProcessExecutor(BaseCodeExecutor):
         return KernelOutput(outputs=(error,))
 
     def _stamp(
-        self, observed: "_Observation", scope: RunScope | None, producer: str | None
+        self,
+        observed: "_Observation",
+        end: CellEnd,
+        scope: RunScope | None,
+        producer: str | None,
     ) -> None:
         if scope is None and producer is None:
             return
@@ -271,6 +295,9 @@ class InProcessExecutor(BaseCodeExecutor):
             scope,
             observed.folder,
             self._clock.now().isoformat(),
+            effect=observed.effect,
+            failed=end.error is not None or end.reason is not None,
+            stopped_at=stopped_line(end.error, observed.namespace),
         )
 
     def _output(
@@ -345,16 +372,17 @@ class _Observation:
     def __init__(
         self,
         executor: InProcessExecutor,
-        capture: Capture,
-        before: dict[str, Any],
         cell: Cell,
         namespace: dict[str, Any],
         folder: Path,
+        watch: Watch,
     ) -> None:
         self._executor = executor
-        self._namespace = namespace
-        self.before = before
-        self.after: dict[str, Any] = before
+        self._watch = watch
+        self._looked: Looked = before_cell(cell.code, namespace)
+        self.namespace = namespace
+        self.before = visible(namespace, executor._hidden())
+        self.after = self.before
         self.cell = cell
         self.folder = folder
         self.effect = CellEffect()
@@ -379,8 +407,15 @@ class _Observation:
         if self._is_taken:
             return
         self._is_taken = True
-        self.after = visible(self._namespace, self._executor._hidden())
-        self.effect, _ = observe_cell(self.before, self.after, self.cell.code, self.folder)
+        self.after = visible(self.namespace, self._executor._hidden())
+        self.effect, _ = observe_cell(
+            self.before,
+            self.after,
+            self.cell.code,
+            self.folder,
+            looked=self._looked,
+            opened=tuple(self._watch.read),
+        )
 
     def _summarise(self) -> None:
         room = SNAPSHOT_BYTES

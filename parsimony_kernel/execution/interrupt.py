@@ -335,6 +335,8 @@ class CodeGuard:
                 try:
                     with self._gate:
                         self._on_stack = False
+                        if self._strikes > 1:
+                            sys.settrace(None)  # or withdrawing would stall us
                         if self._strikes:
                             _withdraw(self._thread)
                 except _INTERRUPTIONS as exc:

@@ -13,10 +13,17 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.execution.capture import Capture, capturing
+from parsimony_kernel.execution.capture import (
+    Capture,
+    capturing,
+    open_figures,
+    routed,
+    show_figures,
+)
 from parsimony_kernel.execution.cell import (
     Cell,
     awaits,
+    cell_name,
     compile_cell,
     compile_expression,
     evaluate,
@@ -88,12 +95,15 @@ class NotebookExecutor(InProcessExecutor):
         module = shell.user_global_ns if namespace is shell.user_ns else namespace
         end = CellEnd()
         guard = CodeGuard(seconds, around=_surroundings())
-        with capturing(capture, shell):
-            with guard, shell.builtin_trap, _event_state(shell):
+        with capturing(capture, shell), DESCRIPTORS.inherited():
+            with guard, shell.builtin_trap, _users_state(shell):
                 shell.events.trigger("pre_execute")
+                drawn = open_figures()
                 end.error = await _drive(cell, capture, module, namespace, guard)
                 # What belongs to the end of a cell, such as showing the open figures.
                 shell.events.trigger("post_execute")
+                if end.error is None:
+                    end.error = _show_what_no_one_sees(capture, drawn, guard)
             DESCRIPTORS.drain(capture)
             end.reason = guard.reason
             observe()
@@ -127,6 +137,19 @@ async def _drive(
     return None
 
 
+def _show_what_no_one_sees(
+    capture: Capture, drawn: frozenset[int], guard: CodeGuard
+) -> BaseException | None:
+    """Show the new figures that are still open where matplotlib draws on no screen."""
+    if not open_figures() - drawn or sys.modules["matplotlib"].get_backend().lower() != "agg":
+        return None
+    try:
+        guard.call(show_figures, capture, drawn)
+    except BaseException as exc:
+        return exc
+    return None
+
+
 def _surroundings() -> Callable[[], AbstractContextManager[Any]]:
     in_main = threading.current_thread() is threading.main_thread()
     return DESCRIPTORS.redirected if in_main else nullcontext
@@ -137,15 +160,42 @@ def _ignore(_: Any) -> None:
 
 
 @contextmanager
-def _event_state(shell: Any) -> Iterator[None]:
-    """Keep what the shell's own listeners note down between the events of the user's cell."""
-    publisher = shell.display_pub
+def _users_state(shell: Any) -> Iterator[None]:
+    """Keep what the shell's own listeners and magics note down for the user's cells."""
+    publisher, folders = shell.display_pub, shell.user_ns.get("_dh")
     state = getattr(publisher, "_in_post_execute", None)
+    been = folders.copy() if type(folders) is list else None
+    hidden = vars(shell).get("run_cell")
+    run_cell = routed(lambda source, *_, **__: _run_inside(shell, source), shell.run_cell)
+    shell.run_cell = run_cell
     try:
         yield
     finally:
+        if vars(shell).get("run_cell") is run_cell:
+            del shell.run_cell
+            if hidden is not None:
+                shell.run_cell = hidden
+        if been is not None:
+            folders[:] = been
         if state is not None:
             publisher._in_post_execute = state
+
+
+def _run_inside(shell: Any, source: str) -> Any:
+    """Run the body of a magic such as ``%%capture`` as a part of the agent's cell.
+
+    The shell would take it for a cell of the user's, and would not tell that it failed.
+    """
+    from IPython.core.interactiveshell import ExecutionResult
+
+    filename = cell_name(0, 0, source)
+    cell = compile_cell(source, filename, code=shell.transform_cell(source))
+    for code, shown in cell.parts:
+        if awaits(code):
+            raise RuntimeError("await works at the top of a cell, and not in the body of a magic")
+        show = sys.displayhook if shown else _ignore
+        evaluate(code, shell.user_global_ns, shell.user_ns, show)
+    return ExecutionResult(None)
 
 
 def _remember_for_debug(shell: Any, exc: Exception, filename: str) -> None:

@@ -7,7 +7,15 @@ a prompt carries.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+
+def _encodable(text: str) -> str:
+    # Code may print half of a character, which JSON cannot carry.
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+Text = Annotated[str, AfterValidator(_encodable)]
 
 
 class _Output(BaseModel):
@@ -17,9 +25,9 @@ class _Output(BaseModel):
 class ColumnSummary(_Output):
     """One column: its name as the frame has it, its dtype in words, a few sample values as text."""
 
-    name: str
-    dtype: str
-    samples: tuple[str, ...] = ()
+    name: Text
+    dtype: Text
+    samples: tuple[Text, ...] = ()
 
 
 class DataFrameObject(_Output):
@@ -31,14 +39,14 @@ class DataFrameObject(_Output):
     """
 
     type: Literal["dataframe"] = "dataframe"
-    name: str | None = None
-    library: str = "pandas"
+    name: Text | None = None
+    library: Text = "pandas"
     rows: int | None
     columns: tuple[ColumnSummary, ...] = ()
-    more_columns: tuple[str, ...] = ()
+    more_columns: tuple[Text, ...] = ()
     columns_left_out: int = 0
-    preview_columns: tuple[str, ...] = ()
-    preview: tuple[tuple[str, ...], ...] = ()
+    preview_columns: tuple[Text, ...] = ()
+    preview: tuple[tuple[Text, ...], ...] = ()
 
     @property
     def column_count(self) -> int:
@@ -66,13 +74,13 @@ class FigureObject(_Output):
     """A picture: a Vega-Lite specification, PNG or SVG, and words for who cannot see it."""
 
     type: Literal["figure"] = "figure"
-    name: str | None = None
-    library: str = "altair"
-    title: str = ""
-    description: str = ""
+    name: Text | None = None
+    library: Text = "altair"
+    title: Text = ""
+    description: Text = ""
     spec: dict[str, Any] | None = None
-    png_base64: str | None = None
-    svg: str | None = None
+    png_base64: Text | None = None
+    svg: Text | None = None
 
     def for_model(self) -> dict[str, Any]:
         """Title and description; never the data or the pixels."""
@@ -90,9 +98,9 @@ class PrimitiveObject(_Output):
     """Anything else, by its capped ``repr``."""
 
     type: Literal["primitive"] = "primitive"
-    name: str | None = None
-    python_type: str = ""
-    text: str = ""
+    name: Text | None = None
+    python_type: Text = ""
+    text: Text = ""
     truncated: bool = False
 
     def for_model(self) -> dict[str, Any]:
@@ -117,11 +125,11 @@ class ExceptionObject(_Output):
     """
 
     type: Literal["exception"] = "exception"
-    name: str
-    message: str = ""
+    name: Text
+    message: Text = ""
     line: int | None = None
-    source_line: str = ""
-    traceback: str = ""
+    source_line: Text = ""
+    traceback: Text = ""
     status_code: int | None = None
     past_deadline: bool = False
     state_lost: bool = False
@@ -144,7 +152,7 @@ KernelOutputType = Annotated[
 class FetchLogEntry(_Output):
     """One source that the cell read: a path or an address, and how much came."""
 
-    source: str
+    source: Text
     kind: Literal["file", "url"] = "file"
     size_bytes: int | None = None
 
@@ -157,15 +165,15 @@ class KernelOutput(_Output):
     ``overwritten`` are those of the changed that had been bound by the person.
     """
 
-    stdout: str = ""
-    stderr: str = ""
+    stdout: Text = ""
+    stderr: Text = ""
     outputs: tuple[KernelOutputType, ...] = ()
-    changed: tuple[str, ...] = ()
-    deleted: tuple[str, ...] = ()
-    overwritten: tuple[str, ...] = ()
+    changed: tuple[Text, ...] = ()
+    deleted: tuple[Text, ...] = ()
+    overwritten: tuple[Text, ...] = ()
     variables: tuple[KernelOutputType, ...] = ()
     fetched: tuple[FetchLogEntry, ...] = ()
-    duration_s: float = 0.0
+    duration_s: float = Field(default=0.0, allow_inf_nan=False)
     truncated: bool = False
 
     @property

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -10,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.execution.capture import Capture, capture_here, capturing, live_shell
+from parsimony_kernel.execution.capture import (
+    Capture,
+    capture_here,
+    capturing,
+    live_shell,
+    open_figures,
+    show_figures,
+)
 from parsimony_kernel.execution.cell import (
     Cell,
     awaits,
@@ -19,6 +25,7 @@ from parsimony_kernel.execution.cell import (
     evaluate,
     evaluate_awaiting,
 )
+from parsimony_kernel.execution.descriptors import DESCRIPTORS
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inprocess import CellEnd, InProcessExecutor
 from parsimony_kernel.execution.interrupt import CodeGuard
@@ -37,11 +44,15 @@ def _display(*values: Any, **_: Any) -> None:
 
 
 class CodeExecutor(InProcessExecutor):
-    """Runs code in a private namespace, seeded with ``pd``, ``np``, ``alt`` and dates.
+    """Runs code in a private namespace.
+
+    It is seeded with ``pd``, ``np``, ``alt``, ``datetime``, ``timedelta``, ``timezone``, the
+    readers of documents, and ``load_dataset``.
 
     Each cell runs in a worker thread, so a call returns at its deadline whatever the code does.
     Python code is stopped there; a call that blocks is left behind, with an old copy of the
-    namespace and nowhere to write. Classes and imports work; ``exec``, ``eval``, ``compile`` and
+    namespace and nowhere to write, unless it waits for a process that the cell has started: that
+    is killed. Classes and imports work; ``exec``, ``eval``, ``compile`` and
     ``input`` are not there. This is no sandbox: the code has the rights of the process.
 
     Args:
@@ -118,12 +129,19 @@ class CodeExecutor(InProcessExecutor):
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(settle)
 
-        with capturing(capture, live_shell()):
+        with capturing(capture, live_shell()), DESCRIPTORS.inherited() as children:
             context = contextvars.copy_context()
             threading.Thread(
                 target=context.run, args=(thread,), name="parsimony-cell", daemon=True
             ).start()
             await self._wait(finished, guard, seconds)
+            if not finished.done() and children:
+                # It may be one of them that it waits for, and is to be interrupted then.
+                guard.interrupt(guard.reason or "deadline")
+                for child in tuple(children):
+                    child.kill()
+                await asyncio.wait({finished}, timeout=_GRACE_S)
+            DESCRIPTORS.drain(capture)
         end.reason = guard.reason
         if not finished.done():
             end.late, end.reason = True, end.reason or "deadline"
@@ -154,6 +172,7 @@ class CodeExecutor(InProcessExecutor):
     def _work(
         self, cell: Cell, capture: Capture, namespace: dict[str, Any], guard: CodeGuard
     ) -> BaseException | None:
+        drawn = open_figures()
         try:
             for code, shown in cell.parts:
                 guard.check()
@@ -165,7 +184,7 @@ class CodeExecutor(InProcessExecutor):
                         return error
                 else:
                     guard.call(evaluate, code, namespace, namespace, show)
-            guard.call(_show_open_figures, capture)
+            guard.call(show_figures, capture, drawn)
         except BaseException as exc:
             return exc
         return None
@@ -195,14 +214,3 @@ class _Loops:
 
 def _ignore(_: Any) -> None:
     """The value of a statement."""
-
-
-def _show_open_figures(capture: Capture) -> None:
-    """Show and close what matplotlib has open, as a notebook does after a cell."""
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is None:
-        return
-    for number in pyplot.get_fignums():
-        drawing = pyplot.figure(number)
-        capture.show(drawing)
-        pyplot.close(drawing)

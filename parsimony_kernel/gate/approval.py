@@ -56,7 +56,7 @@ def approved(mode: Approval, reaches: Callable[[str], Sequence[Reach | str]]) ->
     def stage(attempt: Attempt) -> Failure | None:
         tool = attempt.tools[attempt.action]
         places = _places(tool, attempt, reaches)
-        if mode is Approval.auto or attempt.recorded:
+        if attempt.recorded or (mode is Approval.auto and not tool.asks):
             return None
         if not places and not (mode is Approval.always and _does_something(tool)):
             return None
@@ -78,6 +78,8 @@ def _places(
         found = reaches(str(attempt.inputs.get("code", "")))
         attempt.outside.extend(_said(each) for each in found if _acts(each))
         return tuple(_said(each) for each in found)
+    if tool.asks:
+        return (f"{tool.name}: {tool.description.partition('.')[0].lower()}",)
     if tool.effect == "write":
         return (f"{tool.name} writes outside the notebook",)
     if tool.tool_type == "function" and not _says_what_it_does(tool) and is_sensitive(tool.name):

@@ -4,6 +4,8 @@ Many processes and threads use it at once. A transaction is whole or did not hap
 ones have reached the disk when they return, and trouble is one sentence with its remedy.
 """
 
+import errno
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -49,6 +51,7 @@ class Database:
         )
         self._lock = threading.RLock()
         self._closed = False
+        self._is_open = False  # not while a new file cannot be made in the place of the old
         self._busy_timeout_s = busy_timeout_s
         self._connect()
 
@@ -74,6 +77,7 @@ class Database:
         except BaseException:
             self._db.close()
             raise
+        self._is_open = True
 
     def _inode_on_disk(self) -> int:
         """Which file lies at the path; 0 for none, and for a journal in memory."""
@@ -107,8 +111,11 @@ class Database:
         """The open connection, to the file that lies at the path now."""
         if self._closed:
             raise JournalError(f"The journal {self.path!r} is closed: open it again.")
-        if self._inode_on_disk() != self._inode and not self._db.in_transaction:
+        if not self._is_open or (
+            self._inode_on_disk() != self._inode and not self._db.in_transaction
+        ):
             # Deleted or replaced meanwhile: what is written to the old file reaches nobody.
+            self._is_open = False
             self._db.close()
             self._connect()
         return self._db
@@ -156,17 +163,22 @@ def _create_file(path: Path, schema: str) -> None:
     which two processes cannot do at once.
     """
     try:
+        durable.make_folder(path.parent)
         if path.exists():
             return
-        durable.make_folder(path.parent)
         with TemporaryDirectory() as folder:
             draft = Path(folder) / "draft.sqlite"
             db = sqlite3.connect(draft, isolation_level=None)
             try:
-                db.execute("PRAGMA journal_mode = WAL")
+                db.execute("PRAGMA synchronous = OFF")  # what is read from it is synced below
                 db.executescript(schema)
+                # Last, so that all lies in the file and none of it in a log: closing a
+                # connection folds a log in, and does not say when it cannot.
+                mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
             finally:
-                db.close()  # the last connection folds the log into the file
+                db.close()
+            if mode != "wal":
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
             durable.create(path, durable.read(draft))
     except OSError as exc:
         reason = str(durable.storage_error(exc, path)).rstrip(".")

@@ -399,8 +399,11 @@ class SqliteJournal:
 
     def suspend(self, record: SuspensionRecord) -> None:
         with self.database.transaction(synced=True) as db:
+            # Known or not, a page is written: without one nothing would be synced, and whoever
+            # wrote the question before may have been killed just then.
             db.execute(
-                "INSERT OR IGNORE INTO suspensions (nonce, run_id, record) VALUES (?, ?, ?)",
+                "INSERT INTO suspensions (nonce, run_id, record) VALUES (?, ?, ?) "
+                "ON CONFLICT (nonce) DO UPDATE SET nonce = excluded.nonce",
                 (record.nonce, record.run_id, _canonical(record.model_dump(mode="json"))),
             )
 

@@ -6,19 +6,29 @@ not the size of what exists.
 """
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from parsimony_kernel.lineage.copies import MOST_EFFORT, ROOM_BYTES, Copies, Copy, Room
-from parsimony_kernel.lineage.kinds import bytes_of, is_atomic, is_bound, is_free, kind_of
-from parsimony_kernel.lineage.ledger import OriginLedger
+from parsimony_kernel.lineage.dependents import Dependent
+from parsimony_kernel.lineage.kinds import (
+    bytes_of,
+    is_atomic,
+    is_bound,
+    is_free,
+    kind_of,
+    unshared_bytes,
+)
+from parsimony_kernel.lineage.ledger import InputRef, OriginLedger
 from parsimony_kernel.lineage.plausible import Plausible, plausible
 from parsimony_kernel.lineage.reach import used_by, used_through
+from parsimony_kernel.lineage.snapshot import visible
 
-# What earlier checkpoints may keep alive that is bound no more.
-MOST_REPLACED_BYTES = 512 * 2**20
-_ABSENT = object()
+# What earlier checkpoints may keep alive that is bound no more: one frame of a gigabyte.
+MOST_REPLACED_BYTES = 1_200 * 2**20
+# What a name is bound to that is not bound.
+ABSENT = object()
 
 Bindings = Mapping[str, Any]
 
@@ -29,13 +39,15 @@ class PutBack:
 
     ``restored`` are names that have their earlier value again, ``removed`` those that were new.
     ``kept`` were left: new names, or such as were changed since. ``lost`` may have been changed
-    in place, and there was no copy of all that they hold.
+    in place, and there was no copy of all that they hold, or their earlier value was too big to
+    be kept. ``dependents`` are cells that ran since and used what is now taken back.
     """
 
     restored: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    dependents: tuple[Dependent, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.restored or self.removed or self.lost)
@@ -46,8 +58,10 @@ class _Checkpoint:
     bindings: dict[str, Any]
     versions: dict[str, int]
     copies: Copies = field(default_factory=Copies)
-    # Names that code since then may have changed in place without a copy.
+    # Names that code since then may have changed in place without a copy, and such as were bound
+    # to what was too big to be kept.
     uncopied: set[str] = field(default_factory=set)
+    forgotten: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -55,15 +69,26 @@ class Change:
     """What became of a namespace between its first checkpoint and the end.
 
     Enough to take it back later, when other cells may have run; it holds only what differs.
-    ``after`` is what the names were bound to then, ``images`` what the changed objects held, and
-    ``size`` the memory in bytes that it keeps, as far as that is known.
+    ``after`` is what the names were bound to then, ``images`` what the changed objects held,
+    ``runs`` how many runs of cells were on record, and ``size`` the memory in bytes that it keeps,
+    as far as that is known.
     """
 
     before: _Checkpoint
     after: Mapping[str, Callable[[], Any]]
     images: Mapping[int, Copy]
     versions: Mapping[str, int]
+    runs: int
     size: int
+
+    def given(self, names: Iterable[str]) -> tuple[InputRef, ...]:
+        """The versions that it gave to ``names``; for one that takes another back, what stood."""
+        found = []
+        for name in names:
+            newest, oldest = self.versions.get(name, 0), self.before.versions.get(name, 0)
+            numbers = range(oldest + 1, newest + 1) if newest > oldest else (newest,)
+            found += [InputRef(name=name, version=number) for number in numbers if number]
+        return tuple(found)
 
 
 class Checkpoints:
@@ -103,11 +128,10 @@ class Checkpoints:
             self._replaced += sum(
                 bytes_of(value)
                 for name, value in newest.bindings.items()
-                if now.get(name, _ABSENT) is not value
+                if now.get(name, ABSENT) is not value
             )
             if self._replaced > MOST_REPLACED_BYTES:
-                self._taken.clear()
-                self._replaced, self._room = 0, Room()
+                self._forget(now)
         number, self._next = self._next, self._next + 1
         self._taken[number] = _Checkpoint(now, self._ledger.versions())
         return number
@@ -163,8 +187,31 @@ class Checkpoints:
         self._taken[first] = self._merged(first)
         for number in between:
             del self._taken[number]
+        self._count()
+
+    def _count(self) -> None:
+        """Work out anew what room is left."""
         copies = (copy for each in self._taken.values() for copy in each.copies.by_id.values())
         self._room.bytes = ROOM_BYTES - sum(copy.size for copy in copies)
+
+    def _forget(self, now: Bindings) -> None:
+        """Keep the first checkpoint alone, without what is too big to be kept for it."""
+        first = min(self._taken)
+        only = self._merged(first)
+        self._taken = {first: only}
+        sizes = {
+            name: bytes_of(value)
+            for name, value in only.bindings.items()
+            if now.get(name, ABSENT) is not value
+        }
+        self._replaced = sum(sizes.values())
+        for name in sorted(sizes, key=lambda name: -sizes[name]):
+            if self._replaced <= MOST_REPLACED_BYTES:
+                break
+            self._replaced -= sizes[name]
+            only.copies.by_id.pop(id(only.bindings.pop(name)), None)
+            only.forgotten.add(name)
+        self._count()
 
     def put_back(self, number: int, *, keep_new: bool = False) -> PutBack:
         """Go back to a checkpoint; later ones are forgotten. ``KeyError`` without it.
@@ -189,10 +236,13 @@ class Checkpoints:
         names = {
             name
             for name in {*first.bindings, *now}
-            if now.get(name, _ABSENT) is not first.bindings.get(name, _ABSENT)
-            or name in first.uncopied
-            or (changed and not changed.keys().isdisjoint(_held(first, name)))
-        }
+            if not _is_new_import(name, first, now)
+            and (
+                now.get(name, ABSENT) is not first.bindings.get(name, ABSENT)
+                or name in first.uncopied
+                or (changed and not changed.keys().isdisjoint(_held(first, name)))
+            )
+        } | first.forgotten
         if not names:
             return None
         held = {name: first.bindings[name] for name in names if name in first.bindings}
@@ -205,28 +255,89 @@ class Checkpoints:
             except Exception:  # what an object of a person's holds may be anything
                 continue
         versions = self._ledger.versions()
-        replaced = [value for name, value in held.items() if now.get(name, _ABSENT) is not value]
+        replaced = [value for name, value in held.items() if now.get(name, ABSENT) is not value]
         return Change(
             _Checkpoint(
                 held,
                 {name: first.versions.get(name, 0) for name in names},
                 Copies(copies),
                 first.uncopied & names,
+                first.forgotten,
             ),
             {name: _reference(now[name]) for name in names if name in now},
             images,
             {name: versions.get(name, 0) for name in names},
-            sum(map(bytes_of, replaced)) + sum(copy.size for copy in copies.values()),
+            self._ledger.next_cell_run() - 1,
+            _size(replaced, copies.values()),
         )
 
-    def undo(self, change: Change) -> PutBack:
-        """Take ``change`` back. A name that was bound or changed again since is left, with all
-        that it holds, and is ``kept``."""
-        before, now = change.before, self._bindings()
+    def undo(self, change: Change) -> tuple[PutBack, Change | None]:
+        """Take ``change`` back, and give what takes that back again, if anything was done.
+
+        A name that was bound or changed again since is left, with all that it holds, and is
+        ``kept``.
+        """
+        before, now = change.before, dict(self._bindings())
+        later, touched = self._since(change, now)
+        names = change.versions.keys() - later
+        changed = {
+            key: copy
+            for key, copy in before.copies.by_id.items()
+            if key in change.images and key not in touched
+        }
+        versions = {name: self._ledger.version(name) for name in names}
+        done = self._set_back(before, names, changed)
+        back = PutBack(done.restored, done.removed, _shown(later), done.lost)
+        return back, self._inverse(change, names, changed, now, versions) if done else None
+
+    def _inverse(
+        self,
+        change: Change,
+        names: Collection[str],
+        changed: Mapping[int, Copy],
+        earlier: Bindings,
+        versions: Mapping[str, int],
+    ) -> Change:
+        """What takes an undo of ``change`` back, after it was done."""
+        now = self._bindings()
+        held = {name: earlier[name] for name in names if name in earlier}
+        copies = Copies(
+            {**change.before.copies.by_id, **{key: change.images[key] for key in changed}}
+        )
+        copies = Copies({key: copies.by_id[key] for key in copies.reachable(held.values())})
+        # What could be mended holds what it did before the change; another has a stand-in.
+        images = {
+            key: each
+            for key, copy in changed.items()
+            for each in (copy, change.images[key])
+            if not each.is_changed
+        }
+        replaced = [value for name, value in held.items() if now.get(name, ABSENT) is not value]
+        return Change(
+            _Checkpoint(
+                held,
+                dict(versions),
+                copies,
+                {
+                    name
+                    for name, value in held.items()
+                    if not changed.keys() & copies.reachable([value]) <= images.keys()
+                },
+            ),
+            {name: _reference(now[name]) for name in names if name in now},
+            images,
+            {name: self._ledger.version(name) for name in names},
+            self._ledger.next_cell_run() - 1,
+            _size(replaced, copies.by_id.values()),
+        )
+
+    def _since(self, change: Change, now: Bindings) -> tuple[set[str], set[int]]:
+        """The names, and the objects by id, that were bound or changed since ``change``."""
+        before = change.before
         later = {
             name
             for name, version in change.versions.items()
-            if now.get(name, _ABSENT) is not change.after.get(name, _absent)()
+            if now.get(name, ABSENT) is not change.after.get(name, _absent)()
             or (name in now and self._ledger.version(name) != version)
         }
         touched = {key for key, image in change.images.items() if image.is_changed}
@@ -247,13 +358,7 @@ class Checkpoints:
             if not more:
                 break
             later |= more
-        changed = {
-            key: copy
-            for key, copy in before.copies.by_id.items()
-            if key in change.images and key not in touched
-        }
-        done = self._set_back(before, change.versions.keys() - later, changed)
-        return PutBack(done.restored, done.removed, _shown(later), done.lost)
+        return later, touched
 
     def _merged(self, number: int) -> _Checkpoint:
         """The checkpoint with the copies that were taken after it: an object that was first
@@ -266,9 +371,11 @@ class Checkpoints:
             uncopied |= {
                 name
                 for name in later.uncopied
-                if later.bindings.get(name, _ABSENT) is target.bindings.get(name, later)
+                if later.bindings.get(name, ABSENT) is target.bindings.get(name, later)
             }
-        return _Checkpoint(target.bindings, target.versions, Copies(copies), uncopied)
+        return _Checkpoint(
+            target.bindings, target.versions, Copies(copies), uncopied, target.forgotten
+        )
 
     def _set_back(
         self,
@@ -289,20 +396,25 @@ class Checkpoints:
                 stand_ins[key] = again
         restored, removed, kept, lost = set[str](), set[str](), set[str](), set[str]()
         for name in names:
-            value = target.bindings.get(name, _ABSENT)
-            if value is _ABSENT and name in given:
+            value = target.bindings.get(name, ABSENT)
+            if name in target.forgotten:
+                lost.add(name)
+                continue
+            if _is_new_import(name, target, namespace):
+                continue
+            if value is ABSENT and name in given:
                 namespace[name] = given[name]
                 restored.add(name)
-            elif value is _ABSENT:
+            elif value is ABSENT:
                 if keep_new:
                     kept.add(name)
                     continue
-                if namespace.pop(name, _ABSENT) is not _ABSENT:
+                if namespace.pop(name, ABSENT) is not ABSENT:
                     removed.add(name)
             else:
                 held = _held(target, name) if changed else set()
                 again = stand_ins.get(id(value), value)
-                is_other = namespace.get(name, _ABSENT) is not again
+                is_other = namespace.get(name, ABSENT) is not again
                 namespace[name] = again
                 # What takes the place of an object takes it in the namespace only.
                 if name in target.uncopied or not held.isdisjoint(
@@ -311,16 +423,25 @@ class Checkpoints:
                     lost.add(name)
                 elif is_other or not held.isdisjoint(changed):
                     restored.add(name)
-                else:
-                    continue
             self._ledger.go_back(name, target.versions.get(name, 0))
         return PutBack(_shown(restored), _shown(removed), _shown(kept), _shown(lost))
 
 
 def _held(checkpoint: _Checkpoint, name: str) -> set[int]:
     """The ids of what was copied of ``name`` and of all that it held."""
-    value = checkpoint.bindings.get(name, _ABSENT)
-    return checkpoint.copies.reachable([value])
+    return checkpoint.copies.reachable([checkpoint.bindings.get(name, ABSENT)])
+
+
+def _is_new_import(name: str, before: _Checkpoint, now: Bindings) -> bool:
+    """Whether ``name`` is an import that was not there before: no work, and in nobody's way."""
+    is_new = name in now and name not in before.bindings and name not in before.forgotten
+    return is_new and not visible({"value": now[name]}, {})
+
+
+def _size(replaced: Iterable[Any], copies: Iterable[Copy]) -> int:
+    return sum(map(bytes_of, replaced)) + sum(
+        copy.size or unshared_bytes(copy.held, copy.value) for copy in copies
+    )
 
 
 def _shown(names: Iterable[str]) -> tuple[str, ...]:
@@ -328,12 +449,18 @@ def _shown(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _absent() -> Any:
-    return _ABSENT
+    return ABSENT
 
 
 def _reference(value: Any) -> Callable[[], Any]:
     """``value``, without keeping it alive where that is possible."""
     try:
-        return weakref.ref(value)
+        reference = weakref.ref(value)
     except TypeError:
         return lambda: value
+
+    def still() -> Any:
+        found = reference()
+        return ABSENT if found is None else found
+
+    return still

@@ -14,9 +14,21 @@ import re
 import sys
 import uuid
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    FunctionType,
+    GenericAlias,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+    UnionType,
+    WrapperDescriptorType,
+)
 from typing import Any, Protocol
 
 # An object of more than this is not copied: its copy would hold up the cell.
@@ -30,9 +42,14 @@ ATOMS = frozenset(
         datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone,
         decimal.Decimal, fractions.Fraction, uuid.UUID, re.Pattern, re.Match,
         type(Ellipsis), type(NotImplemented), property, staticmethod, classmethod,
+        functools.cached_property, GenericAlias, UnionType, GetSetDescriptorType,
+        MemberDescriptorType, WrapperDescriptorType,
     }
 )  # fmt: skip
 _ATOMIC = (enum.Enum, ModuleType, pathlib.PurePath, datetime.tzinfo)
+_SCALARS_OF_PANDAS = frozenset({"Timestamp", "Timedelta", "Period", "Interval"})
+# What these make describes classes and is never changed.
+_DESCRIBING = frozenset({"dataclasses", "typing"})
 _MAPPINGS = (dict, OrderedDict, defaultdict, Counter)
 _ABSENT = object()
 
@@ -78,7 +95,18 @@ def is_atomic(value: Any) -> bool:
     if module == "numpy":
         numpy = sys.modules.get("numpy")
         return numpy is not None and issubclass(kind, numpy.generic | numpy.dtype | numpy.ufunc)
-    return module.startswith(("pandas._libs.", "numpy.dtypes"))
+    if module in _DESCRIBING or module.startswith("numpy.dtypes"):
+        return True
+    return is_scalar_of_pandas(kind)
+
+
+def is_scalar_of_pandas(kind: type) -> bool:
+    """Whether ``kind`` is that of single values of pandas: times, spans, intervals, missing."""
+    module = kind.__module__
+    return type(module) is str and (
+        module.startswith("pandas._libs.")
+        or (module == "pandas" and kind.__name__ in _SCALARS_OF_PANDAS)
+    )
 
 
 def kind_of(value: Any) -> Kind | None:
@@ -88,13 +116,17 @@ def kind_of(value: Any) -> Kind | None:
         return known
     if issubclass(kind, tuple):
         return _TUPLE
-    if _is_frame(kind):
+    if is_frame(kind):
         return _FRAME
     if _is_array(value):
         return _ARRAY
     if kind is type:
         return _CLASS if value.__module__ == "__main__" else None
-    return _INSTANCE if _is_plain(kind) else None
+    if _is_plain(kind):
+        return _INSTANCE
+    own = next((each for each in kind.__mro__ if each.__module__ != "__main__"), object)
+    extended = _EXTENDED.get(own)
+    return extended if extended is not None and _is_theirs(kind, own) else None
 
 
 def _is_plain(kind: type) -> bool:
@@ -104,6 +136,11 @@ def _is_plain(kind: type) -> bool:
         each is object or (each.__module__ == "__main__" and "__slots__" not in vars(each))
         for each in kind.__mro__
     )
+
+
+def _is_theirs(kind: type, own: type) -> bool:
+    """Whether ``kind`` is a class of the notebook that adds attributes to ``own``, no more."""
+    return all(each.__module__ == "__main__" or each in (own, object) for each in kind.__mro__)
 
 
 def _same(one: Iterable[Any], other: Iterable[Any], sizes: tuple[int, int]) -> bool:
@@ -225,6 +262,80 @@ class _Instance(_Mapping):
         return value
 
 
+@dataclass(frozen=True)
+class _Extended:
+    """An instance of a class of the notebook, with slots or derived from a container."""
+
+    inner: "Kind | None"
+    own: type
+
+    def size(self, value: Any) -> int:
+        return sys.getsizeof(value, 64)
+
+    def copy(self, value: Any) -> Any:
+        inside = None if self.inner is None else _PLAIN[self.own](value)
+        return inside, _slots(value), _kept_attributes(value)
+
+    def same(self, value: Any, held: Any) -> bool:
+        inside, slots, attributes = self.copy(value)
+        return (
+            (self.inner is None or self.inner.same(inside, held[0]))
+            and _MAPPING.same(slots, held[1])
+            and _MAPPING.same(attributes, held[2])
+        )
+
+    def set_back(self, value: Any, held: Any) -> Any:
+        inside, slots, attributes = held
+        if self.inner is not None:
+            _REFILL[self.own](value, inside)
+        now = _slots(value)
+        for member, each in slots.items():
+            member.__set__(value, each)
+        for member in now.keys() - slots.keys():
+            member.__delete__(value)
+        if type(value).__dictoffset__:
+            _MAPPING.set_back(_attributes(value), attributes)
+        return value
+
+    def parts(self, held: Any) -> Collection[Any]:
+        inside, slots, attributes = held
+        found = [] if self.inner is None else list(self.inner.parts(inside))
+        return [*found, *slots.values(), *attributes.values()]
+
+
+def _slots(value: Any) -> dict[MemberDescriptorType, Any]:
+    """What the slots of an instance hold."""
+    found: dict[MemberDescriptorType, Any] = {}
+    for owner in type(value).__mro__:
+        if owner.__module__ != "__main__":
+            continue
+        for member in vars(owner).values():
+            if type(member) is MemberDescriptorType:
+                try:
+                    found[member] = member.__get__(value)
+                except AttributeError:  # not set
+                    continue
+    return found
+
+
+def _kept_attributes(value: Any) -> dict[str, Any]:
+    return _attributes(value).copy() if type(value).__dictoffset__ else {}
+
+
+def _refill_list(value: Any, held: Any) -> None:
+    list.__setitem__(value, slice(None), held)
+
+
+def _refill_dict(value: Any, held: Any) -> None:
+    dict.clear(value)
+    dict.update(value, held)
+
+
+def _refill_set(value: Any, held: Any) -> None:
+    set.clear(value)
+    set.update(value, held)
+
+
 def _attributes(value: Any) -> dict[str, Any]:
     """The attributes of an instance, past what its class makes of them."""
     attributes: dict[str, Any] = object.__getattribute__(value, "__dict__")
@@ -332,7 +443,8 @@ _SAMPLED = 1_000
 _ARRAYS_INSIDE = ("_pa_array", "_ndarray", "_codes", "_data", "_mask", "_left", "_right")
 
 
-def _is_frame(kind: type) -> bool:
+def is_frame(kind: type) -> bool:
+    """Whether values of ``kind`` are frames or series of pandas."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and issubclass(kind, pandas.DataFrame | pandas.Series)
 
@@ -385,20 +497,93 @@ class _Frame:
         found: list[Any] = []
         for each in held.attributes.values():
             found.extend(each.values() if type(each) is dict else [each])
+        numpy = sys.modules["numpy"]
         for block in held.manager.blocks:
-            if getattr(getattr(block.values, "dtype", None), "kind", "") == "O" and hasattr(
-                block.values, "reshape"
-            ):
+            # Columns of strings call themselves objects too; they are no plain arrays.
+            if type(block.values) is numpy.ndarray and block.values.dtype.kind == "O":
                 cells = block.values.reshape(-1)
                 if not all(is_atomic(each) for each in cells[:_SAMPLED]):
                     found.extend(cells)
         return found
 
 
+def frame_shape(value: Any) -> tuple[int, ...]:
+    """The rows of a frame or a series, and the columns of a frame."""
+    return tuple(len(axis) for axis in reversed(_attributes(value)["_mgr"].axes))
+
+
+def plain_frame(value: Any, held: Any = None) -> Any:
+    """A frame or a series of pandas' own class with what ``value`` has, or had in ``held``."""
+    pandas = sys.modules["pandas"]
+    own = _attributes(value)
+    manager = (own["_mgr"] if held is None else held.manager).copy(deep=False)
+    base = pandas.DataFrame if issubclass(type(value), pandas.DataFrame) else pandas.Series
+    made = base._from_mgr(manager, axes=manager.axes)
+    if base is pandas.Series:
+        attributes = own if held is None else held.attributes
+        object.__setattr__(made, "_name", attributes.get("_name"))
+    return made
+
+
+def same_frames(one: Any, other: Any) -> bool:
+    """Whether two frames or series share all of their memory, and so hold the same."""
+    if type(one) is not type(other):
+        return False
+    managers = _attributes(one)["_mgr"], _attributes(other)["_mgr"]
+    return _same_managers(*managers) and not _FRAME.parts(_HeldFrame(managers[0], {}))
+
+
+def is_missing(value: Any) -> bool:
+    """Whether ``value`` stands for none: ``None``, a NaN, or what pandas has for it."""
+    kind = type(value)
+    if value is None or kind is float:
+        return value is None or value != value
+    if is_scalar_of_pandas(kind):
+        pandas = sys.modules["pandas"]
+        return value is pandas.NaT or value is pandas.NA
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and kind.__module__ == "numpy" and issubclass(kind, numpy.generic):
+        return value.dtype.kind in "fcmM" and bool(value != value)
+    return False
+
+
 def frame_bytes(value: Any) -> int:
     """The memory of a frame's columns, strings without their text."""
     blocks = _attributes(value)["_mgr"].blocks
     return sum(int(getattr(block.values, "nbytes", 0)) for block in blocks)
+
+
+def unshared_bytes(held: Any, value: Any) -> int:
+    """The memory in bytes that a lazy copy of ``value`` keeps for itself alone."""
+    if not isinstance(held, _HeldFrame):
+        return 0
+    shared = {place for block in _attributes(value)["_mgr"].blocks for place, _ in _places(block)}
+    return sum(
+        size
+        for block in held.manager.blocks
+        for place, size in _places(block)
+        if place not in shared
+    )
+
+
+def _places(block: Any) -> Iterator[tuple[int, int]]:
+    """Where the memory of each column of a block begins, or its identity, and its bytes.
+
+    By column: a write to one takes it out of its block and leaves the others where they are.
+    """
+    values, numpy = block.values, sys.modules["numpy"]
+    inside = (getattr(values, name, None) for name in _ARRAYS_INSIDE)
+    found = [values, *(each for each in inside if each is not None)]
+    array = next((each for each in found if isinstance(each, numpy.ndarray)), None)
+    size = int(getattr(values, "nbytes", 0))
+    if array is None:
+        yield id(found[-1]), size
+    elif array.ndim == 2 and len(array):
+        begin = int(array.__array_interface__["data"][0])
+        for number in range(len(array)):
+            yield begin + number * array.strides[0], size // len(array)
+    else:
+        yield int(array.__array_interface__["data"][0]), size
 
 
 def _same_attribute(now: Any, held: Any) -> bool:
@@ -414,7 +599,7 @@ def _same_managers(one: Any, other: Any) -> bool:
     if not all((a is b or a.is_(b)) and _same_names(a, b) for a, b in axes):
         return False
     return all(
-        list(a.mgr_locs) == list(b.mgr_locs) and _same_memory(a.values, b.values)
+        list(a.mgr_locs) == list(b.mgr_locs) and same_memory(a.values, b.values)
         for a, b in zip(one.blocks, other.blocks, strict=True)
     )
 
@@ -425,23 +610,26 @@ def _same_names(one: Any, other: Any) -> bool:
     )
 
 
-def _same_memory(one: Any, other: Any) -> bool:
+def same_memory(one: Any, other: Any) -> bool:
+    """Whether two arrays of numpy or pandas are the same place in memory."""
     if one is other:
         return True
     numpy = sys.modules["numpy"]
     if isinstance(one, numpy.ndarray) and isinstance(other, numpy.ndarray):
         return bool(one.__array_interface__ == other.__array_interface__)
-    if type(one) is not type(other) or one.dtype is not other.dtype:
+    if type(one) is not type(other) or not hasattr(one, "dtype") or one.dtype is not other.dtype:
         return False
     inside = [name for name in _ARRAYS_INSIDE if hasattr(one, name) and hasattr(other, name)]
     return bool(inside) and all(
-        _same_memory(getattr(one, name), getattr(other, name)) for name in inside
+        same_memory(getattr(one, name), getattr(other, name)) for name in inside
     )
 
 
 def _is_array(value: Any) -> bool:
     numpy = sys.modules.get("numpy")
-    return numpy is not None and type(value) is numpy.ndarray and not value.dtype.hasobject
+    if numpy is None or type(value) is not numpy.ndarray:
+        return False
+    return value.dtype.kind == "O" or not value.dtype.hasobject
 
 
 @dataclass(frozen=True)
@@ -454,41 +642,66 @@ class _Array:
 
     def same(self, value: Any, held: Any) -> bool:
         return bool(
-            value.shape == held.shape
-            and value.dtype == held.dtype
-            and value.tobytes() == held.tobytes()
+            value.shape == held.shape and value.dtype == held.dtype and _same_bytes(value, held)
         )
 
     def set_back(self, value: Any, held: Any) -> Any:
         if value.size == held.size and value.dtype == held.dtype and value.flags.writeable:
-            value.shape = held.shape
+            if value.shape != held.shape:
+                value.shape = held.shape
             value[...] = held
             return value
         return held.copy()
 
     def parts(self, held: Any) -> Collection[Any]:
-        return ()
+        parts: Collection[Any] = held.ravel().tolist() if held.dtype.kind == "O" else ()
+        return parts
+
+
+def _same_bytes(one: Any, other: Any) -> bool:
+    """Whether two arrays of one shape and type hold the same bytes; of objects, the same ones."""
+    if one.flags.c_contiguous and other.flags.c_contiguous and one.dtype.kind != "O":
+        return memoryview(one.reshape(-1).view("u1")) == memoryview(other.reshape(-1).view("u1"))
+    return bool(one.tobytes() == other.tobytes())
 
 
 _BOUND = (functools.partial, MethodType, BuiltinFunctionType)
 _MAPPING, _TUPLE, _FRAME, _ARRAY = _Mapping(), _Tuple(), _Frame(), _Array()
-_INSTANCE, _CLASS = _Instance(), _Class()
+_INSTANCE, _CLASS, _SET, _SEQUENCE = _Instance(), _Class(), _Set(), _Sequence()
 _BY_TYPE: dict[type, Kind] = {
-    **dict.fromkeys((list, deque), _Sequence()),
+    **dict.fromkeys((list, deque), _SEQUENCE),
     **dict.fromkeys(_MAPPINGS, _MAPPING),
-    set: _Set(),
+    set: _SET,
     bytearray: _Bytes(),
     tuple: _TUPLE,
     **dict.fromkeys(_BOUND, _Bound()),
     FunctionType: _Function(),
     CellType: _Cell(),
+    SimpleNamespace: _INSTANCE,
+}
+# What a class of the notebook may derive from: how that is copied, past the class's own methods.
+_PLAIN: dict[type, Callable[[Any], Any]] = {
+    list: lambda value: list.__getitem__(value, slice(None)),
+    dict: dict.copy,
+    set: set.copy,
+}
+_REFILL: dict[type, Callable[[Any, Any], None]] = {
+    list: _refill_list,
+    dict: _refill_dict,
+    set: _refill_set,
+}
+_EXTENDED: dict[type, Kind] = {
+    object: _Extended(None, object),
+    list: _Extended(_SEQUENCE, list),
+    dict: _Extended(_MAPPING, dict),
+    set: _Extended(_SET, set),
 }
 
 
 def bytes_of(value: Any) -> int:
     """About how much memory ``value`` itself takes; no code of its own is asked."""
     kind = type(value)
-    if _is_frame(kind):
+    if is_frame(kind):
         return frame_bytes(value)
     numpy = sys.modules.get("numpy")
     if numpy is not None and kind is numpy.ndarray:
@@ -503,7 +716,7 @@ def is_bound(value: Any) -> bool:
 
 def is_free(value: Any) -> bool:
     """Whether a copy of ``value`` takes neither time nor room."""
-    return _is_frame(type(value)) and copies_lazily()
+    return is_frame(type(value)) and copies_lazily()
 
 
 def most_bytes(kind: Kind) -> int:

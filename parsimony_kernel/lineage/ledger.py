@@ -4,7 +4,7 @@ One ledger per namespace. It stores values, never the objects themselves, and it
 does not depend on the size of the data.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -48,7 +48,9 @@ class CellRun(BaseModel):
     bound or changed, at the versions that this gave.
 
     A name that was read and that nobody is known to have bound has version 0. ``number`` counts
-    the runs of the namespace from 1, in the order in which they ended.
+    the runs of the namespace from 1, in the order in which they ended. ``deleted`` are the names
+    that it unbound. A run that ``failed`` went no further than the statement at the line
+    ``stopped_at`` of its code, which is 0 where that is not known.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -62,8 +64,11 @@ class CellRun(BaseModel):
     code_sha: str
     reads: tuple[InputRef, ...] = ()
     made: tuple[InputRef, ...] = ()
+    deleted: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     at: str = ""
+    failed: bool = False
+    stopped_at: int = 0
 
 
 class OriginLedger:
@@ -141,6 +146,43 @@ class OriginLedger:
         """``name`` is again what it was at ``version``; at 0, something of unknown origin."""
         if name in self._origins:
             self._gone_back[name] = version
+
+    def drop(self, name: str) -> None:
+        """``name`` is bound no more. Its versions go on counting when it is bound again."""
+        self.go_back(name, 0)
+
+    def readers(self, refs: Iterable[InputRef]) -> tuple[CellRun, ...]:
+        """The runs that read one of ``refs``, oldest first."""
+        wanted = frozenset(refs)
+        return tuple(run for run in self._cells if not wanted.isdisjoint(run.reads))
+
+    def stale(self, name: str) -> tuple[InputRef, ...]:
+        """What went into ``name``, all the way, and is now something else or gone.
+
+        Each at the version that went in, sorted. What a run changed together with the variable
+        that it made went into it as the run left it.
+        """
+        chain = list(self.ancestry(name))
+        runs = {origin.cell_run for origin in chain}
+        found = set[InputRef]()
+        for origin in chain:
+            for ref in origin.inputs:
+                current = self.get(ref.name)
+                if ref.name in (name, origin.name):
+                    continue
+                if current is None:
+                    if ref.version:
+                        found.add(ref)
+                elif ref.version != current.version and not (
+                    current.cell_run in runs and self._made(current.cell_run, origin.name)
+                ):
+                    found.add(ref)
+        return tuple(sorted(found, key=lambda ref: (ref.name, ref.version)))
+
+    def _made(self, number: int, name: str) -> bool:
+        return 0 < number <= len(self._cells) and any(
+            ref.name == name for ref in self._cells[number - 1].made
+        )
 
     def ancestry(self, name: str) -> Iterator[VariableOrigin]:
         """``name``'s origin and those of all that went into it, each once, newest first."""

@@ -1,10 +1,17 @@
 """What a person's own functions can reach: the names and objects that code changes through them."""
 
+import ast
+import dis
 import functools
+import linecache
 from collections.abc import Iterable, Iterator, Mapping
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType, MethodType
 from typing import Any
 
+from parsimony_kernel.lineage.analysis import CHANGES_BY_NAME, CellNames, analyse
+from parsimony_kernel.lineage.snapshot import is_theirs
+
+_STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
 _MOST_FUNCTIONS = 200
 
 
@@ -16,8 +23,93 @@ def used_through(names: Iterable[str], bound: Mapping[str, Any]) -> tuple[set[st
 
 def used_by(function: Any, bound: Mapping[str, Any]) -> set[str]:
     """The names that calling ``function`` may use, through the functions of the notebook."""
-    names = (each for found in _functions_of(function) for each in _names_in(found.__code__))
+    codes = [found.__code__ for found in _functions_of(function)]
+    if type(function) is GeneratorType:
+        codes.append(function.gi_code)
+    names = (each for code in codes for each in _names_in(code))
     return _through([name for name in names if name in bound], bound)[0]
+
+
+def changes_through(names: Iterable[str], bound: Mapping[str, Any]) -> tuple[set[str], bool]:
+    """The names of the notebook that calling ``names`` may change in place, by the text of the
+    functions, and whether one of them changes what it is handed."""
+    changed, by_argument = set[str](), False
+    used, theirs = used_through(names, bound)
+    if not theirs:
+        return changed, by_argument
+    for name in used:
+        for function in _functions_of(bound[name]):
+            globals_, parameters = _changed_by(function.__code__)
+            changed |= globals_ & bound.keys()
+            by_argument = by_argument or parameters
+    return changed, by_argument
+
+
+def changes_by(function: Any) -> tuple[frozenset[str], bool]:
+    """The names of the notebook whose objects running ``function``, a function or a generator,
+    changes, and whether it changes what it was handed or holds."""
+    return _changed_by(_code_of(function))
+
+
+def _code_of(function: Any) -> CodeType:
+    code: CodeType = function.gi_code if type(function) is GeneratorType else function.__code__
+    return code
+
+
+@functools.lru_cache(maxsize=512)
+def _changed_by(code: CodeType) -> tuple[frozenset[str], bool]:
+    """The global names whose objects a function changes, and whether it changes those of its
+    parameters."""
+    names = _names_of_body(code)
+    if names is None:
+        stores = any(each.opname in _STORES for each in dis.get_instructions(code))
+        changes = stores or not CHANGES_BY_NAME.isdisjoint(code.co_names)
+        return (frozenset(code.co_names) if changes else frozenset()), changes
+    parameters = frozenset(code.co_varnames) | frozenset(code.co_freevars)
+    changed = names.mutated | names.reached
+    if code.co_name == "__init__" and code.co_varnames:
+        changed -= {code.co_varnames[0]}
+    return changed - parameters, not changed.isdisjoint(parameters)
+
+
+def _names_of_body(code: CodeType) -> CellNames | None:
+    """What the body of a function says, where its text is at hand."""
+    lines = linecache.cache.get(code.co_filename, ())
+    if len(lines) < 3:
+        return None
+    for node in _functions_in("".join(lines[2])):
+        first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+        if first == code.co_firstlineno and getattr(node, "name", "<lambda>") == code.co_name:
+            body = node.body if isinstance(node.body, list) else [ast.Expr(node.body)]
+            return analyse(ast.unparse(ast.Module([_without_return(each) for each in body], [])))
+    return None
+
+
+class _Plain(ast.NodeTransformer):
+    """A function's body as a cell of its own."""
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        return ast.Expr(node.value or ast.Constant(None))
+
+    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> ast.AST:
+        return ast.Pass()
+
+    visit_Nonlocal = visit_Global
+
+
+def _without_return(node: ast.stmt) -> ast.stmt:
+    plain: ast.stmt = _Plain().visit(node)
+    return plain
+
+
+@functools.lru_cache(maxsize=64)
+def _functions_in(text: str) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, ...]:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    return tuple(node for node in ast.walk(tree) if isinstance(node, kinds))
 
 
 def _through(pending: list[str], bound: Mapping[str, Any]) -> tuple[set[str], bool]:
@@ -64,9 +156,9 @@ def _functions_of(value: Any) -> Iterator[FunctionType]:
         elif kind is property:
             pending += [each.fget, each.fset]
         elif issubclass(kind, type):
-            if each.__module__ == "__main__":
-                pending.extend(type.__getattribute__(each, "__dict__").values())
-        elif kind.__module__ == "__main__":
+            if is_theirs(each):
+                pending.extend(type.__dict__["__dict__"].__get__(each).values())
+        elif is_theirs(kind):
             pending.append(kind)
 
 

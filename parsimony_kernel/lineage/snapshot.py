@@ -10,6 +10,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 _ABSENT = object()
+_IMPORTABLE = (ModuleType, type, FunctionType, BuiltinFunctionType)
 
 _module_of = type.__dict__["__module__"].__get__
 
@@ -40,8 +41,28 @@ def visible(namespace: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, A
     }
 
 
+def is_theirs(kind: type) -> bool:
+    """Whether a class is of the notebook, as one that says no module is; no metaclass is asked."""
+    try:
+        module = _module_of(kind)
+    except AttributeError:
+        return True
+    return type(module) is not str or module == "__main__"
+
+
+def module_of(kind: type) -> str:
+    """The module that a class says, empty where it says none. Its metaclass is not asked."""
+    try:
+        module = _module_of(kind)
+    except AttributeError:
+        return ""
+    return module if type(module) is str else ""
+
+
 def _is_imported(value: Any) -> bool:
     kind = type(value)
+    if not issubclass(kind, _IMPORTABLE):
+        return False
     if issubclass(kind, ModuleType):
         return True
     if issubclass(kind, type):
@@ -49,10 +70,8 @@ def _is_imported(value: Any) -> bool:
             module = _module_of(value)  # past the metaclass, which is the user's
         except AttributeError:
             return False
-    elif issubclass(kind, FunctionType | BuiltinFunctionType):
-        module = value.__module__
     else:
-        return False
+        module = value.__module__
     return module is None or (type(module) is str and module != "__main__")
 
 

@@ -1,22 +1,28 @@
-"""Stamping: from a cell's code and what it did to the namespace to origins in the ledger.
+"""Stamping: from what a cell did to the namespace to origins in the ledger.
 
-The same for the user's cells and the agent's. One call per cell, before and after given as
-snapshots; nothing here looks at the data.
+The same for the user's cells and the agent's. One call per cell; nothing here looks at the data.
 """
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from parsimony_kernel.lineage.analysis import CellNames, analyse
+from parsimony_kernel.lineage.analysis import analyse, analyse_statements
+from parsimony_kernel.lineage.file_access import sources_in
 from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, VariableOrigin
-from parsimony_kernel.lineage.snapshot import difference
+from parsimony_kernel.lineage.observing import (
+    CellEffect,
+    Looked,
+    before_cell,
+    observe_cell,
+    stopped_line,
+)
 
-# Values that no code can change in place.
-_IMMUTABLE = (bool, int, float, complex, str, bytes, tuple, frozenset, type(None))
-_LONGEST_SOURCE = 1_024
+__all__ = [
+    "CellEffect", "Looked", "Producer", "before_cell", "observe_cell", "sources_in", "stamp_cell",
+    "stamp_effect", "stopped_line",
+]  # fmt: skip
 
 
 class Producer(Protocol):
@@ -32,41 +38,6 @@ class Producer(Protocol):
     def run_id(self) -> str: ...
 
 
-@dataclass(frozen=True)
-class CellEffect:
-    """What a cell did: names bound anew or changed in place, names gone, sources it names."""
-
-    changed: tuple[str, ...] = ()
-    deleted: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-
-
-def observe_cell(
-    before: Mapping[str, Any], after: Mapping[str, Any], code: str, cwd: Path
-) -> tuple[CellEffect, CellNames]:
-    """What the cell ``code`` did between two snapshots of the visible names.
-
-    A name counts as changed in place when the code plainly changes its object; so do all other
-    names of the same object.
-    """
-    names = analyse(code)
-    found = difference(before, after)
-    touched = {
-        id(after[name])
-        for name in names.mutated
-        if name in after and not issubclass(type(after[name]), _IMMUTABLE)
-    }
-    in_place = {name for name, value in after.items() if id(value) in touched}
-    return (
-        CellEffect(
-            changed=tuple(sorted({*found.changed, *in_place})),
-            deleted=found.deleted,
-            sources=sources_in(names.literals, cwd),
-        ),
-        names,
-    )
-
-
 def stamp_cell(
     ledger: OriginLedger,
     before: Mapping[str, Any],
@@ -75,6 +46,12 @@ def stamp_cell(
     scope: Producer,
     cwd: Path,
     at: str,
+    *,
+    looked: Looked | None = None,
+    opened: Iterable[str] = (),
+    effect: CellEffect | None = None,
+    failed: bool = False,
+    stopped_at: int = 0,
 ) -> CellEffect:
     """Stamp each name that the cell changed with its origin.
 
@@ -84,30 +61,71 @@ def stamp_cell(
         code: the cell after IPython's transforms.
         cwd: the folder in which it ran; paths are told relative to it.
         at: the time, in ISO 8601.
+        looked: what ``before_cell`` gave before it ran.
+        opened: the files that it opened for reading, see ``file_access.watching``.
+        effect: what ``observe_cell`` gave, where that was asked already; ``before``, ``after``,
+            ``looked`` and ``opened`` are of no account then.
+        failed: it ended with an error.
+        stopped_at: the line of ``code`` at which, see ``stopped_line``.
     """
-    effect, names = observe_cell(before, after, code, cwd)
+    if effect is None:
+        effect, _ = observe_cell(before, after, code, cwd, looked=looked, opened=opened)
+    stamp_effect(ledger, effect, code, scope, at, failed=failed, stopped_at=stopped_at)
+    return effect
+
+
+def stamp_effect(
+    ledger: OriginLedger,
+    effect: CellEffect,
+    code: str,
+    scope: Producer,
+    at: str,
+    *,
+    failed: bool = False,
+    stopped_at: int = 0,
+) -> None:
+    """Stamp what a cell is known to have done."""
     # Versions as they were when the cell began; 0 for a variable from before anybody looked.
+    known = {name for name in effect.asked if ledger.version(name)}
+    reads = {*effect.reads, *known}
     inputs = tuple(
         InputRef(name=name, version=ledger.version(name))
-        for name in sorted((names.reads | names.mutated) & before.keys())
+        for name in sorted(reads | _reads_of_functions(ledger, reads))
     )
     # A value that equals the old one by identity is no change, but its origin is known only now.
-    bound = {name for name in names.writes & after.keys() if not ledger.version(name)}
+    bound = {name for name in effect.bound if not ledger.version(name)}
+    imported = {name for name, home in effect.modules if home != _home(ledger.get(name), name)}
     sha = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
     made = tuple(
         InputRef(name=name, version=ledger.next_version(name))
-        for name in sorted({*effect.changed, *bound})
+        for name in sorted({*effect.changed, *bound, *imported})
     )
     number = ledger.next_cell_run()
+    run = CellRun(
+        number=number,
+        actor=scope.actor,
+        notebook_path=scope.notebook_path,
+        cell_id=scope.cell_id,
+        run_id=scope.run_id,
+        code=code,
+        code_sha=sha,
+        reads=inputs,
+        made=made,
+        deleted=effect.deleted,
+        sources=effect.sources,
+        at=at,
+        failed=failed,
+        stopped_at=stopped_at,
+    )
     for ref in made:
         ledger.stamp(
             VariableOrigin(
                 name=ref.name,
                 version=ref.version,
-                actor=scope.actor,
-                notebook_path=scope.notebook_path,
-                cell_id=scope.cell_id,
-                run_id=scope.run_id,
+                actor=run.actor,
+                notebook_path=run.notebook_path,
+                cell_id=run.cell_id,
+                run_id=run.run_id,
                 code=code,
                 code_sha=sha,
                 inputs=inputs,
@@ -116,40 +134,27 @@ def stamp_cell(
                 cell_run=number,
             )
         )
-    ledger.record(
-        CellRun(
-            number=number,
-            actor=scope.actor,
-            notebook_path=scope.notebook_path,
-            cell_id=scope.cell_id,
-            run_id=scope.run_id,
-            code=code,
-            code_sha=sha,
-            reads=inputs,
-            made=made,
-            sources=effect.sources,
-            at=at,
-        )
-    )
-    return effect
+    for name in effect.deleted:
+        ledger.drop(name)
+    ledger.record(run)
 
 
-def sources_in(literals: tuple[str, ...], cwd: Path) -> tuple[str, ...]:
-    """The literals that are addresses or existing files; files below ``cwd`` relative to it."""
-    found: dict[str, None] = {}
-    for text in literals:
-        if not text or len(text) > _LONGEST_SOURCE or "\n" in text or "\0" in text:
+def _home(origin: VariableOrigin | None, name: str) -> str:
+    """What the code of ``origin`` imports as ``name``."""
+    return dict(analyse(origin.code).modules).get(name, "") if origin is not None else ""
+
+
+def _reads_of_functions(ledger: OriginLedger, names: Iterable[str]) -> set[str]:
+    """The names that the functions and classes among ``names`` use, by the code that made them."""
+    found = set[str]()
+    pending = list(names)
+    while pending:
+        origin = ledger.get(pending.pop())
+        if origin is None or ("def " not in origin.code and "class " not in origin.code):
             continue
-        if text.startswith(("http://", "https://")):
-            found.setdefault(text)
-            continue
-        try:
-            path = cwd / Path(text).expanduser()
-            if not path.is_file():
-                continue
-            resolved, base = path.resolve(), cwd.resolve()
-        except (OSError, RuntimeError, ValueError):
-            continue
-        inside = resolved.is_relative_to(base)
-        found.setdefault(resolved.relative_to(base).as_posix() if inside else resolved.as_posix())
-    return tuple(found)
+        for statement in analyse_statements(origin.code):
+            if origin.name in statement.writes and statement.defines:
+                more = {each for each in statement.reads if ledger.version(each)} - found
+                found |= more
+                pending.extend(more)
+    return found

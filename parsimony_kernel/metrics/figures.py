@@ -21,6 +21,7 @@ from parsimony_kernel.agent.events import (
     RunCompleted,
     RunStarted,
     ToolEvent,
+    TurnTakenBack,
     UserInputRequested,
 )
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
@@ -164,9 +165,11 @@ def _failed(execution: Execution, failure: Failure | None, done: str | None) -> 
 
 
 def executions(events: Iterable[AgentEvent]) -> tuple[Execution, ...]:
-    """The executions of one run, in order."""
+    """The executions of one run, in order. What was done to a run later is none."""
     found: list[Execution] = []
     for event in events:
+        if isinstance(event, TurnTakenBack):
+            continue
         if not found or found[-1].outcome is not None or isinstance(event, RunStarted):
             found.append(Execution())
         found[-1] = after(found[-1], event)

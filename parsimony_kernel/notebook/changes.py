@@ -1,54 +1,126 @@
-"""What the newest turns did to the variables, so that it can be taken back."""
+"""What the newest turns did to the variables, so that it can be told, taken back and done again."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from parsimony_kernel.execution.executor import BaseCodeExecutor
 from parsimony_kernel.lineage.checkpoint import Change, PutBack
+from parsimony_kernel.lineage.dependents import Dependent, dependents
+from parsimony_kernel.lineage.diff import Diff, of_changes
+from parsimony_kernel.lineage.ledger import OriginLedger
 
-# Each holds what its turn replaced.
+# Each holds what its turn replaced, or, where it was taken back, what its turn had made.
 MOST_TURNS = 10
 MOST_BYTES = 512 * 2**20
+
+
+@dataclass
+class _Turn:
+    changes: list[Change]
+    is_undone: bool = False
+
+    @property
+    def size(self) -> int:
+        return sum(change.size for change in self.changes)
 
 
 class Changes:
     """The changes of a notebook's newest turns in this process, by run."""
 
     def __init__(self) -> None:
-        self._by_run: dict[str, list[Change]] = {}
+        self._by_run: dict[str, _Turn] = {}
 
     @property
     def runs(self) -> tuple[str, ...]:
         """The runs that can be taken back, oldest first."""
-        return tuple(self._by_run)
+        return tuple(run_id for run_id, turn in self._by_run.items() if not turn.is_undone)
+
+    @property
+    def undone(self) -> tuple[str, ...]:
+        """The runs that were taken back and can be done again, oldest first."""
+        return tuple(run_id for run_id, turn in self._by_run.items() if turn.is_undone)
 
     def add(self, run_id: str, change: Change) -> None:
         """Remember a change; a run that waited in between has several.
 
-        The oldest runs are forgotten where there are too many, or they hold too much.
+        The oldest runs are forgotten where there are too many, or they hold too much. The newest
+        stays in any case.
         """
-        held = self._by_run.pop(run_id, [])
-        self._by_run[run_id] = [*held, change]
-        while len(self._by_run) > MOST_TURNS or self._size() > MOST_BYTES:
-            del self._by_run[next(iter(self._by_run))]
+        held = self._by_run.pop(run_id, None)
+        earlier = [] if held is None or held.is_undone else held.changes
+        self._keep(run_id, _Turn([*earlier, change]))
+
+    def diff(self, run_id: str) -> Diff:
+        """What a run did to the variables. ``KeyError`` when it is not remembered, or undone."""
+        turn = self._by_run[run_id]
+        if turn.is_undone:
+            raise KeyError(run_id)
+        return of_changes(turn.changes)
 
     def undo(self, run_id: str, executor: BaseCodeExecutor) -> PutBack:
-        """Take a run back, its newest change first. ``KeyError`` when it is not remembered."""
-        checkpoints = executor.checkpoints()
-        if checkpoints is None:
+        """Take a run back, its newest change first. ``KeyError`` when that cannot be done."""
+        return self._turned(run_id, executor, is_undone=False)
+
+    def redo(self, run_id: str, executor: BaseCodeExecutor) -> PutBack:
+        """Do again what was taken back of a run. ``KeyError`` when that cannot be done.
+
+        What was bound or changed since is left. It can be taken back again.
+        """
+        return self._turned(run_id, executor, is_undone=True)
+
+    def _turned(self, run_id: str, executor: BaseCodeExecutor, *, is_undone: bool) -> PutBack:
+        checkpoints, turn = executor.checkpoints(), self._by_run.get(run_id)
+        if checkpoints is None or turn is None or turn.is_undone is not is_undone:
             raise KeyError(run_id)
-        done = [checkpoints.undo(change) for change in reversed(self._by_run.pop(run_id))]
-        left = _names(done, "kept")
-        lost = _names(done, "lost") - left
-        restored = _names(done, "restored") - left - lost
-        removed = _names(done, "removed") - left - lost - restored
-        each = (restored, removed, left, lost)
-        return PutBack(*(tuple(sorted(names)) for names in each))
+        order = tuple(self._by_run)
+        del self._by_run[run_id]
+        done, inverses = [], []
+        found: dict[int, Dependent] = {}
+        for change in reversed(turn.changes):
+            back, inverse = checkpoints.undo(change)
+            done.append(back)
+            if inverse is not None:
+                inverses.append(inverse)
+            for each in _on(change, back, executor.origin_ledger, "" if is_undone else run_id):
+                found.setdefault(each.cell.number, each)
+        if inverses:
+            self._keep(run_id, _Turn(inverses, not is_undone), order)
+        return _merged(done, tuple(found[number] for number in sorted(found)))
 
-    def _size(self) -> int:
-        return sum(change.size for changes in self._by_run.values() for change in changes)
+    def _keep(self, run_id: str, turn: _Turn, order: tuple[str, ...] = ()) -> None:
+        """Remember ``turn`` in its place of ``order``, the newest by default."""
+        self._by_run[run_id] = turn
+        held = {each: self._by_run[each] for each in order if each in self._by_run}
+        self._by_run = {**held, **self._by_run}
+        while len(self._by_run) > MOST_TURNS or (
+            len(self._by_run) > 1 and sum(each.size for each in self._by_run.values()) > MOST_BYTES
+        ):
+            del self._by_run[next(each for each in self._by_run if each != run_id)]
 
 
-def _names(done: list[PutBack], kind: str) -> set[str]:
-    found: Mapping[str, Any] = {name: None for each in done for name in getattr(each, kind)}
-    return set(found)
+def _on(change: Change, back: PutBack, ledger: OriginLedger, run_id: str) -> tuple[Dependent, ...]:
+    """The cells that stand on what ``back`` took of ``change``."""
+    names = [
+        name
+        for name in (*back.restored, *back.removed, *back.lost)
+        if ledger.version(name) != change.versions.get(name, 0)
+    ]
+    return dependents(ledger, change.given(names), after=change.runs, apart_from=run_id)
+
+
+def _merged(done: Iterable[PutBack], found: tuple[Dependent, ...]) -> PutBack:
+    """What came of each name in the end, where ``done`` was done one after the other."""
+    came: dict[str, str] = {}
+    for back in done:
+        for how in ("restored", "lost", "removed", "kept"):
+            for name in getattr(back, how):
+                is_settled = came.get(name) == "kept" or (
+                    came.get(name) == "lost" and how == "restored"
+                )
+                if not is_settled:
+                    came[name] = how
+
+    def named(how: str) -> tuple[str, ...]:
+        return tuple(sorted(name for name in came if came[name] == how))
+
+    return PutBack(named("restored"), named("removed"), named("kept"), named("lost"), found)

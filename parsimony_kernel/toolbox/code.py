@@ -1,4 +1,4 @@
-"""The tool that runs code."""
+"""The tools that run code: for good, and to try it."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -21,7 +21,10 @@ def code_tools(
     timeout_s: float,
     scope: Callable[[], RunScope | None] = lambda: None,
 ) -> Tools:
-    """``run_code`` on ``executor``, stamped with the scope that ``scope`` gives."""
+    """``run_code`` and ``dry_execute_code`` on ``executor``.
+
+    What ``run_code`` binds is stamped with the scope that ``scope`` gives.
+    """
 
     @tool(
         name="run_code",
@@ -43,12 +46,32 @@ def code_tools(
                 timeout_seconds=timeout_s,
                 producer_notebook_path=on_behalf_of.notebook_path if on_behalf_of else None,
             )
-        error = output.error
-        if error is None:
-            return ToolResult.from_data(output)
-        return ToolResult.from_failure(_failure(error, output, timeout_s))
+        return _result(output, timeout_s)
 
-    return Tools([run_code])
+    @tool(
+        name="dry_execute_code",
+        description=(
+            "Try Python that is to leave nothing behind: it sees the notebook's variables, and "
+            "what it binds, changes in place or would write is gone afterwards. Use it to look at "
+            "something or to test a step; use run_code for the step itself."
+        ),
+        tool_type="code",
+        timeout_s=timeout_s + _MARGIN_S,
+    )
+    async def dry_execute_code(code: str, purpose: str | None = None) -> ToolResult:
+        if not code.strip():
+            raise ValueError("dry_execute_code needs non-empty code")
+        output = await executor.execute(code, dry_run=True, timeout_seconds=timeout_s)
+        return _result(output, timeout_s)
+
+    return Tools([run_code, dry_execute_code])
+
+
+def _result(output: KernelOutput, timeout_s: float) -> ToolResult:
+    error = output.error
+    if error is None:
+        return ToolResult.from_data(output)
+    return ToolResult.from_failure(_failure(error, output, timeout_s))
 
 
 def _failure(error: ExceptionObject, output: KernelOutput, timeout_s: float) -> Failure:

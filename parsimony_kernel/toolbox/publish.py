@@ -1,45 +1,59 @@
-"""The tools that publish: a dataset and a chart, by the name of a variable."""
+"""The tools that publish, and those that look at what is published.
+
+The rule of the place: what a run has read here it has seen, and only what it has seen may it take
+over from another notebook.
+"""
 
 import asyncio
-import difflib
+import json
 from collections.abc import Callable
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Literal
 
 from parsimony_kernel.agent.events import AgentEvent, ArtifactPublished
 from parsimony_kernel.agent.failure.causes import RAISED
-from parsimony_kernel.artifacts.codecs import CodecError
-from parsimony_kernel.artifacts.publish import Published, Publisher, PublishError
-from parsimony_kernel.artifacts.store import SnapshotError
+from parsimony_kernel.artifacts.chart_words import describe_chart
+from parsimony_kernel.artifacts.codecs import CodecError, table_head
+from parsimony_kernel.artifacts.publish import LiveName, Published, Publisher, PublishError
+from parsimony_kernel.artifacts.reports import ReportError, parse
+from parsimony_kernel.artifacts.store import (
+    SHORT_ID,
+    LogEntry,
+    SnapshotError,
+    UnknownArtifactError,
+)
 from parsimony_kernel.durable import StorageError
 from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.execution.remote_kernel import RemoteKernelError
+from parsimony_kernel.execution.remote_values import RemoteValue
 from parsimony_kernel.identity import LiveNameCollisionError
+from parsimony_kernel.toolbox.naming import no_such_variable
 from parsimony_kernel.tools import ToolResult, Tools, tool
 from parsimony_kernel.triage.taxonomy import FailureType
 
-# The foreseen ways in which publishing fails, each with the cause that chooses the hint.
+# The foreseen ways in which publishing and reading fail, each with the cause that chooses the
+# hint.
 _CAUSES: dict[type[Exception], FailureType] = {
     CodecError: FailureType.SCHEMA_MISMATCH,
     PublishError: FailureType.CONSTRAINT_IGNORED,
+    ReportError: FailureType.CONSTRAINT_IGNORED,
+    UnknownArtifactError: FailureType.HALLUCINATED_STATE,
     LiveNameCollisionError: FailureType.CONSTRAINT_IGNORED,
     SnapshotError: FailureType.EXTERNAL_FAULT,
     StorageError: FailureType.EXTERNAL_FAULT,
+    RemoteKernelError: FailureType.EXTERNAL_FAULT,
 }
-_FORESEEN = tuple(_CAUSES)
+FORESEEN = tuple(_CAUSES)
 
 _LAST_MOMENT_S = 0.3
+MAX_TEXT = 8_000
+MAX_CODE = 2_000
+MAX_LISTED = 30
+_ROWS = 5
+_COLUMNS = 40
+_SOURCES = 10
 
-
-class _Publish(Protocol):
-    def __call__(
-        self,
-        value: object,
-        *,
-        variable: str,
-        title: str,
-        description: str,
-        lineage: Any,
-        run_id: str,
-    ) -> Published: ...
+ArtifactKind = Literal["notebook", "data_object", "dataset", "chart", "report"]
 
 
 def publish_tools(
@@ -47,30 +61,25 @@ def publish_tools(
     publisher: Publisher,
     emit: Callable[[AgentEvent], None],
     run_id: Callable[[], str],
+    *,
+    seen: set[LiveName] | None = None,
+    script: Callable[[str], str | None] = lambda variable: None,
 ) -> Tools:
-    """``return_dataset`` and ``return_chart`` for the variables of ``executor``.
+    """The tools for what is published from ``executor``'s variables and for reading it again.
 
-    Each emits ``ArtifactPublished`` once the snapshot is on the disk, and answers
-    ``kind``, ``logical_id``, ``content_sha``, ``path`` and ``reused``.
+    Each that publishes emits ``ArtifactPublished`` once the snapshot is on the disk, and answers
+    ``kind``, ``logical_id``, ``content_sha``, ``path`` and ``reused``; one for a report, ``page``
+    too.
+
+    Args:
+        seen: the kinds and live names that the run has read; added to by what it reads.
+        script: the code that makes a variable from its sources; ``None`` for the cells of its
+            lineage.
     """
+    known = set() if seen is None else seen
 
-    async def publish(how: _Publish, variable: str, title: str, description: str) -> ToolResult:
-        variables = executor.variables()
-        if variable not in variables:
-            return _failed(
-                FailureType.HALLUCINATED_STATE, "NameError", _unknown(variable, variables)
-            )
-        writing = asyncio.ensure_future(
-            asyncio.to_thread(
-                how,
-                variables[variable],
-                variable=variable,
-                title=title,
-                description=description,
-                lineage=tuple(executor.origin_ledger.ancestry(variable)),
-                run_id=run_id(),
-            )
-        )
+    async def announced(work: Callable[[], Published], variable: str = "") -> ToolResult:
+        writing = asyncio.ensure_future(asyncio.to_thread(work))
         try:
             published = await asyncio.shield(writing)
         except asyncio.CancelledError:
@@ -79,11 +88,32 @@ def publish_tools(
             if writing.done() and writing.exception() is None:
                 emit(_event(writing.result(), variable))
             raise
-        except _FORESEEN as exc:
-            cause = next(c for kind, c in _CAUSES.items() if isinstance(exc, kind))
-            return _failed(cause, type(exc).__name__, str(exc))
+        except FORESEEN as exc:
+            return _failed(exc)
         emit(_event(published, variable))
         return ToolResult.from_data(_answer(published))
+
+    async def publish(
+        how: Callable[..., Published], variable: str, title: str, description: str
+    ) -> ToolResult:
+        variables = executor.variables()
+        if variable not in variables:
+            return _failed(NameError(no_such_variable(variable, variables)))
+        value = variables[variable]
+
+        def work() -> Published:
+            return how(
+                value.fetch() if isinstance(value, RemoteValue) else value,
+                variable=variable,
+                title=title,
+                description=description,
+                lineage=tuple(executor.origin_ledger.ancestry(variable)),
+                run_id=run_id(),
+                script=script(variable),
+                seen=known,
+            )
+
+        return await announced(work, variable)
 
     @tool(
         name="return_dataset",
@@ -111,30 +141,160 @@ def publish_tools(
     async def return_chart(variable: str, title: str, description: str = "") -> ToolResult:
         return await publish(publisher.publish_chart, variable, title, description)
 
-    return Tools([return_dataset, return_chart])
+    @tool(
+        name="return_report",
+        description=(
+            "Publish a report for people to read: Markdown, kept and written as one HTML page. "
+            "Show a published chart or dataset with ![Caption](artifact:name) alone on a line, "
+            "by its variable, title or id; publish it first. `language` is that of the text, "
+            "such as en or de. No heading for the title, no HTML, no code that runs."
+        ),
+        tool_type="publish",
+        idempotent=True,
+    )
+    async def return_report(
+        title: str, body: str, description: str = "", language: str = "en"
+    ) -> ToolResult:
+        return await announced(
+            partial(
+                publisher.publish_report,
+                title,
+                body,
+                description=description,
+                language=language,
+                run_id=run_id(),
+                seen=known,
+            )
+        )
+
+    @tool(
+        name="edit_report",
+        description=(
+            "Replace one passage of a published report and publish the result. `report` is its "
+            "title or id, `old` the exact text as read_artifact shows it, which must stand there "
+            "once, `new` what stands there instead. Figures stay as they were pinned; write "
+            "![Caption](artifact:name) again for the newest."
+        ),
+        tool_type="publish",
+        idempotent=True,
+    )
+    async def edit_report(report: str, old: str, new: str) -> ToolResult:
+        return await announced(
+            partial(publisher.edit_report, report, old, new, run_id=run_id(), seen=known)
+        )
+
+    @tool(
+        name="return_notebook",
+        description=(
+            "Publish Python as a script that lasts. `name` is a short name like clean_sales, "
+            "`code` the whole script; without it, the cells that you ran in this turn."
+        ),
+        tool_type="publish",
+        idempotent=True,
+    )
+    async def return_notebook(name: str, code: str = "", description: str = "") -> ToolResult:
+        return await announced(
+            partial(
+                publisher.publish_notebook,
+                code if code.strip() else _cells_of(executor, run_id()),
+                name=name,
+                description=description,
+                run_id=run_id(),
+                seen=known,
+            )
+        )
+
+    @tool(
+        name="edit_notebook",
+        description=(
+            "Replace one passage of a published script and publish the result. `notebook` is its "
+            "name, `old` the exact text, which must stand there once, `new` what stands there "
+            "instead."
+        ),
+        tool_type="publish",
+        idempotent=True,
+    )
+    async def edit_notebook(notebook: str, old: str, new: str) -> ToolResult:
+        return await announced(
+            partial(publisher.edit_notebook, notebook, old, new, run_id=run_id(), seen=known)
+        )
+
+    @tool(
+        name="read_artifact",
+        description=(
+            "What is published under a name: a dataset's columns and first rows, what a chart "
+            "shows, a report's text, a script's code, with where it came from. `name` is a "
+            "title, variable, live name, id or path. `start` is the character to go on from in "
+            "a long text."
+        ),
+        effect="none",
+    )
+    async def read_artifact(name: str, start: int = 0) -> ToolResult:
+        def read() -> tuple[LogEntry, dict[str, Any]]:
+            entry = publisher.find(name)
+            return entry, _content(publisher, entry, max(start, 0))
+
+        try:
+            entry, content = await asyncio.to_thread(read)
+        except FORESEEN as exc:
+            return _failed(exc)
+        if entry.live_name:
+            known.add((entry.kind, entry.live_name))
+        return ToolResult.from_data(content)
+
+    @tool(
+        name="list_artifacts",
+        description=(
+            "What is published in this workspace, newest first. `kind` leaves only one kind, "
+            "`containing` only titles, variables and names that contain it."
+        ),
+        effect="none",
+    )
+    async def list_artifacts(kind: ArtifactKind | None = None, containing: str = "") -> ToolResult:
+        try:
+            entries = await asyncio.to_thread(publisher.store.list)
+        except FORESEEN as exc:
+            return _failed(exc)
+        chosen = [e for e in reversed(entries) if kind in (None, e.kind) and _has(e, containing)]
+        answer: dict[str, Any] = {"artifacts": [_line(entry) for entry in chosen[:MAX_LISTED]]}
+        if len(chosen) > MAX_LISTED:
+            answer["more"] = len(chosen) - MAX_LISTED
+        return ToolResult.from_data(answer)
+
+    return Tools(
+        [
+            return_dataset,
+            return_chart,
+            return_report,
+            edit_report,
+            return_notebook,
+            edit_notebook,
+            read_artifact,
+            list_artifacts,
+        ]
+    )
 
 
-def _unknown(variable: str, variables: dict[str, Any]) -> str:
-    near = difflib.get_close_matches(variable, sorted(variables), n=3, cutoff=0.5)
-    if near:
-        return f"There is no variable {variable!r}: did you mean {_either(near)}?"
-    if not variables:
-        return f"There is no variable {variable!r}: the notebook has none yet, run code first."
-    known = ", ".join(repr(name) for name in sorted(variables)[:10])
-    return f"There is no variable {variable!r}: the notebook has {known}."
+def _cells_of(executor: BaseCodeExecutor, run_id: str) -> str:
+    """The cells that the agent ran in the run ``run_id``, oldest first."""
+    cells = [
+        cell.code.strip()
+        for cell in executor.origin_ledger.cell_runs()
+        if cell.actor == "agent" and cell.run_id == run_id
+    ]
+    return "\n\n".join(f"# %%\n{code}" for code in cells)
 
 
-def _either(names: list[str]) -> str:
-    quoted = [repr(name) for name in names]
-    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
-
-
-def _failed(cause: FailureType, error_type: str, sentence: str) -> ToolResult:
+def _failed(exc: Exception) -> ToolResult:
+    cause = next(
+        (cause for kind, cause in _CAUSES.items() if isinstance(exc, kind)),
+        FailureType.HALLUCINATED_STATE,
+    )
     return ToolResult.from_failure(
         RAISED.failure(
-            sentence,
+            str(exc),
             type=cause,
-            envelope={"error_type": error_type, "error_message": sentence},
+            envelope={"error_type": type(exc).__name__, "error_message": str(exc)},
         )
     )
 
@@ -161,4 +321,76 @@ def _answer(published: Published) -> dict[str, Any]:
         "path": published.path,
         "reused": published.reused,
     }
-    return {**answer, "note": published.note} if published.note else answer
+    if published.page:
+        answer["page"] = published.page
+    if published.note:
+        answer["note"] = published.note
+    return answer
+
+
+def _has(entry: LogEntry, words: str) -> bool:
+    wanted = words.strip().casefold()
+    return any(
+        wanted in text.casefold()
+        for text in (entry.title, entry.variable, entry.live_name, entry.description)
+    )
+
+
+def _line(entry: LogEntry) -> dict[str, str]:
+    told = {
+        "kind": entry.kind,
+        "title": entry.title,
+        "variable": entry.variable,
+        "id": entry.logical_id[:SHORT_ID],
+        "notebook": entry.notebook,
+        "published_at": entry.published_at[:19],
+    }
+    return {key: value for key, value in told.items() if value}
+
+
+def _content(publisher: Publisher, entry: LogEntry, start: int) -> dict[str, Any]:
+    """What the snapshot of ``entry`` holds, in few words, and where it came from."""
+    data = publisher.store.read(entry.ref)
+    answer: dict[str, Any] = {**_line(entry), "path": entry.path}
+    answer["id"] = entry.logical_id
+    if entry.description:
+        answer["description"] = entry.description
+    match entry.kind:
+        case "dataset" | "data_object":
+            answer |= _table(data)
+        case "chart":
+            answer["shows"] = _chart_words(data)
+        case "report":
+            answer |= _text(parse(data).body, start)
+        case _:
+            answer |= _text(data.decode("utf-8", "replace"), start)
+    if entry.sources:
+        answer["sources"] = [source.path for source in entry.sources[:_SOURCES]]
+    if code := publisher.code_of(entry):
+        answer["code"] = code if len(code) <= MAX_CODE else f"{code[:MAX_CODE]}…"
+    return answer
+
+
+def _table(data: bytes) -> dict[str, Any]:
+    head = table_head(data, rows=_ROWS, columns=_COLUMNS)
+    answer: dict[str, Any] = {
+        "rows": head.row_count,
+        "columns": dict(zip(head.columns, head.types, strict=True)),
+        "first_rows": [list(row) for row in head.rows],
+    }
+    if head.column_count > len(head.columns):
+        answer["more_columns"] = head.column_count - len(head.columns)
+    return answer
+
+
+def _chart_words(data: bytes) -> str:
+    spec = json.loads(data)
+    return describe_chart(spec) if isinstance(spec, dict) else "no chart"
+
+
+def _text(text: str, start: int) -> dict[str, Any]:
+    shown = text[start : start + MAX_TEXT]
+    answer: dict[str, Any] = {"text": shown}
+    if start + len(shown) < len(text):
+        answer["next_start"] = start + len(shown)
+    return answer

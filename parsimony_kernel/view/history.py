@@ -27,7 +27,8 @@ class Line:
     """One line of a story.
 
     ``step`` is the number of a step and empty for everything else; ``what`` is an action, the
-    kind of a failure, or ``request``, ``question``, ``answer``, ``budget``, ``run`` or ``end``.
+    kind of a failure, or ``request``, ``question``, ``answer``, ``budget``, ``run``, ``end`` or
+    ``variables``.
     """
 
     step: str
@@ -42,7 +43,8 @@ def story(events: Iterable[ev.AgentEvent]) -> tuple[Line, ...]:
     last: ev.AgentEvent | None = None
     for event in events:
         told.hear(event)
-        last = event
+        if not isinstance(event, ev.TurnTakenBack):
+            last = event
     if last is not None and not ev.is_terminal(last):
         told.say("end", "open", "It is running, or was cut off: its end is not on record.")
     return tuple(told.lines)
@@ -98,6 +100,8 @@ class _Story:
                 self.say("end", "stopped", event.missing)
             case ev.RunCancelled():
                 self.say("end", "cancelled", event.reason or event.message)
+            case ev.TurnTakenBack():
+                self._take_back(event)
 
     def _begin(self, event: ev.ToolEvent) -> None:
         self._steps += 1
@@ -136,6 +140,18 @@ class _Story:
         else:
             how = RECOVERIES.get(event.strategy) or RECOVERIES.get(action, action or "went on")
             self.say(what, how, event.put_back)
+
+    def _take_back(self, event: ev.TurnTakenBack) -> None:
+        again = "again as the turn left them" if event.redone else "as before"
+        gone = "gone" if event.redone else "gone again"
+        parts = (
+            (event.restored, again),
+            (event.removed, gone),
+            (event.kept, "changed since, so left"),
+            (event.lost, "perhaps changed, for there was no copy"),
+        )
+        words = "; ".join(f"{', '.join(names)}: {what}" for names, what in parts if names)
+        self.say("variables", "done again" if event.redone else "taken back", words)
 
     def _ask(self, event: ev.UserInputRequested) -> None:
         context, kind = event.context or "", event.originating_failure_kind

@@ -6,9 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SnapshotError
+from parsimony_kernel.artifacts.store import (
+    ArtifactStore,
+    LogEntry,
+    SnapshotError,
+    UnknownArtifactError,
+    is_claim,
+    parse_reference,
+    reference,
+)
 from parsimony_kernel.durable import StorageError
-from parsimony_kernel.identity import ArtifactRef, LiveNameCollisionError, snapshot_sha
+from parsimony_kernel.identity import (
+    SNAPSHOT_KINDS,
+    ArtifactRef,
+    LiveNameCollisionError,
+    snapshot_sha,
+)
 
 
 def _entry(data: bytes, **fields: str) -> LogEntry:
@@ -64,6 +77,34 @@ def test_a_new_title_for_the_same_content_is_a_line_about_the_same_snapshot(tmp_
     assert [entry.title for entry in store.list()] == ["Better"]
 
 
+@pytest.mark.parametrize("kind", sorted(SNAPSHOT_KINDS))
+def test_every_kind_is_published_listed_found_and_read_alike(tmp_path: Path, kind: str) -> None:
+    store = ArtifactStore(tmp_path)
+    data = b"x = 1"
+    entry, _ = store.publish(_entry(data, kind=kind, logical_id="thing", title="A thing"), data)
+    assert store.list() == (entry,)
+    assert store.latest(kind, "thing") == entry
+    assert store.read(entry.ref) == data
+    for words in ("thing", "a thing", entry.path, reference(entry.ref)):
+        assert store.find(words) == entry
+
+
+def test_the_bytes_of_an_object_lie_in_the_pool_once_and_its_log_where_all_logs_are(
+    tmp_path: Path,
+) -> None:
+    store = ArtifactStore(tmp_path)
+    for logical_id in ("one", "two"):
+        store.publish(_entry(b"bytes", kind="data_object", logical_id=logical_id), b"bytes")
+    sha = snapshot_sha("data_object", b"bytes")
+    pooled = store.folder / "objects" / sha[:2] / f"{sha[2:]}.parquet"
+    assert list(store.folder.rglob("*.parquet")) == [pooled]
+    assert sorted(path.name for path in (store.folder / "data_objects").iterdir()) == ["one", "two"]
+    assert [path.name for path in (store.folder / "data_objects" / "one").iterdir()] == [
+        "log.jsonl"
+    ]
+    assert [entry.logical_id for entry in store.list()] == ["one", "two"]
+
+
 def test_v1_then_v2_then_v1_makes_v1_the_latest(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     for data in (b"v1", b"v2", b"v1"):
@@ -73,6 +114,18 @@ def test_v1_then_v2_then_v1_makes_v1_the_latest(tmp_path: Path) -> None:
     assert store.read(latest.ref) == b"v1"
     assert [e.canonical_sha for e in store.history("dataset", "df").entries] == ["v1", "v2", "v1"]
     assert len(list((store.folder / "datasets" / "df").glob("*.parquet"))) == 2
+
+
+def test_a_line_from_before_there_was_an_environment_is_read(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    entry, _ = store.publish(_entry(b"one"), b"one")
+    log = store.folder / "datasets" / "df" / "log.jsonl"
+    old = json.loads(log.read_text())
+    for field in ("folder", "environment", "embedded"):
+        del old[field]
+    log.write_text(json.dumps(old) + "\n")
+    assert store.latest("dataset", "df") == entry
+    assert store.problems() == ()
 
 
 def test_a_flipped_byte_in_a_snapshot_is_refused_and_publishing_again_mends_it(
@@ -190,6 +243,115 @@ def test_a_reference_to_nothing_published_is_missing(tmp_path: Path) -> None:
         ArtifactStore(tmp_path).read(ArtifactRef("chart", "a", "b"))
 
 
+def _several(store: ArtifactStore) -> dict[str, LogEntry]:
+    rows = {
+        "sales": ("dataset", "aaaa1111aaaa1111", "Monthly sales", "sales", "a.ipynb"),
+        "other": ("dataset", "aaaa1111bbbb2222", "Sales elsewhere", "sales", "b.ipynb"),
+        "chart": ("chart", "cccc3333cccc3333", "Sales  over time", "curve", "a.ipynb"),
+    }
+    published = {}
+    for name, (kind, logical_id, title, variable, notebook) in rows.items():
+        entry = _entry(
+            name.encode(),
+            kind=kind,
+            logical_id=logical_id,
+            title=title,
+            variable=variable,
+            notebook=notebook,
+            live_name=f"{notebook}/{variable}",
+            published_at=name,
+        )
+        published[name], _ = store.publish(entry, name.encode())
+    return published
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("aaaa1111bbbb2222", "other"),
+        ("aaaa1111b", "other"),
+        ("cccc33", "chart"),
+        ("a.ipynb/sales", "sales"),
+        ("B.IPYNB/Sales", "other"),
+        ("monthly SALES", "sales"),
+        (" Sales over  time ", "chart"),
+        ("curve", "chart"),
+    ],
+)
+def test_an_artifact_is_found_by_what_people_call_it(tmp_path: Path, words: str, name: str) -> None:
+    store = ArtifactStore(tmp_path)
+    published = _several(store)
+    assert store.find(words) == published[name]
+    assert store.find(words, notebook="c.ipynb") == published[name]
+
+
+def test_among_several_the_notebook_s_own_is_found_and_else_all_are_named(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    published = _several(store)
+    assert store.find("sales", notebook="a.ipynb") == published["sales"]
+    assert store.find("sales", notebook="b.ipynb") == published["other"]
+    with pytest.raises(UnknownArtifactError, match=r"'Sales elsewhere'.*'Monthly sales'.*the id"):
+        store.find("sales")
+    with pytest.raises(UnknownArtifactError, match=r"names .*: give the id"):
+        store.find("aaaa1111")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("montly sales", "did you mean .*'Monthly sales'"),
+        ("crve", r"did you mean the chart 'Sales  over time' \(curve\)"),
+        ("aaaa1", "There is no artifact 'aaaa1'"),
+        ("zzzzzzzz", "there is "),
+        ("../../etc/passwd", "There is no artifact"),
+        (".ockham/datasets/../x.parquet", "There is no artifact"),
+        ("dataset/aaaa1111aaaa1111@00", "There is no artifact"),
+        ("", "There is no artifact ''"),
+    ],
+)
+def test_what_is_not_there_is_answered_with_what_is_near(
+    tmp_path: Path, words: str, told: str
+) -> None:
+    store = ArtifactStore(tmp_path)
+    _several(store)
+    with pytest.raises(UnknownArtifactError, match=told) as caught:
+        store.find(words)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_empty_workspace_says_that_nothing_is_published(tmp_path: Path) -> None:
+    with pytest.raises(UnknownArtifactError, match="nothing is published in this workspace yet"):
+        ArtifactStore(tmp_path).find("sales")
+
+
+def test_a_path_and_a_reference_find_the_very_snapshot_and_a_name_the_newest(
+    tmp_path: Path,
+) -> None:
+    store = ArtifactStore(tmp_path)
+    first, second = (store.publish(_entry(data), data)[0] for data in (b"v1", b"v2"))
+    assert store.find("df") == second
+    assert store.find(first.path) == store.find(f"./{first.path}") == first
+    assert store.find(first.path.replace("/", "\\")) == first
+    assert store.find(reference(first.ref)) == first
+
+
+def test_a_reference_is_read_as_it_was_written() -> None:
+    ref = ArtifactRef("notebook", "a@b c", "ab12")
+    assert parse_reference(reference(ref)) == ref
+    for text in ("", "chart", "chart/a", "chart@a", "picture/a@b", "chart/@b", "chart/a/b@c"):
+        with pytest.raises(ValueError, match=r"reference|kind|empty|path"):
+            parse_reference(text)
+
+
+def test_a_claim_is_told_from_anything_else(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    store.claim("dataset", "Sales", "a.ipynb")
+    (path,) = (store.folder / "names").iterdir()
+    assert is_claim(path.read_bytes())
+    assert not is_claim(path.read_bytes()[:-3])
+    assert not is_claim(b"{}")
+
+
 _PUBLISHER = """
 from pathlib import Path
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
@@ -213,3 +375,31 @@ def test_of_eight_processes_that_publish_one_live_name_one_wins(
     assert sorted(said) == ["lost"] * 7 + ["won"]
     published = ArtifactStore(tmp_path).list()
     assert [entry.title for entry in published] == [f"n{said.index('won')}"]
+
+
+_SAME = """
+from pathlib import Path
+from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
+from parsimony_kernel.identity import content_sha
+data = b"the same" * 10_000
+entry = LogEntry(kind="dataset", logical_id="df", content_sha=content_sha(data), title=me,
+                 canonical_sha="c", description="x" * 3000, notebook="a.ipynb", live_name="n")
+wait()
+print(ArtifactStore(Path(place)).publish(entry, data)[0].title)
+"""
+
+
+def test_of_eight_processes_that_publish_one_content_there_is_one_snapshot_and_every_line(
+    tmp_path: Path, race: Callable[[str, Path], list[str]]
+) -> None:
+    said = race(_SAME, tmp_path)
+    store = ArtifactStore(tmp_path)
+    assert store.problems() == ()
+    assert sorted(path.suffix for path in (store.folder / "datasets" / "df").iterdir()) == [
+        ".jsonl",
+        ".parquet",
+    ]
+    entries = store.history("dataset", "df").entries
+    assert sorted(entry.title for entry in entries) == sorted(said)
+    assert len({entry.content_sha for entry in entries}) == 1
+    assert len(store.read(entries[0].ref)) == 80_000

@@ -17,7 +17,9 @@ from parsimony_kernel.artifacts.codecs import (
     encode_chart,
     encode_dataset,
     render_png,
+    render_svg,
     table_digest,
+    table_head,
     type_name,
 )
 from parsimony_kernel.identity import content_sha
@@ -150,6 +152,44 @@ def test_values_of_every_kind_have_a_digest() -> None:
         assert table_digest(turned) != table_digest(straight), name
 
 
+def test_the_head_of_a_table_is_short_texts_and_the_size_of_the_whole() -> None:
+    frame = pd.DataFrame(
+        {
+            "n": [1, 2, 3],
+            "f": [0.1 + 0.2, None, 1e-9],
+            "s": ["a\nb", None, "x" * 500],
+            "day": pd.to_datetime(["2024-01-01", None, "2024-01-03"]),
+            "a.b": [[1], [2], None],
+        }
+    )
+    head = table_head(encode_dataset(frame, "frame").data, rows=2, columns=4)
+    assert head.columns == ("n", "f", "s", "day")
+    assert head.types[:2] == ("int64", "double")
+    assert head.rows == (("1", "0.3", "a b", "2024-01-01"), ("2", "", "", ""))
+    assert (head.row_count, head.column_count) == (3, 5)
+    whole = table_head(encode_dataset(frame, "frame").data)
+    assert whole.rows[2][1] == "1e-09"
+    assert len(whole.rows[2][2]) == 60
+    assert whole.rows[1][4] == "[2]"
+
+
+def test_a_time_of_day_is_kept_where_one_value_has_it() -> None:
+    frame = pd.DataFrame({"at": pd.to_datetime(["2024-01-01 00:00", "2024-01-01 12:30"])})
+    head = table_head(encode_dataset(frame, "frame").data)
+    assert head.rows == (("2024-01-01 00:00:00",), ("2024-01-01 12:30:00",))
+
+
+def test_the_head_of_an_empty_table_has_its_columns() -> None:
+    head = table_head(encode_dataset(pd.DataFrame({"a": pd.Series([], dtype=float)}), "x").data)
+    assert (head.columns, head.rows, head.row_count) == (("a",), (), 0)
+
+
+@pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" * 20], ids=["empty", "short", "magic"])
+def test_what_is_no_parquet_is_said(data: bytes) -> None:
+    with pytest.raises(CodecError, match="cannot be read"):
+        table_head(data)
+
+
 def test_minus_zero_and_the_payload_of_nan_do_not_count() -> None:
     odd = np.array([0x7FF8000000000001, 0x8000000000000000], np.uint64).view(np.float64)
     plain = np.array([np.nan, 0.0])
@@ -234,6 +274,24 @@ def test_a_chart_has_a_picture_and_the_same_one_every_time() -> None:
     assert png.startswith(b"\x89PNG")
     assert reason == ""
     assert render_png(spec)[0] == png
+
+
+def test_a_chart_has_a_drawing_and_the_same_one_every_time() -> None:
+    _, spec = encode_chart(_chart(), "c")
+    svg, reason = render_svg(spec)
+    assert svg is not None
+    assert svg.startswith("<svg")
+    assert reason == ""
+    assert render_svg(spec)[0] == svg
+
+
+def test_a_specification_is_a_chart_and_is_checked() -> None:
+    encoded, spec = encode_chart(_chart().to_dict(), "c")
+    assert (encoded, spec) == encode_chart(_chart(), "c")
+    with pytest.raises(CodecError, match="'c' is not valid"):
+        encode_chart({**spec, "mark": {"type": "no such mark"}}, "c")
+    with pytest.raises(CodecError, match="an Altair chart is expected"):
+        encode_chart({"mark": "bar"}, "c")
 
 
 def test_no_picture_is_a_reason_and_nothing_is_fetched() -> None:

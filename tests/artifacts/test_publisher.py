@@ -2,13 +2,17 @@
 
 import base64
 import io
+import platform
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import altair as alt
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
+from parsimony_kernel.artifacts.codecs import encode_dataset
 from parsimony_kernel.artifacts.publish import Publisher, PublishError, producing_code
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.identity import ArtifactRef, LiveNameCollisionError, content_sha
@@ -113,6 +117,68 @@ def test_a_dataset_is_published_with_its_code_and_its_sources(store: ArtifactSto
     assert code == ("# %% user\nraw = read('data/cars.csv')\n\n# %% agent\ndf = raw.dropna()\n")
     sha = Path(entry.code_path).stem
     assert store.read(ArtifactRef("notebook", "work", sha)).decode() == code
+
+
+def test_a_script_stands_for_the_cells_where_it_is_given(store: ArtifactStore) -> None:
+    script = "import pandas as pd\n\ndf = pd.read_csv('data/cars.csv').dropna()\n"
+    published = _publisher(store).publish_dataset(
+        FRAME,
+        variable="df",
+        title="Cars",
+        lineage=_ledger().ancestry("df"),
+        run_id="r1",
+        script=script,
+    )
+    entry = store.latest("dataset", published.ref.logical_id)
+    assert entry is not None
+    assert (store.root / entry.code_path).read_text() == script
+    assert _publisher(store).code_of(entry) == script
+
+
+def test_the_log_says_where_and_with_what_the_code_ran(store: ArtifactStore) -> None:
+    _publisher(store).publish_dataset(
+        FRAME, variable="df", title="Cars", lineage=_ledger().ancestry("df"), run_id="r1"
+    )
+    (entry,) = store.list()
+    assert (entry.folder, entry.variable) == ("notebooks", "df")
+    assert entry.environment == {
+        "python": platform.python_version(),
+        "pandas": pd.__version__,
+        "pyarrow": pa.__version__,
+        "altair": alt.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def test_the_script_that_is_kept_runs_again_in_the_folder_that_is_kept(
+    store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _publisher(store).publish_dataset(
+        pd.read_csv(store.root / "notebooks" / "data" / "cars.csv"),
+        variable="df",
+        title="Cars",
+        lineage=_ledger().ancestry("df"),
+        run_id="r1",
+        script="import pandas\ndf = pandas.read_csv('data/cars.csv')\n",
+    )
+    (entry,) = store.list()
+    monkeypatch.chdir(store.root / entry.folder)
+    namespace: dict[str, object] = {}
+    exec(_publisher(store).code_of(entry), namespace)
+    again = encode_dataset(namespace[entry.variable], entry.variable)
+    assert again.canonical_sha == entry.canonical_sha
+
+
+def test_a_folder_outside_the_workspace_is_kept_whole(
+    store: ArtifactStore, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    publisher = Publisher(store, notebook_path="notebooks/work.ipynb", folder=elsewhere)
+    publisher.publish_dataset(
+        FRAME, variable="df", title="T", lineage=_ledger().ancestry("df"), run_id="r"
+    )
+    (entry,) = store.list()
+    assert store.root / entry.folder == elsewhere
 
 
 def test_a_chart_is_published_with_a_picture_and_words(store: ArtifactStore) -> None:
@@ -255,3 +321,88 @@ def test_stamps_that_contradict_one_another_are_ordered_by_time() -> None:
     one = _origin("a", "a", ("b", 1), at="2")
     two = _origin("b", "b", ("a", 1), at="1")
     assert producing_code([one, two]).replace("# %% agent\n", "").split() == ["b", "a"]
+
+
+# -- scripts
+
+
+def test_a_script_is_published_under_the_base_name_of_what_it_is_called(
+    store: ArtifactStore,
+) -> None:
+    published = _publisher(store).publish_notebook(
+        "\nx = 1  \n\n", name="scripts/clean.py", description="D", run_id="r1"
+    )
+    assert published.ref.logical_id == "clean"
+    assert published.path.startswith(".ockham/notebooks/clean/")
+    assert store.read(published.ref) == b"x = 1\n"
+    entry = store.find("clean")
+    assert (entry.kind, entry.live_name, entry.description) == ("notebook", "clean", "D")
+    assert entry.notebook == "notebooks/work.ipynb"
+
+
+def test_the_same_script_again_is_reused_and_another_is_a_new_snapshot(
+    store: ArtifactStore,
+) -> None:
+    publisher = _publisher(store)
+    codes = ("x = 1", "x = 1 \n", "x = 2")
+    first, again, other = (
+        publisher.publish_notebook(code, name="clean", run_id="r") for code in codes
+    )
+    assert (first.reused, again.reused, other.reused) == (False, True, False)
+    assert first.ref == again.ref != other.ref
+    assert first.ref.logical_id == other.ref.logical_id
+
+
+def test_a_script_may_be_called_like_the_notebook_whose_code_is_kept(store: ArtifactStore) -> None:
+    publisher = _publisher(store)
+    publisher.publish_dataset(
+        FRAME, variable="df", title="Cars", lineage=_ledger().ancestry("df"), run_id="r"
+    )
+    published = publisher.publish_notebook("x = 1", name="work", run_id="r")
+    assert [entry.ref for entry in store.list() if entry.kind == "notebook"] == [published.ref]
+    assert publisher.code_of(store.find("df")).startswith("# %% user")
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "words"),
+    [
+        ("x = 1", " ", "needs a title"),
+        (" \n", "clean", "is empty"),
+        ("x = (", "clean", r"no Python: .* \(line 1\)"),
+        ("x = 1\n%time x", "clean", r"\(line 2\); correct it, and leave out magics"),
+        ("x = '\0'", "clean", "no Python"),
+        ("x = " + "(" * 500 + ")" * 500, "clean", "no Python"),
+    ],
+)
+def test_what_is_no_script_is_said_and_not_kept(
+    store: ArtifactStore, code: str, name: str, words: str
+) -> None:
+    with pytest.raises(PublishError, match=words):
+        _publisher(store).publish_notebook(code, name=name, run_id="r")
+    assert not store.folder.exists()
+
+
+def test_code_with_await_and_odd_escapes_is_a_script(store: ArtifactStore) -> None:
+    code = "x = await f('\\d')"
+    published = _publisher(store).publish_notebook(code, name="clean", run_id="r")
+    assert store.read(published.ref).decode() == code + "\n"
+
+
+def test_a_passage_of_a_script_is_replaced(store: ArtifactStore) -> None:
+    publisher = _publisher(store)
+    first = publisher.publish_notebook("x = 1\ny = 2", name="clean", run_id="r")
+    edited = publisher.edit_notebook("clean", "y = 2", "y = 3", run_id="r2")
+    assert edited.ref.logical_id == first.ref.logical_id
+    assert store.read(edited.ref) == b"x = 1\ny = 3\n"
+    assert store.read(first.ref) == b"x = 1\ny = 2\n"
+    with pytest.raises(PublishError, match="no Python"):
+        publisher.edit_notebook("clean", "y = 3", "y = (", run_id="r2")
+    assert store.find("clean").ref == edited.ref
+
+
+def test_an_edit_begins_with_the_newest_whatever_snapshot_is_named(store: ArtifactStore) -> None:
+    publisher = _publisher(store)
+    first = publisher.publish_notebook("x = 1\ny = 2", name="clean", run_id="r")
+    publisher.edit_notebook(first.path, "y = 2", "y = 3", run_id="r2")
+    publisher.edit_notebook(first.path, "x = 1", "x = 0", run_id="r3")
+    assert store.read(store.find("clean").ref) == b"x = 0\ny = 3\n"

@@ -3,8 +3,10 @@
 import json
 import subprocess
 import sys
-from collections import deque
+from collections import Counter, OrderedDict, UserList, defaultdict, deque, namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import altair as alt
@@ -228,3 +230,89 @@ def test_a_specification_that_is_no_json_is_shown_by_its_text() -> None:
 def test_a_class_named_as_a_type_of_python_s_is_shown_by_its_own_repr() -> None:
     kind = type("dict", (), {"__repr__": lambda self: "mine", "items": lambda self: 7})
     assert primitive(kind()).text == "mine"
+
+
+class Looked:
+    """A value that counts how often one of its kind is shown."""
+
+    count = 0
+
+    def __repr__(self) -> str:
+        Looked.count += 1
+        return "v"
+
+
+class Listed(list[Any]):
+    pass
+
+
+class Keyed(dict[Any, Any]):
+    pass
+
+
+Pair = namedtuple("Pair", "first second")
+
+
+@pytest.mark.parametrize(
+    ("make", "shown"),
+    [
+        (list, "[v, v, "),
+        (tuple, "(v, v, "),
+        (set, "{v, v, "),
+        (frozenset, "frozenset({v, v, "),
+        (deque, "deque([v, v, "),
+        (Listed, "[v, v, "),
+        (Counter, "Counter({v: 1, "),
+        (OrderedDict.fromkeys, "OrderedDict({v: None, "),
+        (Keyed.fromkeys, "{v: None, "),
+        (lambda values: defaultdict(int, dict.fromkeys(values)), "defaultdict({v: None, "),
+        (lambda values: MappingProxyType(dict.fromkeys(values)), "mappingproxy({v: None, "),
+        (lambda values: dict.fromkeys(values).keys(), "dict_keys([v, v, "),
+        (lambda values: dict(enumerate(values)).values(), "dict_values([v, v, "),
+        (lambda values: dict(enumerate(values)).items(), "dict_items([(0, v), "),
+        (lambda values: Pair(values, 2), "Pair(first=[v, v, "),
+        (lambda values: SimpleNamespace(a=values), "namespace(a=[v, v, "),
+        (lambda values: {"k": [(values,)]}, "{'k': [([v, v, "),
+        (lambda values: np.array(values, dtype=object), "ndarray of shape (5000,), dtype object"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_of_many_values_only_the_first_are_looked_at(
+    make: Callable[[list[Looked]], Any], shown: str
+) -> None:
+    value = make([Looked() for _ in range(5_000)])
+    Looked.count = 0
+    for output in (FACTORY.convert(value), FACTORY.summary(value, "x")):
+        assert isinstance(output, PrimitiveObject)
+        assert output.text.startswith(shown)
+        assert "..." in output.text
+    assert Looked.count <= 110
+
+
+def test_a_class_with_a_repr_of_its_own_is_shown_by_it() -> None:
+    class Mine(list[int]):
+        def __repr__(self) -> str:
+            return "mine"
+
+    assert primitive(Mine([1])).text == "mine"
+    assert primitive(UserList([1])).text == "[1]"
+    assert primitive(Pair(1, [2])).text == "Pair(first=1, second=[2])"
+    assert primitive(bytearray(b"ab")).text == "bytearray(b'ab')"
+    assert primitive(Listed()).text == "[]"
+
+
+def test_one_value_of_an_array_that_cannot_be_looked_at_hides_no_other() -> None:
+    text = primitive(np.array([Exits(), 7], dtype=object)).text
+    assert "raises SystemExit" in text
+    assert text.endswith(", 7]")
+
+
+def test_a_table_within_another_value_is_told_by_its_size() -> None:
+    """Its own repr may show every row, when the person has asked pandas for that."""
+    frame = pd.DataFrame({"x": range(100_000), **{f"c{i}": 1 for i in range(6)}})
+    with pd.option_context("display.max_rows", None):
+        text = primitive({"df": frame, "s": frame.x}).text
+    assert text == (
+        "{'df': <pandas DataFrame, 100,000 rows, columns: x, c0, c1, c2, c3, …>, "
+        "'s': <pandas Series, 100,000 rows, columns: x>}"
+    )

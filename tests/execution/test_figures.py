@@ -1,9 +1,20 @@
 """Charts and pictures as figures."""
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import altair as alt
 import pandas as pd
+import plotly.graph_objects as go
+import pytest
+from matplotlib.figure import Figure
 
-from parsimony_kernel.execution.figures import figure
+from parsimony_kernel.execution.factory import OutputFactory, summarise
+from parsimony_kernel.execution.figures import figure, from_spec
+from parsimony_kernel.execution.outputs import FigureObject
+
+PNG = b"\x89PNG the rest of a picture"
 
 CARS = pd.DataFrame({"year": pd.to_datetime(["1970", "1971"]), "mpg": [18.0, 20.0]})
 
@@ -35,3 +46,131 @@ def test_an_object_that_draws_itself_is_a_figure() -> None:
     made = figure(Picture())
     assert made is not None
     assert made.svg == "<svg/>"
+
+
+def test_a_specification_is_kept_as_json_has_it_and_apart_from_its_owner_s() -> None:
+    values: list[dict[Any, Any]] = [{"x": float("nan"), 1: (2, 3)}]
+    spec = {"mark": "bar", "data": {"values": values}}
+    made = from_spec(spec)
+    assert made.spec == {"mark": "bar", "data": {"values": [{"x": None, "1": [2, 3]}]}}
+    values.clear()
+    assert FigureObject.model_validate_json(made.model_dump_json()) == made
+
+
+class TestMatplotlib:
+    def test_a_figure_is_drawn_and_told_in_words(self) -> None:
+        drawing = Figure()
+        axes = drawing.subplots()
+        axes.plot([1, 2])
+        axes.set(title="Economy", xlabel="year", ylabel="mpg")
+        made = figure(drawing, "f")
+        assert made is not None
+        assert (made.library, made.title) == ("matplotlib", "Economy")
+        assert made.description == "matplotlib figure of mpg by year"
+        assert (made.png_base64 or "").startswith("iVBOR")
+        told = figure(drawing, "f", drawn=False)
+        assert told == made.model_copy(update={"png_base64": None})
+
+    def test_an_empty_one_is_called_so(self) -> None:
+        made = figure(Figure(), drawn=False)
+        assert made is not None
+        assert made.description == "empty matplotlib figure"
+
+
+def economy() -> go.Figure:
+    lines = [go.Scatter(y=[18, 20], name=name) for name in ("city", "highway")]
+    layout = {"title": "Economy", "xaxis": {"title": "year"}, "yaxis": {"title": "mpg"}}
+    return go.Figure(lines, layout=layout)
+
+
+class TestPlotly:
+    WORDS = "plotly figure of mpg by year: 2 traces (scatter) named city, highway"
+
+    def test_a_figure_is_told_in_words(self) -> None:
+        made = figure(economy(), "f")
+        assert made == FigureObject(
+            name="f", library="plotly", title="Economy", description=self.WORDS
+        )
+        assert summarise({"f": economy()})[0][0]["description"] == self.WORDS
+
+    def test_what_it_publishes_is_told_in_the_same_words(self) -> None:
+        bundle = {
+            "application/vnd.plotly.v1+json": economy().to_plotly_json(),
+            "text/html": "<div>a script</div>",
+        }
+        made = OutputFactory().convert_bundle(bundle)
+        assert isinstance(made, FigureObject)
+        assert (made.title, made.description) == ("Economy", self.WORDS)
+        assert OutputFactory().convert_displayed(economy(), bundle) == made
+        pictured = OutputFactory().convert_bundle({**bundle, "image/png": PNG})
+        assert isinstance(pictured, FigureObject)
+        assert pictured.description == self.WORDS
+        assert pictured.png_base64
+
+    @pytest.mark.parametrize(
+        "published", [{}, {"data": 7}, {"data": [None]}, {"layout": []}, [], "text"]
+    )
+    def test_what_is_no_figure_is_shown_all_the_same(self, published: Any) -> None:
+        bundle = {"application/vnd.plotly.v1+json": published, "text/plain": "a figure"}
+        assert OutputFactory().convert_bundle(bundle).for_model()
+
+    def test_it_is_drawn_where_kaleido_is(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Drawn(go.Figure):
+            def to_image(self, *_: Any, **__: Any) -> bytes:
+                return PNG
+
+        class Browserless(go.Figure):
+            def to_image(self, *_: Any, **__: Any) -> bytes:
+                raise RuntimeError("kaleido finds no browser")
+
+        def picture(kind: type) -> str | None:
+            made = figure(kind(economy()))
+            assert made is not None
+            assert made.description == self.WORDS
+            return made.png_base64
+
+        assert picture(Drawn) is None
+        (tmp_path / "kaleido.py").touch()
+        monkeypatch.syspath_prepend(tmp_path)
+        assert picture(Drawn)
+        assert picture(Browserless) is None
+
+    def test_its_data_are_not_read_for_the_words(self) -> None:
+        class Refusing(go.Figure):
+            def to_dict(self) -> Any:
+                raise AssertionError("all of the data were copied")
+
+            to_plotly_json = to_dict
+
+        made = OutputFactory().convert([Refusing(economy())])
+        assert made.for_model()["text"] == f"[<{self.WORDS}: Economy>]"
+
+
+class Traces:
+    """Of a million traces, as an iteration that says how far it went."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def __len__(self) -> int:
+        return 1_000_000
+
+    def __iter__(self) -> Iterator[Any]:
+        for _ in range(len(self)):
+            self.seen += 1
+            yield go.Scatter(name="s")
+
+
+def test_of_many_traces_the_first_are_told_and_all_are_counted() -> None:
+    traces = Traces()
+
+    class Many(go.Figure):
+        data = property(lambda self: traces)
+
+    made = figure(Many())
+    assert made is not None
+    assert made.description.startswith("plotly figure: 1000000 traces (scatter) named s, s")
+    assert made.description.endswith(", …")
+    assert traces.seen == 20

@@ -1,15 +1,22 @@
 """Tables in a few words, within their caps."""
 
 import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import date
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
-from parsimony_kernel.execution.frames import MODEL_BYTES, frame
-from parsimony_kernel.execution.outputs import DataFrameObject
+from parsimony_kernel.execution.factory import OutputFactory, summarise
+from parsimony_kernel.execution.frames import MODEL_BYTES, SAMPLE_ROWS, frame
+from parsimony_kernel.execution.outputs import DataFrameObject, PrimitiveObject
 
 
 def summary(value: Any) -> DataFrameObject:
@@ -136,3 +143,269 @@ def test_an_arrow_table_goes_through_narwhals() -> None:
 def test_other_values_are_no_tables() -> None:
     assert frame([1, 2], "x") is None
     assert frame(pd.DataFrame, "x") is None
+
+
+class TestOfAnyLibrary:
+    def test_polars_frames_are_tables_and_lazy_ones_have_no_rows(self) -> None:
+        data = {"n": [1, None], "l": [[1], [2, 3]], "d": [date(2024, 5, 1)] * 2}
+        table = summary(pl.DataFrame(data))
+        assert (table.library, table.rows) == ("polars", 2)
+        assert [(each.dtype, each.samples) for each in table.columns] == [
+            ("int64", ("1",)),
+            ("list", ("[1]", "[2, 3]")),
+            ("date", ("2024-05-01",)),
+        ]
+        assert summary(pl.Series([4])).preview == (("4",),)
+        lazy = summary(pl.LazyFrame(data))
+        assert (lazy.rows, lazy.preview) == (None, ())
+        assert [each.name for each in lazy.columns] == ["n", "l", "d"]
+
+    def test_a_lazy_frame_is_never_collected(self) -> None:
+        asked: list[int] = []
+
+        def costly(frame: pl.DataFrame) -> pl.DataFrame:
+            asked.append(frame.height)
+            return frame
+
+        lazy = pl.LazyFrame({"n": range(1_000)}).map_batches(costly)
+        assert summary(lazy).columns[0].name == "n"
+        OutputFactory().convert([lazy, {"it": lazy}])
+        assert asked == []
+        lazy.collect()
+        assert asked == [1_000]
+
+    def test_a_relation_of_duckdb_is_never_run(self) -> None:
+        asked: list[int] = []
+
+        def costly(number: int) -> int:
+            asked.append(number)
+            return number
+
+        with duckdb.connect() as connection:
+            connection.create_function("costly", costly, ["BIGINT"], "BIGINT")
+            relation = connection.sql("SELECT costly(range) AS n, 'a' AS s FROM range(1000)")
+            asked.clear()
+            table = summary(relation)
+            inside = OutputFactory().convert([relation, {"it": relation}])
+            OutputFactory().summary(relation, "r")
+            assert asked == []
+            relation.fetchall()
+            assert len(asked) == 1_000
+        assert (table.library, table.rows) == ("duckdb", None)
+        assert [(each.name, each.dtype) for each in table.columns] == [
+            ("n", "int64"),
+            ("s", "str"),
+        ]
+        assert isinstance(inside, PrimitiveObject)
+        assert inside.text.count("<duckdb DuckDBPyRelation, columns: n, s>") == 2
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            pa.table([[1], [2]], names=["a", "a"]),
+            pa.record_batch([pa.array([1]), pa.array([2])], names=["a", "a"]),
+        ],
+        ids=["table", "batch"],
+    )
+    def test_columns_of_one_name_are_both_there_in_arrow(self, value: Any) -> None:
+        assert [(each.name, each.samples) for each in summary(value).columns] == [
+            ("a", ("1",)),
+            ("a", ("2",)),
+        ]
+
+    def test_an_array_of_arrow_is_a_table_of_one_column(self) -> None:
+        for array in (pa.array([1, None]), pa.chunked_array([[1], [None]])):
+            assert (summary(array).rows, summary(array).preview) == (2, (("1",), ("",)))
+
+    def test_a_frame_of_a_subclass_is_a_frame(self) -> None:
+        class Mine(pl.DataFrame):
+            pass
+
+        class Yours(pd.DataFrame):
+            pass
+
+        assert summary(Mine({"a": [1]})).library == "polars"
+        assert summary(Yours({"a": [1]})).library == "pandas"
+
+    def test_a_class_that_says_it_is_a_frame_is_none(self) -> None:
+        pretender = type("DataFrame", (), {"__module__": "polars"})
+        assert frame(pretender(), "x") is None
+
+    def test_none_of_the_libraries_is_imported_to_find_out(self) -> None:
+        program = (
+            "import sys, pandas as pd\n"
+            "from parsimony_kernel.execution.factory import OutputFactory, summarise\n"
+            "values = {'df': pd.DataFrame({'x': [1]}), 'o': object(), 'l': [pd.Series([1])]}\n"
+            "[OutputFactory().convert(each) for each in values.values()]; summarise(values)\n"
+            "OutputFactory().convert_bundle({'application/vnd.plotly.v1+json': {'data': []}})\n"
+            "libraries = {'polars', 'duckdb', 'plotly', 'matplotlib', 'altair', 'narwhals'}\n"
+            "print(sorted(libraries & set(sys.modules)))"
+        )
+        ran = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        )
+        assert ran.stdout.strip() == "[]"
+
+
+class Counting(pd.api.extensions.ExtensionArray):
+    """A column that counts the values that were read of it, those that it was cut to among them."""
+
+    def __init__(self, rows: int, read: list[int], start: int = 0) -> None:
+        self._rows, self._start, self.read = rows, start, read
+
+    @property
+    def dtype(self) -> Any:
+        return CountingType()
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __getitem__(self, item: Any) -> Any:
+        if isinstance(item, slice):
+            start, stop, step = item.indices(self._rows)
+            assert step == 1
+            return self._cut(start, max(0, stop - start))
+        if not isinstance(item, int | np.integer):
+            raise AssertionError(f"{item!r} reads rows at once")
+        self.read.append(self._start + int(item))
+        return self._start + int(item)
+
+    def __iter__(self) -> Iterator[int]:
+        return (self[each] for each in range(self._rows))
+
+    def isna(self) -> Any:
+        self.read.extend(range(self._start, self._start + self._rows))
+        return np.zeros(self._rows, dtype=bool)
+
+    @property
+    def nbytes(self) -> int:
+        return 0
+
+    def copy(self) -> "Counting":
+        assert self._rows <= SAMPLE_ROWS, "all of a column was copied"
+        return self._cut(0, self._rows)
+
+    def _cut(self, start: int, rows: int) -> "Counting":
+        return type(self)(rows, self.read, self._start + start)
+
+    def take(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("rows were gathered one by one")
+
+
+class CountingType(pd.api.extensions.ExtensionDtype):
+    type = int
+    name = "counting"
+
+    @classmethod
+    def construct_array_type(cls) -> Any:
+        return Counting
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda value: OutputFactory().convert(value, "x"),
+        lambda value: OutputFactory().summary(value, "x"),
+        lambda value: OutputFactory().convert([value]),
+        lambda value: summarise({"x": value}),
+    ],
+    ids=["display", "variable", "within another", "namespace"],
+)
+@pytest.mark.parametrize("shape", ["frame", "series"])
+def test_what_is_read_of_a_table_does_not_depend_on_its_rows(
+    look: Callable[[Any], Any], shape: str
+) -> None:
+    """The number of values that are read is counted, not the time that it takes."""
+
+    def read_of(rows: int) -> list[int]:
+        read: list[int] = []
+        column = pd.Series(Counting(rows, read), copy=False)
+        value = column if shape == "series" else pd.DataFrame({"c": column}, copy=False)
+        read.clear()
+        look(value)
+        return read
+
+    small, large = read_of(10_000), read_of(10_000_000)
+    assert small == large
+    assert 0 < len(set(small)) <= SAMPLE_ROWS
+    assert max(small) < SAMPLE_ROWS
+
+
+class TestLabels:
+    def test_a_name_keeps_its_white_space_since_code_needs_it(self) -> None:
+        table = summary(pd.DataFrame({" Total  x ": [1], "a\nb": [2]}))
+        assert [each.name for each in table.columns] == [" Total  x ", "a\nb"]
+
+    def test_levels_of_one_name_or_named_by_numbers_are_told_by_position(self) -> None:
+        for names in (["q", "q"], [1, 0], [None, "q"]):
+            index = pd.MultiIndex.from_product([["a"], [1, 2]], names=names)
+            labels = tuple("index" if each is None else str(each) for each in names)
+            assert summary(index).preview_columns == labels
+            assert summary(index).preview == (("a", "1"), ("a", "2"))
+            table = summary(pd.DataFrame({"v": [7, 8]}, index=index))
+            assert table.preview_columns == (*labels, "v")
+            assert table.preview == (("a", "1", "7"), ("a", "2", "8"))
+
+    def test_labels_that_are_no_text_are_told_as_text(self) -> None:
+        dates = pd.to_datetime(["2024-05-01"])
+        labels: list[Any] = [1, 2.5, (2, "x"), None, dates[0]]
+        table = summary(pd.DataFrame([range(5)], columns=pd.Index(labels, dtype=object)))
+        assert [each.name for each in table.columns] == ["1", "2.5", "2 / x", "None", "2024-05-01"]
+
+    def test_a_label_that_cannot_be_shown_hides_no_other(self) -> None:
+        class Mute:
+            def __str__(self) -> str:
+                raise ValueError
+
+        columns = pd.Index([Mute(), "x"], dtype=object)
+        table = summary(pd.DataFrame([[1, 2]], columns=columns))
+        assert [each.name for each in table.columns] == ["<Mute>", "x"]
+
+
+class TestEdges:
+    @pytest.mark.parametrize(
+        ("value", "rows"),
+        [
+            (pd.DataFrame(), 0),
+            (pd.DataFrame(index=range(3)), 3),
+            (pl.DataFrame(), 0),
+            (pa.table({}), 0),
+            (pd.Series([], dtype=object), 0),
+        ],
+    )
+    def test_a_frame_of_nothing_is_a_table_of_nothing(self, value: Any, rows: int) -> None:
+        assert (summary(value).rows, summary(value).preview) == (rows, ())
+
+    @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
+    def test_of_ten_thousand_columns_all_are_counted(self, library: Any) -> None:
+        table = summary(library({f"column {i}": [i] for i in range(10_000)}))
+        assert table.column_count == 10_000
+        assert size(table) <= MODEL_BYTES
+        # What some are is worth more than what the two hundredth is called.
+        assert len(table.columns) > 5
+        assert len(table.more_columns) > 5
+
+    def test_a_column_that_cannot_be_read_hides_no_other(self) -> None:
+        class Broken(Counting):
+            def __iter__(self) -> Iterator[int]:
+                raise OSError("gone")
+
+        broken = pd.Series(Broken(3, []), copy=False)
+        table = summary(pd.DataFrame({"b": broken, "x": ["p", "q", "r"]}, copy=False))
+        assert [(each.name, each.samples) for each in table.columns] == [
+            ("b", ()),
+            ("x", ("p", "q", "r")),
+        ]
+        assert table.preview == (("", "p"), ("", "q"), ("", "r"))
+
+    def test_a_huge_value_in_a_cell_costs_little_and_is_cut(self) -> None:
+        class Untouchable(list[int]):
+            def __eq__(self, other: object) -> bool:
+                raise AssertionError("a container was compared")
+
+            __ne__ = __eq__
+
+        values = [Untouchable(range(100_000)), "x" * 10**6, pd.DataFrame({"a": [1]}), {1: 2}]
+        table = summary(pd.DataFrame({"v": pd.Series(values, dtype=object)}))
+        assert [len(each) <= 60 for each in table.columns[0].samples] == [True] * 4
+        assert table.columns[0].samples[2] == "<pandas DataFrame, 1 row, columns: a>"

@@ -3,6 +3,7 @@
 import asyncio
 import linecache
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -203,3 +204,69 @@ async def test_clearing_leaves_the_shells_own_names(shell: Any, executor: Notebo
     assert "x" not in shell.user_ns
     assert "In" in shell.user_ns
     assert shell.run_cell("get_ipython()").success
+
+
+async def test_what_a_magic_prints_and_binds_is_the_cells(executor: NotebookExecutor) -> None:
+    timed = await executor.execute("%time x = 6 * 7")
+    assert "Wall time" in timed.stdout
+    assert timed.changed == ("x",)
+    body = await executor.execute("%%time\ny = x + 1\nprint('printed', y)")
+    assert body.stdout.startswith("printed 43\n")
+    script = await executor.execute("%%bash\necho from bash\necho wrong >&2")
+    assert (script.stdout, script.stderr) == ("from bash\n", "wrong\n")
+    listed = await executor.execute("!echo a b\nlines = !printf '1\\n2\\n'\nlines")
+    assert (listed.stdout.split(), listed.outputs[0].for_model()["text"]) == (
+        ["a", "b"],
+        "['1', '2']",
+    )
+
+
+async def test_the_body_of_capture_is_no_cell_of_the_users(
+    shell: Any, executor: NotebookExecutor
+) -> None:
+    seen: list[Any] = []
+    shell.run_cell("'mine'", store_history=True)
+    shell.events.register("pre_run_cell", seen.append)
+    before = state(shell)
+    output = await executor.execute("%%capture caught\nprint('inside')\ndisplay(7)\n8")
+    after = state(shell)
+    shell.events.unregister("pre_run_cell", seen.append)
+    assert after == before
+    assert seen == []
+    assert (output.stdout, output.outputs, output.changed) == ("", (), ("caught",))
+    caught = executor.variables()["caught"]
+    assert (caught.stdout.split("\n")[0], len(caught.outputs)) == ("inside", 2)
+
+
+async def test_an_error_in_the_body_of_capture_is_the_cells(executor: NotebookExecutor) -> None:
+    output = await executor.execute("%%capture\nprint('lost')\n1 / 0")
+    assert output.error is not None
+    assert output.error.name == "ZeroDivisionError"
+
+
+async def test_changing_the_folder_by_magic_lasts_for_the_cell(
+    shell: Any, executor: NotebookExecutor, tmp_path: Path
+) -> None:
+    before, been = Path.cwd(), list(shell.user_ns["_dh"])
+    output = await executor.execute(f"%cd -q {tmp_path}\nimport os\nprint(os.getcwd())")
+    assert output.stdout == f"{tmp_path}\n"
+    assert Path.cwd() == before
+    assert shell.user_ns["_dh"] == been
+
+
+async def test_what_runs_a_cell_beside_the_agents_is_the_users(
+    shell: Any, executor: NotebookExecutor
+) -> None:
+    """A front end may run one in a subshell while agent code awaits."""
+    gate = asyncio.Event()
+    shell.user_ns["gate"] = gate
+
+    async def user() -> Any:
+        result = shell.run_cell("'theirs'", store_history=True).result
+        gate.set()
+        return result
+
+    task = asyncio.create_task(user())
+    await executor.execute("await gate.wait()")
+    assert await task == "theirs"
+    assert shell.user_ns["_"] == "theirs"

@@ -21,6 +21,8 @@ from parsimony_kernel.agent.events import (
     UserInputRequested,
 )
 from parsimony_kernel.agent.state import SuspensionRecord
+from parsimony_kernel.artifacts.refresh import Refreshed
+from parsimony_kernel.artifacts.store import LogEntry
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.gate.playbook import Playbook
 from parsimony_kernel.lineage.checkpoint import PutBack
@@ -50,6 +52,27 @@ def asks(question: str, *choices: str) -> UserInputRequested:
     return UserInputRequested(question=question, choices=choices, suspension_record=record)
 
 
+class FakePast:
+    """The past of a notebook as far as it is told: what was done is written down beforehand."""
+
+    def __init__(self, session: "FakeSession") -> None:
+        self._session = session
+
+    def ordinals(self) -> dict[str, int]:
+        return {turn.turn_id: turn.ordinal for turn in self._session.turns()}
+
+    def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
+        return self._newest(ordinal), PutBack(("prices",), ("total",), ("rate",), ("model",))
+
+    def redo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
+        return self._newest(ordinal), PutBack(("prices",), ("old",))
+
+    def _newest(self, ordinal: int | None) -> int:
+        if not self._session.by_turn:
+            raise SessionError("No turn of this kernel's life has changed a variable.")
+        return ordinal or len(self._session.by_turn)
+
+
 class FakeSession:
     """Keeps the protocol of ``parsimony_agent.sessions``; remembers what it was asked."""
 
@@ -71,6 +94,8 @@ class FakeSession:
         self.trouble: Exception | None = None
         self.by_turn: dict[str, list[AgentEvent]] = {}
         self.published: tuple[PublishedArtifact, ...] = ()
+        self.refreshed: list[tuple[str, bool]] = []
+        self.past: Any = FakePast(self)
         self._own_tools: dict[str, Tool] = {}
         self.kept: dict[str, str] = {}
 
@@ -221,10 +246,10 @@ class FakeSession:
     def playbook(self, file: str) -> tuple[Playbook, tuple[str, ...]]:
         return Playbook(constraints=(f"Read {file}.",)), ("run_code",)
 
-    def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
-        if not self.by_turn:
-            raise SessionError("No turn of this kernel's life has changed a variable.")
-        return ordinal or len(self.by_turn), PutBack(("prices",), ("total",), ("rate",), ("model",))
+    async def refresh(self, name: str, *, accept: bool = False) -> Refreshed:
+        self.refreshed.append((name, accept))
+        entry = LogEntry(kind="dataset", logical_id="d1", content_sha="ab12cd", title=name)
+        return Refreshed(entry, changed=accept)
 
     def artifacts(self) -> tuple[PublishedArtifact, ...]:
         if self.trouble is not None:

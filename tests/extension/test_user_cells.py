@@ -203,3 +203,41 @@ def test_a_name_of_the_notebook_that_exits_when_it_is_asked_ends_no_cell(
     assert shell.run_cell(f"{EXITS}\n__vsc_ipynb_file__ = a").success
     assert shell.run_cell("__vsc_ipynb_file__ = 'nb.ipynb'\nafter = 1").success
     assert ledger.version("after") == 1
+
+
+@pytest.mark.parametrize("turn_first", [True, False])
+def test_what_functions_change_and_files_that_are_opened_are_told(
+    shell: Any,
+    ledger: OriginLedger,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    turn_first: bool,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("1")
+    turn = "%%agent\nplot it"
+    if turn_first:
+        shell.run_cell(turn)
+    shell.run_cell("import json\nfrom pathlib import Path\nrows = []\ndef put(v): rows.append(v)")
+    shell.run_cell("for name in 'ab':\n    put(Path(name + '.txt').read_text())\n\ndone = 1")
+    if not turn_first:
+        shell.run_cell(turn)
+    assert ledger.version("json") == 1
+    changed = ledger.get("rows")
+    assert changed is not None
+    assert (changed.version, changed.sources) == (2, ("a.txt",))
+    run = ledger.cell_runs()[-1]
+    assert (run.failed, run.stopped_at) == (True, 2)
+    assert {ref.name for ref in run.reads} >= {"put", "rows"}
+    assert ledger.get("done") is None
+    capsys.readouterr()
+
+
+def test_a_cell_that_does_not_compile_did_not_run(
+    shell: Any, ledger: OriginLedger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell.run_cell("%%agent\nplot it")
+    shell.run_cell("x = (")
+    assert ledger.cell_runs() == ()
+    capsys.readouterr()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from parsimony_kernel.lineage.analysis import CellNames, analyse
+from parsimony_kernel.lineage.analysis import CellNames, analyse, analyse_statements
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,87 @@ def test_literals_leave_out_what_is_only_written_to() -> None:
 @pytest.mark.parametrize("code", ["def (", "\0", "(" * 10_000])
 def test_nonsense_has_no_names(code: str) -> None:
     assert analyse(code) == CellNames()
+
+
+@pytest.mark.parametrize(
+    ("code", "mutated"),
+    [
+        ("b = a\nb['x'] = 1", {"a", "b"}),
+        ("b = a\nc = b\nc.append(1)", {"a", "b", "c"}),
+        ("setattr(o, 'x', 1)", {"o"}),
+        ("vars(o)['x'] = 1", {"o"}),
+        ("np.copyto(a, b)", {"a"}),
+        ("np.add(a, b, out=c)", {"c"}),
+        ("random.shuffle(x)", {"x"}),
+        ("globals()['d']['x'] = 1", {"d"}),
+        ("get_ipython().run_cell_magic('time', '', 'd.clear()\\n')", {"d"}),
+        ("get_ipython().run_line_magic('timeit', '-n 10 d.clear()')", {"d"}),
+        ("exec('d.clear()')", {"d"}),
+        ("def f(a):\n    b = a\n    b.append(1)", set()),
+    ],
+)
+def test_changes_in_place_by_other_ways(code: str, mutated: set[str]) -> None:
+    assert analyse(code).mutated - {"np", "random"} == mutated
+
+
+@pytest.mark.parametrize(
+    ("code", "reached"),
+    [
+        ("for r in rows: r['v'] = 1", {"rows"}),
+        ("inner = d['k']\ninner.append(1)", {"d"}),
+        ("for i, r in enumerate(rows): r.clear()", {"rows"}),
+        ("[r.clear() for r in rows]", {"rows"}),
+        ("new = df.copy()\nnew['x'] = 1", set()),
+    ],
+)
+def test_parts_that_are_changed_by_another_name(code: str, reached: set[str]) -> None:
+    assert analyse(code).reached == reached
+
+
+@pytest.mark.parametrize(
+    ("code", "writes", "opaque"),
+    [
+        ("globals()['x'] = 1", {"x"}, False),
+        ("globals().update(x=1)", set(), True),
+        ("exec('x = 1')", {"x"}, False),
+        ("exec(text)", set(), True),
+        ("from m import *", set(), True),
+        ("get_ipython().run_line_magic('run', 'script.py')", set(), True),
+        ("get_ipython().run_line_magic('time', 'x = 1')", {"x"}, False),
+        ("get_ipython().run_line_magic('timeit', 'x = 1')", set(), False),
+        ("get_ipython().run_cell_magic('capture', 'out', 'x = 1')", {"out", "x"}, False),
+        ("get_ipython().run_line_magic('load_ext', 'autoreload')", set(), False),
+        ("files = get_ipython().getoutput('ls')", {"files"}, False),
+        ("def f():\n    return locals()", {"f"}, False),
+    ],
+)
+def test_code_that_runs_code(code: str, writes: set[str], opaque: bool) -> None:
+    assert analyse(code).writes == writes
+    assert analyse(code).opaque is opaque
+
+
+def test_imports_say_what_they_bind() -> None:
+    names = analyse("import a.b\nimport c.d as e\nfrom f import g as h\nx = 1")
+    assert names.imports == {"a", "e", "h"}
+    assert names.modules == (("a", "a.b"), ("e", "c.d"), ("h", "f:g"))
+
+
+def test_names_in_the_text_of_a_query_are_read() -> None:
+    assert "low" in analyse("big = df.query('v > @low')").reads
+
+
+def test_statements_are_told_one_by_one() -> None:
+    code = "import m\n@deco\ndef f():\n    return k\nx = f(); y = x\nx['a'] = y"
+    told = analyse_statements(code)
+    assert [each.source for each in told] == [
+        "import m", "@deco\ndef f():\n    return k", "x = f()", "y = x", "x['a'] = y"
+    ]  # fmt: skip
+    assert [(each.first_line, each.last_line) for each in told] == [
+        (1, 1), (2, 4), (5, 5), (5, 5), (6, 6)
+    ]  # fmt: skip
+    assert [each.defines for each in told] == [False, True, False, False, False]
+    assert told[1].reads == {"deco", "k"}
+    assert told[3].aliases == (("y", "x"),)
+    assert told[4].reads == {"x", "y"}
+    assert told[4].mutated == {"x"}
+    assert analyse_statements("def (") == ()

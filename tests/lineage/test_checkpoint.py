@@ -144,7 +144,7 @@ async def test_a_change_is_undone_when_it_is_over(bench: Bench, code: str) -> No
     await bench.run(code)
     change = bench.checkpoints.close()
     assert change is not None
-    back = bench.checkpoints.undo(change)
+    back = bench.checkpoints.undo(change)[0]
     assert back.restored
     assert not back.kept
     assert snapshot(bench) == before
@@ -255,7 +255,7 @@ async def test_a_name_that_the_person_changed_since_is_left_by_an_undo(bench: Be
     change = bench.checkpoints.close()
     assert change is not None
     await bench.run("x = 5; rows.append(3); del z")
-    back = bench.checkpoints.undo(change)
+    back = bench.checkpoints.undo(change)[0]
     assert back == PutBack(restored=("y",), kept=("rows", "x", "z"))
     assert (bench["x"], bench["rows"], bench["y"], "z" in bench) == (5, [1, 2, 3], 1, False)
 
@@ -273,7 +273,7 @@ async def test_an_undo_keeps_nothing_alive_that_a_turn_made() -> None:
     gc.collect()
     assert change is not None
     assert alive() is None
-    assert bench.checkpoints.undo(change) == PutBack(kept=("made",))
+    assert bench.checkpoints.undo(change)[0] == PutBack(kept=("made",))
 
 
 def test_no_method_of_a_subclass_is_called() -> None:

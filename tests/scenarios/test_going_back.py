@@ -124,7 +124,7 @@ async def test_the_persons_variable_that_is_overwritten_is_named_and_comes_back(
     events = await turn(session)
     assert answers(events)[0]["output"]["overwritten"] == ["sales"]
     assert "Changed, and yours: sales" in drawn(events)
-    ordinal, back = session.undo()
+    ordinal, back = session.past.undo()
     assert (ordinal, back.restored, back.removed) == (1, ("sales",), ("other",))
     assert session.executor.variables()["sales"] == [1, 2]
 
@@ -133,7 +133,7 @@ async def test_an_undo_leaves_what_the_person_did_since(scripted: Start) -> None
     session = scripted(code("a = 1; b = 1"), DONE)
     await turn(session)
     await mine(session, "a = 7")
-    assert session.undo()[1].kept == ("a",)
+    assert session.past.undo()[1].kept == ("a",)
     assert session.executor.variables() == {"a": 7}
 
 
@@ -141,22 +141,22 @@ async def test_turns_are_undone_one_after_the_other(scripted: Start) -> None:
     session = scripted(code("a = 1"), DONE, code("a = 2"), DONE)
     await turn(session, "one")
     await turn(session, "two")
-    assert session.undo()[0] == 2
+    assert session.past.undo()[0] == 2
     assert session.executor.variables() == {"a": 1}
-    assert session.undo()[0] == 1
+    assert session.past.undo()[0] == 1
     assert session.executor.variables() == {}
     with pytest.raises(SessionError, match="No turn"):
-        session.undo()
+        session.past.undo()
 
 
 async def test_an_earlier_turn_is_undone_alone(scripted: Start) -> None:
     session = scripted(code("a = 1; b = 1"), DONE, code("a = 2"), DONE)
     await turn(session, "one")
     await turn(session, "two")
-    assert session.undo(1)[1].kept == ("a",)
+    assert session.past.undo(1)[1].kept == ("a",)
     assert session.executor.variables() == {"a": 2}
     with pytest.raises(SessionError, match="Turn 1 cannot be taken back"):
-        session.undo(1)
+        session.past.undo(1)
 
 
 async def test_a_turn_that_waited_is_undone_as_a_whole(scripted: Start) -> None:
@@ -164,7 +164,7 @@ async def test_a_turn_that_waited_is_undone_as_a_whole(scripted: Start) -> None:
     assert isinstance((await turn(session))[-1], UserInputRequested)
     await mine(session, "c = 1")
     assert [e async for e in session.resume("yes")]
-    assert session.undo()[1].removed == ("a", "b")
+    assert session.past.undo()[1].removed == ("a", "b")
     assert session.executor.variables() == {"c": 1}
 
 
@@ -367,7 +367,7 @@ async def test_a_tool_of_the_notebook_that_fails_is_taken_back_too(scripted: Sta
     events = await turn(session)
     assert answers(events)[0]["variables"] == "Put back as before: orders."
     assert session.executor.variables()["orders"] == ["a", "c"]
-    assert session.undo()[1].restored == ("orders",)
+    assert session.past.undo()[1].restored == ("orders",)
     assert session.executor.variables()["orders"] == ["a"]
 
 

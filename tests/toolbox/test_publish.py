@@ -13,9 +13,11 @@ from parsimony_kernel.agent.failure.kinds import FailureKind
 from parsimony_kernel.artifacts.publish import Published, Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.execution.executor import BaseCodeExecutor
-from parsimony_kernel.execution.outputs import FigureObject, KernelOutput
-from parsimony_kernel.lineage.ledger import OriginLedger, VariableOrigin
-from parsimony_kernel.toolbox.publish import publish_tools
+from parsimony_kernel.execution.outputs import FigureObject, KernelOutput, PrimitiveObject
+from parsimony_kernel.execution.remote_kernel import RemoteKernelError
+from parsimony_kernel.execution.remote_values import RemoteValue
+from parsimony_kernel.lineage.ledger import CellRun, OriginLedger, VariableOrigin
+from parsimony_kernel.toolbox.publish import MAX_LISTED, MAX_TEXT, publish_tools
 from parsimony_kernel.tools import ToolResult, Tools
 from parsimony_kernel.triage.taxonomy import FailureType
 
@@ -61,16 +63,18 @@ FRAME = pd.DataFrame({"g": ["a", "b"], "v": [1, 2]})
 CHART = alt.Chart(FRAME).mark_bar().encode(x="g:N", y="v:Q")
 
 
-def _tools(root: Path, events: list[AgentEvent]) -> Tools:
+def _tools(
+    root: Path, events: list[AgentEvent], notebook: str = "work.ipynb", **given: Any
+) -> Tools:
     executor = _Namespace(sales=FRAME, chart=CHART, numbers=[1, 2], unstamped=FRAME)
     for name in ("sales", "chart", "numbers"):
         executor.stamp(name)
-    publisher = Publisher(ArtifactStore(root), notebook_path="work.ipynb")
-    return publish_tools(executor, publisher, events.append, lambda: "run-1")
+    publisher = Publisher(ArtifactStore(root), notebook_path=notebook, quarto="")
+    return publish_tools(executor, publisher, events.append, lambda: "run-1", **given)
 
 
-async def _call(tools: Tools, name: str, **arguments: str) -> ToolResult:
-    result = await tools[name].function(**arguments)
+async def _call(tools: Tools, called: str, /, **arguments: Any) -> ToolResult:
+    result = await tools[called].function(**arguments)
     assert isinstance(result, ToolResult)
     return result
 
@@ -176,10 +180,270 @@ async def test_the_work_is_done_off_the_loop_and_announced_on_it(tmp_path: Path)
     assert threads[1] is threading.current_thread()
 
 
-def test_the_tools_are_publishing_and_idempotent_and_take_three_texts(tmp_path: Path) -> None:
+def test_the_tools_that_publish_may_be_repeated_and_those_that_look_change_nothing(
+    tmp_path: Path,
+) -> None:
     tools = _tools(tmp_path, [])
-    assert list(tools) == ["return_dataset", "return_chart"]
-    for each in tools.values():
-        assert (each.tool_type, each.idempotent, each.terminal) == ("publish", True, False)
-        assert list(each.parameters_schema["properties"]) == ["variable", "title", "description"]
-        assert each.parameters_schema["required"] == ["variable", "title"]
+    parameters = {
+        "return_dataset": (["variable", "title", "description"], 2),
+        "return_chart": (["variable", "title", "description"], 2),
+        "return_report": (["title", "body", "description", "language"], 2),
+        "edit_report": (["report", "old", "new"], 3),
+        "return_notebook": (["name", "code", "description"], 1),
+        "edit_notebook": (["notebook", "old", "new"], 3),
+        "read_artifact": (["name", "start"], 1),
+        "list_artifacts": (["kind", "containing"], 0),
+    }
+    assert list(tools) == list(parameters)
+    for name, (names, required) in parameters.items():
+        schema = tools[name].parameters_schema
+        assert list(schema["properties"]) == names
+        assert schema.get("required", []) == names[:required]
+        assert tools[name].is_repeatable
+        assert not tools[name].terminal
+        publishes = name.startswith(("return", "edit"))
+        assert (tools[name].tool_type == "publish") is publishes
+        assert (tools[name].effect == "none") is not publishes
+
+
+BODY = "Sales rose.\n\n![By g](artifact:chart)\n\nSee [the table](artifact:sales)."
+
+
+async def _published(tools: Tools) -> ToolResult:
+    await _call(tools, "return_dataset", variable="sales", title="Sales")
+    await _call(tools, "return_chart", variable="chart", title="v by g", description="Two bars.")
+    return await _call(tools, "return_report", title="Sales report", body=BODY)
+
+
+async def test_a_report_is_answered_with_its_page_and_announced(tmp_path: Path) -> None:
+    events: list[AgentEvent] = []
+    result = await _published(_tools(tmp_path, events))
+    assert list(result.data) == [
+        "kind",
+        "logical_id",
+        "content_sha",
+        "path",
+        "reused",
+        "page",
+    ]
+    assert result.data["page"] == "reports/sales_report.html"
+    assert "Sales rose." in (tmp_path / result.data["page"]).read_text()
+    event = events[-1]
+    assert isinstance(event, ArtifactPublished)
+    assert (event.kind, event.title, event.path) == (
+        "report",
+        "Sales report",
+        result.data["path"],
+    )
+
+
+async def test_a_report_is_edited_and_announced_again(tmp_path: Path) -> None:
+    events: list[AgentEvent] = []
+    tools = _tools(tmp_path, events)
+    first = await _published(tools)
+    edited = await _call(tools, "edit_report", report="Sales report", old="rose", new="fell")
+    assert edited.data["logical_id"] == first.data["logical_id"]
+    assert edited.data["content_sha"] != first.data["content_sha"]
+    assert "Sales fell." in (tmp_path / edited.data["page"]).read_text()
+    assert len(events) == 4
+
+
+async def test_the_cells_of_this_run_are_the_script_where_none_is_given(tmp_path: Path) -> None:
+    executor = _Namespace()
+    for number, (actor, run, code) in enumerate(
+        [
+            ("user", "run-1", "a = 1"),
+            ("agent", "run-0", "b = 1"),
+            ("agent", "run-1", "c = 1\n"),
+            ("agent", "run-1", "d = c"),
+        ],
+        start=1,
+    ):
+        executor.origin_ledger.record(
+            CellRun.model_validate(
+                {
+                    "number": number,
+                    "actor": actor,
+                    "notebook_path": "work.ipynb",
+                    "cell_id": "c",
+                    "run_id": run,
+                    "code": code,
+                    "code_sha": "0",
+                }
+            )
+        )
+    store = ArtifactStore(tmp_path)
+    events: list[AgentEvent] = []
+    publisher = Publisher(store, notebook_path="work.ipynb")
+    tools = publish_tools(executor, publisher, events.append, lambda: "run-1")
+    result = await _call(tools, "return_notebook", name="steps")
+    assert (tmp_path / result.data["path"]).read_text() == "# %%\nc = 1\n\n# %%\nd = c\n"
+    given = await _call(tools, "return_notebook", name="given", code="x = 1")
+    assert (tmp_path / given.data["path"]).read_text() == "x = 1\n"
+    assert [getattr(event, "title", "") for event in events] == ["steps", "given"]
+    edited = await _call(tools, "edit_notebook", notebook="given", old="1", new="2")
+    assert (tmp_path / edited.data["path"]).read_text() == "x = 2\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "sales",
+            {
+                "kind": "dataset",
+                "rows": 2,
+                "columns": {"g": "large_string", "v": "int64"},
+                "first_rows": [["a", "1"], ["b", "2"]],
+                "code": "# %% agent\nsales = …\n",
+            },
+        ),
+        ("v by g", {"kind": "chart", "shows": "bar chart of v by g", "description": "Two bars."}),
+    ],
+)
+async def test_an_artifact_is_read_in_few_words(
+    tmp_path: Path, name: str, expected: dict[str, Any]
+) -> None:
+    tools = _tools(tmp_path, [])
+    await _published(tools)
+    result = await _call(tools, "read_artifact", name=name)
+    assert {key: result.data[key] for key in expected} == expected
+
+
+async def test_a_report_is_read_as_edit_report_takes_it(tmp_path: Path) -> None:
+    tools = _tools(tmp_path, [])
+    await _published(tools)
+    text = (await _call(tools, "read_artifact", name="sales report")).data["text"]
+    old = next(line for line in text.splitlines() if line.startswith("See "))
+    edited = await _call(tools, "edit_report", report="sales report", old=old, new="The end.")
+    assert edited.ok
+    text = (await _call(tools, "read_artifact", name="sales report")).data["text"]
+    assert text.endswith("The end.")
+
+
+async def test_a_long_text_is_read_in_parts(tmp_path: Path) -> None:
+    tools = _tools(tmp_path, [])
+    code = "\n".join(f"x{number} = {number}" for number in range(2_000)) + "\n"
+    await _call(tools, "return_notebook", name="long", code=code)
+    parts, start = "", 0
+    while start is not None:
+        data = (await _call(tools, "read_artifact", name="long", start=start)).data
+        assert len(data["text"]) <= MAX_TEXT
+        parts, start = parts + data["text"], data.get("next_start")
+    assert parts == code
+
+
+async def test_what_is_published_is_listed_newest_first_and_no_more_than_fits(
+    tmp_path: Path,
+) -> None:
+    tools = _tools(tmp_path, [])
+    await _published(tools)
+    listed = (await _call(tools, "list_artifacts")).data["artifacts"]
+    assert [each["kind"] for each in listed] == ["report", "chart", "dataset"]
+    assert listed[2]["variable"] == "sales"
+    charts = (await _call(tools, "list_artifacts", kind="chart")).data["artifacts"]
+    assert [each["title"] for each in charts] == ["v by g"]
+    found = (await _call(tools, "list_artifacts", containing="SALES")).data["artifacts"]
+    assert [each["kind"] for each in found] == ["report", "dataset"]
+    for number in range(MAX_LISTED):
+        await _call(tools, "return_notebook", name=f"n{number}", code=f"x = {number}")
+    data = (await _call(tools, "list_artifacts")).data
+    assert len(data["artifacts"]) == MAX_LISTED
+    assert data["more"] == 3
+
+
+async def test_a_sibling_s_name_is_taken_over_once_it_was_read(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.ipynb").write_text("{}")
+    theirs = _tools(tmp_path, [], "a.ipynb")
+    seen: set[tuple[str, str]] = set()
+    mine = _tools(tmp_path, [], "b.ipynb", seen=seen)
+    await _call(theirs, "return_notebook", name="clean", code="x = 1")
+    refused = await _call(mine, "return_notebook", name="clean", code="x = 2")
+    assert refused.failure is not None
+    assert refused.failure.type is FailureType.CONSTRAINT_IGNORED
+    assert "belongs to 'a.ipynb': read that notebook first" in refused.failure.explanation
+    assert (await _call(mine, "read_artifact", name="clean")).data["text"] == "x = 1\n"
+    assert seen == {("notebook", "clean")}
+    assert (await _call(mine, "return_notebook", name="clean", code="x = 2")).ok
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "cause", "words"),
+    [
+        ("read_artifact", {"name": "slaes"}, "hallucinated_state", "did you mean"),
+        ("edit_report", {"report": "x", "old": "a", "new": "b"}, "hallucinated_state", "no artif"),
+        (
+            "return_report",
+            {"title": "T", "body": "![x](artifact:crt)"},
+            "hallucinated_state",
+            "(chart)",
+        ),
+        (
+            "return_report",
+            {"title": "T", "body": "{{< include x >}}"},
+            "constraint_ignored",
+            "shortcode",
+        ),
+        ("return_report", {"title": "", "body": "x"}, "constraint_ignored", "needs a title"),
+        ("return_notebook", {"name": "n"}, "constraint_ignored", "is empty"),
+        ("return_notebook", {"name": "n", "code": "x ="}, "constraint_ignored", "no Python"),
+        (
+            "edit_report",
+            {"report": "Sales report", "old": "q", "new": "b"},
+            "constraint_ignored",
+            "read it",
+        ),
+    ],
+)
+async def test_what_cannot_be_done_is_one_sentence_and_nothing_is_announced(
+    tmp_path: Path, tool: str, arguments: dict[str, str], cause: str, words: str
+) -> None:
+    events: list[AgentEvent] = []
+    tools = _tools(tmp_path, events)
+    await _published(tools)
+    result = await _call(tools, tool, **arguments)
+    assert result.failure is not None
+    assert result.failure.type is FailureType(cause)
+    assert words in result.failure.explanation
+    assert len(events) == 3
+
+
+async def test_a_damaged_artifact_is_said_and_not_seen(tmp_path: Path) -> None:
+    seen: set[tuple[str, str]] = set()
+    tools = _tools(tmp_path, [], seen=seen)
+    published = await _call(tools, "return_dataset", variable="sales", title="Sales")
+    (tmp_path / published.data["path"]).write_bytes(b"")
+    result = await _call(tools, "read_artifact", name="sales")
+    assert result.failure is not None
+    assert result.failure.type is FailureType.EXTERNAL_FAULT
+    assert seen == set()
+
+
+async def test_the_script_that_is_handed_in_is_what_is_kept(tmp_path: Path) -> None:
+    tools = _tools(tmp_path, [], script=lambda name: f"{name} = slice()\n")
+    await _call(tools, "return_dataset", variable="sales", title="Sales")
+    result = await _call(tools, "read_artifact", name="sales")
+    assert result.data["code"] == "sales = slice()\n"
+
+
+async def test_a_variable_of_another_kernel_is_brought_before_it_is_published(
+    tmp_path: Path,
+) -> None:
+    def bring(name: str, max_bytes: int) -> Any:
+        if name == "gone":
+            raise RemoteKernelError("The kernel is gone: run the code again.")
+        return {"sales": FRAME, "chart": CHART.to_dict()}[name]
+
+    summary = PrimitiveObject(python_type="x", text="x")
+    names = ("sales", "chart", "gone")
+    executor = _Namespace(**{name: RemoteValue(name, "x", summary, bring) for name in names})
+    for name in names:
+        executor.stamp(name)
+    publisher = Publisher(ArtifactStore(tmp_path), notebook_path="work.ipynb")
+    tools = publish_tools(executor, publisher, lambda _: None, lambda: "r")
+    assert (await _call(tools, "return_dataset", variable="sales", title="S")).ok
+    assert (await _call(tools, "return_chart", variable="chart", title="C")).ok
+    result = await _call(tools, "return_dataset", variable="gone", title="G")
+    assert result.failure is not None
+    assert result.failure.explanation == "The kernel is gone: run the code again."

@@ -10,10 +10,12 @@ from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.agent.state import SuspensionRecord
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.refusal import GUIDANCE, RefusalError
+from parsimony_kernel.journal.store import SqliteJournal
 from parsimony_kernel.session import NotebookSession, open_session
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call, say
 from parsimony_kernel.triage.taxonomy import FailureType
+from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.history import Line, story, troubles
 
 BEGUN = ev.RunStarted(run_id="r", request="go", model="m")
@@ -170,6 +172,54 @@ def test_a_question_about_a_failure_tells_the_failure_and_one_about_an_approval_
 )
 def test_a_story_says_how_it_ended(end: ev.AgentEvent, expected: list[Line]) -> None:
     assert list(story([BEGUN, end]))[1:] == expected
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (
+            ev.TurnTakenBack(restored=("a", "b"), removed=("c",), kept=("d",), lost=("e",)),
+            Line(
+                "",
+                "variables",
+                "taken back",
+                "a, b: as before; c: gone again; d: changed since, so left; "
+                "e: perhaps changed, for there was no copy",
+            ),
+        ),
+        (
+            ev.TurnTakenBack(restored=("a",), removed=("c",), redone=True),
+            Line("", "variables", "done again", "a: again as the turn left them; c: gone"),
+        ),
+    ],
+)
+def test_a_turn_that_was_taken_back_has_an_end_and_then_that(
+    event: ev.TurnTakenBack, line: Line
+) -> None:
+    told = story([BEGUN, DONE, event])
+    assert told[1:] == (Line("", "end", "done", "All is well."), line)
+    assert ev.parse_event(event.model_dump(mode="json")) == event
+    assert not ev.is_terminal(event)
+
+
+def test_a_record_looks_the_same_when_its_turn_was_taken_back() -> None:
+    events = [BEGUN, LOOK, ended(ok=True), DONE]
+    assert replay([*events, ev.TurnTakenBack(restored=("a",))]) == replay(events)
+
+
+async def test_an_undo_is_in_the_journal_and_the_journal_still_holds(tmp_path: Path) -> None:
+    journal = SqliteJournal(str(tmp_path / "journal.db"))
+    journal.begin_turn("r", notebook="n.ipynb", cell_key="c", request="go", model="m")
+    for event in (BEGUN, DONE):
+        journal.append("r", event)
+    journal.end_turn("r", "done", "All is well.")
+    journal.append("r", ev.TurnTakenBack(removed=("x",)))
+    assert journal.verify() is None
+    turn = journal.turn("r")
+    assert turn is not None
+    assert (turn.status, turn.summary) == ("done", "All is well.")
+    assert story(journal.events("r"))[-1].words == "x: gone again"
+    journal.close()
 
 
 def test_a_step_that_was_cut_off_and_a_turn_without_an_end_are_said_to_be_that() -> None:

@@ -1,0 +1,133 @@
+"""The files that Python opens for reading while a cell runs.
+
+One audit hook per process, from the first use on; it does nothing while nobody watches. What a
+library reads with its own code, as pyarrow and DuckDB do, raises no event and is not seen.
+"""
+
+import os
+import site
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+# More files than this are not told; a cell that opens a whole tree is told by what comes first.
+MOST_FILES = 1_000
+_ELSEWHERE = tuple(
+    f"{os.path.realpath(each)}{os.sep}"
+    for each in (
+        *sysconfig.get_paths().values(),
+        *site.getsitepackages(),
+        site.getusersitepackages(),
+        *(f"{base}/{each}" for base in (sys.prefix, sys.base_prefix) for each in ("lib", "share")),
+        *("/proc", "/sys", "/dev", "/etc", "/usr/lib", "/usr/share"),
+    )
+)
+_LONGEST_SOURCE = 1_024
+_SUFFIXES = (".pyc", ".pyo", ".so", ".pyd", ".dll", ".ttf", ".otf", ".afm", ".pfb", ".pth")
+_FOLDERS = frozenset(
+    {
+        "__pycache__", ".ipython", ".jupyter", ".ockham", ".cache", ".matplotlib", ".git",
+        "site-packages", "dist-packages", ".ipynb_checkpoints",
+    }
+)  # fmt: skip
+_WRITES = os.O_WRONLY | os.O_TRUNC
+
+
+@dataclass
+class Watch:
+    """What was opened for reading meanwhile: absolute paths, in the order of the first time."""
+
+    read: dict[str, None] = field(default_factory=dict)
+
+
+_watches: list[Watch] = []
+_lock = threading.Lock()
+_installed = False
+
+
+@contextmanager
+def watching() -> Iterator[Watch]:
+    """Watch, in every thread of the process, for as long as the body runs."""
+    watch = start_watching()
+    try:
+        yield watch
+    finally:
+        stop_watching(watch)
+
+
+def start_watching() -> Watch:
+    """Watch until ``stop_watching``, where no ``with`` spans the time."""
+    global _installed
+    watch = Watch()
+    with _lock:
+        if not _installed:
+            sys.addaudithook(_hear)
+            _installed = True
+        _watches.append(watch)
+    return watch
+
+
+def stop_watching(watch: Watch) -> None:
+    """Stop; for one that is stopped already, nothing."""
+    with _lock:
+        _watches[:] = [each for each in _watches if each is not watch]
+
+
+def _hear(event: str, args: tuple[Any, ...]) -> None:
+    if not _watches or (event != "open" and event != "sqlite3.connect"):
+        return
+    try:
+        path = _read_path(event, args)
+        if path is None:
+            return
+        for watch in tuple(_watches):
+            if len(watch.read) < MOST_FILES:
+                watch.read.setdefault(path)
+    except Exception:  # whoever opens a file is not to notice
+        return
+
+
+def _read_path(event: str, args: tuple[Any, ...]) -> str | None:
+    path = args[0]
+    if type(path) is bytes:
+        path = os.fsdecode(path)
+    if type(path) is not str or not path or path.startswith(("<", ":memory:")):
+        return None
+    if event == "open":
+        mode, flags = args[1], args[2]
+        if type(mode) is str and "r" not in mode and "+" not in mode:
+            return None
+        if type(mode) is not str and type(flags) is int and flags & _WRITES:
+            return None
+    if path.endswith(_SUFFIXES):
+        return None
+    absolute = Path.cwd() / path
+    if not _FOLDERS.isdisjoint(absolute.parts) or not absolute.is_file():
+        return None
+    return None if os.path.realpath(absolute).startswith(_ELSEWHERE) else str(absolute)
+
+
+def sources_in(literals: Iterable[str], cwd: Path) -> tuple[str, ...]:
+    """The literals that are addresses or existing files; files below ``cwd`` relative to it."""
+    found: dict[str, None] = {}
+    for text in literals:
+        if not text or len(text) > _LONGEST_SOURCE or "\n" in text or "\0" in text:
+            continue
+        if text.startswith(("http://", "https://")):
+            found.setdefault(text)
+            continue
+        try:
+            path = cwd / Path(text).expanduser()
+            if not path.is_file():
+                continue
+            resolved, base = path.resolve(), cwd.resolve()
+        except (OSError, RuntimeError, ValueError):
+            continue
+        inside = resolved.is_relative_to(base)
+        found.setdefault(resolved.relative_to(base).as_posix() if inside else resolved.as_posix())
+    return tuple(found)

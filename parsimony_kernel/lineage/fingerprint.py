@@ -1,0 +1,350 @@
+"""Cheap fingerprints of values, to see whether a cell changed them in place.
+
+Small values are looked at whole, large ones at 256 points; the cost has a bound that does not
+depend on the size. No code of a person's runs: nothing is asked for its repr, equality or hash.
+"""
+
+import functools
+import gc
+import operator
+import sys
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType
+from typing import Any
+
+from parsimony_kernel.lineage.kinds import ATOMS
+from parsimony_kernel.lineage.snapshot import is_theirs, module_of
+
+# Steps that looking at one value may take, and at those of one cell; a step is under 2 µs.
+MOST_STEPS = 250
+MOST_STEPS_OF_A_CELL = 300
+# By identity: a class may have a hash of its own.
+_ATOMS = frozenset(map(id, ATOMS))
+_POINTS = 256
+_WHOLE_BYTES = 32 * 2**10
+_MOST_ITEMS = 256
+_DEEPEST = 4
+_MOST_BLOCKS = 32
+_LEAVES = (ModuleType, FunctionType, BuiltinFunctionType, type, range, slice)
+_CONSTANT_MODULES = (
+    "pandas._libs.", "pyarrow.", "datetime", "decimal", "fractions", "uuid", "pathlib", "re",
+    "zoneinfo", "numpy.dtypes", "pandas.core.dtypes.", "pandas.core.indexes.", "polars.datatypes",
+    "polars.series", "polars.expr", "polars.lazyframe",
+)  # fmt: skip
+_EXTENSION_PARTS = ("_ndarray", "_data", "_mask", "_pa_array", "_left", "_right", "_dtype")
+
+
+@dataclass(frozen=True, eq=False)
+class Fingerprint:
+    """What was seen of a value within so many steps.
+
+    ``is_whole`` says that it was all there is to see, ``taken`` how many steps it took.
+    """
+
+    seen: tuple[Any, ...]
+    is_whole: bool
+    steps: int
+    taken: int
+
+    def differs_from(self, value: Any) -> bool:
+        """Whether ``value`` looks otherwise."""
+        return fingerprint(value, self.steps).seen != self.seen
+
+
+def fingerprint(value: Any, steps: int = MOST_STEPS) -> Fingerprint:
+    """What can be seen of ``value`` within ``steps``."""
+    look = _Look(steps)
+    try:
+        look.at(value, 0)
+    except Exception:  # a value of a person's may be anything
+        look.is_whole = False
+    return Fingerprint(tuple(look.seen), look.is_whole, steps, steps - look.steps)
+
+
+class _Same:
+    """Equal to what looked at the very same object. Keeps it alive only where it must."""
+
+    __slots__ = ("_get",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, value: Any) -> None:
+        self._get: Callable[[], Any]
+        try:
+            self._get = weakref.ref(value)
+        except TypeError:
+            self._get = lambda: value
+
+    def __eq__(self, other: object) -> bool:
+        mine = self._get()
+        return isinstance(other, _Same) and mine is not None and mine is other._get()
+
+
+class _Items:
+    """Equal to what holds the very same objects in the same order."""
+
+    __slots__ = ("_items",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self._items = tuple(items)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Items)
+            and len(self._items) == len(other._items)
+            and all(map(operator.is_, self._items, other._items))
+        )
+
+
+class _Look:
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.seen: list[Any] = []
+        self.is_whole = True
+        self._known: set[int] = set()
+
+    def at(self, value: Any, depth: int) -> None:
+        kind = type(value)
+        self.steps -= 1
+        if id(kind) in _ATOMS:
+            self.seen.append(_Items((value,)))
+            return
+        self.seen.append(id(value))
+        if id(value) in self._known:
+            return
+        self._known.add(id(value))
+        if self.steps < 0 or depth > _DEEPEST:
+            self.is_whole = False
+            return
+        if issubclass(kind, dict):
+            self._mapping(value, depth)
+        elif issubclass(kind, list):
+            self._items(list.__len__(value), value, depth, list)
+        elif issubclass(kind, tuple):
+            self._items(tuple.__len__(value), value, depth, tuple)
+        elif issubclass(kind, set):
+            self._unordered(set.__len__(value), set.__iter__(value), depth)
+        elif issubclass(kind, deque):
+            self._unordered(deque.__len__(value), deque.__iter__(value), depth)
+        elif issubclass(kind, bytearray):
+            self._bytes(value)
+        elif not self._of_a_library(value, kind, depth):
+            self._object(value, kind, depth)
+            return
+        if is_theirs(kind):
+            self._attributes(value, depth)
+
+    # Containers
+
+    def _items(self, size: int, value: Any, depth: int, kind: Any) -> None:
+        self.seen.append(size)
+        if size <= 8 * _MOST_ITEMS:
+            self._all(kind.__getitem__(value, slice(None)), depth)
+        else:
+            self.is_whole = False
+            step = size // _MOST_ITEMS + 1
+            every, last = slice(None, None, step), slice(-8, None)
+            self._all((*kind.__getitem__(value, every), *kind.__getitem__(value, last)), depth)
+
+    def _unordered(self, size: int, items: Iterable[Any], depth: int) -> None:
+        self.seen.append(size)
+        if size <= 8 * _MOST_ITEMS:
+            self._all(tuple(items), depth)
+        else:
+            self.is_whole = False
+            self._all(tuple(islice(items, _MOST_ITEMS)), depth)
+
+    def _mapping(self, value: dict[Any, Any], depth: int) -> None:
+        self._unordered(dict.__len__(value), dict.keys(value), depth)
+        self._unordered(dict.__len__(value), dict.values(value), depth)
+
+    def _all(self, items: Any, depth: int) -> None:
+        """Constants at once, which keeps them alive and no more; the others one by one."""
+        self.steps -= len(items) // 40
+        if _ATOMS.issuperset(map(id, map(type, items))):
+            self.seen.append(_Items(items))
+            return
+        for item in items:
+            self.at(item, depth + 1)
+            if self.steps < 0:
+                self.is_whole = False
+                return
+
+    def _bytes(self, value: Any) -> None:
+        data = memoryview(value)
+        if len(data) <= _WHOLE_BYTES:
+            self.seen += [len(data), bytes(data)]
+        else:
+            self.is_whole = False
+            self.seen += [len(data), bytes(data[:: len(data) // _POINTS])]
+
+    # Objects
+
+    def _object(self, value: Any, kind: type, depth: int) -> None:
+        if issubclass(kind, type):
+            if is_theirs(value) and depth == 0:
+                attributes = type.__dict__["__dict__"].__get__(value)
+                self.seen += [
+                    _Items(attributes),
+                    _Items(each for each in attributes.values() if id(type(each)) in _ATOMS),
+                ]
+                for each in attributes.values():
+                    if issubclass(type(each), list | dict | set) or is_theirs(type(each)):
+                        self.at(each, depth + 1)
+                self.is_whole = self.steps > 0  # what else a class holds are its functions
+            return
+        if issubclass(kind, FunctionType):
+            if depth == 0:
+                self._function(value)
+            return
+        if issubclass(kind, _LEAVES) or _is_constant(kind):
+            return
+        if kind is GeneratorType:
+            self.is_whole = False
+            self.seen.append(value.gi_frame.f_lasti if value.gi_frame is not None else None)
+            return
+        if module_of(kind) == "builtins" and hasattr(kind, "__length_hint__"):
+            self.seen.append(operator.length_hint(value))
+            return
+        self._attributes(value, depth)
+        if not is_theirs(kind) and kind is not MethodType:
+            self.is_whole = False
+
+    def _function(self, value: Any) -> None:
+        """What a function keeps from call to call."""
+        for each in (value.__defaults__, value.__kwdefaults__, value.__dict__):
+            if each:
+                self.at(each, 1)
+        for cell in value.__closure__ or ():
+            try:
+                self.seen.append(_Items((cell.cell_contents,)))
+            except ValueError:  # not bound yet
+                self.seen.append(None)
+
+    def _attributes(self, value: Any, depth: int) -> None:
+        if not gc.is_tracked(value):
+            self.is_whole = self.is_whole and is_theirs(type(value))
+            return
+        held = [
+            each
+            for each in gc.get_referents(value)
+            if not issubclass(type(each), type) and type(each) is not ModuleType
+        ]
+        self.seen.append(len(held))
+        self._all(held[: 8 * _MOST_ITEMS], depth)
+
+    # Libraries that are loaded
+
+    def _of_a_library(self, value: Any, kind: type, depth: int) -> bool:
+        numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
+        if numpy is not None and issubclass(kind, getattr(numpy, "ndarray", ())):
+            self._array(value, _POINTS, depth)
+            return True
+        if numpy is not None and issubclass(kind, getattr(numpy, "generic", ())):
+            return True
+        if pandas is not None and hasattr(pandas, "DataFrame"):
+            if issubclass(kind, (pandas.DataFrame, pandas.Series)):
+                self._frame(value, depth)
+                return True
+            if issubclass(kind, pandas.Index):
+                self._index(value)
+                return True
+        polars = sys.modules.get("polars")
+        if polars is not None and kind is getattr(polars, "DataFrame", None):
+            self._polars(value)
+            return True
+        return False
+
+    def _array(self, value: Any, points: int, depth: int) -> None:
+        numpy = sys.modules["numpy"]
+        if type(value) is not numpy.ndarray:
+            self.is_whole = False
+            value = numpy.ndarray.view(value, numpy.ndarray)
+        size = value.size
+        self.seen += [value.shape, value.dtype.char, value.dtype.itemsize]
+        self.steps -= 8
+        if value.dtype.hasobject:
+            if size <= _MOST_ITEMS and value.dtype.char == "O":
+                self._all(value.ravel().tolist(), depth)
+            else:
+                self.is_whole = False
+                self._all(value.flat[_positions(size, min(points, size))].tolist(), depth)
+        elif value.nbytes <= _WHOLE_BYTES:
+            self.seen.append(value.tobytes())
+        else:
+            self.is_whole = False
+            if value.flags.c_contiguous or value.flags.f_contiguous:
+                flat = value.ravel(order="K")
+            else:
+                flat = value.flat
+            self.seen.append(flat[_positions(size, points)].tobytes())
+
+    def _frame(self, value: Any, depth: int) -> None:
+        manager = object.__getattribute__(value, "_mgr")
+        for axis in manager.axes:
+            self._index(axis)
+        blocks = manager.blocks
+        self.seen.append(len(blocks))
+        if len(blocks) > _MOST_BLOCKS:
+            self.is_whole = False
+            blocks = blocks[:: len(blocks) // _MOST_BLOCKS + 1]
+        numpy = sys.modules["numpy"]
+        points = max(_POINTS // max(len(blocks), 1), 8)
+        for block in blocks:
+            if type(block.values) is numpy.ndarray:
+                self._array(block.values, points, depth)
+            else:
+                self._extension(block.values, points, depth)
+        self.seen.append(_plain(getattr(value, "_name", None)))
+        if attrs := getattr(value, "_attrs", None):
+            self._mapping(attrs, depth)
+
+    def _extension(self, value: Any, points: int, depth: int) -> None:
+        numpy = sys.modules["numpy"]
+        self.steps -= 4
+        known = False
+        for name in _EXTENSION_PARTS:
+            part = getattr(value, name, None)
+            if part is None or part is value:
+                continue
+            known = True
+            if isinstance(part, numpy.ndarray):
+                self._array(part, points, depth)
+            else:
+                self.seen.append(_Same(part))
+        self.is_whole = self.is_whole and known
+
+    def _index(self, value: Any) -> None:
+        """Its labels cannot change; its names can."""
+        self.steps -= 4
+        names = getattr(value, "_names", None) or [getattr(value, "_name", None)]
+        self.seen += [_Same(value), *map(_plain, names)]
+
+    def _polars(self, value: Any) -> None:
+        self.steps -= 40
+        height, width = value.shape
+        self.seen += [height, width, tuple(value.columns), str(value.dtypes)]
+        if height * width <= 2_000:
+            self.seen.append(repr(value.rows()))
+        else:
+            self.is_whole = False
+            rows = range(0, height, height // 8 + 1)
+            self.seen.append(repr([value.row(row) for row in rows]) if width < 200 else "")
+
+
+@functools.lru_cache(maxsize=64)
+def _positions(size: int, points: int) -> Any:
+    numpy = sys.modules["numpy"]
+    return numpy.linspace(0, max(size - 1, 0), points).astype(numpy.intp)
+
+
+def _is_constant(kind: type) -> bool:
+    return module_of(kind).startswith(_CONSTANT_MODULES)
+
+
+def _plain(value: Any) -> Any:
+    return value if id(type(value)) in _ATOMS else id(value)

@@ -1,0 +1,381 @@
+"""What differs between two frames: shape, columns, types and cells.
+
+Columns that still share their memory are not looked at; of the others so many cells are compared
+that it takes a second or two at most, and evenly spread rows where there are more. Rows are
+matched by their labels where these say which is which, otherwise by place.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from parsimony_kernel.lineage.kinds import ATOMS, is_missing, is_scalar_of_pandas, same_memory
+from parsimony_kernel.lineage.short import short
+
+# Cells that are compared in full: numbers and times, and everything else.
+MOST_PLAIN_CELLS = 200_000_000
+MOST_CELLS = 1_000_000
+MOST_SHOWN = 5
+# Row labels that are matched one by one.
+_MOST_LABELS = 2_000_000
+_CHUNK = 1_000_000
+_NUMBERS = frozenset({int, float})
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell that differs, in words."""
+
+    row: str
+    column: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class FrameDifference:
+    """What differs between two frames.
+
+    ``cells`` counts those that differ among ``compared`` of ``common``: the cells in rows and
+    columns that both have. Where rows cannot be told apart nothing is compared. Labels and values
+    are in words; ``first`` are the first cells that differ.
+    """
+
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    columns_added: tuple[str, ...] = ()
+    columns_removed: tuple[str, ...] = ()
+    columns_renamed: tuple[tuple[str, str], ...] = ()
+    dtypes: tuple[tuple[str, str, str], ...] = ()
+    rows_added: int = 0
+    rows_removed: int = 0
+    is_reordered: bool = False
+    cells: int = 0
+    compared: int = 0
+    common: int = 0
+    first: tuple[Cell, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.rows[0] != self.rows[1]
+            or self.columns_added
+            or self.columns_removed
+            or self.columns_renamed
+            or self.dtypes
+            or self.rows_added
+            or self.rows_removed
+            or self.is_reordered
+            or self.cells
+        )
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A frame as columns that can be taken by place; ``index`` only where rows have labels."""
+
+    labels: list[Any]
+    dtypes: list[str]
+    rows: int
+    column: Callable[[int], Any]
+    part: Callable[[Any, Any], Any]
+    index: Any = None
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Which rows of two frames are the same ones: places in each, or ``None`` for all in order."""
+
+    count: int
+    before: Any = None
+    after: Any = None
+    added: int = 0
+    removed: int = 0
+    is_reordered: bool = False
+
+
+def frame_difference(
+    before: Any, after: Any, is_changed: Callable[[Any], bool] = lambda value: False
+) -> FrameDifference | None:
+    """What differs between two frames of pandas, or of what narwhals reads.
+
+    ``None`` where either is no frame. ``is_changed`` tells of an object in a cell whether it holds
+    something else by now. Frames of pandas must be of its own classes.
+    """
+    one, other = _table(before), _table(after)
+    if one is None or other is None:
+        return None
+    pairs, added, removed = _matched(one.labels, other.labels)
+    rows = _matched_rows(one, other)
+    comparison = _Comparison(one, other, rows, is_changed)
+    renamed = comparison.renamed(removed, added)
+    pairs += renamed
+    comparison.run(pairs)
+    told_removed = [n for n in removed if n not in {pair[0] for pair in renamed}]
+    told_added = [n for n in added if n not in {pair[1] for pair in renamed}]
+    return FrameDifference(
+        (one.rows, other.rows),
+        (len(one.labels), len(other.labels)),
+        tuple(short(other.labels[n]) for n in told_added),
+        tuple(short(one.labels[n]) for n in told_removed),
+        tuple((short(one.labels[n]), short(other.labels[m])) for n, m in renamed),
+        tuple(
+            (short(other.labels[m]), one.dtypes[n], other.dtypes[m])
+            for n, m in pairs
+            if one.dtypes[n] != other.dtypes[m]
+        ),
+        rows.added,
+        rows.removed,
+        rows.is_reordered,
+        comparison.found,
+        comparison.compared,
+        min(one.rows - rows.removed, other.rows - rows.added) * len(pairs),
+        tuple(comparison.first),
+    )
+
+
+class _Comparison:
+    """The cells of two frames, within what may be compared."""
+
+    def __init__(
+        self, one: _Table, other: _Table, rows: _Rows, is_changed: Callable[[Any], bool]
+    ) -> None:
+        self._one, self._other, self._rows = one, other, rows
+        self._is_changed = is_changed
+        self.found = self.compared = 0
+        self.first: list[Cell] = []
+
+    def renamed(self, removed: Sequence[int], added: Sequence[int]) -> list[tuple[int, int]]:
+        """The columns that have another label and the same memory."""
+        left, found = list(added), []
+        for n in removed:
+            for m in left:
+                if same_memory(_inside(self._one.column(n)), _inside(self._other.column(m))):
+                    found.append((n, m))
+                    left.remove(m)
+                    break
+        return found
+
+    def run(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Compare the columns of ``pairs``."""
+        rows, one, other = self._rows, self._one, self._other
+        if not rows.count:
+            return
+        todo = []
+        for n, m in pairs:
+            columns = one.column(n), other.column(m)
+            in_place = rows.before is None and same_memory(*map(_inside, columns))
+            if in_place and not _holds_objects(columns[0]):
+                self.compared += rows.count
+            else:
+                todo.append((m, *columns))
+        plain = [each for each in todo if all(map(_is_plain, each[1:]))]
+        costly = [each for each in todo if not all(map(_is_plain, each[1:]))]
+        for chosen, most in ((plain, MOST_PLAIN_CELLS), (costly, MOST_CELLS)):
+            step = max(1, -(-len(chosen) * rows.count // most))
+            for place, before, after in chosen:
+                self._column(place, before, after, step)
+
+    def _column(self, place: int, before: Any, after: Any, step: int) -> None:
+        rows = self._rows
+        for begin in range(0, rows.count, _CHUNK * step):
+            where = slice(begin, min(begin + _CHUNK * step, rows.count), step)
+            there = where if rows.before is None else rows.before[where]
+            here = where if rows.after is None else rows.after[where]
+            try:
+                one, other = self._one.part(before, there), self._other.part(after, here)
+            except Exception:  # a column of a class that pandas does not know
+                return
+            self.compared += len(one)
+            places = _differing(one, other, self._is_changed)
+            self.found += len(places)
+            for each in places[: MOST_SHOWN - len(self.first)]:
+                row = int(begin + each * step if rows.after is None else rows.after[where][each])
+                label = row if self._other.index is None else self._other.index[row]
+                self.first.append(
+                    Cell(
+                        short(label),
+                        short(self._other.labels[place]),
+                        short(one[each]),
+                        short(other[each]),
+                    )
+                )
+
+
+def _table(frame: Any) -> _Table | None:
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and type(frame) is pandas.Series:
+        return _Table(
+            [frame.name], [str(frame.dtype)], len(frame), lambda _: frame, _pandas_part, frame.index
+        )
+    if pandas is not None and type(frame) is pandas.DataFrame:
+        return _Table(
+            list(frame.columns),
+            [str(each) for each in frame.dtypes],
+            len(frame),
+            lambda n: frame.iloc[:, n],
+            _pandas_part,
+            frame.index,
+        )
+    if type(frame).__module__.partition(".")[0] not in ("polars", "pyarrow"):
+        return None
+    import narwhals as nw
+
+    read = nw.from_native(frame, eager_only=True, pass_through=True)
+    if not isinstance(read, nw.DataFrame):
+        return None
+    return _Table(
+        list(read.columns),
+        [str(each) for each in read.schema.values()],
+        len(read),
+        lambda n: read.get_column(read.columns[n]),
+        lambda column, where: column[where].to_list(),
+    )
+
+
+def _pandas_part(column: Any, where: Any) -> Any:
+    part = column.iloc[where]
+    if _is_plain(column):
+        return part.to_numpy()
+    if not _is_of_pandas(column.array):
+        raise TypeError("only its own class could say what is in it")
+    return part.tolist()
+
+
+def _is_plain(column: Any) -> bool:
+    """Whether a column holds numbers or times that numpy compares."""
+    kind = getattr(getattr(column, "dtype", None), "kind", "O")
+    numpy = sys.modules.get("numpy")
+    return kind in "biufcmM" and numpy is not None and isinstance(column.dtype, numpy.dtype)
+
+
+def _is_of_pandas(array: Any) -> bool:
+    return type(array).__module__.partition(".")[0] == "pandas"
+
+
+def _holds_objects(column: Any) -> bool:
+    numpy, dtype = sys.modules.get("numpy"), getattr(column, "dtype", None)
+    return numpy is not None and isinstance(dtype, numpy.dtype) and dtype.kind == "O"
+
+
+def _inside(column: Any) -> Any:
+    """What same memory is told by: the array of a column of pandas."""
+    if _is_plain(column) or not hasattr(column, "array"):
+        return column.to_numpy() if _is_plain(column) else column
+    return column.array
+
+
+def _matched(
+    one: list[Any], other: list[Any]
+) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+    """The columns that both have, by place in each, those that are new, and those that are gone."""
+    if not (_can_match(one) and _can_match(other)):
+        both = min(len(one), len(other))
+        pairs = [(n, n) for n in range(both)]
+        return pairs, list(range(both, len(other))), list(range(both, len(one)))
+    places = {label: n for n, label in enumerate(one)}
+    pairs = [(places[label], m) for m, label in enumerate(other) if label in places]
+    known = {n for n, _ in pairs}
+    added = [m for m, label in enumerate(other) if label not in places]
+    return pairs, added, [n for n in range(len(one)) if n not in known]
+
+
+def _can_match(labels: list[Any]) -> bool:
+    return all(map(_is_known, labels)) and len(set(labels)) == len(labels)
+
+
+def _is_known(label: Any) -> bool:
+    """Whether comparing ``label`` runs no code of a person's."""
+    if type(label) is tuple:
+        return all(map(_is_known, label))
+    kind = type(label)
+    known = kind in ATOMS and kind is not frozenset
+    return known or kind.__module__ == "numpy" or is_scalar_of_pandas(kind)
+
+
+def _matched_rows(one: _Table, other: _Table) -> _Rows:
+    by_place = _Rows(one.rows if one.rows == other.rows else 0)
+    if one.index is None or other.index is None:
+        return by_place
+    before, after = one.index, other.index
+    try:
+        if before.is_(after) or before is after:
+            return by_place
+        if not (_is_safe(before) and _is_safe(after)):
+            return by_place
+        if len(before) == len(after) and before.equals(after):
+            return by_place
+        if max(len(before), len(after)) > _MOST_LABELS:
+            return by_place
+        if not (before.is_unique and after.is_unique):
+            return by_place
+        places = before.get_indexer(after)
+    except Exception:  # labels of kinds that cannot be compared
+        return by_place
+    is_known = places >= 0
+    known = places[is_known]
+    count = len(known)
+    if not count and len(before) == len(after):
+        # Other labels for as many rows: they are taken for the same ones.
+        return by_place
+    return _Rows(
+        count,
+        known,
+        is_known.nonzero()[0],
+        len(after) - count,
+        len(before) - count,
+        bool((known[1:] < known[:-1]).any()),
+    )
+
+
+def _is_safe(index: Any) -> bool:
+    """Whether comparing the labels of ``index`` runs no code of a person's, nor too long."""
+    if hasattr(index, "levels"):
+        return len(index) <= _MOST_LABELS and all(map(_is_safe, index.levels))
+    if hasattr(index, "categories") and hasattr(index, "codes"):
+        return _is_safe(index.categories)
+    if index.dtype.kind in "biufcmM":
+        return True
+    if len(index) > _MOST_LABELS:
+        return False
+    return _is_of_pandas(index.array) and (index.dtype.kind != "O" or all(map(_is_known, index)))
+
+
+def _differing(one: Any, other: Any, is_changed: Callable[[Any], bool]) -> Any:
+    """The places at which two columns of one length differ; both missing is no difference."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(one, numpy.ndarray) and isinstance(other, numpy.ndarray):
+        try:
+            with numpy.errstate(all="ignore"):
+                differs = one != other
+                if differs.any():
+                    differs &= ~((one != one) & (other != other))
+            return differs.nonzero()[0]
+        except Exception:  # times beside numbers
+            pass
+    return [
+        place
+        for place, (a, b) in enumerate(zip(one, other, strict=True))
+        if (is_changed(a) if a is b else differs_from(a, b))
+    ]
+
+
+def differs_from(one: Any, other: Any) -> bool:
+    """Whether two single values differ. What is no plain value differs from all but itself."""
+    if one is other or (is_missing(one) and is_missing(other)):
+        return False
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        one = one.item() if type(one).__module__ == "numpy" and numpy.isscalar(one) else one
+        other = (
+            other.item() if type(other).__module__ == "numpy" and numpy.isscalar(other) else other
+        )
+    kinds = {type(one), type(other)}
+    if not kinds <= _NUMBERS and len(kinds) != 1:
+        return True
+    if not (_is_known(one) and _is_known(other)):
+        return True
+    try:
+        return not bool(one == other)
+    except Exception:  # kinds of pandas that cannot be compared
+        return True

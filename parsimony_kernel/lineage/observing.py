@@ -1,0 +1,466 @@
+"""What one cell did to the namespace: names bound, unbound, and changed in place.
+
+Bindings are compared by identity. What changed in place is told by the text of the cell where
+that is plain, and by fingerprints where a call may have done it. Nothing here imports anything
+heavy, and no code of a person's runs.
+"""
+
+import functools
+import gc
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, time, timedelta, tzinfo
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GeneratorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    TracebackType,
+)
+from typing import Any
+
+from parsimony_kernel.lineage.analysis import CellNames, Steps, analyse
+from parsimony_kernel.lineage.file_access import sources_in
+from parsimony_kernel.lineage.fingerprint import (
+    MOST_STEPS,
+    MOST_STEPS_OF_A_CELL,
+    Fingerprint,
+    fingerprint,
+)
+from parsimony_kernel.lineage.reach import changes_by, changes_through, used_by, used_through
+from parsimony_kernel.lineage.snapshot import difference, is_theirs, module_of
+
+# Values that no code can change in place.
+_IMMUTABLE = (
+    bool, int, float, complex, str, bytes, frozenset, type(None), range, slice, date, time,
+    timedelta, tzinfo, Decimal, ModuleType, BuiltinFunctionType, MethodType,
+)  # fmt: skip
+_FRAMES = ("pandas.", "polars.")
+# By identity: a class may have a hash of its own.
+_SIMPLE = frozenset(map(id, (int, float, str, bool, type(None), bytes, complex)))
+# What looking into containers may take for one cell.
+_MOST_LOOKED_INTO = 300
+_MOST_OF_ONE = 1_000
+_FIRST = slice(None, _MOST_OF_ONE)
+_DEEPEST = 3
+
+
+@dataclass(frozen=True)
+class CellEffect:
+    """What a cell did: names bound anew or changed in place, names gone, sources it names.
+
+    Args:
+        reads: the variables that it used, with what its functions used of the notebook.
+        asked: other names that it used: imports, builtins, and what there was not.
+        in_place: those of ``changed`` that still have the object they had.
+        bound: the names that it bound, though perhaps to what they were bound to before.
+        modules: the names that it imported, each with what it is bound to.
+    """
+
+    changed: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+    in_place: tuple[str, ...] = ()
+    bound: tuple[str, ...] = ()
+    modules: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What was seen before a cell ran of the values that it could change.
+
+    ``namespace`` is the live one, which is asked again afterwards for what was imported.
+    """
+
+    namespace: Mapping[str, Any] = field(default_factory=dict)
+    reads: frozenset[str] = frozenset()
+    seen: Mapping[str, Fingerprint] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    # Those that count as changed unless all of them was seen and is the same.
+    likely: frozenset[str] = frozenset()
+
+
+def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
+    """Look at what ``code``, which is about to run, could change without saying so.
+
+    Args:
+        code: the cell after IPython's transforms.
+        namespace: the live namespace; hand over the same object that the cell runs in.
+    """
+    names = analyse(code)
+    used, theirs = used_through(names.reads | names.calls, namespace)
+    through, by_argument = changes_through(names.reads | names.calls, namespace)
+    likely = set(names.reached) | through
+    maybe = set(names.touched) | {
+        name for name in names.reads if name in namespace and _may_change_when_read(namespace[name])
+    }
+    if names.opaque:
+        maybe |= {name for name in namespace if type(name) is str and not name.startswith("_")}
+    called = maybe | names.calls
+    held = _held([namespace[name] for name in called if name in namespace], _reach)
+    for function in _functions_among(held, [namespace.get(name) for name in called]):
+        theirs = True
+        used |= used_by(function, namespace)
+        globals_, hands = changes_by(function)
+        through |= globals_ & namespace.keys()
+        by_argument = by_argument or hands
+    likely |= through
+    inside = _named(held, namespace)
+    maybe |= names.calls | inside
+    if theirs:
+        maybe |= used
+    if by_argument:
+        likely |= names.touched | inside
+    unclear = {name for name, path in names.paths if None in path}
+    roots = [namespace[name] for name in likely | unclear if name in namespace]
+    likely |= _named(_held(roots, _parts), namespace)
+    likely -= names.mutated
+    seen: dict[str, Fingerprint] = {}
+    values: dict[str, Any] = {}
+    left = MOST_STEPS_OF_A_CELL
+    for name in (*sorted(likely), *sorted(maybe - likely - names.mutated)):
+        value = namespace.get(name)
+        if name not in namespace or _is_immutable(value):
+            continue
+        if left <= 0 and name not in likely:
+            break
+        values[name] = value
+        if left > 0:
+            seen[name] = fingerprint(value, min(left, MOST_STEPS))
+            left -= seen[name].taken
+    return Looked(namespace, frozenset(used), seen, values, frozenset(likely & values.keys()))
+
+
+def observe_cell(
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    code: str,
+    cwd: Path,
+    *,
+    looked: Looked | None = None,
+    opened: Iterable[str] = (),
+) -> tuple[CellEffect, CellNames]:
+    """What the cell ``code`` did between two snapshots of the visible names.
+
+    A name counts as changed in place when the code plainly changes its object, or when the
+    object looks otherwise than in ``looked``; so do all other names of the same object, of the
+    same memory, and of what holds it.
+
+    Args:
+        looked: what ``before_cell`` gave; without it only the text is asked.
+        opened: absolute paths of the files that were opened for reading meanwhile.
+    """
+    names = analyse(code)
+    looked = looked or Looked()
+    found = difference(before, after)
+    touched, in_place = _touched(names, before, after, looked.namespace)
+    newly = {name for name in names.calls & after.keys() if name in found.changed}
+    also, by_argument = changes_through(newly, after)
+    likely_now = looked.likely | also | (names.touched if by_argument else frozenset())
+    for name, value in looked.values.items():
+        seen = looked.seen.get(name)
+        likely = name in likely_now and not (_is_frame(value) and name in names.reached)
+        if seen is None or seen.differs_from(value) or (likely and not seen.is_whole):
+            touched[id(value)] = value
+    in_place |= _names_of(touched, after)
+    reads = names.reads | names.mutated | names.reached | looked.reads | in_place
+    modules = tuple(
+        (name, home)
+        for name, home in names.modules
+        if name in names.imports
+        and name not in after
+        and (not looked.namespace or name in looked.namespace)
+    )
+    return (
+        CellEffect(
+            changed=tuple(sorted({*found.changed, *in_place})),
+            deleted=found.deleted,
+            sources=tuple(
+                dict.fromkeys((*sources_in(names.literals, cwd), *sources_in(opened, cwd)))
+            ),
+            reads=tuple(sorted(reads & before.keys())),
+            asked=tuple(sorted(reads - before.keys())),
+            in_place=tuple(sorted(in_place - set(found.changed))),
+            bound=tuple(sorted(names.writes & after.keys())),
+            modules=modules,
+        ),
+        names,
+    )
+
+
+def stopped_line(error: BaseException | None, namespace: Mapping[str, Any]) -> int:
+    """The line of the cell at which ``error`` was raised, as code that ran in ``namespace``; 0
+    when its traceback does not tell."""
+    place: TracebackType | None = error.__traceback__ if error is not None else None
+    while place is not None:
+        frame = place.tb_frame
+        if frame.f_code.co_name == "<module>" and frame.f_globals is namespace:
+            return place.tb_lineno
+        place = place.tb_next
+    return 0
+
+
+def _touched(
+    names: CellNames, before: Mapping[str, Any], after: Mapping[str, Any], others: Mapping[str, Any]
+) -> tuple[dict[int, Any], set[str]]:
+    """The objects that the text plainly changes, by id, and the names that lead to them.
+
+    ``others`` has what is bound and is nobody's variable, such as the last output.
+    """
+    touched: dict[int, Any] = {}
+    roots = set[str]()
+    for name, path in names.paths:
+        stages = [after] if name not in names.stale else [after, before]
+        for bindings in stages:
+            held = bindings.get(name, others.get(name))
+            if _is_immutable(held) or (not path and issubclass(type(held), tuple)):
+                continue
+            if name in after and not _is_immutable(after[name]):
+                roots.add(name)
+            value = _part(held, path)
+            if not _is_immutable(value):
+                touched[id(value)] = value
+    return touched, roots
+
+
+def _part(value: Any, path: Steps) -> Any:
+    """What ``path`` leads to from ``value``; as far as that can be told, without running code."""
+    for step in path:
+        kind = type(value)
+        if step is None or _is_frame(value):
+            return value
+        if isinstance(step, tuple):
+            key = step[0]
+            if issubclass(kind, dict) and dict.__contains__(value, key):
+                value = dict.__getitem__(value, key)
+            elif (
+                issubclass(kind, list | tuple)
+                and type(key) is int
+                and -len(held := _items(value)) <= key < len(held)
+            ):
+                value = held[key]
+            else:
+                return value
+        else:
+            inner = _attribute(value, step)
+            if inner is value:
+                return value
+            value = inner
+    return value
+
+
+def _attribute(value: Any, name: str) -> Any:
+    """What an instance of a class of the notebook has as ``name``; else ``value`` itself."""
+    kind = type(value)
+    if issubclass(kind, type) or not is_theirs(kind):
+        return value
+    for owner in type.__dict__["__mro__"].__get__(kind):
+        defined = type.__dict__["__dict__"].__get__(owner).get(name)
+        if type(defined) is MemberDescriptorType:
+            try:
+                return defined.__get__(value)
+            except AttributeError:  # not set
+                return value
+        if type(defined) is property:
+            return value
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return value
+    return attributes.get(name, value) if type(attributes) is dict else value
+
+
+def _items(value: Any) -> Any:
+    return (list if issubclass(type(value), list) else tuple).__getitem__(value, slice(None))
+
+
+def _named(held: Mapping[int, Any], namespace: Mapping[str, Any]) -> set[str]:
+    """The names bound to one of ``held``, which is by id."""
+    if not held:
+        return set()
+    return {
+        name
+        for name, value in namespace.items()
+        if id(value) in held and type(name) is str and not _is_immutable(value)
+    }
+
+
+def _names_of(touched: Mapping[int, Any], after: Mapping[str, Any]) -> set[str]:
+    """The names of these objects, of their memory, and of what holds them."""
+    if not touched:
+        return set()
+    found = {name for name, value in after.items() if id(value) in touched}
+    memory = {root for value in touched.values() for root in _memory(value)}
+    if memory:
+        found |= {
+            name
+            for name, value in after.items()
+            if id(type(value)) not in _SIMPLE
+            and not memory.isdisjoint(_memory(value))
+            and _shares(value, touched)
+        }
+    changed = touched.keys() | memory | {id(after[name]) for name in found}
+    inside: list[tuple[str, Sequence[Any]]] = []
+    can_hold: dict[int, bool] = {}
+    for name, value in after.items():
+        kind = type(value)
+        if id(kind) not in can_hold:
+            can_hold[id(kind)] = _can_hold(kind)
+        if not can_hold[id(kind)] or name in found:
+            continue
+        parts = _parts(value)
+        if parts and not changed.isdisjoint(map(id, parts)):
+            found.add(name)
+        elif parts and not _are_simple(parts):
+            inside.append((name, parts))
+    room = _MOST_LOOKED_INTO
+    for name, parts in inside:
+        held = _held(parts, _parts, room // len(inside))
+        if not changed.isdisjoint(held):
+            found.add(name)
+    return found
+
+
+def _functions_among(held: Mapping[int, Any], values: Iterable[Any]) -> list[Any]:
+    """The functions that are held, and the generators, of the notebook."""
+    return [
+        each
+        for each in (*held.values(), *values)
+        if (type(each) is FunctionType and not _is_immutable(each)) or type(each) is GeneratorType
+    ]
+
+
+def _held(
+    values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]], room: int = _MOST_LOOKED_INTO
+) -> dict[int, Any]:
+    """What containers and objects of the notebook hold, a few levels down, by id."""
+    found: dict[int, Any] = {}
+    level: Sequence[Any] = list(values)
+    for _ in range(_DEEPEST):
+        deeper: list[Any] = []
+        for each in level:
+            parts = parts_of(each)
+            room -= 1 + len(parts) // 16
+            if parts and not _are_simple(parts):
+                deeper += [
+                    part
+                    for part in parts
+                    if id(type(part)) not in _SIMPLE and id(part) not in found
+                ]
+            if room <= 0:
+                break
+        found.update(zip(map(id, deeper), deeper, strict=True))
+        level = deeper
+        if not level or room <= 0:
+            break
+    return found
+
+
+def _are_simple(parts: Sequence[Any]) -> bool:
+    return _SIMPLE.issuperset(map(id, map(type, parts)))
+
+
+def _reach(value: Any) -> Sequence[Any]:
+    """What code can come to from a value: its parts, or what is bound to a callable."""
+    kind = type(value)
+    if kind is FunctionType:
+        held = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+        for cell in value.__closure__ or ():
+            try:
+                held.append(cell.cell_contents)
+            except ValueError:  # not bound yet
+                continue
+        return held
+    if kind is BuiltinFunctionType or kind is MethodType:
+        return (value.__self__,)
+    if kind is functools.partial or kind is GeneratorType:
+        return gc.get_referents(value)
+    return _parts(value)
+
+
+def _can_hold(kind: type) -> bool:
+    return issubclass(kind, list | dict | tuple) or (
+        is_theirs(kind) and not issubclass(kind, FunctionType | type)
+    )
+
+
+def _parts(value: Any) -> Sequence[Any]:
+    """What a container holds, or an object of a class of the notebook; the first of many."""
+    kind = type(value)
+    if issubclass(kind, list):
+        return list.__getitem__(value, _FIRST)
+    if issubclass(kind, dict):
+        return tuple(islice(dict.values(value), _MOST_OF_ONE))
+    if issubclass(kind, tuple):
+        return tuple.__getitem__(value, _FIRST)
+    if issubclass(kind, FunctionType | ModuleType | type) or not is_theirs(kind):
+        return ()
+    return gc.get_referents(value)[:_MOST_OF_ONE]
+
+
+def _memory(value: Any) -> list[int]:
+    """The ids of what owns the memory of an array or a frame."""
+    numpy = sys.modules.get("numpy")
+    array = getattr(numpy, "ndarray", None)
+    if array is None:
+        return []
+    kind = type(value)
+    if issubclass(kind, array):
+        return [_owner(value, array)]
+    if kind is memoryview:
+        return [_owner(value.obj, array)]
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and issubclass(kind, _frames_of(pandas)):
+        blocks = value._mgr.blocks
+        values = (block.values for block in blocks[:64])
+        return [_owner(each, array) for each in values if type(each) is array]
+    return []
+
+
+def _frames_of(pandas: Any) -> tuple[type, ...]:
+    return (pandas.DataFrame, pandas.Series) if hasattr(pandas, "Series") else ()
+
+
+def _owner(value: Any, array: type) -> int:
+    while issubclass(type(value), array) and value.base is not None:
+        value = value.base
+    return id(value.obj if type(value) is memoryview else value)
+
+
+def _shares(value: Any, touched: Mapping[int, Any]) -> bool:
+    """Whether two arrays of one owner overlap; what is no array does, as far as can be told."""
+    numpy = sys.modules["numpy"]
+    if not issubclass(type(value), numpy.ndarray):
+        return True
+    return any(
+        not issubclass(type(each), numpy.ndarray) or numpy.may_share_memory(each, value)
+        for each in touched.values()
+        if not set(_memory(each)).isdisjoint(_memory(value))
+    )
+
+
+def _is_immutable(value: Any) -> bool:
+    kind = type(value)
+    if id(kind) in _SIMPLE or issubclass(kind, _IMMUTABLE):
+        return True
+    if issubclass(kind, FunctionType):
+        return type(value.__module__) is str and value.__module__ != "__main__"
+    return issubclass(kind, type) and not is_theirs(value)
+
+
+def _is_frame(value: Any) -> bool:
+    return module_of(type(value)).startswith(_FRAMES)
+
+
+def _may_change_when_read(value: Any) -> bool:
+    kind = type(value)
+    return issubclass(kind, defaultdict) or is_theirs(kind)

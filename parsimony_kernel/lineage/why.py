@@ -1,0 +1,292 @@
+"""Where a variable comes from, told to a person: the chain of steps that led to it.
+
+Pure: the ledger in, an ``Explanation`` out. What is not known is said, never filled in.
+"""
+
+import difflib
+import textwrap
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from parsimony_kernel.lineage.analysis import analyse, analyse_statements
+from parsimony_kernel.lineage.ledger import InputRef, OriginLedger, VariableOrigin
+
+MOST_STEPS = 20
+_MOST_CODE = 200
+_MOST_INPUTS = 8
+_WIDTH = 80
+_NEAREST = 3
+
+
+@dataclass(frozen=True)
+class Input:
+    """A variable that went into a step. ``now`` is the version at which it stands, 0 when it is
+    gone; ``is_stale`` says that what was made of it is behind."""
+
+    name: str
+    version: int
+    now: int
+    is_stale: bool = False
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nobody knows where it came from."""
+        return not self.version
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file or address that a step read, with the digest of its content where it is known."""
+
+    path: str
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One binding or change of a variable.
+
+    ``place`` is the cell in a person's words, ``code`` the statement on one line, ``at`` the
+    time in ISO 8601 or ``""``.
+    """
+
+    name: str
+    version: int
+    place: str
+    code: str
+    inputs: tuple[Input, ...] = ()
+    sources: tuple[Source, ...] = ()
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Where ``name`` comes from.
+
+    ``steps`` are the newest first; ``left_out`` is how many older ones there are besides. Without
+    steps, ``problem`` says why and ``nearest`` holds the names that may have been meant.
+    """
+
+    name: str
+    steps: tuple[Step, ...] = ()
+    left_out: int = 0
+    problem: str = ""
+    nearest: tuple[str, ...] = ()
+
+    @property
+    def stale(self) -> tuple[Input, ...]:
+        """What went in and has changed since, each once."""
+        return tuple(
+            dict.fromkeys(each for step in self.steps for each in step.inputs if each.is_stale)
+        )
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The names that went in and whose origin is not known."""
+        found = {each.name for step in self.steps for each in step.inputs if each.is_unknown}
+        return tuple(sorted(found))
+
+    def text(self, width: int = _WIDTH) -> str:
+        """The chain for a terminal of ``width`` columns."""
+        return _text(self, width)
+
+
+def why(
+    ledger: OriginLedger,
+    name: str,
+    *,
+    present: Collection[str] = (),
+    turns: Mapping[str, int] | None = None,
+    digests: Mapping[str, str] | None = None,
+    most: int = MOST_STEPS,
+) -> Explanation:
+    """The steps that led to ``name`` as it is now.
+
+    Args:
+        present: the variables that are bound now.
+        turns: the number of the turn of each run id.
+        digests: the digest of each source that is known.
+        most: how many steps are told at most; the older ones are counted.
+    """
+    chain = list(ledger.ancestry(name))
+    if not chain:
+        return _unexplained(ledger, name, present)
+    chain = [each for each in chain if each.name == name or not _is_import(each)]
+    chain.sort(key=lambda each: (-each.cell_run, each.name != name, each.name, -each.version))
+    stale = frozenset(ledger.stale(name))
+    places = _places(ledger, turns or {})
+    steps = [
+        Step(
+            name=each.name,
+            version=each.version,
+            place=places.get(each.cell_run) or _place(each, turns or {}, 0),
+            code=_statement_of(each),
+            inputs=_inputs(ledger, each, stale),
+            sources=tuple(Source(path, (digests or {}).get(path, "")) for path in each.sources),
+            at=each.at,
+        )
+        for each in chain[:most]
+    ]
+    return Explanation(name, tuple(steps), len(chain) - len(steps))
+
+
+def _inputs(
+    ledger: OriginLedger, origin: VariableOrigin, stale: frozenset[InputRef]
+) -> tuple[Input, ...]:
+    found = []
+    for ref in origin.inputs:
+        made = ledger.at_version(ref)
+        if made is not None and _is_import(made):
+            continue
+        found.append(Input(ref.name, ref.version, ledger.version(ref.name), ref in stale))
+    return tuple(found)
+
+
+def _is_import(origin: VariableOrigin) -> bool:
+    return origin.name in analyse(origin.code).imports
+
+
+def _unexplained(ledger: OriginLedger, name: str, present: Collection[str]) -> Explanation:
+    if name in present:
+        return Explanation(
+            name,
+            problem=f"{_safe(name)} was bound before origins were tracked, or by something that "
+            "is no cell, so where it comes from is not known. Run the cell that makes it again.",
+        )
+    known = ledger.versions()
+    deleting = [each for each in ledger.cell_runs() if name in each.deleted]
+    if name in known and deleting:
+        place = _places(ledger, {})[deleting[-1].number]
+        return Explanation(name, problem=f"{_safe(name)} was deleted by {place}.")
+    there = sorted({*present, *(each for each, version in known.items() if version)})
+    folded = {each.casefold(): each for each in there}
+    near = difflib.get_close_matches(name.casefold(), folded, n=_NEAREST, cutoff=0.6)
+    return Explanation(
+        name,
+        problem=f"There is no variable {_safe(name)}.",
+        nearest=tuple(folded[each] for each in near),
+    )
+
+
+def _places(ledger: OriginLedger, turns: Mapping[str, int]) -> dict[int, str]:
+    """Each run of a cell, in a person's words."""
+    steps: dict[str, int] = {}
+    found = {}
+    for run in ledger.cell_runs():
+        if run.actor == "agent":
+            steps[run.run_id] = steps.get(run.run_id, 0) + 1
+        found[run.number] = _place(run, turns, steps.get(run.run_id, 0))
+    return found
+
+
+def _place(ran: object, turns: Mapping[str, int], step: int) -> str:
+    run_id = getattr(ran, "run_id", "")
+    if getattr(ran, "actor", "") == "user":
+        return "your cell"
+    turn = f"turn {turns[run_id]}" if run_id in turns else "the agent"
+    return f"{turn}, step {step}" if step else turn
+
+
+def _statement_of(origin: VariableOrigin) -> str:
+    """The statement of the cell that last bound or changed the variable, on one line."""
+    found = [
+        each.source
+        for each in analyse_statements(origin.code)
+        if origin.name in each.writes | each.mutated
+    ]
+    text = found[-1] if found else origin.code
+    line = " ".join(_safe(text[: 4 * _MOST_CODE]).split())
+    return line if len(line) <= _MOST_CODE else line[: _MOST_CODE - 1] + "…"
+
+
+def _safe(text: str) -> str:
+    """``text`` without anything that a terminal would take for a command."""
+    return "".join(
+        each if each.isprintable() else " " if each.isspace() else ascii(each)[1:-1]
+        for each in text
+    )
+
+
+# The text
+
+
+def _text(told: Explanation, width: int) -> str:
+    if told.problem:
+        near = ", ".join(_safe(each) for each in told.nearest)
+        return told.problem + (f" Did you mean {near}?" if near else "")
+    names = [f"{_safe(step.name)} v{step.version}" for step in told.steps]
+    first = min(max(map(len, names)), width // 3) + 2
+    lines = [*textwrap.wrap(_heading(told), width), ""]
+    for name, step in zip(names, told.steps, strict=True):
+        head = f"{step.place}{_time(step.at)}"
+        if len(name) < first and first + len(head) <= width:
+            lines.append(f"{name:<{first}}{head}")
+        else:
+            lines += [*textwrap.wrap(name, width), *textwrap.wrap(head, width)]
+        for text in _details(step):
+            lines += textwrap.wrap(
+                text,
+                width=width,
+                initial_indent=" " * first,
+                subsequent_indent=" " * (first + 4),
+                break_on_hyphens=False,
+            )
+    if told.left_out:
+        lines.append(f"and {told.left_out:,} earlier {_plural('step', told.left_out)}")
+    return "\n".join(lines)
+
+
+def _heading(told: Explanation) -> str:
+    steps = len(told.steps) + told.left_out
+    line = f"{_safe(told.name)} comes from {steps:,} {_plural('step', steps)}"
+    line += ", newest first." if steps > 1 else "."
+    if told.stale:
+        names = dict.fromkeys(_safe(each.name) for each in told.stale)
+        line += f" Changed since: {_listed(names)}."
+    return line
+
+
+def _details(step: Step) -> Iterable[str]:
+    yield step.code
+    known = [f"{_safe(each.name)} v{each.version}" for each in step.inputs if not each.is_unknown]
+    if known:
+        yield f"made from {_listed(known)}"
+    for each in step.inputs:
+        if each.is_stale and not each.is_unknown:
+            yield f"! {stale_words(each)}"
+    unknown = [_safe(each.name) for each in step.inputs if each.is_unknown]
+    if unknown:
+        yield f"? made from {_listed(unknown)}, whose origin is not known"
+    for source in step.sources[:_MOST_INPUTS]:
+        digest = f"sha256 {source.digest[:12]}" if source.digest else "its content is not recorded"
+        yield f"reads {_safe(source.path)} ({digest})"
+    if len(step.sources) > _MOST_INPUTS:
+        more = len(step.sources) - _MOST_INPUTS
+        yield f"reads {more:,} more {_plural('source', more)}"
+
+
+def stale_words(each: Input) -> str:
+    """What became of an input that is stale."""
+    name = _safe(each.name)
+    if not each.now:
+        return f"made from {name} version {each.version}; {name} is gone now"
+    return f"made from {name} version {each.version}; {name} is at version {each.now} now"
+
+
+def _listed(names: Collection[str]) -> str:
+    told = list(names)[:_MOST_INPUTS]
+    more = len(names) - len(told)
+    return ", ".join(told) + (f" and {more:,} more" if more else "")
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"
+
+
+def _time(at: str) -> str:
+    try:
+        moment = datetime.fromisoformat(at)
+    except ValueError:
+        return ""
+    return f" · {moment:%Y-%m-%d %H:%M}"

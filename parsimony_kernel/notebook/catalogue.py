@@ -1,0 +1,59 @@
+"""The tools that every turn of a notebook has."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from parsimony_kernel.agent.events import AgentEvent
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.execution.clean import clean_executor
+from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.execution.run_scope import RunScope
+from parsimony_kernel.lineage.slice import SliceError
+from parsimony_kernel.lineage.slice import slice as slice_of
+from parsimony_kernel.toolbox.code import code_tools
+from parsimony_kernel.toolbox.files import file_tools
+from parsimony_kernel.toolbox.inspect import inspection_tools
+from parsimony_kernel.toolbox.plan import plan_tools
+from parsimony_kernel.toolbox.publish import publish_tools
+from parsimony_kernel.toolbox.refresh import refresh_tools
+from parsimony_kernel.toolbox.restart import restart_tools
+from parsimony_kernel.tools import Tools
+
+
+def catalogue(
+    executor: BaseCodeExecutor,
+    publisher: Publisher,
+    *,
+    workspace: Path,
+    folder: Path,
+    timeout_s: float,
+    scope: Callable[[], RunScope],
+    emit: Callable[[AgentEvent], None],
+) -> Tools:
+    """The tools of one run.
+
+    Args:
+        workspace: what bounds the tools for files.
+        folder: what relative paths are relative to.
+        timeout_s: the deadline of code, in seconds.
+        scope: gives on whose behalf code runs.
+        emit: takes the events of publishing.
+    """
+
+    def script(variable: str) -> str | None:
+        try:
+            return slice_of(executor.origin_ledger, variable).code
+        except SliceError:
+            return None  # the cells of the lineage are kept in its place
+
+    return (
+        code_tools(executor, timeout_s=timeout_s, scope=scope)
+        + inspection_tools(executor)
+        + publish_tools(executor, publisher, emit, lambda: scope().run_id, script=script)
+        + refresh_tools(publisher, emit, clean_executor)
+        + file_tools(workspace, folder)
+        + restart_tools(executor)
+        + plan_tools()
+        + termination_tools()
+    )

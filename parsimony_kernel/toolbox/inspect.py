@@ -1,0 +1,54 @@
+"""The tool that looks at one variable: what it is, what it holds, where it came from."""
+
+import keyword
+from typing import Any
+
+from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.execution.outputs import DataFrameObject
+from parsimony_kernel.lineage.ledger import OriginLedger
+from parsimony_kernel.toolbox.naming import no_such_variable
+from parsimony_kernel.tools import Tools, tool
+
+_LOOK_S = 10.0
+
+
+def inspection_tools(executor: BaseCodeExecutor) -> Tools:
+    """``inspect_variable`` on ``executor``."""
+
+    @tool(
+        description=(
+            "One variable of the notebook more closely: a table with its first rows, any other "
+            "value in full up to a cap, and which code made it from what. Runs nothing of yours."
+        ),
+        effect="none",
+    )
+    async def inspect_variable(name: str) -> dict[str, Any]:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise ValueError(f"{name!r} is no name of a variable: give one name and nothing more")
+        variables = executor.variables()
+        if name not in variables:
+            raise NameError(no_such_variable(name, variables))
+        output = await executor.eval(name, timeout_seconds=_LOOK_S)
+        told = [each.for_model() for each in output.outputs]
+        answer: dict[str, Any] = dict(told[0]) if told else {"type": "primitive", "text": "None"}
+        answer["name"] = name
+        for shown in output.outputs[:1]:
+            if isinstance(shown, DataFrameObject):
+                answer["first_rows"] = [
+                    dict(zip(shown.preview_columns, row, strict=False)) for row in shown.preview
+                ]
+        return {**answer, **_origin(executor.origin_ledger, name)}
+
+    return Tools([inspect_variable])
+
+
+def _origin(ledger: OriginLedger, name: str) -> dict[str, Any]:
+    origin = ledger.get(name)
+    if origin is None:
+        return {"origin": "unknown"}
+    return {
+        "origin": "the person's cell" if origin.actor == "user" else "an agent's cell",
+        "code": origin.code[:2_000],
+        "made_from": [ref.name for ref in origin.inputs],
+        "sources": list(origin.sources),
+    }

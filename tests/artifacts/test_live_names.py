@@ -1,0 +1,148 @@
+"""Who may write under a name, with real publishers and real processes."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from parsimony_kernel.artifacts.publish import Published, Publisher
+from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.identity import LiveNameCollisionError
+from parsimony_kernel.lineage.ledger import VariableOrigin
+
+FRAME = pd.DataFrame({"v": [1, 2]})
+
+
+def _publisher(root: Path, notebook: str) -> Publisher:
+    path = root / notebook
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{}")
+    return Publisher(ArtifactStore(root), notebook_path=notebook, quarto="")
+
+
+def _publish(publisher: Publisher, notebook: str, frame: pd.DataFrame = FRAME) -> Published:
+    origin = VariableOrigin(
+        name="df",
+        version=1,
+        actor="agent",
+        notebook_path=notebook,
+        cell_id="c",
+        run_id="r",
+        code="df = …",
+        code_sha="0",
+    )
+    return publisher.publish_dataset(
+        frame, variable="df", title="Rows", lineage=[origin], run_id="r"
+    )
+
+
+def test_a_sibling_is_refused_until_it_has_read_what_is_there(tmp_path: Path) -> None:
+    mine, other = (_publisher(tmp_path, f"{name}/work.ipynb") for name in ("a", "b"))
+    first = mine.publish_notebook("x = 1", name="clean", run_id="r")
+    with pytest.raises(LiveNameCollisionError, match="read that notebook first") as refused:
+        other.publish_notebook("x = 2", name="clean", run_id="r")
+    collision = refused.value
+    assert (collision.kind, collision.live_name, collision.owner) == (
+        "notebook",
+        "clean",
+        "a/work.ipynb",
+    )
+    seen = {(collision.kind, collision.live_name)}
+    taken = other.publish_notebook("x = 2", name="clean", run_id="r", seen=seen)
+    assert taken.ref.logical_id == first.ref.logical_id
+    assert other.store.read(first.ref) == b"x = 1\n"
+    with pytest.raises(LiveNameCollisionError, match=r"belongs to 'b/work\.ipynb'"):
+        mine.publish_notebook("x = 3", name="clean", run_id="r")
+
+
+def test_to_have_read_another_name_or_another_kind_is_not_enough(tmp_path: Path) -> None:
+    mine, other = (_publisher(tmp_path, f"{name}/work.ipynb") for name in ("a", "b"))
+    mine.publish_report("Clean", "Words.", run_id="r")
+    for seen in ({("report", "cleaner")}, {("notebook", "clean")}):
+        with pytest.raises(LiveNameCollisionError):
+            other.publish_report("Clean", "Others.", run_id="r", seen=seen)
+    other.publish_report("Clean", "Others.", run_id="r", seen={("report", "CLEAN")})
+
+
+def test_a_look_alike_of_a_sibling_s_name_is_the_sibling_s_name(tmp_path: Path) -> None:
+    mine, other = (_publisher(tmp_path, f"{name}/work.ipynb") for name in ("a", "b"))
+    mine.publish_notebook("x = 1", name="scope", run_id="r")
+    for name in ("SCOPE", "s\u0441ope", "\uff53cope"):
+        with pytest.raises(LiveNameCollisionError, match="belongs to"):
+            other.publish_notebook("x = 2", name=name, run_id="r")
+
+
+def test_a_refused_write_leaves_no_snapshot_and_no_page(tmp_path: Path) -> None:
+    mine, other = (_publisher(tmp_path, f"{name}/work.ipynb") for name in ("a", "b"))
+    mine.publish_report("Title", "Mine.", run_id="r")
+    page = (tmp_path / "reports" / "title.html").read_bytes()
+    listed = mine.store.list()
+    with pytest.raises(LiveNameCollisionError):
+        other.publish_report("Title", "Theirs.", run_id="r")
+    assert mine.store.list() == listed
+    assert [path.read_bytes() for path in (tmp_path / "reports").iterdir()] == [page]
+
+
+def test_a_renamed_notebook_starts_afresh_and_what_it_published_stays(tmp_path: Path) -> None:
+    before = _publish(_publisher(tmp_path, "draft.ipynb"), "draft.ipynb")
+    (tmp_path / "draft.ipynb").rename(tmp_path / "final.ipynb")
+    renamed = Publisher(ArtifactStore(tmp_path), notebook_path="final.ipynb")
+    after = _publish(renamed, "final.ipynb")
+    assert after.ref.logical_id != before.ref.logical_id
+    assert after.reused is False
+    store = renamed.store
+    assert len(store.history("dataset", after.ref.logical_id).entries) == 1
+    assert store.read(before.ref) == store.read(after.ref)
+    assert store.find(before.path).notebook == "draft.ipynb"
+    assert {entry.ref for entry in store.list()} == {before.ref, after.ref}
+
+
+def test_the_first_version_published_again_is_the_latest(tmp_path: Path) -> None:
+    publisher = _publisher(tmp_path, "work.ipynb")
+    frames = [FRAME, FRAME.assign(v=[3, 4]), FRAME]
+    first, second, third = (_publish(publisher, "work.ipynb", frame) for frame in frames)
+    assert third.ref == first.ref != second.ref
+    history = publisher.store.history("dataset", first.ref.logical_id)
+    assert [entry.ref for entry in history.entries] == [first.ref, second.ref, first.ref]
+    assert publisher.find("df").ref == first.ref
+
+
+_RACER = """
+from pathlib import Path
+from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.identity import LiveNameCollisionError
+root = Path(place)
+notebook = root / me / "work.ipynb"
+notebook.parent.mkdir()
+notebook.write_text("{}")
+publisher = Publisher(ArtifactStore(root), notebook_path=f"{me}/work.ipynb", quarto="")
+wait()
+try:
+    PUBLISH
+    print("won")
+except LiveNameCollisionError as exc:
+    print("lost to", exc.owner)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "publish"),
+    [
+        ("notebook", 'publisher.publish_notebook(f"x = {me!r}", name="clean", run_id=me)'),
+        ("report", 'publisher.publish_report("Clean", f"By {me}.", run_id=me)'),
+    ],
+)
+def test_of_eight_notebooks_that_publish_one_name_one_wins_and_the_others_know_to_whom(
+    tmp_path: Path, race: Callable[[str, Path], list[str]], kind: str, publish: str
+) -> None:
+    said = race(_RACER.replace("PUBLISH", publish), tmp_path)
+    winner = said.index("won")
+    assert set(said) == {"won", f"lost to n{winner}/work.ipynb"}
+    assert said.count("won") == 1
+    store = ArtifactStore(tmp_path)
+    (entry,) = store.list()
+    assert (entry.kind, entry.run_id) == (kind, f"n{winner}")
+    assert f"n{winner}".encode() in store.read(entry.ref)
+    assert store.problems() == ()

@@ -1,0 +1,134 @@
+"""How every executor ends code that takes too long, or is wanted no more."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.execution.outputs import ExceptionObject, KernelOutput, PrimitiveObject
+
+DEADLINE_S = 0.3
+
+
+def text(output: Any) -> str:
+    assert isinstance(output, PrimitiveObject)
+    return output.text
+
+
+def failure(output: KernelOutput) -> ExceptionObject:
+    last = output.outputs[-1]
+    assert isinstance(last, ExceptionObject)
+    assert output.error == last
+    return last
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "while True: pass",
+        "import asyncio\nawait asyncio.sleep(60)",
+        "import time\nfor _ in range(600): time.sleep(0.01)",
+        "import asyncio\nawait asyncio.sleep(0)\nwhile True: pass",
+        "while True:\n    try:\n        sum(range(9))\n    except BaseException:\n        pass",
+        "import asyncio\nwhile True:\n    try:\n        await asyncio.sleep(60)\n"
+        "    except BaseException:\n        pass",
+    ],
+    ids=["loop", "await", "sleeps", "await-then-loop", "swallowing", "swallowing-await"],
+)
+async def test_code_ends_at_its_deadline(executor: BaseCodeExecutor, code: str) -> None:
+    output = await executor.execute(f"print('begun')\n{code}", timeout_seconds=DEADLINE_S)
+    error = failure(output)
+    assert error.name == "TimeoutError"
+    assert error.message == "timeout: the code was stopped after 0.3 s"
+    assert error.line is not None
+    assert output.stdout == "begun\n"
+
+
+async def test_a_call_that_blocks_does_not_hold_the_caller(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute(
+        "import time\ntime.sleep(3)\nlate = True", timeout_seconds=DEADLINE_S
+    )
+    assert "timeout" in failure(output).message
+    assert "late" not in executor.variables()
+
+
+async def test_code_that_is_quick_enough_knows_nothing_of_its_deadline(
+    executor: BaseCodeExecutor,
+) -> None:
+    for _ in range(20):
+        assert (await executor.execute("x = 1", timeout_seconds=5)).error is None
+
+
+async def test_a_timeout_of_the_codes_own_is_its_own(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute(
+        "import asyncio\ntry:\n    async with asyncio.timeout(0.01):\n"
+        "        await asyncio.sleep(60)\nexcept TimeoutError:\n    print('mine')",
+        timeout_seconds=5,
+    )
+    assert (output.stdout, output.error) == ("mine\n", None)
+
+
+async def test_cancelling_ends_an_await_and_lets_it_clean_up(
+    executor: BaseCodeExecutor, tmp_path: Path
+) -> None:
+    await executor.set_cwd(str(tmp_path))
+    task = asyncio.create_task(
+        executor.execute(
+            "import asyncio\nopen('begun', 'w').close()\ntry:\n    await asyncio.sleep(60)\n"
+            "finally:\n    cleaned = True"
+        )
+    )
+    while not (tmp_path / "begun").exists():
+        await asyncio.sleep(0.001)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert text((await executor.execute("cleaned")).outputs[0]) == "True"
+
+
+async def test_after_a_stop_the_executor_works_on(executor: BaseCodeExecutor) -> None:
+    await executor.execute("while True: pass", timeout_seconds=DEADLINE_S)
+    await executor.execute("import asyncio\nawait asyncio.sleep(9)", timeout_seconds=DEADLINE_S)
+    output = await executor.execute("import asyncio\nawait asyncio.sleep(0)\nprint(1)")
+    assert (output.stdout, output.error) == ("1\n", None)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "hashlib.pbkdf2_hmac('sha256', b'word', b'salt', 3_000_000)",
+        "sum(range(60_000_000))",
+        "re.match(r'(?:a+)+b', 'a' * 25)",
+        "sorted(str(n) for n in range(1_500_000))",
+    ],
+    ids=["without-the-lock", "with-the-lock", "pattern", "sort"],
+)
+async def test_code_ends_with_a_call_of_c_code_that_outlasts_the_deadline(
+    executor: BaseCodeExecutor, call: str
+) -> None:
+    """Whether the call is ended, waited for, or left behind; it is said if anything is gone."""
+    output = await executor.execute(
+        f"import hashlib, re\nprint('begun')\n{call}\nwhile True: pass", timeout_seconds=DEADLINE_S
+    )
+    error = failure(output)
+    assert (error.name, error.past_deadline) == ("TimeoutError", True)
+    assert error.message.startswith("timeout: ")
+    assert (";" in error.message) == error.state_lost
+    assert output.stdout == "begun\n"
+    again = await executor.execute("print('on')\n6 * 7")
+    assert (again.stdout, text(again.outputs[0])) == ("on\n", "42")
+
+
+async def test_a_child_process_that_is_waited_for_does_not_hold_the_cell(
+    executor: BaseCodeExecutor,
+) -> None:
+    output = await executor.execute(
+        "import subprocess\nsubprocess.run(['echo', 'begun'])\n"
+        "subprocess.run(['sleep', '60'])\nwhile True: pass",
+        timeout_seconds=DEADLINE_S,
+    )
+    error = failure(output)
+    assert (error.name, error.state_lost) == ("TimeoutError", False)
+    assert output.stdout == "begun\n"

@@ -1,0 +1,210 @@
+"""A dry run tells what code would do, and leaves nothing of it, wherever the executor runs it."""
+
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.execution.outputs import KernelOutput
+
+SETUP = """
+import pandas as pd
+number, items, nested, tags = 1, [1, 2], {"a": [1]}, {"x"}
+df = pd.DataFrame({"a": [1, 2]}, index=["r", "s"])
+alias = df
+class Account:
+    rate = 1
+    def __init__(self): self.total = 0
+    def add(self, n): self.total += n
+account = Account()
+def grow():
+    global number
+    number += 1
+    items.append(number)
+    return number
+"""
+STATE = (
+    "(number, items, nested, sorted(tags), df.to_dict(), list(df.columns), df.index.name,"
+    " account.total, Account.rate, alias is df, sorted(n for n in globals() if n[0] != '_'))"
+)
+
+
+def shown(output: KernelOutput) -> list[str]:
+    assert output.error is None, output.error
+    return [each.for_model()["text"] for each in output.outputs]
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("number = 5; fresh = 6\nnumber + fresh", "11"),
+        ("del number, items\n'number' in globals()", "False"),
+        ("number = 10\ngrow()", "11"),
+        ("items += [3]; items[0] = 9\nitems", "[9, 2, 3]"),
+        ("nested['a'].append(2); nested['b'] = 1\nnested", "{'a': [1, 2], 'b': 1}"),
+        ("tags.add('y')\nlen(tags)", "2"),
+        ("df['b'] = df.a * 2\ndf.loc['r', 'a'] = 50\nint(df.sum().sum())", "58"),
+        ("del df['a']\nlist(alias.columns)", "[]"),
+        ("df.index.name = 'key'\ndf.index.name", "'key'"),
+        ("account.add(5); Account.rate = 3\naccount.total * Account.rate", "15"),
+        ("for items[0] in range(5): pass\nitems[0]", "4"),
+        ("import math as fresh\nfresh.floor(2.5)", "2"),
+        ("class Account: pass\nAccount.__name__", "'Account'"),
+        ("await __import__('asyncio').sleep(0)\nitems.clear()\nlen(items)", "0"),
+    ],
+)
+async def test_code_runs_and_everything_is_as_it_was(
+    executor: BaseCodeExecutor, code: str, told: str
+) -> None:
+    await executor.execute(SETUP)
+    before = shown(await executor.execute(STATE))
+    assert shown(await executor.execute(code, dry_run=True))[-1] == told
+    assert shown(await executor.execute(STATE)) == before
+
+
+async def test_so_it_is_after_an_error_and_a_deadline(executor: BaseCodeExecutor) -> None:
+    await executor.execute(SETUP)
+    before = shown(await executor.execute(STATE))
+    failed = await executor.execute(
+        "items.clear(); fresh = 1\nprint('so far')\n1 / 0", dry_run=True
+    )
+    stopped = await executor.execute(
+        "items.append(3)\nwhile True: number += 1", dry_run=True, timeout_seconds=0.3
+    )
+    assert failed.error is not None
+    assert (failed.error.name, failed.stdout) == ("ZeroDivisionError", "so far\n")
+    assert stopped.error is not None
+    assert stopped.error.past_deadline
+    assert shown(await executor.execute(STATE)) == before
+
+
+async def test_an_expression_that_changes_something_is_taken_back(
+    executor: BaseCodeExecutor,
+) -> None:
+    await executor.execute(SETUP)
+    assert shown(await executor.eval("items.pop()", dry_run=True)) == ["2"]
+    assert shown(await executor.eval("[kept := 7, grow()]", dry_run=True)) == ["[7, 2]"]
+    assert shown(await executor.eval("items, number, 'kept' in globals()")) == [
+        "([1, 2], 1, False)"
+    ]
+
+
+async def test_it_has_no_origin_and_moves_no_version(executor: BaseCodeExecutor) -> None:
+    await executor.execute("x = [1]", producer_notebook_path="nb.ipynb")
+    runs = executor.origin_ledger.cell_runs()
+    output = await executor.execute(
+        "x.append(2)\ny = x", dry_run=True, producer_notebook_path="nb.ipynb"
+    )
+    assert output.changed == ("x", "y")
+    assert executor.origin_ledger.cell_runs() == runs
+    assert executor.origin_ledger.version("x") == 1
+    assert executor.origin_ledger.get("y") is None
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open('new.txt', 'w')",
+        "open('old.txt', 'a').write('more')",
+        "from pathlib import Path\nPath('old.txt').write_bytes(b'')",
+        "import os\nos.remove('old.txt')",
+        "import os\nos.rename('old.txt', 'other.txt')",
+        "import os\nos.truncate('old.txt', 0)",
+        "import os\nos.chmod('old.txt', 0)",
+        "import os\nos.link('old.txt', 'other.txt')",
+        "import os\nos.symlink('old.txt', 'other.txt')",
+        "from pathlib import Path\nPath('deep/er').mkdir(parents=True)",
+        "import os\nos.rmdir('folder')",
+        "import shutil\nshutil.rmtree('folder')",
+        "import shutil\nshutil.copytree('folder', 'copied')",
+        "import shutil\nshutil.move('old.txt', 'folder')",
+        "import sqlite3\nsqlite3.connect('new.db').execute('create table t (a)')",
+        "import pandas as pd\npd.DataFrame({'a': [1]}).to_csv('new.csv')",
+        "import pandas as pd\npd.DataFrame({'a': [1]}).to_parquet('new.parquet')",
+        "import pyarrow as pa, pyarrow.parquet as pq\npq.write_table(pa.table({'a': [1]}), 'n.pq')",
+        "import polars as pl\npl.DataFrame({'a': [1]}).write_parquet('new.parquet')",
+        "import polars as pl\npl.LazyFrame({'a': [1]}).sink_csv('new.csv')",
+        "import duckdb\nduckdb.sql(\"COPY (SELECT 1) TO 'new.parquet'\")",
+        "import os\nos.system('touch new.txt')",
+        "import subprocess\nsubprocess.run(['touch', 'new.txt'])",
+        "import multiprocessing\nmultiprocessing.get_context('fork').Process(target=print).start()",
+        "import asyncio\nawait asyncio.to_thread(open, 'new.txt', 'w')",
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "with ThreadPoolExecutor(1) as pool: pool.submit(open, 'new.txt', 'w').result()",
+    ],
+)
+async def test_it_changes_no_file_and_starts_no_process(
+    executor: BaseCodeExecutor, tmp_path: Path, code: str
+) -> None:
+    (tmp_path / "old.txt").write_text("old")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "in.txt").write_text("in")
+    await executor.set_cwd(str(tmp_path))
+    output = await executor.execute(code, dry_run=True)
+    assert output.error is not None
+    assert output.error.name == "DryRunError"
+    assert "a dry run" in output.error.message
+    found = sorted(str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*"))
+    assert found == ["folder", "folder/in.txt", "old.txt"]
+    assert (tmp_path / "old.txt").read_text() == "old"
+    assert (tmp_path / "old.txt").stat().st_mode & 0o200
+    again = await executor.execute("open('new.txt', 'w').close()")
+    assert again.error is None
+    assert (tmp_path / "new.txt").exists()
+
+
+async def test_it_reads_and_uses_the_folder_for_temporary_files(
+    executor: BaseCodeExecutor, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text("n\n1\n2\n")
+    await executor.set_cwd(str(tmp_path))
+    output = await executor.execute(
+        "import io, os, sqlite3, tempfile\nimport pandas as pd\n"
+        "with tempfile.TemporaryDirectory() as place:\n"
+        "    with open(os.path.join(place, 'x'), 'w') as file: file.write('1')\n"
+        "    os.remove(os.path.join(place, 'x'))\n    os.mkdir(os.path.join(place, 'y'))\n"
+        "with open(os.devnull, 'w') as file: file.write('1')\n"
+        "memory = sqlite3.connect(':memory:')\nbuffer = io.BytesIO()\n"
+        "read = pd.read_csv('a.csv')\nread.to_parquet(buffer)\nint(read.n.sum())",
+        dry_run=True,
+    )
+    assert shown(output) == ["3"]
+
+
+async def test_what_is_written_past_python_is_named(
+    executor: BaseCodeExecutor, tmp_path: Path
+) -> None:
+    await executor.set_cwd(str(tmp_path))
+    await executor.execute("import pyarrow as pa, pyarrow.parquet as pq\nwrite = pq.write_table")
+    output = await executor.execute("write(pa.table({'a': [1]}), 'past.parquet')", dry_run=True)
+    assert "past.parquet" in output.stderr
+
+
+async def test_what_cannot_be_put_back_is_not_run_or_is_named(executor: BaseCodeExecutor) -> None:
+    await executor.execute("numbers = iter([1, 2, 3])\nlines = open(__import__('os').devnull)")
+    refused = await executor.execute("next(numbers)", dry_run=True)
+    assert refused.error is not None
+    assert refused.error.name == "DryRunError"
+    assert "numbers" in refused.error.message
+    named = await executor.execute("lines.readline()", dry_run=True)
+    assert "may have changed" in named.stderr
+    assert "lines" in named.stderr
+    assert shown(await executor.execute("lines.close()\nnext(numbers)")) == ["1"]
+
+
+async def test_the_process_is_as_it_was(executor: BaseCodeExecutor, tmp_path: Path) -> None:
+    await executor.set_cwd(str(tmp_path))
+    look = (
+        "import os, random, sys, warnings\nimport numpy as np\n"
+        "(hash(random.getstate()), hash(np.random.get_state()[1].tobytes()), list(sys.path),"
+        " os.environ.get('ADDED'), 'HOME' in os.environ, len(warnings.filters), os.getcwd())"
+    )
+    before = shown(await executor.execute(look))
+    output = await executor.execute(
+        "random.seed(1); np.random.seed(2); np.random.rand(); sys.path.append('/nowhere')\n"
+        "os.environ['ADDED'] = '1'; os.environ.pop('HOME', None)\n"
+        "warnings.simplefilter('ignore'); os.chdir('/')\nos.environ['ADDED']",
+        dry_run=True,
+    )
+    assert shown(output) == ["'1'"]
+    assert shown(await executor.execute(look)) == before

@@ -1,0 +1,122 @@
+"""What every executor makes of code that fails."""
+
+import re
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.execution.outputs import ExceptionObject, KernelOutput, PrimitiveObject
+
+
+def text(output: Any) -> str:
+    assert isinstance(output, PrimitiveObject)
+    return output.text
+
+
+def failure(output: KernelOutput) -> ExceptionObject:
+    last = output.outputs[-1]
+    assert isinstance(last, ExceptionObject)
+    assert output.error == last
+    return last
+
+
+async def test_an_exception_is_a_value_with_its_line_and_the_prints_stay(
+    executor: BaseCodeExecutor,
+) -> None:
+    output = await executor.execute("print('before')\nd = {}\nd['yaer']\nprint('after')")
+    error = failure(output)
+    assert (error.name, error.message) == ("KeyError", "'yaer'")
+    assert (error.line, error.source_line) == (3, "d['yaer']")
+    assert output.stdout == "before\n"
+    assert "d" in output.changed
+
+
+async def test_the_traceback_is_the_codes_own(executor: BaseCodeExecutor) -> None:
+    error = failure(await executor.execute("def f():\n    return 1 / 0\nf()"))
+    assert re.search(r'File "<agent [^"]*>", line 2, in f\n    return 1 / 0', error.traceback)
+    assert "parsimony_kernel" not in error.traceback
+    assert error.line == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "line"),
+    [
+        ("x = 1\ndef (", "SyntaxError", 2),
+        ("if x:\npass", "IndentationError", 2),
+        ("import sys\nsys.exit()", "SystemExit", 2),
+        ("raise StopIteration", "StopIteration", 1),
+        ("raise GeneratorExit", "GeneratorExit", 1),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt", 1),
+        ("import asyncio\nraise asyncio.CancelledError", "CancelledError", 2),
+        ("def f(n): return f(n + 1)\nf(0)", "RecursionError", 1),
+        ("'\\ud800'.encode()", "UnicodeEncodeError", 1),
+        ("raise ExceptionGroup('g', [ValueError(1)])", "ExceptionGroup", 1),
+    ],
+)
+async def test_whatever_leaves_the_cell(
+    executor: BaseCodeExecutor, code: str, name: str, line: int
+) -> None:
+    error = failure(await executor.execute(code))
+    assert (error.name, error.line) == (name, line)
+    assert text((await executor.execute("1 + 1")).outputs[0]) == "2"
+
+
+@pytest.mark.parametrize("code", ["raise KeyError", "raise SystemExit(3)", "1 / 0"])
+async def test_the_same_in_a_cell_that_awaits(executor: BaseCodeExecutor, code: str) -> None:
+    output = await executor.execute(f"import asyncio\nawait asyncio.sleep(0)\n{code}")
+    assert failure(output).line == 3
+
+
+@pytest.mark.parametrize("code", ["input('?')", "exit()", "quit()"])
+async def test_nobody_is_asked_and_nothing_exits(executor: BaseCodeExecutor, code: str) -> None:
+    assert failure(await executor.execute(code)).name == "RuntimeError"
+
+
+async def test_a_message_that_raises(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute(
+        "class E(Exception):\n    def __str__(self): raise ValueError\nraise E"
+    )
+    assert failure(output).name == "E"
+
+
+async def test_a_variable_that_cannot_be_looked_at(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute(
+        "class V:\n    def __repr__(self): raise ValueError\nv = V()\nv"
+    )
+    assert output.error is None
+    assert "repr raises ValueError" in text(output.outputs[0])
+
+
+async def test_a_deadline_of_nothing_is_refused(executor: BaseCodeExecutor) -> None:
+    with pytest.raises(ValueError, match="timeout_seconds is 0"):
+        await executor.execute("1", timeout_seconds=0)
+
+
+async def test_a_raise_in_a_coroutine_a_generator_and_a_callback(
+    executor: BaseCodeExecutor,
+) -> None:
+    for code, name in (
+        ("async def f():\n    raise StopIteration\nawait f()", "RuntimeError"),
+        ("def g():\n    yield 1\n    raise StopIteration\nlist(g())", "RuntimeError"),
+        ("sorted([2, 1], key=lambda x: x / 0)", "ZeroDivisionError"),
+        ("import asyncio\nawait asyncio.gather(asyncio.sleep(0), asyncio.to_thread(int, 'x'))",
+         "ValueError"),
+    ):  # fmt: skip
+        assert failure(await executor.execute(code)).name == name
+
+
+async def test_leaving_keeps_its_code_and_what_was_printed(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute("import sys\nprint('kept')\nx = 5\nsys.exit(3)")
+    assert failure(output).message == "sys.exit ended this cell with 3; the kernel goes on"
+    assert output.stdout == "kept\n"
+    assert executor.variables()["x"] == 5
+
+
+async def test_the_cause_of_an_exception_is_told(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute(
+        "try:\n    {}['first']\nexcept KeyError as exc:\n    raise ValueError('second') from exc"
+    )
+    error = failure(output)
+    assert (error.name, error.message, error.line) == ("ValueError", "second", 4)
+    assert "KeyError: 'first'" in error.traceback

@@ -1,0 +1,56 @@
+"""What every executor tells of the origin of variables."""
+
+from pathlib import Path
+
+from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.execution.run_scope import RunScope, run_scope
+
+
+async def test_variables_are_stamped_for_the_notebook(executor: BaseCodeExecutor) -> None:
+    await executor.execute("x = [1]", producer_notebook_path="notebooks/a.ipynb")
+    await executor.execute("y = x * 2", producer_notebook_path="notebooks/a.ipynb")
+    origin = executor.origin_ledger.get("y")
+    assert origin is not None
+    assert (origin.notebook_path, origin.actor, origin.version) == (
+        "notebooks/a.ipynb",
+        "agent",
+        1,
+    )
+    assert [(each.name, each.version) for each in origin.inputs] == [("x", 1)]
+    assert origin.at
+
+
+async def test_a_run_scope_gives_the_ids(executor: BaseCodeExecutor) -> None:
+    with run_scope(RunScope("run-1", "nb.ipynb", "cell-1", turn=3)):
+        await executor.execute("x = [1]")
+    origin = executor.origin_ledger.get("x")
+    assert origin is not None
+    assert (origin.run_id, origin.cell_id, origin.notebook_path) == (
+        "run-1",
+        "cell-1",
+        "nb.ipynb",
+    )
+
+
+async def test_without_a_producer_nothing_is_stamped(executor: BaseCodeExecutor) -> None:
+    await executor.execute("x = [1]")
+    assert executor.origin_ledger.get("x") is None
+
+
+async def test_the_output_tells_what_became_of_the_names(
+    executor: BaseCodeExecutor, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text("n\n1\n2\n")
+    await executor.set_cwd(str(tmp_path))
+    await executor.execute("import pandas as pd\nold = {}\ngone = 1")
+    output = await executor.execute(
+        "df = pd.read_csv('a.csv')\nold['k'] = 1\n_private = 1\ndel gone"
+    )
+    assert (output.changed, output.deleted) == (("df", "old"), ("gone",))
+    assert [each.name for each in output.variables] == ["df", "old"]
+    assert [(each.source, each.size_bytes) for each in output.fetched] == [("a.csv", 6)]
+
+
+async def test_what_was_bound_before_an_error_is_stamped_too(executor: BaseCodeExecutor) -> None:
+    await executor.execute("x = [1]\n1 / 0", producer_notebook_path="nb.ipynb")
+    assert executor.origin_ledger.version("x") == 1

@@ -1,0 +1,209 @@
+"""What every executor shows of a cell: what it prints, displays, and ends with."""
+
+from pathlib import Path
+from typing import Any
+
+from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.execution.outputs import DataFrameObject, FigureObject, PrimitiveObject
+
+
+def text(output: Any) -> str:
+    assert isinstance(output, PrimitiveObject)
+    return output.text
+
+
+async def test_a_trailing_expression(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute("x = 20\nx * 2 + 2")
+    assert [text(each) for each in output.outputs] == ["42"]
+
+
+async def test_nothing_of_a_statement_or_after_a_semicolon(executor: BaseCodeExecutor) -> None:
+    for code in ("x = 1", "5;", "(5) ; # quiet", "None", "", "# only words"):
+        assert (await executor.execute(code)).outputs == ()
+
+
+async def test_a_hash_with_a_semicolon_is_no_semicolon(executor: BaseCodeExecutor) -> None:
+    assert len((await executor.execute("5 # a;")).outputs) == 1
+
+
+async def test_a_frame_and_what_display_is_given(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute(
+        "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]})\ndisplay(df, 7)\ndf.head(1)"
+    )
+    first, second, third = output.outputs
+    assert isinstance(first, DataFrameObject)
+    assert isinstance(third, DataFrameObject)
+    assert (first.rows, text(second), third.rows) == (2, "7", 1)
+
+
+async def test_an_altair_chart(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute(
+        "import altair as alt, pandas as pd\n"
+        "alt.Chart(pd.DataFrame({'x': [1], 'y': [2]})).mark_line().encode(x='x', y='y')"
+    )
+    (figure,) = output.outputs
+    assert isinstance(figure, FigureObject)
+    assert figure.description == "line chart of y by x"
+    assert figure.spec is not None
+
+
+async def test_prints_of_either_stream(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute(
+        "import sys\nprint('out ä∑😀')\nprint('err', file=sys.stderr)\n"
+        "sys.stdout.buffer.write(b'bytes')"
+    )
+    assert (output.stdout, output.stderr) == ("out ä∑😀\nbytes", "err\n")
+
+
+async def test_what_a_thread_of_the_cell_prints(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute(
+        "import threading\nt = threading.Thread(target=print, args=('there',))\nt.start()\nt.join()"
+    )
+    assert output.stdout == "there\n"
+
+
+async def test_info_of_a_frame(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute("import pandas as pd\npd.DataFrame({'a': [1]}).info()")
+    assert "Non-Null Count" in output.stdout
+
+
+async def test_twenty_thousand_prints_keep_head_and_tail(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute("for i in range(20_000):\n    print(i)")
+    assert output.truncated
+    assert output.stdout.startswith("0\n1\n")
+    assert output.stdout.endswith("19999\n")
+    assert "88,890 characters cut" in output.stdout
+    assert len(output.stdout) < 20_100
+
+
+async def test_of_many_displays_the_first_and_last(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute("for i in range(50):\n    display(i)")
+    shown = [text(each) for each in output.outputs]
+    assert shown == [str(i) for i in (*range(10), *range(40, 50))]
+    assert output.truncated
+
+
+async def test_a_progress_bar_is_its_last_state(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute("print('1%\\r50%\\r\\x1b[32m100%\\x1b[0m\\r\\ndone')")
+    assert output.stdout == "100%\r\ndone\n"
+
+
+async def test_a_matplotlib_figure(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute(
+        "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2])\n"
+        "ax.set(title='Sales', xlabel='day', ylabel='price')\nplt.close(fig)\nfig"
+    )
+    (figure,) = output.outputs
+    assert isinstance(figure, FigureObject)
+    assert (figure.title, figure.library) == ("Sales", "matplotlib")
+    assert figure.description == "matplotlib figure of price by day"
+    assert figure.png_base64
+
+
+async def test_what_is_drawn_is_shown_once_and_closed(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute(
+        "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.title('drawn');"
+    )
+    (figure,) = output.outputs
+    assert isinstance(figure, FigureObject)
+    assert figure.title == "drawn"
+    assert text((await executor.execute("plt.get_fignums()")).outputs[0]) == "[]"
+
+
+async def test_a_frame_or_a_figure_that_is_printed_alone_is_displayed(
+    executor: BaseCodeExecutor,
+) -> None:
+    output = await executor.execute(
+        "import pandas as pd, altair as alt\ndf = pd.DataFrame({'a': [1, 2]})\n"
+        "print(df)\nprint(alt.Chart(df).mark_bar().encode(x='a:Q'))\nprint('end')"
+    )
+    assert [each.type for each in output.outputs] == ["dataframe", "figure"]
+    assert output.stdout == "end\n"
+
+
+async def test_what_else_is_printed_is_text(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute(
+        "import contextlib, io, sys\nimport pandas as pd\ndf = pd.DataFrame({'column': [1, 2]})\n"
+        "print('a frame:', df)\nprint(df, file=sys.stderr)\nprint(df['column'])\nprint()\n"
+        "print(df.columns, end='!')\n"
+        "with contextlib.redirect_stdout(io.StringIO()) as kept:\n    print(df)\n"
+        "with io.StringIO() as file:\n    print(df, file=file)\n    same = file.getvalue()\n"
+        "kept.getvalue() == same == str(df) + '\\n'"
+    )
+    assert [text(each) for each in output.outputs] == ["True"]
+    assert output.stdout.startswith("a frame:    column\n0       1\n")
+    assert "Name: column, dtype: int64\n\nIndex(['column']" in output.stdout
+    assert output.stdout.endswith("!")
+    assert output.stderr == "   column\n0       1\n1       2\n"
+
+
+async def test_a_print_goes_where_the_code_sends_it(
+    executor: BaseCodeExecutor, tmp_path: Path
+) -> None:
+    await executor.set_cwd(str(tmp_path))
+    output = await executor.execute(
+        "with open('a.txt', 'w') as file:\n    print('kept', 7, sep='-', file=file)\n"
+        "print('said', flush=True)"
+    )
+    assert output.stdout == "said\n"
+    assert (tmp_path / "a.txt").read_text() == "kept-7\n"
+
+
+async def test_what_child_processes_print(executor: BaseCodeExecutor) -> None:
+    """However they are started. Their order among one another is that in which they write."""
+    output = await executor.execute(
+        "import os, subprocess, sys\nprint('parent')\n"
+        "subprocess.run([sys.executable, '-c', 'print(\"run\")'], check=True)\n"
+        "subprocess.run('echo shell; echo wrong >&2', shell=True)\n"
+        "status = os.system('echo system; exit 3')\n"
+        "subprocess.run(['echo', 'handed'], stdout=sys.stdout)\n"
+        "caught = subprocess.run(['echo', 'caught'], capture_output=True, text=True).stdout\n"
+        "os.waitstatus_to_exitcode(status), caught"
+    )
+    assert output.stdout == "parent\nrun\nshell\nsystem\nhanded\n"
+    assert output.stderr == "wrong\n"
+    assert [text(each) for each in output.outputs] == ["(3, 'caught\\n')"]
+
+
+async def test_what_a_process_prints_that_is_started_from_a_coroutine(
+    executor: BaseCodeExecutor,
+) -> None:
+    output = await executor.execute(
+        "import asyncio\nprocess = await asyncio.create_subprocess_exec('echo', 'awaited')\n"
+        "await process.wait()"
+    )
+    assert (output.stdout, [text(each) for each in output.outputs]) == ("awaited\n", ["0"])
+
+
+async def test_what_a_process_prints_that_a_thread_starts_while_the_code_awaits(
+    executor: BaseCodeExecutor,
+) -> None:
+    output = await executor.execute(
+        "import asyncio, subprocess\nawait asyncio.to_thread(subprocess.run, ['echo', 'aside']);"
+    )
+    assert output.stdout == "aside\n"
+
+
+async def test_what_forked_processes_print(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute(
+        "import os\nchild = os.fork()\nif not child:\n    print('forked ä')\n    os._exit(0)\n"
+        "os.waitpid(child, 0)[1]"
+    )
+    assert (output.stdout, [text(each) for each in output.outputs]) == ("forked ä\n", ["0"])
+
+
+async def test_a_line_without_end_is_cut_in_the_middle(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute("print('a' + 'x' * 5_000_000 + 'b')\n'y' * 5_000_000")
+    assert output.truncated
+    assert (output.stdout[:2], output.stdout[-3:]) == ("ax", "xb\n")
+    assert len(output.stdout) < 20_100
+    assert len(text(output.outputs[0])) <= 4_000
+
+
+async def test_unicode_of_every_plane(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute(
+        "größe = '日本 \U0001f600 e\u0301 \u202e'\nprint(größe)\nprint('\\udc80')\ngröße"
+    )
+    assert output.stdout == "日本 \U0001f600 e\u0301 \u202e\n?\n"
+    assert text(output.outputs[0]).startswith("'日本 \U0001f600 e\u0301")
+    assert output.changed == ("größe",)

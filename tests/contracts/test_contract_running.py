@@ -1,0 +1,148 @@
+"""What every executor runs, and what it leaves as it was."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.execution.outputs import ExceptionObject, KernelOutput, PrimitiveObject
+
+
+def text(output: Any) -> str:
+    assert isinstance(output, PrimitiveObject)
+    return output.text
+
+
+def failure(output: KernelOutput) -> ExceptionObject:
+    last = output.outputs[-1]
+    assert isinstance(last, ExceptionObject)
+    assert output.error == last
+    return last
+
+
+async def test_the_namespace_lasts(executor: BaseCodeExecutor) -> None:
+    await executor.execute("x = [1]\ndef f(): return x")
+    await executor.execute("x = [2]")
+    assert text((await executor.execute("f()")).outputs[0]) == "[2]"
+    assert set(executor.variables()) == {"x", "f"}
+
+
+async def test_awaits_at_the_top(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute(
+        "import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 7\n"
+        "async with asyncio.timeout(5):\n    x = await f()\nawait asyncio.gather(f(), f())"
+    )
+    assert [text(each) for each in output.outputs] == ["[7, 7]"]
+    assert executor.variables()["x"] == 7
+
+
+async def test_classes_dataclasses_decorators_and_super(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute(
+        "from __future__ import annotations\n"
+        "import functools\nfrom dataclasses import dataclass\n"
+        "def twice(f):\n    @functools.wraps(f)\n    def g(*a): return f(f(*a))\n    return g\n"
+        "@dataclass(order=True)\nclass P:\n    x: int\n    y: str = 'é'\n"
+        "class Q(P):\n    def __post_init__(self): super().__init__\n"
+        "@twice\ndef inc(n): return n + 1\n"
+        "if __name__ == '__main__':\n    print(inc(1))\nQ(1) < Q(2), P(3)"
+    )
+    assert output.error is None
+    assert (output.stdout, text(output.outputs[0])) == ("3\n", "(True, P(x=3, y='é'))")
+
+
+async def test_the_folder_is_the_one_that_was_set_and_is_put_back(
+    executor: BaseCodeExecutor, tmp_path: Path
+) -> None:
+    before = Path.cwd()
+    (tmp_path / "sub").mkdir()
+    await executor.set_cwd(str(tmp_path))
+    output = await executor.execute("import os\nprint(os.getcwd())\nos.chdir('sub')")
+    assert output.stdout == f"{tmp_path}\n"
+    assert "working folder" in output.stderr
+    assert (await executor.execute("print(os.getcwd())")).stdout == f"{tmp_path}\n"
+    assert Path.cwd() == before
+
+
+async def test_a_folder_that_does_not_exist_is_refused(executor: BaseCodeExecutor) -> None:
+    with pytest.raises(NotADirectoryError, match="no/such"):
+        await executor.set_cwd("no/such")
+
+
+async def test_streams_that_the_code_replaces_are_put_back(executor: BaseCodeExecutor) -> None:
+    before = sys.stdout, sys.stderr, sys.displayhook
+    await executor.execute("import io, sys\nsys.stdout = sys.stderr = io.StringIO()")
+    assert (sys.stdout, sys.stderr, sys.displayhook) == before
+    assert (await executor.execute("print(1)")).stdout == "1\n"
+
+
+async def test_clearing_forgets_variables_and_origins(executor: BaseCodeExecutor) -> None:
+    await executor.execute("x = [1]", producer_notebook_path="nb.ipynb")
+    await executor.clear_namespace()
+    assert executor.variables() == {}
+    assert executor.origin_ledger.get("x") is None
+    assert failure(await executor.execute("x")).name == "NameError"
+
+
+async def test_a_dry_run_leaves_no_binding_and_no_origin(executor: BaseCodeExecutor) -> None:
+    await executor.execute("x = 1", producer_notebook_path="nb.ipynb")
+    output = await executor.execute(
+        "x = 2\ny = 3\ndef f(): return x + y\nf()", dry_run=True, producer_notebook_path="nb"
+    )
+    assert text(output.outputs[0]) == "5"
+    assert executor.variables() == {"x": 1}
+    assert executor.origin_ledger.version("x") == 1
+
+
+async def test_eval_takes_one_expression(executor: BaseCodeExecutor) -> None:
+    await executor.execute("x = 20")
+    assert text((await executor.eval(" x + 1 ")).outputs[0]) == "21"
+    assert failure(await executor.eval("x = 1")).name == "SyntaxError"
+    assert failure(await executor.eval("")).name == "SyntaxError"
+
+
+async def test_async_generators_and_comprehensions(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute(
+        "import asyncio\nasync def count(to):\n    try:\n        for n in range(to):\n"
+        "            await asyncio.sleep(0)\n            yield n\n    finally:\n"
+        "        print('closed')\nasync for n in count(3):\n    print(n)\n"
+        "[n * 2 async for n in count(2)]"
+    )
+    assert output.error is None
+    assert output.stdout == "0\n1\n2\nclosed\nclosed\n"
+    assert text(output.outputs[0]) == "[0, 2]"
+
+
+async def test_an_async_generator_that_is_left_early_can_be_closed_in_the_next_cell(
+    executor: BaseCodeExecutor,
+) -> None:
+    await executor.execute(
+        "async def count():\n    try:\n        yield 1\n        yield 2\n    finally:\n"
+        "        print('closed')\nnumbers = count()\nfirst = await anext(numbers)"
+    )
+    output = await executor.execute("await numbers.aclose()\nfirst")
+    assert (output.stdout, text(output.outputs[0])) == ("closed\n", "1")
+
+
+async def test_a_class_with_a_metaclass_and_its_instances_survive_the_cell(
+    executor: BaseCodeExecutor,
+) -> None:
+    await executor.execute(
+        "from abc import ABC, abstractmethod\nfrom enum import Enum\nclass Shape(ABC):\n"
+        "    @property\n    @abstractmethod\n    def area(self): ...\n"
+        "class Colour(Enum):\n    RED = 1\nclass Square(Shape):\n    side = 3\n"
+        "    @property\n    def area(self): return self.side ** 2\n"
+        "    @staticmethod\n    def unit(): return Square()\ns = Square()"
+    )
+    output = await executor.execute("s.area, Square.unit().area, Colour.RED, isinstance(s, Shape)")
+    assert text(output.outputs[0]) == "(9, 9, <Colour.RED: 1>, True)"
+
+
+async def test_what_a_cell_defines_can_be_pickled(executor: BaseCodeExecutor) -> None:
+    await executor.execute("class P:\n    x = 7\ndef f(): return 8")
+    output = await executor.execute(
+        "import pickle, sys\ntry:\n    kept = pickle.loads(pickle.dumps(P().x))\n"
+        "except Exception as exc:\n    kept = exc\nkept, pickle.loads(pickle.dumps(print)) is print"
+    )
+    assert text(output.outputs[0]) == "(7, True)"

@@ -1,0 +1,251 @@
+"""A kernel behind a real gateway: how it is lost, found again, and refused."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from jupyter_kernel_client.manager import KernelHttpManager
+
+from parsimony_kernel.execution import RemoteExecutor
+from parsimony_kernel.execution.gateway import GatewayKernel, server_address
+from parsimony_kernel.execution.outputs import ExceptionObject, KernelOutput
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture
+async def executor(gateway: str, token: str) -> AsyncIterator[RemoteExecutor]:
+    """An executor with a kernel of its own behind the gateway."""
+    async with RemoteExecutor(url=gateway, token=token, grace_s=1) as opened:
+        yield opened
+
+
+class Line:
+    """The way to a server on this machine, which can be cut."""
+
+    def __init__(self, url: str) -> None:
+        self._port = urlsplit(url).port
+        self._open: list[asyncio.StreamWriter] = []
+        self._busy: set[asyncio.Task[None]] = set()
+
+    async def joined(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carry what comes in to the server, and back what it says."""
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self._open += [writer, far_writer]
+        for source, sink in ((reader, far_writer), (far_reader, writer)):
+            self._busy.add(asyncio.create_task(self._carry(source, sink)))
+
+    async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await source.read(65536):
+                sink.write(data)
+        sink.close()
+
+    async def cut(self) -> None:
+        """End every connection that is open."""
+        for writer in self._open:
+            writer.close()
+        await asyncio.gather(*self._busy)
+        self._open.clear()
+        self._busy.clear()
+
+
+@asynccontextmanager
+async def line_to(url: str) -> AsyncIterator[tuple[Line, asyncio.Server, str]]:
+    line = Line(url)
+    server = await asyncio.start_server(line.joined, "127.0.0.1", 0)
+    try:
+        yield line, server, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        await line.cut()
+
+
+async def manager_of(executor: RemoteExecutor, url: str, token: str) -> KernelHttpManager:
+    """The server's own hand on the kernel of ``executor``."""
+    output = await executor.execute(
+        "from ipykernel.connect import get_connection_file\nprint(get_connection_file())"
+    )
+    kernel_id = Path(output.stdout.strip()).stem.removeprefix("kernel-")
+    headers = {"Authorization": f"token {token}"}
+    return await asyncio.to_thread(
+        lambda: KernelHttpManager(url, None, kernel_id=kernel_id, headers=headers)
+    )
+
+
+def lost(output: KernelOutput) -> ExceptionObject:
+    assert output.error is not None
+    assert output.error.state_lost, output.error
+    return output.error
+
+
+async def test_a_kernel_that_somebody_restarted_is_a_loss_and_the_code_did_not_run(
+    executor: RemoteExecutor, gateway: str, token: str, tmp_path: Path
+) -> None:
+    manager = await manager_of(executor, gateway, token)
+    await executor.execute("x = 1", producer_notebook_path="nb.ipynb")
+    await asyncio.to_thread(manager.restart_kernel)
+    assert "x" in lost(await executor.execute(f"open({str(tmp_path / 'ran')!r}, 'w')")).message
+    assert not (tmp_path / "ran").exists()
+    assert executor.origin_ledger.get("x") is None
+    assert (await executor.execute("print('x' in globals())")).stdout == "False\n"
+
+
+async def test_a_kernel_that_the_server_ended_is_a_loss(
+    executor: RemoteExecutor, gateway: str, token: str
+) -> None:
+    manager = await manager_of(executor, gateway, token)
+    await executor.execute("x = 1")
+    await asyncio.to_thread(manager.shutdown_kernel, now=True)
+    message = lost(await executor.execute("x")).message
+    assert "was ended by its server" in message
+    assert "gone with it: x" in message
+    assert (await executor.execute("print(1)")).stdout == "1\n"
+
+
+async def test_code_that_ends_its_kernel_keeps_its_prints(executor: RemoteExecutor) -> None:
+    await executor.execute("x = 1")
+    output = await executor.execute("print('before')\nimport os\nos._exit(1)")
+    assert "gone with it: x." in lost(output).message
+    assert output.stdout == "before\n"
+    assert (await executor.execute("print(1)")).stdout == "1\n"
+
+
+async def test_a_connection_that_breaks_loses_nothing(
+    gateway: str, token: str, tmp_path: Path
+) -> None:
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    async with line_to(gateway) as (line, _, url), RemoteExecutor(url=url, token=token) as executor:
+        await executor.execute("x = 1")
+        await line.cut()
+        assert (await executor.execute("x += 1\nprint(x)")).stdout == "2\n"
+        task = asyncio.create_task(
+            executor.execute(
+                f"import os, time\nopen({str(begun)!r}, 'w').close()\n"
+                f"while not os.path.exists({str(go)!r}): time.sleep(0.001)\nprint('on')\nx += 1"
+            )
+        )
+        while not begun.exists():
+            await asyncio.sleep(0)
+        await line.cut()
+        go.touch()
+        output = await task
+        assert (output.stdout, output.error) == ("on\n", None)
+        assert executor.variables()["x"] == 3
+
+
+async def test_a_server_that_is_gone_is_a_loss_and_then_one_clear_sentence(
+    gateway: str, token: str
+) -> None:
+    async with (
+        line_to(gateway) as (line, server, url),
+        RemoteExecutor(url=url, token=token) as executor,
+    ):
+        await executor.execute("x = 1")
+        server.close()
+        await line.cut()
+        assert "gone with it: x." in lost(await executor.execute("x")).message
+        error = (await executor.execute("1")).error
+        assert error is not None
+        assert error.message == (
+            f"{url} does not answer; check the address, and that the server runs."
+        )
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "given", "said"),
+    [
+        ("", "python3", "wrong-token", "refuses the token (HTTP 401); give `token=` what"),
+        ("", "python3", "", "refuses the token (HTTP 401); give `token=` what"),
+        ("/not/here", "python3", None, "There is no Jupyter server at"),
+        ("", "pyhton3", None, "has no kernel named 'pyhton3': did you mean 'python3'?"),
+    ],
+    ids=["token", "no-token", "path", "name"],
+)
+async def test_what_a_server_refuses_is_one_clear_sentence(
+    gateway: str, token: str, path: str, name: str, given: str | None, said: str
+) -> None:
+    own = token if given is None else given
+    async with RemoteExecutor(name, url=gateway + path, token=own) as executor:
+        error = (await executor.execute("1")).error
+    assert error is not None
+    assert (error.name, error.traceback, error.state_lost) == ("RemoteKernelError", "", False)
+    assert said in error.message
+    assert "\n" not in error.message
+
+
+async def test_a_plain_server_under_an_https_address_is_one_clear_sentence() -> None:
+    async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(plain, "127.0.0.1", 0) as server:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with RemoteExecutor(url=url, token="secret") as executor:
+            error = (await executor.execute("1")).error
+    assert error is not None
+    assert error.message == (
+        f"{url} does not speak TLS; if it is a plain server, its address is http://."
+    )
+
+
+@pytest.mark.parametrize("body", [b"<html>hello</html>", b"{}", b"[]"])
+async def test_what_is_no_jupyter_server_is_told(body: bytes) -> None:
+    async def other(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.close()
+
+    async with await asyncio.start_server(other, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with RemoteExecutor(url=url) as executor:
+            error = (await executor.execute("1")).error
+    assert error is not None
+    assert "is no Jupyter server; check the address" in error.message
+
+
+async def test_the_token_stands_in_no_message_repr_or_log(
+    gateway: str, token: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    for name in tuple(logging.root.manager.loggerDict):
+        logging.getLogger(name).setLevel(logging.DEBUG)
+    async with line_to(gateway) as (line, _, url):
+        executor = RemoteExecutor(url=f"{url}/lab?token={token}", grace_s=1)
+        said = [await executor.execute("x = 1"), await executor.execute("import os\nos._exit(1)")]
+        await line.cut()
+        said += [await executor.execute("x"), await executor.execute("print(1)")]
+        await executor.shutdown()
+    assert said[0].changed == ("x",)
+    assert token not in caplog.text
+    assert token not in repr(said)
+    assert token not in repr(executor) + repr(GatewayKernel(url, token))
+
+
+@pytest.mark.parametrize(
+    ("given", "address", "token"),
+    [
+        ("http://host:8888", "http://host:8888", None),
+        ("https://host/user/me/lab?token=abc", "https://host/user/me", "abc"),
+        (" http://host:8888/tree/ ", "http://host:8888", None),
+        ("http://[::1]:8888/base/api", "http://[::1]:8888/base", None),
+    ],
+)
+def test_the_address_of_a_server(given: str, address: str, token: str | None) -> None:
+    assert server_address(given) == (address, token)
+
+
+@pytest.mark.parametrize("given", ["host:8888", "ftp://host", "", "http://", "ws://host"])
+def test_what_is_no_address_of_a_server_is_refused_at_once(given: str) -> None:
+    with pytest.raises(ValueError, match="begins with http"):
+        RemoteExecutor(url=given)
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
+    with pytest.raises(ValueError, match="put no password") as refused:
+        RemoteExecutor(url="http://me:secret@host")
+    assert "secret" not in str(refused.value)

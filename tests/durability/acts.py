@@ -1,0 +1,203 @@
+"""What is done to a workspace while the disk, the power or the process fails, and what must hold.
+
+An act gets a folder and a way to announce: a word is announced once the call it is about has
+returned, as its caller would. A check gets the folder and the words, and raises on any loss.
+"""
+
+import contextlib
+import json
+from collections.abc import Callable, Collection
+from datetime import timedelta
+from pathlib import Path
+
+import pandas as pd
+
+from parsimony_kernel import durable
+from parsimony_kernel.agent.events import RunStarted, TextDelta
+from parsimony_kernel.agent.failure.keyring import Keyring
+from parsimony_kernel.agent.state import SuspensionRecord
+from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
+from parsimony_kernel.identity import ArtifactRef, snapshot_sha
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.lineage.ledger import VariableOrigin
+from parsimony_kernel.testing.clock import START, ManualClock
+
+Announce = Callable[[str], None]
+Act = Callable[[Path, Announce], None]
+Check = Callable[[Path, Collection[str]], None]
+
+NOTEBOOK = "analysis.ipynb"
+JOURNAL = "journal.sqlite"
+
+_KINDS = {".parquet": "dataset", ".json": "chart", ".py": "notebook", ".qmd": "report"}
+
+
+def frame(version: int) -> pd.DataFrame:
+    """A table; of another size and content in each version."""
+    return pd.DataFrame({"g": [f"g{n}" for n in range(40 * version)], "v": range(40 * version)})
+
+
+def publish_version(root: Path, version: int) -> str:
+    """Publish ``df``; returns the announced word, which is its reference."""
+    code = f"df = frame({version})"
+    origin = VariableOrigin.model_validate(
+        {
+            "name": "df",
+            "version": version,
+            "actor": "agent",
+            "notebook_path": NOTEBOOK,
+            "cell_id": f"c{version}",
+            "run_id": "r1",
+            "code": code,
+            "code_sha": snapshot_sha("notebook", code.encode()),
+            "at": "2026-01-01T00:00:00+00:00",
+        }
+    )
+    publisher = Publisher(ArtifactStore(root), notebook_path=NOTEBOOK, clock=ManualClock())
+    done = publisher.publish_dataset(
+        frame(version), variable="df", title="The table", lineage=[origin], run_id="r1"
+    )
+    return json.dumps([done.ref.kind, done.ref.logical_id, done.ref.content_sha])
+
+
+def publish(root: Path, announce: Announce) -> None:
+    """A first version, a second, the first again, and the first once more, which is reused."""
+    for version in (1, 2, 1, 1):
+        announce(publish_version(root, version))
+
+
+def lines_of(root: Path) -> list[LogEntry]:
+    """Every line of every log that can be read."""
+    store = ArtifactStore(root)
+    return [
+        entry
+        for log in sorted(store.folder.glob("*s/*/log.jsonl"))
+        for entry in store.history(
+            log.parent.parent.name.removesuffix("s"), log.parent.name
+        ).entries
+    ]
+
+
+def check_published(root: Path, announced: Collection[str]) -> None:
+    """Every announced snapshot is whole and in its log, and nothing is there by half."""
+    store = ArtifactStore(root)
+    lines = lines_of(root)
+    named = {entry.ref for entry in lines}
+    for word in announced:
+        ref = ArtifactRef(*json.loads(word))
+        assert ref in named, f"{ref} was announced and no log names it"
+    for entry in lines:
+        store.read(entry.ref)
+        code = root / entry.code_path
+        assert snapshot_sha("notebook", code.read_bytes()) == code.name.removesuffix(".py")
+    for path in root.rglob("*"):
+        kind = _KINDS.get(path.suffix)
+        if path.is_file() and kind is not None and path.parent.name != "names":
+            sha = path.name.partition(".")[0]
+            assert snapshot_sha(kind, path.read_bytes()) == sha, f"{path.name} is there by half"
+
+
+def check_publishing_goes_on(root: Path, announced: Collection[str]) -> None:
+    """The next process publishes what it likes, and sweeps what the dead one left."""
+    for version in (1, 3, 2):
+        word = publish_version(root, version)
+        announced = {*announced, word}
+        check_published(root, announced)
+        newest = max(ArtifactStore(root).list(), key=lambda entry: entry.kind == "dataset")
+        assert json.dumps([newest.kind, newest.logical_id, newest.content_sha]) == word
+    check_swept(root)
+
+
+def check_swept(root: Path) -> None:
+    """After an hour nothing temporary is left."""
+    strays = list(root.rglob(".parsimony-*.tmp"))
+    latest = max((stray.stat().st_mtime for stray in strays), default=START.timestamp())
+    later = ManualClock(START + timedelta(seconds=latest - START.timestamp() + 7200))
+    assert durable.sweep_temporary(root, clock=later) == len(strays)
+    assert not list(root.rglob(".parsimony-*.tmp"))
+
+
+def question(nonce: str) -> SuspensionRecord:
+    """A question that waits; larger than a page of the journal."""
+    return SuspensionRecord(
+        run_id="r1",
+        session_id="s",
+        suspension_token=f"{nonce}.00",
+        suspended_at="2026-01-01T00:00:00+00:00",
+        pending_question="Which?",
+        messages=[{"role": "user", "content": f"{nonce} {number}" * 40} for number in range(40)],
+    )
+
+
+def suspend(root: Path, announce: Announce) -> None:
+    """A turn that asks twice, its events before, between and after."""
+    journal = SqliteJournal(root / ".ockham" / JOURNAL, ManualClock())
+    journal.begin_turn("r1", notebook=NOTEBOOK, cell_key="c", request="Which?", model="offline")
+    journal.append("r1", RunStarted(run_id="r1", request="Which?", model="offline"))
+    for nonce in ("n1", "n2"):
+        for number in range(3):
+            journal.append("r1", TextDelta(content=f"{nonce} {number}"))
+        journal.suspend(question(nonce))
+        announce(nonce)
+    journal.end_turn("r1", "suspended", "asked")
+    announce("ended")
+    journal.close()
+
+
+def check_suspended(root: Path, announced: Collection[str]) -> None:
+    """Every announced question is whole with all events before it, and the chain holds."""
+    journal = SqliteJournal(root / ".ockham" / JOURNAL, ManualClock())
+    with contextlib.closing(journal):
+        assert journal.verify() is None
+        pending = {row.record.suspension_token.partition(".")[0]: row for row in journal.pending()}
+        asked = set(announced) - {"ended"}
+        assert asked <= set(pending), f"{asked - set(pending)} was announced and is lost"
+        for nonce, row in pending.items():
+            assert row.record == question(nonce)
+        told = [event.content for event in journal.events("r1") if isinstance(event, TextDelta)]
+        expected = [f"{nonce} {number}" for nonce in ("n1", "n2") for number in range(3)]
+        assert told == expected[: len(told)]
+        assert len(told) >= 3 * len(pending)
+        turn = journal.turn("r1")
+        if "ended" in announced:
+            assert turn is not None
+            assert (turn.status, turn.summary) == ("suspended", "asked")
+        else:
+            assert turn is not None or not told
+
+
+def check_suspending_goes_on(root: Path, announced: Collection[str]) -> None:
+    """The next process asks its own question and finds those that were asked."""
+    place = root / ".ockham" / JOURNAL
+    with contextlib.closing(SqliteJournal(place, ManualClock())) as journal:
+        journal.begin_turn("r2", notebook="b.ipynb", cell_key="c", request="?", model="offline")
+        journal.append("r2", TextDelta(content="on"))
+        journal.suspend(question("n3").model_copy(update={"run_id": "r2"}))
+        assert journal.verify() is None
+        waiting = {row.record.suspension_token.partition(".")[0] for row in journal.pending()}
+        assert {*announced, "n3"} - {"ended"} <= waiting
+    check_swept(root)
+
+
+def sign(root: Path, announce: Announce) -> None:
+    """A key, and after it another."""
+    keyring = Keyring.open(root / "keys", {}, ManualClock())
+    announce(keyring.current().key_id)
+    announce(keyring.rotate().key_id)
+
+
+def check_signed(root: Path, announced: Collection[str]) -> None:
+    """Every announced key can still be used, and the last one signs."""
+    keyring = Keyring.open(root / "keys", {}, ManualClock())
+    for key_id in announced:
+        assert keyring.get(key_id) is not None, f"the key {key_id} was announced and is lost"
+
+
+def check_signing_goes_on(root: Path, announced: Collection[str]) -> None:
+    """The next process signs."""
+    keyring = Keyring.open(root / "keys", {}, ManualClock())
+    assert keyring.get(keyring.current().key_id) is not None
+    keyring.rotate()
+    check_signed(root, announced)
+    check_swept(root)

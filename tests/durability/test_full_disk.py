@@ -1,0 +1,244 @@
+"""Every call of a publish and of a suspend fails once, in every way that a disk fails.
+
+Whoever asked is told in one sentence with the remedy, nothing is announced, what was there
+stands, and the same again succeeds.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel import durable
+from parsimony_kernel.agent.failure.keyring import Keyring, KeyringError
+from parsimony_kernel.journal.database import JournalError
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.testing.clock import ManualClock
+from tests.durability import acts
+from tests.durability.disk import Seam, failing_at
+
+FAULTS = [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EINTR]
+_names = [errno.errorcode[code] for code in FAULTS]
+
+
+def _calls(folder: Path, act: Callable[[Path], object], *, after: Callable[[Path], object]) -> int:
+    """How many calls ``act`` makes in a folder in which ``after`` was done."""
+    folder.mkdir()
+    after(folder)
+    seam = Seam(folder)
+    with seam.recorded():
+        act(folder)
+    return len(seam.calls)
+
+
+@pytest.fixture(autouse=True)
+def a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable, "_anchored", {})
+
+
+@pytest.mark.parametrize("is_short", [False, True], ids=["whole", "short"])
+@pytest.mark.parametrize("code", FAULTS, ids=_names)
+def test_a_publish_that_fails_at_any_call_says_so_and_succeeds_the_next_time(
+    code: int, is_short: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def second(root: Path) -> str:
+        monkeypatch.setattr(durable, "_anchored", {})
+        return acts.publish_version(root, 2)
+
+    failed = 0
+    for number in range(_calls(tmp_path / "counted", second, after=_first)):
+        root = tmp_path / str(number)
+        root.mkdir()
+        first = _first(root)
+        seam = Seam(root)
+        with seam.recorded(failing_at(number, code), is_short=is_short):
+            try:
+                told = {first, second(root)}
+            except durable.StorageError as exc:
+                failed += 1
+                _is_a_sentence_with_a_remedy(exc)
+                told = {first}
+        acts.check_published(root, told)
+        assert len(acts.lines_of(root)) == len(told), seam.calls[number]
+        assert not _strays(root) or seam.calls[number][0] == "unlink"
+        acts.check_published(root, {*told, acts.publish_version(root, 2)})
+        acts.check_swept(root)
+    assert failed > 15
+
+
+def _first(root: Path) -> str:
+    return acts.publish_version(root, 1)
+
+
+def _is_a_sentence_with_a_remedy(exc: Exception) -> None:
+    said = str(exc)
+    assert said.startswith(("Cannot ", "There is no key ", "The journal cannot "))
+    assert "; " in said or ": " in said
+    assert said.endswith(".")
+    assert "\n" not in said
+
+
+def _strays(root: Path) -> list[Path]:
+    return list(root.rglob(".parsimony-*.tmp"))
+
+
+@pytest.mark.parametrize("code", FAULTS, ids=_names)
+def test_a_key_that_cannot_be_written_is_said_and_made_the_next_time(
+    code: int, tmp_path: Path
+) -> None:
+    def key(root: Path) -> str:
+        return Keyring.open(root / "keys", {}, ManualClock()).current().key_id
+
+    for number in range(_calls(tmp_path / "counted", key, after=str)):
+        root = tmp_path / str(number)
+        root.mkdir()
+        with Seam(root).recorded(failing_at(number, code)):
+            try:
+                told = [key(root)]
+            except KeyringError as exc:
+                _is_a_sentence_with_a_remedy(exc)
+                told = []
+        acts.check_signed(root, [*told, key(root)])
+
+
+@pytest.mark.parametrize("code", FAULTS, ids=_names)
+def test_a_journal_that_cannot_be_made_is_said_and_made_the_next_time(
+    code: int, tmp_path: Path
+) -> None:
+    def asked(root: Path) -> None:
+        acts.suspend(root, lambda _word: None)
+
+    for number in range(_calls(tmp_path / "counted", asked, after=str)):
+        root = tmp_path / str(number)
+        root.mkdir()
+        with Seam(root).recorded(failing_at(number, code)), contextlib.suppress(JournalError):
+            asked(root)
+            continue
+        asked(root)
+        acts.check_suspended(root, ["n1", "n2", "ended"])
+        assert not _strays(root / ".ockham")
+
+
+def test_an_open_journal_that_cannot_be_made_again_is_made_once_there_is_room(
+    tmp_path: Path,
+) -> None:
+    place = tmp_path / ".ockham" / acts.JOURNAL
+    with contextlib.closing(SqliteJournal(place, ManualClock())) as journal:
+        for path in place.parent.iterdir():
+            path.unlink()
+
+        def full(call: str, path: str) -> None:
+            if call == "open" and ".parsimony-" in path:
+                raise OSError(errno.ENOSPC, "full", path)
+
+        with Seam(tmp_path).recorded(full):
+            for _ in range(2):
+                with pytest.raises(JournalError, match="the disk is full"):
+                    journal.suspend(acts.question("n1"))
+        journal.begin_turn("r1", notebook="n", cell_key="c", request="?", model="m")
+        journal.suspend(acts.question("n1"))
+        assert [row.record for row in journal.pending()] == [acts.question("n1")]
+
+
+class _Failing(sqlite3.Connection):
+    """A connection whose statements fail from one of them on, for as long as it is told to."""
+
+    left: int | None = None
+    problem = ""
+
+    def execute(self, *given: object) -> sqlite3.Cursor:
+        if _Failing.left is not None:
+            if _Failing.left == 0 and given[0] != "ROLLBACK":
+                raise sqlite3.OperationalError(_Failing.problem)
+            _Failing.left -= _Failing.left > 0
+        return super().execute(*given)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[_Failing]]:
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *names, **given: connect(*names, **given, factory=_Failing)
+    )
+    yield _Failing
+    _Failing.left = None
+
+
+@pytest.mark.parametrize("problem", ["database or disk is full", "disk I/O error"])
+@pytest.mark.parametrize("statement", range(4))
+def test_a_suspend_whose_statement_fails_keeps_nothing_by_half(
+    statement: int, problem: str, tmp_path: Path, failing: type[_Failing]
+) -> None:
+    place = tmp_path / ".ockham" / acts.JOURNAL
+    with contextlib.closing(SqliteJournal(place, ManualClock())) as journal:
+        journal.begin_turn("r1", notebook="n", cell_key="c", request="?", model="m")
+        failing.left, failing.problem = statement, problem
+        with pytest.raises(JournalError) as caught:
+            journal.suspend(acts.question("n1"))
+        _is_a_sentence_with_a_remedy(caught.value)
+        assert problem in str(caught.value)
+        failing.left = None
+        assert journal.pending() == ()
+        journal.suspend(acts.question("n1"))
+        assert len(journal.pending()) == 1
+
+
+_LIMITED = """
+import json, resource, sys
+from pathlib import Path
+from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.durable import StorageError
+from parsimony_kernel.journal.database import JournalError
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.testing.clock import ManualClock
+from tests.durability import acts
+
+root, said = Path(sys.argv[1]), []
+journal = SqliteJournal(root / ".ockham" / acts.JOURNAL, ManualClock())
+journal.begin_turn("r1", notebook="n", cell_key="c", request="?", model="m")
+journal.suspend(acts.question("n1"))
+whole = acts.publish_version(root, 1)
+
+def limit(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+for size in (*range(0, 4000, 400), *range(4000, 200_000, 4096)):
+    limit(size)
+    asked = acts.question("n2")
+    for act, given in ((acts.publish_version, (root, 2)), (journal.suspend, (asked,))):
+        try:
+            act(*given)
+        except (StorageError, JournalError) as exc:
+            said.append(str(exc))
+    limit(resource.RLIM_INFINITY)
+    acts.check_published(root, [whole])
+    assert journal.verify() is None
+asked = {row.record.suspension_token.partition(".")[0] for row in journal.pending()}
+assert asked == {"n1", "n2"}, asked
+acts.check_published(root, [whole, acts.publish_version(root, 2)])
+journal.close()
+print(json.dumps(said))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on the size of a file")
+def test_files_that_may_not_grow_any_more_lose_nothing(tmp_path: Path) -> None:
+    """The limit of the operating system, which cuts a write short and then refuses it."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LIMITED, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert any("larger than is allowed" in each for each in said)
+    assert any("the journal" in each for each in said)

@@ -1,0 +1,47 @@
+"""A process that strace kills, or refuses a call, at every system call of a publish and a suspend.
+
+Here every call that changes a disk, and of the others every 25th. All of them:
+``python -m tests.durability.kills``.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.durability import tracing
+
+pytestmark = pytest.mark.skipif(
+    bool(tracing.why_not()), reason=tracing.why_not() or "it can be traced"
+)
+
+STRIDE = 25
+
+
+@pytest.mark.parametrize("act", ["publish", "suspend"])
+def test_a_kill_at_any_system_call_loses_nothing_and_leaves_nothing_by_half(act: str) -> None:
+    counts = _tried("--only", "kills", "--stride", str(STRIDE), act)[f"{act} killed"]
+    assert counts["at calls that write"] > 50
+    assert counts["killed"] == counts["points"] > counts["at calls that write"]
+
+
+@pytest.mark.parametrize("act", ["publish", "suspend"])
+def test_a_system_call_that_is_refused_is_told_and_loses_nothing(act: str) -> None:
+    counts = _tried("--only", "refusals", act)[f"{act} refused"]
+    assert counts["points"] >= counts["told"] > 100
+
+
+def _tried(*arguments: str) -> dict[str, dict[str, int]]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.durability.kills", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert done.returncode == 0, done.stderr
+    print(done.stdout)
+    counts: dict[str, dict[str, int]] = json.loads(done.stdout)
+    return counts

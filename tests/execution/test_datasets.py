@@ -1,0 +1,112 @@
+"""Published datasets are found again by what they are called, and read only when they are whole."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from parsimony_kernel.artifacts.codecs import encode_dataset
+from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SnapshotError
+from parsimony_kernel.execution.datasets import load_dataset
+from parsimony_kernel.identity import content_sha
+
+MAY = pd.DataFrame({"month": ["May"], "sold": [3]})
+JUNE = pd.DataFrame({"month": ["May", "June"], "sold": [3, 4]})
+IDENTITY = "5a1e" * 16
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ArtifactStore:
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    return ArtifactStore(tmp_path)
+
+
+def publish(
+    store: ArtifactStore,
+    frame: pd.DataFrame,
+    *,
+    logical_id: str = IDENTITY,
+    title: str = "Monthly sales",
+    variable: str = "sales",
+    kind: str = "dataset",
+) -> LogEntry:
+    data = encode_dataset(frame, variable).data if kind == "dataset" else b'{"mark":"bar"}'
+    entry = LogEntry(
+        kind=kind,
+        logical_id=logical_id,
+        content_sha=content_sha(data),
+        title=title,
+        variable=variable,
+        live_name=f"work/{variable}",
+        notebook="notebooks/work.ipynb",
+    )
+    return store.publish(entry, data)[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["Monthly sales", "monthly  SALES", "sales", "work/sales", IDENTITY, IDENTITY[:6]]
+)
+def test_a_dataset_is_found_by_any_of_its_names(store: ArtifactStore, name: str) -> None:
+    publish(store, MAY)
+    publish(store, JUNE)
+    pd.testing.assert_frame_equal(load_dataset(name), JUNE)
+
+
+def test_a_path_names_one_snapshot_however_old(store: ArtifactStore) -> None:
+    path = publish(store, MAY).path
+    publish(store, JUNE)
+    for name in (path, f"../{path}", str(store.root / path)):
+        pd.testing.assert_frame_equal(load_dataset(name), MAY)
+
+
+def test_a_chart_of_the_same_title_is_in_nobody_s_way(store: ArtifactStore) -> None:
+    publish(store, MAY)
+    publish(store, MAY, kind="chart", logical_id="c" * 64)
+    assert load_dataset("Monthly sales").equals(MAY)
+
+
+def test_a_name_that_nothing_has_is_answered_with_the_near_ones(store: ArtifactStore) -> None:
+    publish(store, MAY)
+    publish(store, MAY, title="Weather", variable="weather", logical_id="d" * 64)
+    with pytest.raises(LookupError, match=r"'monthly sale'.*'Monthly sales'"):
+        load_dataset("monthly sale")
+
+
+def test_a_name_that_several_have_is_answered_with_them(store: ArtifactStore) -> None:
+    publish(store, MAY)
+    publish(store, MAY, variable="again", logical_id="d" * 64)
+    with pytest.raises(LookupError, match=r"sales.*again.*give the id"):
+        load_dataset("Monthly sales")
+
+
+def test_where_nothing_is_published_it_says_so(store: ArtifactStore) -> None:
+    with pytest.raises(LookupError, match="nothing is published"):
+        load_dataset("sales")
+    assert not store.folder.exists()
+
+
+def test_a_damaged_snapshot_is_not_read(store: ArtifactStore) -> None:
+    snapshot = store.root / publish(store, MAY).path
+    snapshot.write_bytes(snapshot.read_bytes()[:-1] + b"\0")
+    with pytest.raises(SnapshotError, match="damaged"):
+        load_dataset("sales")
+
+
+def test_python_sees_that_the_snapshot_is_opened(store: ArtifactStore) -> None:
+    """So that who watches what a cell reads knows the source."""
+    path = store.root / publish(store, MAY).path
+    program = (
+        "import sys, pandas\n"
+        "opened = []\n"
+        "sys.addaudithook(lambda event, given: event == 'open' and opened.append(str(given[0])))\n"
+        "from parsimony_kernel.execution.datasets import load_dataset\n"
+        "load_dataset('sales')\n"
+        f"print(opened.count({str(path)!r}))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ran.stdout.strip() == "1"

@@ -1,0 +1,363 @@
+"""Excel, PDF and PowerPoint files: what they say, and what is refused before it is unpacked."""
+
+import builtins
+import struct
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pptx
+import pypdf
+import pytest
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+from parsimony_kernel.execution import documents
+from parsimony_kernel.execution.documents import (
+    DocumentError,
+    read_excel,
+    read_pdf_text,
+    read_pptx_text,
+)
+
+SALES = pd.DataFrame({"month": ["May", "June"], "sold": [3, 4]})
+READERS: dict[str, Callable[..., Any]] = {
+    ".xlsx": read_excel,
+    ".pptx": read_pptx_text,
+    ".pdf": read_pdf_text,
+}
+
+
+@pytest.fixture
+def workbook(tmp_path: Path) -> Path:
+    path = tmp_path / "sales.xlsx"
+    with pd.ExcelWriter(path) as writer:
+        SALES.to_excel(writer, sheet_name="Sales", index=False)
+        SALES.head(1).to_excel(writer, sheet_name="Costs", index=False)
+    return path
+
+
+@pytest.fixture
+def slides(tmp_path: Path) -> Path:
+    path = tmp_path / "talk.pptx"
+    talk = pptx.Presentation()
+    first = talk.slides.add_slide(talk.slide_layouts[0])
+    first.shapes.title.text = "Growth"
+    first.notes_slide.notes_text_frame.text = "say it slowly"
+    second = talk.slides.add_slide(talk.slide_layouts[6])
+    inches = pptx.util.Inches(1)
+    table = second.shapes.add_table(1, 2, inches, inches, inches, inches).table
+    table.cell(0, 0).text, table.cell(0, 1).text = "May", "3"
+    box = second.shapes.add_group_shape().shapes.add_textbox(inches, inches, inches, inches)
+    box.text_frame.text = "in a group"
+    talk.save(path)
+    return path
+
+
+def pdf(path: Path, *contents: bytes, password: str = "") -> Path:
+    """A PDF file of one page for each of ``contents``, which are its drawing operations."""
+    writer = pypdf.PdfWriter()
+    for content in contents:
+        page = writer.add_blank_page(200, 200)
+        font = DictionaryObject(
+            {
+                NameObject("/Type"): NameObject("/Font"),
+                NameObject("/Subtype"): NameObject("/Type1"),
+                NameObject("/BaseFont"): NameObject("/Helvetica"),
+            }
+        )
+        page[NameObject("/Resources")] = DictionaryObject(
+            {NameObject("/Font"): DictionaryObject({NameObject("/F1"): font})}
+        )
+        stream = DecodedStreamObject()
+        stream.set_data(content)
+        page[NameObject("/Contents")] = writer._add_object(stream.flate_encode())
+    if password:
+        writer.encrypt(password, algorithm="RC4-128")
+    writer.write(path)
+    return path
+
+
+def says(text: str) -> bytes:
+    return f"BT /F1 12 Tf 10 100 Td ({text}) Tj ET".encode()
+
+
+@pytest.fixture
+def paper(tmp_path: Path) -> Path:
+    return pdf(tmp_path / "paper.pdf", says("Page one"), b"", says("Page three"))
+
+
+@pytest.fixture
+def files(workbook: Path, slides: Path, paper: Path) -> dict[str, Path]:
+    return {each.suffix: each for each in (workbook, slides, paper)}
+
+
+def packed(path: Path, members: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as package:
+        for name, data in members.items():
+            package.writestr(name, data)
+    return path
+
+
+def changed(path: Path, **members: bytes) -> Path:
+    """The package at ``path`` with these parts in place of its own, named with __ for a slash."""
+    with zipfile.ZipFile(path) as package:
+        parts = {name: package.read(name) for name in package.namelist()}
+    given = {name.replace("__", "/") + ".xml": data for name, data in members.items()}
+    return packed(path.with_name(f"changed{path.suffix}"), parts | given)
+
+
+def test_a_sheet_is_a_frame_and_several_are_a_dict(workbook: Path) -> None:
+    pd.testing.assert_frame_equal(read_excel(workbook), SALES)
+    for chosen in ("Costs", 1, -1):
+        assert read_excel(workbook, chosen).shape == (1, 2)
+    assert list(read_excel(workbook, None)) == ["Sales", "Costs"]
+    assert list(read_excel(str(workbook), sheet=["Costs"])) == ["Costs"]
+
+
+def test_the_options_are_those_of_pandas(workbook: Path) -> None:
+    read = read_excel(workbook, sheet_name="Sales", usecols=["sold"], skiprows=0)
+    assert list(read.columns) == ["sold"]
+
+
+def test_a_sheet_that_is_not_there_is_answered_with_those_that_are(workbook: Path) -> None:
+    for chosen in ("Sale", 2):
+        with pytest.raises(DocumentError, match=r"no sheet .*'Sales', 'Costs'"):
+            read_excel(workbook, chosen)
+
+
+def test_a_pdf_gives_one_text_for_each_page(paper: Path) -> None:
+    assert read_pdf_text(paper) == ["Page one", "", "Page three"]
+    assert read_pdf_text(paper, first=3) == ["Page three"]
+    assert read_pdf_text(paper, first=1, last=2) == ["Page one", ""]
+
+
+def test_a_presentation_gives_the_words_tables_groups_and_notes_of_each_slide(
+    slides: Path,
+) -> None:
+    assert read_pptx_text(slides) == ["Growth\nNotes: say it slowly", "May\t3\nin a group"]
+    assert read_pptx_text(slides, first=2) == ["May\t3\nin a group"]
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, None), (4, None), (2, 1)])
+def test_pages_that_are_not_there_are_answered_with_how_many_there_are(
+    paper: Path, first: int, last: int | None
+) -> None:
+    with pytest.raises(DocumentError, match="has 3 pages, numbered from 1"):
+        read_pdf_text(paper, first=first, last=last)
+
+
+def refusal(suffix: str, path: Path, data: bytes) -> str:
+    """What is said of a file of ``data``; empty when it is read. Anything else is raised."""
+    path.write_bytes(data)
+    try:
+        READERS[suffix](path)
+    except DocumentError as exc:
+        return str(exc)
+    return ""
+
+
+@pytest.mark.parametrize("suffix", READERS)
+class TestAFileThatIsNoSuchDocument:
+    def test_a_missing_file_is_missing(self, suffix: str, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError):
+            READERS[suffix](tmp_path / f"none{suffix}")
+
+    def test_an_empty_file_is_called_empty(self, suffix: str, tmp_path: Path) -> None:
+        path = tmp_path / f"empty{suffix}"
+        path.touch()
+        with pytest.raises(DocumentError, match="is empty: save or download it again"):
+            READERS[suffix](path)
+
+    def test_another_kind_of_file_is_told(self, suffix: str, files: dict[str, Path]) -> None:
+        for other, path in files.items():
+            if other != suffix:
+                with pytest.raises(DocumentError, match=r"is not an? .*read it as what it is"):
+                    READERS[suffix](path)
+
+    def test_a_file_cut_anywhere_is_one_error(self, suffix: str, files: dict[str, Path]) -> None:
+        data = files[suffix].read_bytes()
+        told = [
+            refusal(suffix, files[suffix].with_name("cut"), data[: len(data) * tenth // 10])
+            for tenth in range(1, 10)
+        ]
+        # Of a PDF of which the end alone is missing something can be had.
+        assert sum("cut" in each for each in told) >= 7
+
+    def test_a_file_with_a_flipped_byte_is_read_or_refused(
+        self, suffix: str, files: dict[str, Path]
+    ) -> None:
+        data = files[suffix].read_bytes()
+        for at in range(0, len(data), max(1, len(data) // 60)):
+            flipped = data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]
+            told = refusal(suffix, files[suffix].with_name("flipped"), flipped)
+            assert not told or "flipped" in told
+
+    def test_a_file_beyond_the_limit_is_not_read_to_its_end(
+        self, suffix: str, tmp_path: Path
+    ) -> None:
+        path = tmp_path / f"large{suffix}"
+        with path.open("wb") as file:
+            file.truncate(documents.FILE_BYTES + 1)
+        with pytest.raises(DocumentError, match="larger than 200 MB"):
+            READERS[suffix](path)
+
+    def test_it_is_opened_once_through_open(
+        self, suffix: str, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """So that who watches what is opened knows the source."""
+        opened: list[Any] = []
+        really = builtins.open
+
+        def watched(file: Any, *args: Any, **kwargs: Any) -> Any:
+            opened.append(file)
+            return really(file, *args, **kwargs)
+
+        monkeypatch.setattr(builtins, "open", watched)
+        READERS[suffix](files[suffix])
+        assert opened.count(files[suffix]) == 1
+
+
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504)
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ".pptx"])
+class TestAnOfficeFile:
+    def test_an_encrypted_one_says_how_to_go_on(self, suffix: str, tmp_path: Path) -> None:
+        path = tmp_path / f"secret{suffix}"
+        path.write_bytes(OLE + "EncryptedPackage".encode("utf-16-le") + bytes(100))
+        with pytest.raises(DocumentError, match="is encrypted: open it with its password"):
+            READERS[suffix](path)
+
+    def test_one_of_before_2007_says_how_to_go_on(self, suffix: str, tmp_path: Path) -> None:
+        path = tmp_path / f"old{suffix}"
+        path.write_bytes(OLE)
+        with pytest.raises(DocumentError, match=rf"before 2007: .* save it as {suffix}"):
+            READERS[suffix](path)
+
+    def test_what_says_that_it_unpacks_to_a_gigabyte_is_refused_unread(
+        self, suffix: str, tmp_path: Path
+    ) -> None:
+        """The packed bytes are no deflate stream at all: who unpacked them would say so."""
+        path = tmp_path / f"bomb{suffix}"
+        path.write_bytes(archive("xl/workbook.xml", b"\xff" * 1_000_000, declared=1 << 30))
+        with pytest.raises(DocumentError, match=r"unpacks to 1,073 MB .*over the limit"):
+            READERS[suffix](path)
+
+    def test_what_unpacks_to_many_times_its_size_is_refused(
+        self, suffix: str, tmp_path: Path
+    ) -> None:
+        path = packed(tmp_path / f"bomb{suffix}", {"a.bin": bytes(30_000_000)})
+        with pytest.raises(DocumentError, match=r"unpacks to \d+,?\d* times its size"):
+            READERS[suffix](path)
+
+    def test_what_says_less_than_it_unpacks_to_is_not_unpacked_further(
+        self, suffix: str, tmp_path: Path
+    ) -> None:
+        deflate = zlib.compressobj(wbits=-15)
+        data = deflate.compress(b"<a>" + bytes(40_000_000)) + deflate.flush()
+        name = {".xlsx": "xl/workbook.xml", ".pptx": "ppt/presentation.xml"}[suffix]
+        path = tmp_path / f"liar{suffix}"
+        path.write_bytes(archive(name, data, declared=1_000))
+        with pytest.raises(DocumentError, match="cannot be read as"):
+            READERS[suffix](path)
+
+    def test_one_that_defines_entities_is_refused(
+        self, suffix: str, files: dict[str, Path]
+    ) -> None:
+        laughs = "".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 10}">' for i in range(1, 12))
+        bomb = f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a0 "ha">{laughs}]><x>&a11;</x>'
+        for text in (bomb, "<!--" + " " * 100_000 + "-->" + bomb.partition("?>")[2]):
+            for encoding in ("utf-8", "utf-16"):
+                broken = changed(files[suffix], docProps__app=text.encode(encoding))
+                with pytest.raises(DocumentError, match="defines entities in its XML"):
+                    READERS[suffix](broken)
+
+
+def archive(name: str, data: bytes, *, declared: int) -> bytes:
+    """A zip file of one deflated member that says that it unpacks to ``declared`` bytes."""
+    path = name.encode()
+    fields = (20, 0, 8, 0, 0, 0, len(data), declared, len(path))
+    local = struct.pack("<4s5H3L2H", b"PK\x03\x04", *fields, 0) + path + data
+    central = struct.pack("<4s6H3L5H2L", b"PK\x01\x02", 20, *fields, 0, 0, 0, 0, 0, 0) + path
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, len(central), len(local), 0)
+    return local + central + end
+
+
+SHEET = (
+    '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">{}</worksheet>'
+)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"/></row>',
+        '<row r="1"><c r="XFD1"/></row><row r="1048576"/>',
+        '<row><c r="ZZ1"/></row>' + "<row/>" * 30_000,
+    ],
+    ids=["a far cell", "a far row", "rows that say no number"],
+)
+def test_a_sheet_of_few_cells_far_apart_is_refused(workbook: Path, rows: str) -> None:
+    """Between them the reader makes a value of every place."""
+    sheet = SHEET.format(f"<sheetData>{rows}</sheetData>").encode()
+    with pytest.raises(DocumentError, match="more than 20,000,000 cells"):
+        read_excel(changed(workbook, xl__worksheets__sheet1=sheet))
+
+
+def test_a_sheet_that_lies_about_its_dimensions_is_measured(workbook: Path) -> None:
+    data = '<dimension ref="A1:XFD1048576"/><sheetData><row r="1"><c r="B1"><v>7</v></c></row>'
+    sheet = SHEET.format(f"{data}</sheetData>").encode()
+    read = read_excel(changed(workbook, xl__worksheets__sheet1=sheet), header=None)
+    assert read.iloc[0, 1] == 7
+
+
+def test_an_encrypted_pdf_asks_for_its_password(tmp_path: Path) -> None:
+    path = pdf(tmp_path / "secret.pdf", says("hidden"), password="open sesame")
+    for password in ("", "wrong"):
+        with pytest.raises(DocumentError, match=r"is encrypted: hand in the password"):
+            read_pdf_text(path, password=password)
+    assert read_pdf_text(path, password="open sesame") == ["hidden"]
+
+
+def test_a_pdf_stream_that_inflates_hugely_is_refused(tmp_path: Path) -> None:
+    path = pdf(tmp_path / "bomb.pdf", says("x") + b" " * 80_000_000)
+    assert path.stat().st_size < 200_000
+    with pytest.raises(DocumentError, match="unpacks to more than a part of it may"):
+        read_pdf_text(path)
+
+
+def test_pages_that_inflate_hugely_together_are_refused(
+    paper: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "PAGE_CONTENT_BYTES", 50)
+    assert read_pdf_text(paper, last=2) == ["Page one", ""]
+    with pytest.raises(DocumentError, match="drawing operations on its pages 1 to 3"):
+        read_pdf_text(paper)
+
+
+def test_too_many_pages_or_too_much_text_says_how_to_read_less(
+    paper: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "PAGES", 2)
+    with pytest.raises(DocumentError, match="with first=1 and last=2"):
+        read_pdf_text(paper)
+    monkeypatch.setattr(documents, "TEXT_CHARS", 12)
+    assert read_pdf_text(paper, last=2) == ["Page one", ""]
+    monkeypatch.setattr(documents, "PAGES", 3)
+    with pytest.raises(DocumentError, match="read less of it at once, with last=2"):
+        read_pdf_text(paper)
+
+
+@pytest.mark.parametrize(
+    ("reader", "library"), [(read_pdf_text, "pypdf"), (read_pptx_text, "pptx")]
+)
+def test_without_its_library_a_reader_says_what_to_install(
+    reader: Callable[..., Any], library: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ModuleNotFoundError, match=r'pip install "parsimony-kernel\[documents\]"'):
+        reader(tmp_path / "any")

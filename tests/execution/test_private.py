@@ -1,0 +1,188 @@
+"""The private namespace: its seed, its thread, and what is not of its code."""
+
+import asyncio
+import builtins
+import os
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.execution import CodeExecutor
+from parsimony_kernel.execution.outputs import ExceptionObject, KernelOutput, PrimitiveObject
+
+DEADLINE_S = 0.3
+
+
+def text(output: Any) -> str:
+    assert isinstance(output, PrimitiveObject)
+    return output.text
+
+
+def failure(output: KernelOutput) -> ExceptionObject:
+    last = output.outputs[-1]
+    assert isinstance(last, ExceptionObject)
+    assert output.error == last
+    return last
+
+
+async def test_two_executors_in_two_threads_never_see_each_other(tmp_path: Path) -> None:
+    """Each prints its folder many times; all of it arrives, and only in its own output."""
+    wrong: list[str] = []
+
+    def work(folder: Path) -> None:
+        folder.mkdir()
+        executor = CodeExecutor(cwd=str(folder))
+
+        async def cells() -> None:
+            for _ in range(15):
+                output = await executor.execute("import os\nfor _ in range(20): print(os.getcwd())")
+                if output.stdout != f"{folder}\n" * 20:
+                    wrong.append(output.stdout)
+
+        asyncio.run(cells())
+
+    def thread(name: str) -> threading.Thread:
+        return threading.Thread(target=work, args=(tmp_path / name,))
+
+    threads = [thread(name) for name in ("a", "b")]
+    for each in threads:
+        each.start()
+    for each in threads:
+        await asyncio.to_thread(each.join)
+    assert wrong == []
+
+
+async def test_the_seed_is_there_when_it_is_named() -> None:
+    executor = CodeExecutor()
+    output = await executor.execute(
+        "pd.DataFrame({'a': np.arange(2)}), datetime(2024, 5, 1, tzinfo=timezone.utc)"
+        " + timedelta(1), alt.Chart"
+    )
+    assert output.error is None
+    assert executor.variables() == {}
+
+
+@pytest.mark.parametrize("name", ["exec", "eval", "compile"])
+async def test_text_cannot_be_run(name: str) -> None:
+    assert failure(await CodeExecutor().execute(f"{name}('1')")).name == "NameError"
+
+
+async def test_a_blocked_call_is_reported_and_its_late_writes_reach_nothing() -> None:
+    executor = CodeExecutor()
+    release = threading.Event()
+    executor.locals["release"] = release
+    output = await executor.execute(
+        "release.wait()\nlate = True\nprint('late')", timeout_seconds=DEADLINE_S
+    )
+    assert "cannot be interrupted" in failure(output).message
+    release.set()
+    again = await executor.execute("'late' in globals()")
+    assert (text(again.outputs[0]), again.stdout) == ("False", "")
+
+
+async def test_what_is_late_prints_to_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
+    executor = CodeExecutor()
+    done: list[Callable[[], None]] = []
+    executor.locals["keep"] = done.append
+    await executor.execute("import threading\nkeep(lambda: print('leaked'))")
+    await executor.execute("import time\ntime.sleep(0.8)\nprint('late')", timeout_seconds=0.1)
+    for each in threading.enumerate():
+        if each.name == "parsimony-cell":
+            await asyncio.to_thread(each.join)
+    assert "late" not in capsys.readouterr().out
+
+
+async def test_the_readers_and_datasets_of_the_seed_are_there_when_they_are_named() -> None:
+    executor = CodeExecutor()
+    output = await executor.execute(
+        "[each.__name__ for each in (read_excel, read_pdf_text, read_pptx_text, load_dataset)]"
+    )
+    assert text(output.outputs[0]) == (
+        "['read_excel', 'read_pdf_text', 'read_pptx_text', 'load_dataset']"
+    )
+    assert executor.variables() == {}
+    await executor.execute("load_dataset = 5")
+    assert executor.variables() == {"load_dataset": 5}
+
+
+async def test_a_seeded_name_is_found_inside_a_function_that_is_called_later() -> None:
+    executor = CodeExecutor()
+    await executor.execute("def mean(values):\n    return float(np.mean(values))")
+    assert text((await executor.execute("mean([1, 3])")).outputs[0]) == "2.0"
+
+
+async def test_what_children_print_reaches_nobody_else_and_others_print_meanwhile(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    executor = CodeExecutor()
+    begun, go_on = threading.Event(), threading.Event()
+    executor.locals.update(begun=begun, go_on=go_on)
+    task = asyncio.create_task(
+        executor.execute(
+            "import subprocess\nbegun.set()\ngo_on.wait()\n"
+            "subprocess.run('echo child; echo wrong >&2', shell=True);"
+        )
+    )
+    await asyncio.to_thread(begun.wait)
+    print("of the host")
+    os.write(1, b"past python\n")
+    subprocess.run(["echo", "a child of the host"], check=True)
+    go_on.set()
+    output = await task
+    assert (output.stdout, output.stderr) == ("child\n", "wrong\n")
+    told = capfd.readouterr()
+    assert sorted(told.out.splitlines()) == ["a child of the host", "of the host", "past python"]
+    assert told.err == ""
+
+
+async def test_what_a_thread_prints_that_somebody_else_starts_meanwhile_is_theirs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    executor = CodeExecutor()
+    begun, go_on = threading.Event(), threading.Event()
+    executor.locals.update(begun=begun, go_on=go_on)
+    task = asyncio.create_task(
+        executor.execute(
+            "import threading\nbegun.set()\ngo_on.wait()\n"
+            "mine = threading.Thread(target=print, args=('of the cell',))\n"
+            "mine.start()\nmine.join()"
+        )
+    )
+    await asyncio.to_thread(begun.wait)
+    theirs = threading.Thread(target=print, args=("of the host",))
+    theirs.start()
+    theirs.join()
+    go_on.set()
+    assert (await task).stdout == "of the cell\n"
+    assert capsys.readouterr().out == "of the host\n"
+
+
+async def test_a_figure_that_was_open_before_stays_open() -> None:
+    pyplot: Any = pytest.importorskip("matplotlib.pyplot")
+    mine = pyplot.figure()
+    try:
+        output = await CodeExecutor().execute(
+            "import matplotlib.pyplot as plt\nplt.figure()\nplt.title('theirs');"
+        )
+        assert [each.for_model()["title"] for each in output.outputs] == ["theirs"]
+        assert pyplot.get_fignums() == [mine.number]
+    finally:
+        pyplot.close(mine)
+
+
+async def test_what_code_replaces_for_good_stays_replaced_and_the_rest_is_put_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for owner, name in ((builtins, "print"), (os, "system")):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    start, popen = threading.Thread.start, subprocess.Popen.__init__
+    await CodeExecutor().execute(
+        "import builtins, os\nbuiltins.print = max\nos.system = min", timeout_seconds=60
+    )
+    replaced: Any = (builtins.print, os.system)
+    assert replaced == (max, min)
+    assert (threading.Thread.start, subprocess.Popen.__init__) == (start, popen)

@@ -1,0 +1,470 @@
+"""A kernel of one's own: how it dies, and what is left, said and started again."""
+
+import asyncio
+import gc
+import json
+import math
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsimony_kernel.execution import RemoteExecutor
+from parsimony_kernel.execution.outputs import DataFrameObject, ExceptionObject, PrimitiveObject
+from parsimony_kernel.execution.remote_kernel import RemoteKernelError, exit_in_words
+from parsimony_kernel.execution.remote_side import PLAIN_BYTES, encode_plain
+from parsimony_kernel.execution.remote_values import RemoteValue
+
+DEADLINE_S = 0.3
+GRACE_S = 1.0
+ENDLESS = "sum(range(10**13))"
+
+plain_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=5), inner, max_size=5)
+    ),
+    max_leaves=20,
+)
+
+
+@pytest.fixture
+async def executor() -> AsyncIterator[RemoteExecutor]:
+    """An executor with a kernel process of its own."""
+    async with RemoteExecutor(grace_s=GRACE_S) as opened:
+        yield opened
+
+
+def lost(output: object) -> ExceptionObject:
+    error = getattr(output, "error", None)
+    assert isinstance(error, ExceptionObject)
+    assert error.state_lost, error
+    return error
+
+
+async def pid_of(executor: RemoteExecutor) -> int:
+    await executor.execute("import os\npid = os.getpid()\ndel os")
+    pid = executor.variables()["pid"]
+    assert isinstance(pid, int)
+    return pid
+
+
+def ends(pid: int) -> bool:
+    """Whether the process ends within half a minute."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], 30)[0])
+    finally:
+        os.close(handle)
+
+
+async def text_of(executor: RemoteExecutor, code: str) -> str:
+    output = await executor.execute(code)
+    shown = output.outputs[-1]
+    assert isinstance(shown, PrimitiveObject), output
+    return shown.text
+
+
+@pytest.mark.kernel
+class TestDeath:
+    async def test_code_that_ends_its_kernel_is_told_what_is_gone_and_its_prints_stay(
+        self, executor: RemoteExecutor
+    ) -> None:
+        await executor.execute("x = 1\ndf = [object()]", producer_notebook_path="nb.ipynb")
+        output = await executor.execute("print('before')\nimport os\nos._exit(3)")
+        error = lost(output)
+        assert output.stdout == "before\n"
+        assert "exit status 3" in error.message
+        assert "gone with it: x, df." in error.message
+        assert executor.variables() == {}
+        assert await text_of(executor, "1 + 1") == "2"
+
+    async def test_the_ledger_drops_the_names_and_keeps_how_they_were_made(
+        self, executor: RemoteExecutor
+    ) -> None:
+        await executor.execute("x = [1]", producer_notebook_path="nb.ipynb")
+        await executor.execute("import os\nos._exit(1)")
+        ledger = executor.origin_ledger
+        assert ledger.get("x") is None
+        await executor.execute("x = [2]\ny = [3]", producer_notebook_path="nb.ipynb")
+        await executor.execute("z = x + y", producer_notebook_path="nb.ipynb")
+        origin = ledger.get("z")
+        assert origin is not None
+        assert {(ref.name, ref.version) for ref in origin.inputs} == {("x", 2), ("y", 1)}
+        first, *_, last = ledger.cell_runs()
+        assert [run.number for run in ledger.cell_runs()] == list(range(1, last.number + 1))
+        assert first.code == "x = [1]\n"
+        assert ledger.maker(origin.inputs[0]) is not None
+
+    async def test_code_does_not_run_in_a_kernel_that_was_lost_before_it(
+        self, executor: RemoteExecutor, tmp_path: Path
+    ) -> None:
+        pid = await pid_of(executor)
+        os.kill(pid, signal.SIGKILL)
+        assert ends(pid)
+        output = await executor.execute(f"open({str(tmp_path / 'ran')!r}, 'w')")
+        message = lost(output).message
+        assert "was not run" in message
+        assert "SIGKILL" in message
+        assert "pid" in message
+        assert not (tmp_path / "ran").exists()
+        assert (await executor.execute("print(1)")).stdout == "1\n"
+
+    async def test_a_kernel_that_does_not_know_us_any_more_has_lost_what_we_know(
+        self, executor: RemoteExecutor
+    ) -> None:
+        await executor.execute("x = 1")
+        # What a restart does to the modules of a kernel.
+        output = await executor.execute(
+            "import sys\nsys.modules.pop('parsimony_kernel.execution.remote_side')"
+        )
+        assert "restarted" in lost(output).message
+        assert (await executor.execute("print('x' in globals())")).stdout == "False\n"
+
+    async def test_of_many_names_ten_are_told_and_the_rest_counted(
+        self, executor: RemoteExecutor
+    ) -> None:
+        await executor.execute("\n".join(f"v{i:02} = {i}" for i in range(14)))
+        message = lost(await executor.execute("import os\nos.abort()")).message
+        assert "v09 and 4 more" in message
+        assert "v10" not in message
+        assert "SIGABRT" in message
+
+    async def test_a_chore_that_finds_the_loss_leaves_it_to_the_next_code(
+        self, executor: RemoteExecutor, tmp_path: Path
+    ) -> None:
+        pid = await pid_of(executor)
+        os.kill(pid, signal.SIGKILL)
+        assert ends(pid)
+        await executor.set_cwd(str(tmp_path))
+        assert "pid" in lost(await executor.execute("1")).message
+        assert await text_of(executor, "import os\nos.getcwd()") == repr(str(tmp_path))
+
+    async def test_the_folder_outlasts_its_kernel(
+        self, executor: RemoteExecutor, tmp_path: Path
+    ) -> None:
+        await executor.set_cwd(str(tmp_path))
+        await executor.execute("import os\nos._exit(1)")
+        assert await text_of(executor, "import os\nos.getcwd()") == repr(str(tmp_path))
+
+    def test_the_end_of_a_process_in_words(self) -> None:
+        assert exit_in_words(0) == "ended by itself with exit status 0"
+        assert exit_in_words(-9) == "was ended by SIGKILL, as it is when memory runs out"
+        assert exit_in_words(-250) == "was ended by signal 250"
+
+
+@pytest.mark.kernel
+class TestEnding:
+    async def test_what_cannot_be_interrupted_is_ended_with_its_kernel(
+        self, executor: RemoteExecutor
+    ) -> None:
+        await executor.execute("x = 1\ny = 2", producer_notebook_path="nb.ipynb")
+        output = await executor.execute(
+            f"print('a')\nprint('b')\n{ENDLESS}", timeout_seconds=DEADLINE_S
+        )
+        error = lost(output)
+        assert (error.name, error.past_deadline) == ("TimeoutError", True)
+        assert error.message.startswith("timeout: the code was stopped after 0.3 s; ")
+        assert "gone with it: x, y." in error.message
+        assert output.stdout == "a\nb\n"
+        assert executor.origin_ledger.get("x") is None
+        assert await text_of(executor, "'x' in globals()") == "False"
+
+    async def test_of_endless_prints_the_head_and_the_newest_are_kept_when_the_kernel_ends(
+        self, executor: RemoteExecutor
+    ) -> None:
+        output = await executor.execute(
+            f"for i in range(20_000): print(i)\nimport time\ntime.sleep(0.2)\n{ENDLESS}",
+            timeout_seconds=4,
+        )
+        lost(output)
+        assert output.stdout.startswith("0\n1\n2\n")
+        assert output.stdout.endswith("19998\n19999\n")
+        assert "characters cut" in output.stdout
+        assert output.truncated
+        assert len(output.stdout) < 21_000
+
+    async def test_a_cancel_ends_the_kernel_of_what_cannot_be_interrupted(
+        self, executor: RemoteExecutor, tmp_path: Path
+    ) -> None:
+        await executor.execute("x = 1")
+        begun = tmp_path / "begun"
+        task = asyncio.create_task(
+            executor.execute(f"open({str(begun)!r}, 'w').close()\n{ENDLESS}")
+        )
+        while not begun.exists():
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert "gone with it" in lost(await executor.execute("x")).message
+        assert (await executor.execute("print(1)")).stdout == "1\n"
+
+    async def test_a_cancel_while_the_kernel_starts_leaves_an_executor_that_works(
+        self, executor: RemoteExecutor
+    ) -> None:
+        task = asyncio.create_task(executor.execute("x = 1"))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await executor.execute("print(1)")).stdout == "1\n"
+
+    @pytest.mark.parametrize(
+        "code", ["while True: pass", "import asyncio\nawait asyncio.sleep(99)"]
+    )
+    async def test_an_interrupt_ends_the_code_and_nothing_else(
+        self, executor: RemoteExecutor, tmp_path: Path, code: str
+    ) -> None:
+        begun = tmp_path / "begun"
+        task = asyncio.create_task(
+            executor.execute(f"print('on')\nx = 1\nopen({str(begun)!r}, 'w').close()\n{code}")
+        )
+        while not begun.exists():
+            await asyncio.sleep(0)
+        executor.interrupt()
+        output = await task
+        assert output.error is not None
+        assert (output.error.name, output.error.state_lost) == ("KeyboardInterrupt", False)
+        assert output.stdout == "on\n"
+        assert executor.variables() == {"x": 1}
+
+    async def test_a_kernel_that_is_ended_or_restarted_on_purpose_is_no_loss_to_tell(
+        self, executor: RemoteExecutor
+    ) -> None:
+        before = await pid_of(executor)
+        await executor.kill()
+        assert ends(before)
+        assert executor.variables() == {}
+        after = await pid_of(executor)
+        await executor.restart()
+        assert ends(after)
+        assert (await executor.execute("print('pid' in globals())")).stdout == "False\n"
+
+    async def test_ending_the_kernel_ends_the_code_that_runs_in_it(
+        self, executor: RemoteExecutor, tmp_path: Path
+    ) -> None:
+        begun = tmp_path / "begun"
+        task = asyncio.create_task(
+            executor.execute(f"open({str(begun)!r}, 'w').close()\n{ENDLESS}")
+        )
+        while not begun.exists():
+            await asyncio.sleep(0)
+        await executor.kill()
+        assert lost(await task).name == "KeyboardInterrupt"
+
+    async def test_after_a_shutdown_nothing_runs_and_it_says_so(self) -> None:
+        executor = RemoteExecutor()
+        pid = await pid_of(executor)
+        await executor.shutdown()
+        assert ends(pid)
+        error = (await executor.execute("1")).error
+        assert error is not None
+        assert error.message == "The executor was shut down; make another one."
+
+
+@pytest.mark.kernel
+class TestNoOrphans:
+    async def test_a_kernel_ends_with_an_executor_that_is_forgotten(self) -> None:
+        executor = RemoteExecutor()
+        pid = await pid_of(executor)
+        del executor
+        gc.collect()
+        assert await asyncio.to_thread(ends, pid)
+
+    @pytest.mark.parametrize("end", ["", "os.kill(os.getpid(), 9)"], ids=["leaves", "is-killed"])
+    def test_a_kernel_ends_with_the_process_that_started_it(self, end: str) -> None:
+        program = (
+            "import asyncio, os\nfrom parsimony_kernel.execution import RemoteExecutor\n"
+            "executor = RemoteExecutor()\n"
+            "asyncio.run(executor.execute('import os\\npid = os.getpid()'))\n"
+            f"print(executor.variables()['pid'], flush=True)\n{end}"
+        )
+        ran = subprocess.run(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=60
+        )
+        assert ends(int(ran.stdout))
+
+
+@pytest.mark.kernel
+class TestVariables:
+    async def test_small_plain_values_are_here_and_others_are_told(
+        self, executor: RemoteExecutor
+    ) -> None:
+        await executor.execute(
+            "import pandas as pd, math\nn = 2**80\nf = math.inf\nt = 'ä\\n'\n"
+            "d = {'a': [1, None, True]}\nlong = 'x' * 20_000\npair = (1, 2)\n"
+            "df = pd.DataFrame({'a': range(3)})"
+        )
+        present = executor.variables()
+        assert {name: present[name] for name in ("n", "f", "t", "d")} == {
+            "n": 2**80,
+            "f": math.inf,
+            "t": "ä\n",
+            "d": {"a": [1, None, True]},
+        }
+        told = {name: each.type for name, each in present.items() if isinstance(each, RemoteValue)}
+        assert told == {"long": "str", "pair": "tuple", "df": "pandas.DataFrame"}
+        summary = present["df"].summary
+        assert isinstance(summary, DataFrameObject)
+        assert summary.rows == 3
+
+    async def test_what_changes_or_goes_is_what_variables_say_next(
+        self, executor: RemoteExecutor
+    ) -> None:
+        await executor.execute("d = {'a': 1}\nx = 1\ny = 2")
+        await executor.execute("d['a'] = 2\nx = (1,)\ndel y")
+        present = executor.variables()
+        assert set(present) == {"d", "x"}
+        assert present["d"] == {"a": 2}
+        assert isinstance(present["x"], RemoteValue)
+
+    async def test_tables_charts_and_plain_values_are_brought_over(
+        self, executor: RemoteExecutor
+    ) -> None:
+        await executor.execute(
+            "import pandas as pd, polars as pl, pyarrow as pa, altair as alt\n"
+            "df = pd.DataFrame({'a': [1, 2], 'b': ['x', None]}, index=['r', 's'])\n"
+            "column = df['a']\npolar = pl.DataFrame({'a': [1, 2]})\narrow = pa.table({'a': [1]})\n"
+            "chart = alt.Chart(df).mark_bar().encode(x='a:Q')\nlong = 'x' * 20_000"
+        )
+        present = executor.variables()
+        expected = pd.DataFrame({"a": [1, 2], "b": ["x", None]}, index=["r", "s"])
+        pd.testing.assert_frame_equal(present["df"].fetch(), expected)
+        pd.testing.assert_series_equal(present["column"].fetch(), expected["a"])
+        assert present["polar"].fetch().to_dict(as_series=False) == {"a": [1, 2]}
+        assert present["arrow"].fetch().to_pydict() == {"a": [1]}
+        assert present["chart"].fetch()["mark"] == {"type": "bar"}
+        assert await executor.fetch("long") == "x" * 20_000
+
+    @pytest.mark.parametrize(
+        ("name", "said"),
+        [
+            ("df", "holds 8 MB and at most 0 MB are brought over"),
+            ("thing", "of the type Thing, which does not leave its kernel"),
+            ("nothing", "no variable of the kernel is named 'nothing' now"),
+        ],
+    )
+    async def test_what_cannot_be_brought_says_what_to_do_instead(
+        self, executor: RemoteExecutor, name: str, said: str
+    ) -> None:
+        await executor.execute(
+            "import pandas as pd\ndf = pd.DataFrame({'a': range(1_000_000)})\n"
+            "class Thing: pass\nthing = Thing()"
+        )
+        with pytest.raises(RemoteKernelError, match=said):
+            await executor.fetch(name, 100_000)
+
+    async def test_a_value_whose_kernel_is_gone_says_so_and_the_next_code_too(
+        self, executor: RemoteExecutor
+    ) -> None:
+        await executor.execute("x = (1, 2)")
+        value = executor.variables()["x"]
+        pid = await pid_of(executor)
+        os.kill(pid, signal.SIGKILL)
+        assert ends(pid)
+        with pytest.raises(RemoteKernelError, match="'x' is gone"):
+            await asyncio.to_thread(value.fetch)
+        lost(await executor.execute("x"))
+
+    @given(plain_values)
+    def test_plain_values_travel_unchanged(self, value: object) -> None:
+        told = encode_plain(value, limit=1_000_000)
+        assert told is not None
+        assert json.loads(told) == value
+
+    @pytest.mark.parametrize("value", [(1,), {1: 2}, [{1}], b"x", object(), [object()]])
+    def test_other_values_do_not_pass_for_plain(self, value: object) -> None:
+        assert encode_plain(value) is None
+
+    def test_what_is_large_deep_or_holds_itself_is_not_plain(self) -> None:
+        itself: list[object] = []
+        itself.append(itself)
+        deep: list[object] = []
+        for _ in range(10_000):
+            deep = [deep]
+        for value in (itself, deep, "x" * PLAIN_BYTES, list(range(PLAIN_BYTES))):
+            assert encode_plain(value) is None
+
+    def test_looking_for_plain_values_runs_no_code_of_theirs(self) -> None:
+        class Text(str):
+            def __len__(self) -> int:
+                raise AssertionError
+
+        assert encode_plain([Text("x")]) is None
+
+
+@pytest.mark.kernel
+class TestStarting:
+    async def test_two_executors_have_two_kernels_that_run_at_the_same_time(
+        self, executor: RemoteExecutor, tmp_path: Path
+    ) -> None:
+        async with RemoteExecutor() as other:
+            meet = (
+                "import os, time\nopen({mine!r}, 'w').close()\n"
+                "while not os.path.exists({other!r}): time.sleep(0.001)\nx = os.getpid()"
+            )
+            a, b = str(tmp_path / "a"), str(tmp_path / "b")
+            first, second = await asyncio.gather(
+                executor.execute(meet.format(mine=a, other=b)),
+                other.execute(meet.format(mine=b, other=a)),
+            )
+            assert (first.error, second.error) == (None, None)
+            assert executor.variables()["x"] != other.variables()["x"]
+
+    def test_one_executor_serves_one_event_loop_after_the_other(self) -> None:
+        executor = RemoteExecutor()
+        asyncio.run(executor.execute("x = 1"))
+        asyncio.run(executor.execute("x += 1"))
+        assert executor.variables() == {"x": 2}
+        asyncio.run(executor.shutdown())
+
+    async def test_a_kernel_that_nobody_installed_is_one_clear_sentence(self) -> None:
+        async with RemoteExecutor("no-such") as executor:
+            error = (await executor.execute("1")).error
+            assert error is not None
+            assert error.message == (
+                "No kernel is named 'no-such' here; `jupyter kernelspec list` tells the names."
+            )
+            with pytest.raises(RemoteKernelError, match="no-such"):
+                await executor.start()
+
+    @pytest.mark.parametrize(
+        ("module", "said"),
+        [
+            ("raise ModuleNotFoundError('it is not there')", "pip install parsimony-kernel"),
+            (None, "while it started; `jupyter console --kernel odd` shows why"),
+        ],
+    )
+    async def test_an_environment_that_lacks_what_is_needed_is_told_with_the_remedy(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str | None, said: str
+    ) -> None:
+        package = tmp_path / ("parsimony_kernel" if module else "ipykernel")
+        package.mkdir()
+        (package / "__init__.py").write_text(module or "raise ImportError")
+        folder = tmp_path / "kernels" / "odd"
+        folder.mkdir(parents=True)
+        spec = {
+            "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+            "display_name": "odd",
+            "language": "python",
+            "env": {"PYTHONPATH": str(tmp_path)},
+        }
+        (folder / "kernel.json").write_text(json.dumps(spec))
+        monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+        async with RemoteExecutor("odd") as executor:
+            error = (await executor.execute("1")).error
+            assert error is not None
+            assert error.name == "RemoteKernelError"
+            assert said in error.message

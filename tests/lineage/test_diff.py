@@ -1,0 +1,415 @@
+"""What a turn did to the variables is told: bindings, and what differs inside them."""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.lineage import diff as limits
+from parsimony_kernel.lineage import frame_difference as frame_limits
+from parsimony_kernel.lineage.diff import (
+    BindingDifference,
+    Diff,
+    ItemsDifference,
+    State,
+    difference,
+    of_changes,
+    told,
+)
+from parsimony_kernel.lineage.frame_difference import Cell, FrameDifference, frame_difference
+from parsimony_kernel.lineage.short import MOST_CHARS, short
+
+
+def between(before: Any, after: Any) -> BindingDifference:
+    """What is told of a name that was bound to ``before`` and is to ``after``."""
+    (found,) = difference(State({"x": before}), State({"x": after})).bindings
+    return found
+
+
+async def ran(setting: str, *steps: str) -> Diff:
+    """What is told of a turn that ran ``steps`` after a person's ``setting``."""
+    executor = CodeExecutor()
+    checkpoints = executor.checkpoints()
+    assert (await executor.execute(setting)).error is None
+    checkpoints.take()
+    for code in steps:
+        output = await executor.execute(code)
+        assert output.error is None, output.error
+        checkpoints.take()
+    change = checkpoints.close()
+    return Diff() if change is None else of_changes([change])
+
+
+async def test_a_turn_is_told_by_binding() -> None:
+    found = await ran(
+        "df = pd.DataFrame({'a': [1, 2, 3]}); rows = [1]; old = 'x'; n = 1; same = 5",
+        "df.loc[1, 'a'] = 9; df['b'] = 0",
+        "rows.append(2); del old; new = {'k': 1}; n = 2; _private = 1",
+    )
+    assert told(found) == [
+        "~ df: DataFrame, 3 × 1 → DataFrame, 3 × 2, changed in place",
+        "    column added: 'b'",
+        "    1 cell changed",
+        "      row 1, column 'a': 2 → 9",
+        "~ n: 1 → 2",
+        "+ new: dict of 1",
+        "- old: 'x'",
+        "~ rows: list of 1 → list of 2, changed in place",
+        "    1 item added",
+        "      + 1: 2",
+    ]
+    assert [found.names(how) for how in ("added", "deleted")] == [("new",), ("old",)]
+    assert found.names("changed") == ("df", "n", "rows")
+
+
+async def test_what_is_nested_is_found_through_all_that_holds_it() -> None:
+    found = await ran(
+        "class Box: pass\nbox = Box()\nbox.df = pd.DataFrame({'a': [1]})\n"
+        "d = {'box': [box], 'other': 1}\ndf = box.df",
+        "d['box'][0].df.loc[0, 'a'] = 5",
+    )
+    assert [(each.name, each.in_place) for each in found.bindings] == [
+        ("box", True),
+        ("d", True),
+        ("df", True),
+    ]
+    inside = found.bindings[1].inside
+    assert isinstance(inside, ItemsDifference)
+    assert (inside.changed, inside.first[0].place) == (1, "'box'")
+
+
+async def test_a_value_that_equals_the_one_before_is_said_to() -> None:
+    found = await ran("df = pd.DataFrame({'a': [1.0, None]})", "df = df.copy()")
+    assert told(found) == ["~ df: bound anew, with the same content: DataFrame, 2 × 1"]
+
+
+async def test_what_nobody_knows_is_said_to_be_unknown() -> None:
+    found = await ran("import io\nlog = io.StringIO()", "log.write('x')")
+    assert told(found) == ["? log: perhaps changed, for there was no copy"]
+
+
+async def test_what_a_person_has_thrown_away_since_is_no_longer_there() -> None:
+    executor = CodeExecutor()
+    checkpoints = executor.checkpoints()
+    await executor.execute("df = pd.DataFrame({'a': [1]})")
+    checkpoints.take()
+    await executor.execute("df = df.assign(b=1)")
+    change = checkpoints.close()
+    assert change is not None
+    await executor.execute("df = 5")
+    assert told(of_changes([change])) == ["~ df: DataFrame, 1 × 1 → no longer there"]
+
+
+FRAME = pd.DataFrame({"n": [1, 2, 3], "f": [1.0, None, 3.0], "s": ["a", None, "c"]})
+
+
+def frames(before: Any, after: Any) -> FrameDifference:
+    found = frame_difference(before, after)
+    assert found is not None
+    return found
+
+
+# How a frame is changed, and what is told of it.
+FRAMES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], dict[str, Any]]] = {
+    "nothing": (lambda df: df.copy(), {}),
+    "a column added": (lambda df: df.assign(z=1), {"columns_added": ("'z'",)}),
+    "a column gone": (lambda df: df.drop(columns="n"), {"columns_removed": ("'n'",)}),
+    "a column renamed": (
+        lambda df: df.rename(columns={"n": "m"}),
+        {"columns_renamed": (("'n'", "'m'"),)},
+    ),
+    "another type": (
+        lambda df: df.astype({"n": "float64"}),
+        {"dtypes": (("'n'", "int64", "float64"),)},
+    ),
+    "a nullable type": (
+        lambda df: df.astype({"n": "Int64"}),
+        {"dtypes": (("'n'", "int64", "Int64"),)},
+    ),
+    "a categorical": (
+        lambda df: df.astype({"s": "category"}),
+        {"dtypes": (("'s'", "str", "category"),)},
+    ),
+    "a cell": (
+        lambda df: df.assign(n=[1, 9, 3]),
+        {"cells": 1, "first": (Cell("1", "'n'", "2", "9"),)},
+    ),
+    "a missing cell filled": (
+        lambda df: df.fillna({"f": 2.0, "s": "b"}),
+        {
+            "cells": 2,
+            "first": (Cell("1", "'f'", "missing", "2.0"), Cell("1", "'s'", "missing", "'b'")),
+        },
+    ),
+    "a row dropped": (lambda df: df.drop(index=1), {"rows_removed": 1}),
+    "a row added": (
+        lambda df: pd.concat([df, df.iloc[:1].set_axis([7])]),
+        {"rows_added": 1},
+    ),
+    "another order": (lambda df: df.iloc[::-1], {"is_reordered": True}),
+    "other labels": (lambda df: df.set_axis(["x", "y", "z"]), {}),
+    "a cell beside a dropped row": (
+        lambda df: df.drop(index=0).assign(n=[2, 9]),
+        {"rows_removed": 1, "cells": 1, "first": (Cell("2", "'n'", "3", "9"),)},
+    ),
+}
+
+
+@pytest.mark.parametrize("how", FRAMES)
+def test_what_differs_between_two_frames(how: str) -> None:
+    change, wanted = FRAMES[how]
+    found = frames(FRAME, change(FRAME))
+    told = {
+        name: getattr(found, name)
+        for name in FrameDifference.__dataclass_fields__
+        if name not in {"rows", "columns", "compared", "common"}
+    }
+    nothing = FrameDifference((3, 3), (3, 3))
+    assert told == {name: wanted.get(name, getattr(nothing, name)) for name in told}
+    assert found.compared == found.common
+    assert bool(found) is bool(wanted)
+
+
+CELLS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3), st.binary(max_size=2)
+)
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=8))
+def test_cells_are_counted_as_one_by_one(pairs: list[tuple[Any, Any]]) -> None:
+    def same(one: Any, other: Any) -> bool:
+        if one is None or (isinstance(one, float) and one != one):
+            return other is None or (isinstance(other, float) and bool(other != other))
+        numbers = {type(one), type(other)} <= {int, float}
+        return bool((numbers or type(one) is type(other)) and one == other)
+
+    before, after = (pd.Series(list(each), dtype=object) for each in zip(*pairs, strict=True))
+    assert frames(before, after).cells == sum(not same(*pair) for pair in pairs)
+
+
+def test_duplicate_labels_are_compared_by_place() -> None:
+    before = pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"], index=[0, 0])
+    after = pd.DataFrame([[1, 2], [3, 9]], columns=["a", "a"], index=[0, 0])
+    assert frames(before, after).first == (Cell("0", "'a'", "4", "9"),)
+    fewer = frames(before, after.iloc[:1])
+    assert (fewer.rows, fewer.compared, bool(fewer)) == ((2, 1), 0, True)
+
+
+@pytest.mark.parametrize("tz", [None, "UTC"])
+def test_times_and_missing_times_are_compared(tz: str | None) -> None:
+    before = pd.Series(pd.to_datetime(["2020-01-01", None, "2020-01-03"])).dt.tz_localize(tz)
+    after = before.copy()
+    assert not frames(before, after)
+    after.iloc[1] = pd.Timestamp("2021-01-01", tz=tz)
+    assert frames(before, after).cells == 1
+
+
+def test_labels_of_several_levels_are_matched() -> None:
+    index = pd.MultiIndex.from_product([["a", "b"], [1, 2]])
+    before = pd.DataFrame({"x": range(4)}, index=index)
+    found = frames(before, before.drop(index=("a", 2)).assign(x=[0, 2, 9]))
+    assert (found.rows_removed, found.cells) == (1, 1)
+    assert found.first[0].row == "tuple of 2"
+
+
+def test_what_shares_its_memory_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = pd.DataFrame({"a": np.zeros(10), "b": ["x"] * 10})
+    after = before.copy(deep=False)
+    after["c"] = 1
+    looked: list[int] = []
+
+    def differing(one: Any, other: Any, is_changed: Any) -> list[int]:
+        looked.append(len(one))
+        return []
+
+    monkeypatch.setattr(frame_limits, "_differing", differing)
+    found = frames(before, after)
+    assert (found.compared, looked) == (20, [])
+
+
+def test_too_much_is_compared_in_part_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_limits, "MOST_PLAIN_CELLS", 1_000)
+    monkeypatch.setattr(frame_limits, "MOST_CELLS", 100)
+    before = pd.DataFrame({"n": np.zeros(10_000), "s": ["x"] * 10_000})
+    found = between(before, before.assign(n=1.0, s="y"))
+    inside = found.inside
+    assert isinstance(inside, FrameDifference)
+    assert (inside.compared, inside.common, inside.cells) == (1_100, 20_000, 1_100)
+    assert [cell.row for cell in inside.first] == ["0", "10", "20", "30", "40"]
+    assert told(Diff((found,)))[-1].strip() == (
+        "Not compared in full: 1,100 of 20,000 cells, evenly spread."
+    )
+
+
+def test_frames_of_polars_are_compared() -> None:
+    before = pl.DataFrame({"a": [1, 2, None], "s": ["x", "y", "z"]})
+    after = before.with_columns(pl.Series("a", [1, 5, None]), pl.lit(1).alias("b"))
+    found = frames(before, after)
+    assert (found.columns_added, found.cells) == (("'b'",), 1)
+    assert found.first == (Cell("1", "'a'", "2", "5"),)
+    assert between(before, before.head(1)).after == "DataFrame, 1 × 2"
+
+
+def test_a_frame_that_becomes_something_else_is_told_in_words() -> None:
+    found = between(FRAME, 5)
+    assert (found.before, found.after, found.inside) == ("DataFrame, 3 × 3", "5", None)
+    series = between(FRAME["n"], FRAME["n"] + 1)
+    assert (series.before, series.inside.cells) == ("Series, 3", 3)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "counts"),
+    [
+        ([1, 2, 3], [1, 9, 3], (0, 0, 1)),
+        ([1, 2, 3], [0, 1, 2, 3], (1, 0, 0)),
+        ([1, 2, 3], [1, 3], (0, 1, 0)),
+        ([1], [], (0, 1, 0)),
+        ({"a": 1, "b": 2}, {"b": 3, "c": 4}, (1, 1, 1)),
+        ({1, 2}, {2, 3, 4}, (2, 1, 0)),
+        ({"a": [1, {"k": {1}}]}, {"a": [1, {"k": {2}}]}, (0, 0, 1)),
+        ((1, [2]), (1, [3]), (0, 0, 1)),
+        (deque([1]), deque([1, 2]), (1, 0, 0)),
+        (OrderedDict(a=1), OrderedDict(a=2), (0, 0, 1)),
+        (np.arange(4), np.array([0, 9, 2, 9]), (0, 0, 2)),
+        (np.array([1.0, np.nan]), np.array([2.0, np.nan]), (0, 0, 1)),
+    ],
+)
+def test_items_are_counted(before: Any, after: Any, counts: tuple[int, int, int]) -> None:
+    inside = between(before, after).inside
+    assert isinstance(inside, ItemsDifference)
+    assert (inside.added, inside.removed, inside.changed) == counts
+    assert inside.is_complete
+
+
+NESTED = st.recursive(
+    st.none() | st.integers() | st.text(max_size=2),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),
+    max_leaves=8,
+)
+
+
+@given(NESTED, NESTED)
+def test_what_is_equal_is_told_as_equal_and_nothing_else_is(one: Any, other: Any) -> None:
+    found = difference(State({"x": one}), State({"x": other})).bindings
+    is_equal = not found or found[0].is_equal
+    assert is_equal is (one == other)
+
+
+class Hostile:
+    """Every question that it is asked is a failure."""
+
+    def _no(self, *args: Any, **named: Any) -> Any:
+        raise SystemError("asked")
+
+    __eq__ = __hash__ = __repr__ = __len__ = __iter__ = __bool__ = _no
+    __getattribute__ = __str__ = __format__ = _no
+
+
+class Key:
+    """It can be told from others by its identity alone."""
+
+    def _no(self, *args: Any) -> Any:
+        raise SystemError("asked")
+
+    __eq__ = __repr__ = __bool__ = _no
+    __hash__ = object.__hash__
+
+
+class HostileFrame(pd.DataFrame):
+    def __len__(self) -> int:
+        raise SystemError("asked")
+
+    @property
+    def shape(self) -> Any:
+        raise SystemError("asked")
+
+    def __getitem__(self, key: Any) -> Any:
+        raise SystemError("asked")
+
+
+def looped() -> list[Any]:
+    loop: list[Any] = [1]
+    loop.append(loop)
+    return loop
+
+
+def deep(levels: int) -> list[Any]:
+    nested: list[Any] = []
+    for _ in range(levels):
+        nested = [nested]
+    return nested
+
+
+HOSTILE: dict[str, Callable[[], Any]] = {
+    "an object": Hostile,
+    "in a list": lambda: [1, Hostile()],
+    "in a dict": lambda: {"a": Hostile()},
+    "as a key": lambda: {Key(): 1},
+    "in a set": lambda: {Key()},
+    "in a column": lambda: pd.DataFrame({"a": pd.Series([Hostile(), 1], dtype=object)}),
+    "in an index": lambda: pd.DataFrame({"a": [1]}, index=pd.Index([Key()], dtype=object)),
+    "as a label": lambda: pd.DataFrame([[1]], columns=pd.Index([Key()], dtype=object)),
+    "a frame": lambda: HostileFrame({"a": [1]}),
+    "in an array": lambda: np.array([Key(), 1], dtype=object),
+    "in a frozenset": lambda: frozenset([Key()]),
+    "in a slice": lambda: slice(Key(), None),
+    "a loop": looped,
+    "a deep nest": lambda: deep(50_000),
+    "a long text": lambda: "x" * 10_000_000,
+    "a huge number": lambda: 10**100_000,
+    "a class": lambda: type("C", (), {}),
+    "control characters": lambda: ["\x1b[31m\n"],
+    "a huge list": lambda: list(range(3_000_000)),
+    "nan": lambda: [float("nan"), pd.NA, pd.NaT, np.float64("nan")],
+    "a lone surrogate": lambda: "\ud800",
+}
+
+
+@pytest.mark.parametrize("other", ["the same kind", "nothing", "a frame", "itself"])
+@pytest.mark.parametrize("what", HOSTILE)
+def test_nothing_that_a_variable_holds_breaks_it_or_is_asked(what: str, other: str) -> None:
+    before = HOSTILE[what]()
+    after: Any = {"the same kind": HOSTILE[what], "nothing": lambda: None}.get(
+        other, lambda: FRAME if other == "a frame" else before
+    )()
+    found = difference(State({"x": before, "y": 1}), State({"x": after, "z": before}))
+    lines = told(found)
+    assert len(lines) <= 20
+    assert max(map(len, lines)) < 300
+    assert not any(char in line for line in lines for char in "\x1b\n")
+
+
+def test_what_is_too_big_to_be_looked_at_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOST_EFFORT", 100)
+    found = between(list(range(1_000)), [*range(1_000), 5])
+    assert isinstance(found.inside, ItemsDifference)
+    assert not found.is_equal
+    assert not found.inside.is_complete
+    assert told(Diff((found,)))[-1].strip() == "Not compared in full: it is too big."
+
+
+def test_values_in_words_are_short() -> None:
+    assert short("x" * 1_000).startswith("'xxx")
+    assert len(short("x" * 1_000)) == MOST_CHARS
+    assert short(10**1_000) == "a number of 3,322 bits"
+    assert short(np.float64(1.5)) == "1.5"
+    assert short(np.zeros((2, 3))) == "array of float64, 2 × 3"
+    assert short(pd.Timestamp("2020-01-02")) == "2020-01-02 00:00:00"
+    assert short(int) == "class int"
+
+
+def test_words_may_come_from_elsewhere_and_may_fail() -> None:
+    def words(value: Any) -> str:
+        if value == 2:
+            raise ValueError
+        return f"<{value}>"
+
+    (found,) = difference(State({"x": 1}), State({"x": 2}), words).bindings
+    assert (found.before, found.after) == ("<1>", "2")

@@ -1,0 +1,230 @@
+"""The smallest script that rebuilds a variable."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.lineage.slice import SEEDS, Script, SliceError, slice
+
+USER = RunScope("", "n.ipynb", "mine", actor="user")
+AGENT = RunScope("run 1", "n.ipynb", "cell")
+
+
+class Desk:
+    def __init__(self, folder: Path) -> None:
+        self.executor = CodeExecutor(cwd=folder)
+        self.checkpoints = self.executor.checkpoints()
+
+    async def run(self, *cells: str, scope: RunScope = USER) -> None:
+        with run_scope(scope):
+            for code in cells:
+                await self.executor.execute(code)
+
+    def slice(self, name: str, **options: Any) -> Script:
+        return slice(self.executor.origin_ledger, name, **options)
+
+    def rebuilt(self, name: str, folder: Path) -> Any:
+        """The value that the script makes where nothing else is."""
+        names: dict[str, Any] = {"__name__": "__main__"}
+        with contextlib.chdir(folder):
+            exec(self.slice(name).code, names)
+        return names[name]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def kept(script: Script) -> list[str]:
+    return [each for part in script.parts for each in part.statements]
+
+
+# Cells, the variable, and the statements that its script holds.
+CASES: dict[str, tuple[tuple[str, ...], str, list[str]]] = {
+    "what does not go in is left out": (
+        ("a = 1\nb = 2", "c = 3\nd = a + c"), "d", ["a = 1", "c = 3", "d = a + c"],
+    ),
+    "a rebinding hides what was before": (("a = 1", "a = 2\na = 3"), "a", ["a = 3"]),
+    "an augmented assignment needs what was before": (
+        ("a = [1]", "a += [2]"), "a", ["a = [1]", "a += [2]"],
+    ),
+    "a change in place is kept": (
+        ("d = {}", "d['x'] = 1\nprint(d)"), "d", ["d = {}", "d['x'] = 1"],
+    ),
+    "a change through another name is kept": (
+        ("a = {}\nb = a", "b['x'] = 1"), "a", ["a = {}", "b = a", "b['x'] = 1"],
+    ),
+    "a change in a comprehension is kept": (
+        ("a = [1]\nb = [2]", "[each.append(3) for each in (a, b)]"), "a",
+        ["a = [1]", "b = [2]", "[each.append(3) for each in (a, b)]"],
+    ),
+    "a change of a copy is left out": (
+        ("a = [1]\nb = list(a)\nb.append(2)\nc = a + [3]",), "c", ["a = [1]", "c = a + [3]"],
+    ),
+    "what is only shown is left out": (
+        ("x = [1]\nprint(x)\nx.append(2)\nlen(x)\nx",), "x", ["x = [1]", "x.append(2)"],
+    ),
+    "a loop is kept whole": (
+        ("t = 0", "for i in range(3):\n    t += i"), "t",
+        ["t = 0", "for i in range(3):\n    t += i"],
+    ),
+    "a function brings what it uses when it runs": (
+        ("k = 1\ndef f():\n    return k", "k = 2", "x = f()", "k = 3"), "x",
+        ["def f():\n    return k", "k = 2", "x = f()"],
+    ),
+    "a function brings what it uses now": (
+        ("k = 1\ndef f():\n    return k", "k = 2"), "f", ["def f():\n    return k", "k = 2"],
+    ),
+    "a decorator is kept with its function": (
+        ("import functools\nimport json\n@functools.cache\ndef f():\n    return 1", "x = f()"), "x",
+        ["import functools", "@functools.cache\ndef f():\n    return 1", "x = f()"],
+    ),
+    "an import from an earlier cell is found": (
+        ("import math\nimport json", "x = math.floor(2.5)"), "x",
+        ["import math", "x = math.floor(2.5)"],
+    ),
+    "a star import is kept": (
+        ("from math import *\ny = 1", "x = floor(2.5)"), "x",
+        ["from math import *", "x = floor(2.5)"],
+    ),
+    "a private name from an earlier cell is found": (
+        ("_base = 2\n_other = 3", "x = _base + 1"), "x", ["_base = 2", "x = _base + 1"],
+    ),
+    "a function that changes a global is run": (
+        ("rows = []\ndef put(v):\n    rows.append(v)", "put(1)\nn = 5"), "rows",
+        ["rows = []", "def put(v):\n    rows.append(v)", "put(1)"],
+    ),
+    "a function that only looks is not run": (
+        ("def look(v):\n    return len(v)\nrows = [1]\nlook(rows)\nx = rows + [2]",), "x",
+        ["rows = [1]", "x = rows + [2]"],
+    ),
+    "a setting of a library is kept": (
+        ("import random\nrandom.seed(3)\nx = random.random()\ny = 1",), "x",
+        ["import random", "random.seed(3)", "x = random.random()"],
+    ),
+    "a model that is fitted is kept": (
+        ("class Model:\n    def fit(self, v):\n        self.w = sum(v)\nm = Model()\nv = [1, 2]\n"
+         "m.fit(v)\nw = m.w\nv = None",), "w",
+        ["class Model:\n    def fit(self, v):\n        self.w = sum(v)", "m = Model()",
+         "v = [1, 2]", "m.fit(v)", "w = m.w"],
+    ),
+    "what was deleted and made again is the new one": (
+        ("a = 1", "del a", "a = 2", "b = a"), "b", ["a = 2", "b = a"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_a_script_holds_what_is_needed_and_no_more(
+    desk: Desk, case: str, tmp_path: Path
+) -> None:
+    cells, name, wanted = CASES[case]
+    await desk.run(*cells)
+    assert kept(desk.slice(name)) == wanted
+    value = desk.executor.variables()[name]
+    again = desk.rebuilt(name, tmp_path)
+    assert callable(value) or again == value
+
+
+async def test_a_script_says_its_sources_and_whose_cells_it_holds(
+    desk: Desk, tmp_path: Path
+) -> None:
+    (tmp_path / "cars.csv").write_text("a,b\n1,2\n")
+    await desk.run("cars = pd.read_csv('cars.csv')")
+    await desk.run("cars['c'] = cars.a + cars.b\nn = len(cars)", scope=AGENT)
+    script = desk.slice("cars", turns={"run 1": 4})
+    assert script.sources == ("cars.csv",)
+    assert script.code == (
+        "# Rebuilds cars.\n# Reads cars.csv\n\nimport pandas as pd\n\n# cell 1 (user)\n"
+        "cars = pd.read_csv('cars.csv')\n\n# cell of turn 4 (agent)\ncars['c'] = cars.a + cars.b\n"
+    )
+    assert desk.rebuilt("cars", tmp_path).equals(desk.executor.variables()["cars"])
+
+
+@pytest.mark.parametrize("name", ["pd", "np", "datetime", "timedelta", "timezone"])
+async def test_a_name_that_was_there_from_the_start_gets_its_import(desk: Desk, name: str) -> None:
+    await desk.run(f"x = repr({name})")
+    assert SEEDS[name] in desk.slice("x").code.splitlines()
+
+
+async def test_future_imports_stand_first(desk: Desk, tmp_path: Path) -> None:
+    await desk.run("from __future__ import annotations\ndef f(x: Nothing): return x", "y = f(1)")
+    assert desk.rebuilt("y", tmp_path) == 1
+
+
+async def test_a_name_of_unknown_origin_is_told_with_the_remedy(desk: Desk) -> None:
+    await desk.executor.execute("old = [1]")  # nobody's cell
+    await desk.run("new = old + [2]")
+    with pytest.raises(SliceError, match=r"'old'.*run the cell that makes 'old' again") as told:
+        desk.slice("new")
+    assert told.value.names == ("old",)
+
+
+async def test_a_variable_that_nobody_made_cannot_be_sliced(desk: Desk) -> None:
+    with pytest.raises(SliceError, match="'ghost'"):
+        desk.slice("ghost")
+
+
+async def test_what_did_not_run_after_an_error_is_left_out(desk: Desk, tmp_path: Path) -> None:
+    await desk.run("x = [1]\n1 / 0\nx = [2]")
+    assert kept(desk.slice("x")) == ["x = [1]"]
+    assert desk.rebuilt("x", tmp_path) == [1]
+
+
+async def test_a_change_that_stopped_half_way_is_refused(desk: Desk) -> None:
+    await desk.run("x = []", "for i in range(3):\n    x.append(i)\n    1 / (1 - i)")
+    with pytest.raises(SliceError, match="stopped with an error"):
+        desk.slice("x")
+
+
+async def test_two_versions_of_a_name_are_never_mixed(desk: Desk) -> None:
+    """A turn is taken back; what the user made of it stands, and cannot go with the old one."""
+    await desk.run("a = [1]")
+    desk.checkpoints.take()
+    await desk.run("a = [2]", scope=AGENT)
+    change = desk.checkpoints.close()
+    await desk.run("b = a + [3]")
+    assert change is not None
+    desk.checkpoints.undo(change)
+    await desk.run("c = b + a")
+    with pytest.raises(SliceError, match="'a' went in twice"):
+        desk.slice("c")
+    assert kept(desk.slice("a")) == ["a = [1]"]
+    assert kept(desk.slice("b")) == ["a = [2]", "b = a + [3]"]
+
+
+async def test_a_name_that_was_deleted_gives_way_to_the_builtin(desk: Desk, tmp_path: Path) -> None:
+    await desk.run("list = [5]\ny = list", "del list", "x = list((1,)) + y")
+    assert desk.rebuilt("x", tmp_path) == [1, 5]
+
+
+async def test_the_parts_say_which_lines_of_which_run_are_in(desk: Desk) -> None:
+    await desk.run("a = 1\nb = 2\nc = (\n    a\n)")
+    (part,) = desk.slice("c").parts
+    assert (part.run.number, part.lines) == (1, ((1, 1), (3, 5)))
+
+
+async def test_a_function_s_names_that_nobody_bound_are_listed(desk: Desk) -> None:
+    await desk.run("def f():\n    return nowhere")
+    assert desk.slice("f").unknown == ("nowhere",)
+
+
+async def test_the_text_of_a_timing_magic_is_sliced_like_a_cell(desk: Desk) -> None:
+    from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, VariableOrigin
+
+    code = "get_ipython().run_cell_magic('time', '', 'a = 1\\nb = 2\\n')\n"
+    ledger = OriginLedger()
+    who: dict[str, Any] = {
+        "actor": "user", "notebook_path": "", "cell_id": "", "run_id": "", "code": code,
+        "code_sha": "",
+    }  # fmt: skip
+    for name in "ab":
+        ledger.stamp(VariableOrigin(name=name, version=1, cell_run=1, **who))
+    made = tuple(InputRef(name=name, version=1) for name in "ab")
+    ledger.record(CellRun(number=1, made=made, **who))
+    assert kept(slice(ledger, "b")) == ["b = 2"]

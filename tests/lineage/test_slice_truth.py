@@ -1,0 +1,243 @@
+"""Notebooks that are really run: what a slice says rebuilds a variable, rebuilds it."""
+
+import asyncio
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import strategies as st
+
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.lineage.checkpoint import Change
+from parsimony_kernel.lineage.slice import SliceError, slice
+
+USER = RunScope("", "n.ipynb", "mine", actor="user")
+
+# Every notebook begins with these, so that most cells find what they name.
+BEGINNING = (
+    "class Box:\n    def __init__(self, v):\n        self.v = v",
+    "import math\nl1 = [1, 2]\nl2 = [3]\nl3 = l2",
+    "d1 = {'k': [5], 'n': 1}\nd2 = dict(d1)\nn1 = 2\nn2 = 7\no1 = Box(1)\no2 = o1",
+    "p1 = pd.DataFrame({'a': [1, 2, 3]})\np2 = p1.copy()\n"
+    "def f1():\n    return n1 + 1\ndef g1(xs):\n    xs.append(n1)\n"
+    "def h1():\n    global n2\n    n2 += 1\ndef q1(xs):\n    return len(xs)",
+)
+STATEMENTS = (
+    "{l} = [1, {n}]", "{l} = {l2}", "{l} = list({l2})", "{l} = {l2} + [{n}]", "{l}.append({n})",
+    "{l} += [3]", "{l}[0] = {n}", "{l} = [each * 2 for each in {l2}]", "{l}, {l2} = {l2}, {l}",
+    "{n} = len({l})", "{n} = sum({l})", "{n} += 1", "{n} = {n2} * 2", "{n} = 4",
+    "{d} = {{'k': {l}, 'n': {n}}}", "{d}['k'].append(5)", "{d}['n'] = {n}", "{d} = dict({d2})",
+    "{d} = {d2}", "{d}.update(z={n})", "{l} = {d}['k']", "for each in {l}:\n    {n} += each",
+    "for each in ({l}, {l2}):\n    each.append(8)", "if {n} > 3:\n    {l} = [9]",
+    "while len({l}) < 3:\n    {l}.append({n})",
+    "def f1():\n    return {n} + 1", "def f1():\n    return len({l})", "{n} = f1()",
+    "def g1(xs):\n    xs.append({n})", "def g1(xs):\n    {l}.append(7)", "g1({l})",
+    "def h1():\n    global {n}\n    {n} += 1", "h1()", "{n} = q1({l})", "q1({l})",
+    "g2 = g1\ng2({l})", "del {l}", "del {n}", "{o} = Box({n})",
+    "{o} = Box({l})", "{o}.v = {n}", "{o}.v = {l}", "{o} = {o2}", "{n} = {o}.v",
+    "{n} = math.floor({n2} / 2)", "import math as m2\n{n} = m2.ceil({n2} / 2)",
+    "{p} = pd.DataFrame({{'a': [1, {n}]}})", "{p}['b'] = {n}", "{p} = {p2}", "{p} = {p2}.copy()",
+    "{p}.loc[0, 'a'] = {n}", "{p}.drop(columns=['b'], inplace=True)",
+    "{p}.rename(columns={{'a': 'a'}}, inplace=True)", "{p} = {p2}[{p2}['a'] > 1]",
+    "{n} = int({p}['a'].sum())", "print({l})", "{l}", "{p}.describe()", "1 / 0",
+    "try:\n    {n} = {d}['none']\nexcept KeyError:\n    {n} = 3",
+    "{l}.sort()", "{l} = sorted({l2})", "{l}.extend({l2})", "{n} = {l}.pop()",
+    "{d} = {{'o': {o}}}\n{d}['o'].v = {n}", "({n} := 6)", "class C:\n    def go(self): return {n}",
+    "{n} = C().go()", "{l} = [{d}]\n{l}[0]['n'] = 3\n{l} = [1]",
+    "{o}.w = {n}\nsetattr({o}, 'u', {n2})", "{l} = {l2}[:1]", "exec_me = 1", "{l}.clear()",
+    "match {n}:\n    case 4:\n        {l} = [4]\n    case _:\n        {n2} = 5",
+)  # fmt: skip
+POOL = {
+    "l": ("l1", "l2", "l3"),
+    "n": ("n1", "n2"),
+    "d": ("d1", "d2"),
+    "o": ("o1", "o2"),
+    "p": ("p1", "p2"),
+}
+
+
+@st.composite
+def statements(draw: st.DrawFn) -> str:
+    words = {kind: draw(st.sampled_from(names)) for kind, names in POOL.items()}
+    others = {f"{kind}2": draw(st.sampled_from(names)) for kind, names in POOL.items()}
+    return draw(st.sampled_from(STATEMENTS)).format(**words, **others)
+
+
+CELLS = st.lists(statements(), min_size=1, max_size=4).map("\n".join)
+STEPS = st.one_of(
+    st.tuples(st.just("user"), CELLS),
+    st.tuples(st.just("user"), CELLS),
+    st.tuples(st.just("agent"), CELLS),
+    st.tuples(st.just("again"), st.integers(0, 20)),
+    st.tuples(st.sampled_from(("undo", "redo")), st.just(0)),
+)
+NOTEBOOKS = st.lists(STEPS, min_size=1, max_size=7)
+
+
+@dataclass
+class Notebook:
+    """A private namespace in which cells run, an agent's in turns that can be taken back."""
+
+    executor: CodeExecutor = field(default_factory=CodeExecutor)
+    ran: list[str] = field(default_factory=list)
+    turns: list[Change] = field(default_factory=list)
+    taken_back: list[Change] = field(default_factory=list)
+    lost: set[str] = field(default_factory=set)
+
+    async def play(
+        self, steps: list[tuple[str, Any]], beginning: tuple[str, ...] = BEGINNING
+    ) -> None:
+        checkpoints = self.executor.checkpoints()
+        for kind, what in [*(("user", each) for each in beginning), *steps]:
+            match kind:
+                case "undo":
+                    if self.turns:
+                        back, again = checkpoints.undo(self.turns.pop())
+                        self.taken_back += [again] if again is not None else []
+                        self.lost |= set(back.lost)
+                        self.ran.append("# undo")
+                case "redo":
+                    if self.taken_back:
+                        back, again = checkpoints.undo(self.taken_back.pop())
+                        self.turns += [again] if again is not None else []
+                        self.lost |= set(back.lost)
+                        self.ran.append("# redo")
+                case "again":
+                    await self.run(self.ran[what % len(self.ran)], USER)
+                case "agent":
+                    checkpoints.take()
+                    await self.run(what, RunScope(f"run {len(self.ran)}", "n.ipynb", "cell"))
+                    if (change := checkpoints.close()) is not None:
+                        self.turns.append(change)
+                case _:
+                    await self.run(what, USER)
+
+    async def run(self, code: str, scope: RunScope) -> None:
+        self.ran.append(code)
+        with run_scope(scope):
+            await self.executor.execute(code)
+
+
+def is_same(one: Any, other: Any, depth: int = 0) -> bool:
+    if depth > 6:
+        return True
+    if isinstance(one, pd.DataFrame):
+        return isinstance(other, pd.DataFrame) and one.equals(other)
+    if isinstance(one, FunctionType | type):
+        return type(one) is type(other) and one.__name__ == other.__name__
+    if type(one).__name__ != type(other).__name__:
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(
+            is_same(one[key], other[key], depth + 1) for key in one
+        )
+    if isinstance(one, list):
+        return len(one) == len(other) and all(
+            is_same(a, b, depth + 1) for a, b in zip(one, other, strict=True)
+        )
+    if type(one).__module__ == "__main__":
+        return is_same(vars(one), vars(other), depth + 1)
+    return bool(one == other)
+
+
+def rebuilt(code: str) -> dict[str, Any]:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(code, "<slice>", "exec"), names)
+    return names
+
+
+def check(steps: list[tuple[str, Any]]) -> tuple[int, int]:
+    """Slice every variable of the notebook; how many there were, and how many were refused."""
+    notebook = Notebook()
+    asyncio.run(notebook.play(steps))
+    variables = notebook.executor.variables()
+    if notebook.lost:
+        return len(variables), 0  # the undo has said that it did not put everything back
+    refused = 0
+    for name, value in variables.items():
+        try:
+            script = slice(notebook.executor.origin_ledger, name)
+        except SliceError:
+            refused += 1
+            continue
+        whole = "\n# ---\n".join(notebook.ran)
+        try:
+            again = rebuilt(script.code)
+        except Exception as exc:
+            pytest.fail(f"{name}: {exc!r}\n{whole}\n=====\n{script.code}")
+        assert name in again, f"{name}\n{whole}\n=====\n{script.code}"
+        assert is_same(value, again[name]), (
+            f"{name}: {value!r}, not {again[name]!r}\n{whole}\n=====\n{script.code}"
+        )
+    return len(variables), refused
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow])
+@given(NOTEBOOKS)
+def test_a_slice_rebuilds_its_variable(steps: list[tuple[str, Any]]) -> None:
+    there, refused = check(steps)
+    event("some refused" if refused else "none refused")
+    assert there
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(st.just("user"), CELLS), max_size=7))
+def test_without_errors_and_undo_every_variable_can_be_sliced(
+    steps: list[tuple[str, Any]],
+) -> None:
+    notebook = Notebook()
+    asyncio.run(notebook.play(steps))
+    ledger = notebook.executor.origin_ledger
+    assume(not any(run.failed for run in ledger.cell_runs()))
+    for name in notebook.executor.variables():
+        slice(ledger, name)
+
+
+# Each of these leaves a mark of its own in what it makes, so that none can be missed unnoticed.
+MARKING = (
+    "{n} = ({tag}, {n2})", "{n} = ({tag},)", "{n} = {n} + ({tag},)", "{n} = ({tag}, *{l})",
+    "{l} = [{tag}, {n}]", "{l}.append(({tag}, {n}))", "{l} = [*{l2}, {tag}]", "{l} += [{tag}]",
+    "{l} = {l2} + [{tag}]", "{d}[{tag}] = {n}", "{d} = {{{tag}: {n}}}", "{d}.update(a{tag}={n})",
+    "{n} = ({tag}, str({d}))", "print({l})", "{d}", "import math as m{tag}",
+)  # fmt: skip
+
+
+@st.composite
+def marking_cells(draw: st.DrawFn) -> list[tuple[str, Any]]:
+    cells, tag = [], 0
+    for size in draw(st.lists(st.integers(1, 4), min_size=1, max_size=5)):
+        lines = []
+        for _ in range(size):
+            tag += 1
+            words = {kind: draw(st.sampled_from(POOL[kind])) for kind in "lnd"}
+            others = {f"{kind}2": draw(st.sampled_from(POOL[kind])) for kind in "lnd"}
+            template = draw(st.sampled_from(MARKING))
+            lines.append(template.format(tag=tag, **words, **others))
+        cells.append(("user", "\n".join(lines)))
+    return cells
+
+
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@given(marking_cells())
+def test_no_statement_can_be_left_out_of_a_slice(cells: list[tuple[str, Any]]) -> None:
+    notebook = Notebook()
+    beginning = "l1 = ['a']\nl2 = ['b']\nl3 = ['c']\nd1 = {}\nd2 = {}\nn1 = (1,)\nn2 = (2,)"
+    asyncio.run(notebook.play([("user", beginning), *cells], beginning=()))
+    assert not any(run.failed for run in notebook.executor.origin_ledger.cell_runs())
+    for name, value in notebook.executor.variables().items():
+        script = slice(notebook.executor.origin_ledger, name)
+        statements = [each for part in script.parts for each in part.statements]
+        assert is_same(value, rebuilt("\n".join(statements))[name])
+        for place, left_out in enumerate(statements):
+            rest = "\n".join(statements[:place] + statements[place + 1 :])
+            try:
+                again = rebuilt(rest).get(name)
+            except (NameError, AttributeError):
+                continue
+            assert not is_same(value, again), (name, left_out, statements)

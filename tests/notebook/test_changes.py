@@ -1,0 +1,300 @@
+"""Turns are taken back, done again and told, as often as a person likes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from parsimony_kernel.execution.executor import BaseCodeExecutor, CodeExecutor
+from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.lineage.checkpoint import PutBack
+from parsimony_kernel.lineage.dependents import warnings
+from parsimony_kernel.notebook import changes as limits
+from parsimony_kernel.notebook.changes import Changes
+
+
+class Desk:
+    """A notebook in which turns and a person's cells run."""
+
+    def __init__(self, executor: BaseCodeExecutor) -> None:
+        self.executor = executor
+        self.changes = Changes()
+        self._cells = 0
+
+    async def turn(self, run_id: str, *steps: str) -> None:
+        """A turn of the agent's that runs ``steps``."""
+        checkpoints = self.executor.checkpoints()
+        assert checkpoints is not None
+        checkpoints.take()
+        for code in steps:
+            await self._run(code, RunScope(run_id, "n.ipynb", run_id))
+            checkpoints.take()
+        change = checkpoints.close()
+        if change is not None:
+            self.changes.add(run_id, change)
+
+    async def mine(self, code: str, cell_id: str = "") -> None:
+        """A cell of the person's."""
+        self._cells += 1
+        name = cell_id or f"cell-{self._cells}"
+        await self._run(code, RunScope("", "n.ipynb", name, actor="user"))
+
+    async def _run(self, code: str, scope: RunScope) -> None:
+        with run_scope(scope):
+            output = await self.executor.execute(code)
+        assert output.error is None, output.error
+
+    def undo(self, run_id: str) -> PutBack:
+        return self.changes.undo(run_id, self.executor)
+
+    def redo(self, run_id: str) -> PutBack:
+        return self.changes.redo(run_id, self.executor)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.executor.variables()[name]
+
+    def names(self) -> set[str]:
+        return set(self.executor.variables())
+
+
+Shell = Callable[[], BaseCodeExecutor]
+
+
+@pytest.fixture(params=["private", "notebook"])
+def desk(request: pytest.FixtureRequest, shell: Any) -> Desk:
+    if request.param == "private":
+        return Desk(CodeExecutor())
+    shell.user_ns["pd"] = pd
+    return Desk(NotebookExecutor(shell))
+
+
+SETTING = """
+df = pd.DataFrame({"a": [1, 2, 3], "s": ["x", "y", "z"]})
+rows = [1, [2]]
+index = {"df": df, "nested": {"k": 1}}
+seen = {1}
+"""
+
+TURNS = {
+    "bound anew": "df = df.assign(z=1); rows = None",
+    "changed in place": "df['z'] = 1; df.loc[0, 'a'] = 9; rows[1].append(3); seen.add(2)",
+    "new and gone": "made = [1]; del seen",
+    "through a holder": "index['df'].loc[1, 's'] = 'q'; index['nested'].clear(); index['new'] = 1",
+    "all of it": "df['z'] = 1; df = df.iloc[:1]; rows.clear(); made = df; del seen; index[1] = df",
+}
+
+
+def shot(desk: Desk) -> dict[str, str]:
+    return {
+        name: value.to_csv() if isinstance(value, pd.DataFrame) else repr(value)
+        for name, value in desk.executor.variables().items()
+    }
+
+
+@pytest.mark.parametrize("code", TURNS.values(), ids=TURNS.keys())
+async def test_undo_and_redo_go_back_and_forth_exactly(desk: Desk, code: str) -> None:
+    await desk.mine(SETTING)
+    before = shot(desk)
+    objects = {name: id(value) for name, value in desk.executor.variables().items()}
+    await desk.turn("t", code)
+    after = shot(desk)
+    assert after != before
+    for _ in range(3):
+        assert not desk.undo("t").lost
+        assert shot(desk) == before
+        assert {name: id(value) for name, value in desk.executor.variables().items()} == objects
+        assert not desk.redo("t").lost
+        assert shot(desk) == after
+
+
+async def test_a_redo_leaves_what_was_bound_or_changed_since_and_does_the_rest(desk: Desk) -> None:
+    await desk.mine("a = 1; b = [1]; c = [1]")
+    await desk.turn("t", "a = 2; b.append(2); c.append(2); d = 5")
+    desk.undo("t")
+    await desk.mine("b.append('mine'); d = 'mine'")
+    assert desk.redo("t") == PutBack(restored=("a", "c"), kept=("b", "d"))
+    assert (desk["a"], desk["b"], desk["c"], desk["d"]) == (2, [1, "mine"], [1, 2], "mine")
+    assert desk.undo("t") == PutBack(restored=("a", "c"))
+    assert (desk["a"], desk["b"], desk["c"], desk["d"]) == (1, [1, "mine"], [1], "mine")
+
+
+async def test_what_a_person_binds_to_the_same_value_since_is_theirs(desk: Desk) -> None:
+    await desk.turn("t", "a = 1")
+    desk.undo("t")
+    await desk.mine("a = 1")
+    assert desk.redo("t").kept == ("a",)
+    assert desk["a"] == 1
+
+
+async def test_what_cannot_be_done_is_an_error_and_changes_nothing(desk: Desk) -> None:
+    await desk.turn("t", "a = 1")
+    for refused in (lambda: desk.redo("t"), lambda: desk.undo("u"), lambda: desk.redo("u")):
+        with pytest.raises(KeyError):
+            refused()
+    desk.undo("t")
+    with pytest.raises(KeyError):
+        desk.undo("t")
+    with pytest.raises(KeyError):
+        desk.changes.diff("t")
+    assert not desk.changes.runs
+    assert desk.changes.undone == ("t",)
+    desk.redo("t")
+    assert desk.changes.runs == ("t",)
+    assert not desk.changes.undone
+
+
+async def test_two_turns_are_undone_and_redone_in_their_order(desk: Desk) -> None:
+    await desk.turn("one", "a = [1]")
+    await desk.turn("two", "a.append(2); b = a")
+    desk.undo("two")
+    desk.undo("one")
+    assert "a" not in desk.names()
+    assert desk.redo("two").kept == ("a", "b")
+    assert desk.changes.undone == ("one",)
+    desk.redo("one")
+    assert desk["a"] == [1]
+
+
+async def test_a_turn_that_waited_is_undone_and_redone_as_a_whole(desk: Desk) -> None:
+    await desk.turn("t", "a = [1]")
+    await desk.mine("mine = 1")
+    await desk.turn("t", "a.append(2); b = 1")
+    assert desk.undo("t").removed == ("a", "b")
+    assert desk.redo("t").restored == ("a", "b")
+    assert (desk["a"], desk["b"], desk["mine"]) == ([1, 2], 1, 1)
+
+
+async def test_imports_of_a_turn_stay_and_are_not_told(desk: Desk) -> None:
+    await desk.turn("t", "import json as j\nfrom collections import OrderedDict\nx = j.dumps(1)")
+    assert [each.name for each in desk.changes.diff("t").bindings] == ["x"]
+    assert desk.undo("t") == PutBack(removed=("x",))
+    await desk.mine("y = j.dumps(2), OrderedDict")
+    await desk.turn("u", "import math")
+    assert "u" not in desk.changes.runs
+
+
+async def test_a_name_that_an_import_took_is_given_back(desk: Desk) -> None:
+    await desk.mine("json = [1]")
+    await desk.turn("t", "import json")
+    assert desk.undo("t").restored == ("json",)
+    assert desk["json"] == [1]
+
+
+async def test_a_value_too_big_to_be_put_in_place_again_comes_back_as_another(desk: Desk) -> None:
+    await desk.mine("import numpy as np\na = np.arange(3)")
+    await desk.turn("t", "a.resize(5, refcheck=False); a[4] = 7")
+    assert desk.undo("t").restored == ("a",)
+    assert desk["a"].tolist() == [0, 1, 2]
+    assert desk.redo("t").restored == ("a",)
+    assert desk["a"].tolist() == [0, 1, 2, 0, 7]
+    desk.undo("t")
+    assert desk["a"].tolist() == [0, 1, 2]
+
+
+async def test_the_versions_go_back_and_forth_and_none_is_given_twice(desk: Desk) -> None:
+    ledger = desk.executor.origin_ledger
+    await desk.mine("a = [1]")
+    await desk.turn("t", "a.append(2)", "a = [3]; b = a")
+    newest = ledger.version("a")
+    desk.undo("t")
+    assert ledger.version("a") == 1
+    desk.redo("t")
+    origin = ledger.get("a")
+    assert origin is not None
+    assert (origin.version, origin.code.strip()) == (newest, "a = [3]; b = a")
+    await desk.mine("a = 5")
+    assert ledger.version("a") == newest + 1
+
+
+def told(desk: Desk, run_id: str) -> list[str]:
+    back = desk.undo(run_id)
+    return warnings(back.dependents, 2, removed=back.removed, turns={"later": 3})
+
+
+async def test_a_persons_cell_that_used_what_is_undone_is_warned_about(desk: Desk) -> None:
+    await desk.mine("df = pd.DataFrame({'x': [1]})")
+    await desk.turn("t", "df['x'] = 5")
+    await desk.mine("total = df.x.sum()")
+    await desk.mine("unrelated = 1")
+    assert told(desk, "t") == [
+        "Your cell `total = df.x.sum()` used `df` as turn 2 left it: run it again."
+    ]
+
+
+async def test_what_was_made_of_what_was_made_is_warned_about_too(desk: Desk) -> None:
+    await desk.turn("t", "base = 1; base = 2")
+    await desk.mine("one = base + 1")
+    await desk.mine("two = one + 1")
+    await desk.turn("later", "three = two + base")
+    assert told(desk, "t") == [
+        "Your cell `one = base + 1` used `base` as turn 2 left it: `base` is gone now.",
+        "Your cell `two = one + 1` used `one`, made from what stands no more: run it again.",
+        "Turn 3 used `base` as turn 2 left it: `base` is gone now.",
+    ]
+
+
+async def test_who_ran_before_or_ran_again_or_stands_no_more_is_not_warned_about(
+    desk: Desk,
+) -> None:
+    await desk.mine("a = [1]")
+    await desk.mine("early = len(a)")
+    await desk.turn("t", "a = [2]", "inside = len(a)")
+    await desk.mine("late = len(a)")
+    await desk.mine("late = 5")
+    await desk.mine("print(a)", cell_id="shows")
+    await desk.mine("print(1)", cell_id="shows")
+    assert desk.undo("t").dependents == ()
+
+
+async def test_a_cell_that_showed_what_is_undone_is_warned_about(desk: Desk) -> None:
+    await desk.turn("t", "a = [2]")
+    await desk.mine("print(a)")
+    (found,) = desk.undo("t").dependents
+    assert (found.cell.code.strip(), found.used, found.stands) == ("print(a)", ("a",), ())
+
+
+async def test_a_redo_warns_about_who_used_what_stood_meanwhile(desk: Desk) -> None:
+    await desk.mine("a = 1")
+    await desk.mine("early = a + 1")
+    await desk.turn("t", "a = 2")
+    desk.undo("t")
+    await desk.mine("between = a + 1")
+    (found,) = desk.redo("t").dependents
+    assert (found.cell.code.strip(), found.stands) == ("between = a + 1", ("between",))
+
+
+async def test_the_oldest_turns_are_forgotten_and_the_newest_never(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MOST_TURNS", 2)
+    for number in range(3):
+        await desk.turn(f"t{number}", f"a = {number}")
+    assert list(desk.changes.runs) == ["t1", "t2"]
+    desk.undo("t2")
+    assert [list(desk.changes.runs), list(desk.changes.undone)] == [["t1"], ["t2"]]
+    monkeypatch.setattr(limits, "MOST_BYTES", 10_000)
+    await desk.mine("big = bytearray(100_000)")
+    await desk.turn("t3", "big = None")
+    assert list(desk.changes.runs) == ["t3"]
+    assert desk.undo("t3").restored == ("big",)
+
+
+@pytest.mark.parametrize(
+    ("code", "kept"),
+    [
+        ("total = df.sum()", 0),
+        ("df['z'] = 1.0", 0),
+        ("df.iloc[0, 0] = 1.0", 8_000),
+        ("df.iloc[0, 2] = 1.0", 8_000),
+        ("df[:] = 1.0", 32_000),
+    ],
+)
+async def test_what_a_turn_keeps_follows_the_columns_that_it_wrote_to(
+    desk: Desk, code: str, kept: int
+) -> None:
+    await desk.mine("import numpy as np\ndf = pd.DataFrame(np.zeros((1000, 4)))")
+    await desk.turn("t", code)
+    size = desk.changes._by_run["t"].size
+    assert kept <= size < kept + 1_000

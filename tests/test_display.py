@@ -1,0 +1,226 @@
+"""A run on a pipe, in a terminal and below a cell."""
+
+import io
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel import Chart, Dataset, display_result, stream_to_display
+from parsimony_kernel.agent import events as ev
+from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.agent.outputs import AgentResult, collect
+
+CODE = ev.ToolEvent(
+    tool_name="run_code",
+    tool_call_id="c1",
+    tool_type="code",
+    arguments={"code": "x = 1", "purpose": "Compute"},
+)
+DONE = CODE.model_copy(
+    update={"completed": True, "ok": True, "result": {"output": {"stdout": "hello\n"}}}
+)
+RUN: list[ev.AgentEvent] = [
+    ev.RunStarted(run_id="r", request="count it", model="scripted", max_iterations=50),
+    ev.TextDelta(content="I look "),
+    ev.TextDelta(content="first."),
+    ev.LLMCallCompleted(model="scripted", prompt_tokens=1_200, completion_tokens=34, cost_usd=0.5),
+    CODE,
+    DONE,
+    ev.ArtifactPublished(
+        kind="dataset",
+        logical_id="a",
+        content_sha="b",
+        path=".ockham/datasets/a/b.parquet",
+        title="Counts",
+    ),
+    ev.RunCompleted(summary="There are 7.", variables=("x",)),
+]
+
+
+async def stream(events: Iterable[ev.AgentEvent]) -> AsyncGenerator[ev.AgentEvent, None]:
+    for event in events:
+        yield event
+
+
+class Terminal(io.StringIO):
+    """A terminal that remembers."""
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def screen(self) -> str:
+        """What is left to see: a line that was cleared is gone."""
+        lines = self.getvalue().split("\n")
+        return "\n".join(line.rpartition("\r\x1b[2K")[2] for line in lines)
+
+
+async def on_a_pipe(events: Iterable[ev.AgentEvent]) -> str:
+    pipe = io.StringIO()
+    await stream_to_display(stream(events), file=pipe)
+    return pipe.getvalue()
+
+
+async def test_on_a_pipe_a_run_is_plain_text_with_its_artifacts_and_its_cost() -> None:
+    text = await on_a_pipe(RUN)
+    assert "\x1b" not in text
+    assert "\r" not in text
+    told = ["count it", "I look first.", "| hello", "There are 7.", "Dataset Counts", "$0.50"]
+    places = [text.find(each) for each in told]
+    assert places == sorted(places)
+    assert -1 not in places
+
+
+async def test_each_block_is_written_when_it_is_settled_and_once() -> None:
+    pipe, seen = io.StringIO(), []
+
+    async def watched() -> AsyncGenerator[ev.AgentEvent, None]:
+        for event in RUN:
+            yield event
+            seen.append(pipe.getvalue())
+
+    await stream_to_display(watched(), file=pipe)
+    assert "count it" in seen[0]
+    assert "I look" not in seen[2]  # it may go on
+    assert "I look first." in seen[4]
+    assert "hello" not in seen[4]
+    assert "hello" in seen[5]
+    assert pipe.getvalue().count("Step 1") == 1
+
+
+async def test_a_step_that_waits_for_an_earlier_one_is_written_after_it() -> None:
+    second = CODE.model_copy(update={"tool_call_id": "c2"})
+    ended = DONE.model_copy(update={"tool_call_id": "c2"})
+    text = await on_a_pipe([RUN[0], CODE, second, ended, DONE, RUN[-1]])
+    assert 0 < text.index("Step 1") < text.index("Step 2") < text.index("Result")
+
+
+async def test_a_terminal_says_what_is_going_on_and_takes_it_away() -> None:
+    terminal, seen = Terminal(), []
+
+    async def watched() -> AsyncGenerator[ev.AgentEvent, None]:
+        for event in RUN:
+            yield event
+            seen.append(terminal.screen)
+
+    await stream_to_display(watched(), file=terminal)
+    assert seen[4].endswith("Step 1 is running: Compute …")
+    assert "is running" not in terminal.screen
+    assert terminal.screen == await on_a_pipe(RUN)
+
+
+async def test_what_came_of_it_is_returned() -> None:
+    result = await stream_to_display(stream(RUN), file=io.StringIO())
+    assert result == collect(RUN)
+    assert result.ok
+    assert result.datasets[0].title == "Counts"
+
+
+async def test_a_stream_that_fails_leaves_no_status_and_is_closed() -> None:
+    terminal, closed = Terminal(), []
+
+    async def failing() -> AsyncGenerator[ev.AgentEvent, None]:
+        try:
+            yield RUN[0]
+            yield CODE
+            raise OSError("gone")
+        finally:
+            closed.append(True)
+
+    with pytest.raises(OSError, match="gone"):
+        await stream_to_display(failing(), file=terminal)
+    assert closed
+    assert "count it" in terminal.screen
+    assert "is running" not in terminal.screen
+
+
+async def test_a_stream_that_cannot_write_a_character_writes_another() -> None:
+    raw = io.BytesIO()
+    ascii_only = io.TextIOWrapper(raw, encoding="ascii")
+    await stream_to_display(stream(RUN), file=ascii_only)
+    assert b"Step 1 ? Compute ? done" in raw.getvalue()
+
+
+async def test_control_characters_of_a_model_reach_no_terminal() -> None:
+    terminal = Terminal()
+    hostile = "a\x1b]0;title\x07\x1b[2Jb\rc"
+    await stream_to_display(stream([RUN[0], ev.TextDelta(content=hostile), RUN[-1]]), file=terminal)
+    assert "\x1b]" not in terminal.getvalue()
+    assert "\x1b[2J" not in terminal.getvalue()
+
+
+def shown(result: AgentResult) -> str:
+    pipe = io.StringIO()
+    display_result(result, file=pipe)
+    return pipe.getvalue()
+
+
+def test_a_result_is_shown_by_its_outcome_and_its_cost() -> None:
+    text = shown(collect(RUN))
+    assert "There are 7." in text
+    assert ".ockham/datasets/a/b.parquet" in text
+    assert "$0.50" in text
+    assert "hello" not in text
+    assert "count it" not in text
+
+
+def test_a_result_without_an_outcome_shows_what_was_last() -> None:
+    broken = ev.AgentError(
+        message="the key is wrong", failure=Failure(FailureKind.capability_gap, "the key is wrong")
+    )
+    assert "the key is wrong" in shown(collect([RUN[0], broken]))
+
+
+def test_a_result_made_by_hand_shows_its_words_and_its_artifacts() -> None:
+    made = AgentResult(
+        text="Two of them.",
+        datasets=(Dataset("a", "b", "data.parquet", "Counts"),),
+        charts=(Chart("c", "d", "chart.vl.json", "Lines"),),
+    )
+    text = shown(made)
+    for each in ("Two of them.", "Counts", "data.parquet", "Lines"):
+        assert each in text
+
+
+async def test_below_a_cell_every_block_has_a_display_and_the_status_leaves_none(
+    shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from IPython.core.displaypub import CapturingDisplayPublisher
+
+    published = CapturingDisplayPublisher()
+    monkeypatch.setattr(shell, "display_pub", published)
+    monkeypatch.setattr(type(shell), "kernel", object(), raising=False)
+    await stream_to_display(stream(RUN))
+    displays: dict[str, dict[str, Any]] = {}
+    for each in published.outputs:
+        displays[each["transient"]["display_id"]] = each["data"]
+    texts = [data["text/plain"] for data in displays.values()]
+    assert len(texts) == len(set(texts))
+    assert [text.split()[0] for text in texts] == ["Request", "I", "Step", "Result", "scripted"]
+    assert all("text/html" in data for data in displays.values())
+
+
+def test_a_pipe_of_a_real_process_gets_a_real_run(tmp_path: Path) -> None:
+    """With the offline model, as the first example of the documentation is."""
+    program = (
+        "import asyncio\n"
+        "from parsimony_kernel import Agent, stream_to_display\n"
+        "agent = Agent(model='offline', suspension_secret='a secret')\n"
+        "result = asyncio.run(stream_to_display(agent.run('make me a sandwich')))\n"
+        "assert not result.ok\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "make me a sandwich" in ran.stdout
+    assert "Handed over to you" in ran.stdout
