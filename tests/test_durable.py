@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -148,3 +149,110 @@ def test_old_strays_are_swept_and_young_ones_and_strangers_stay(tmp_path: Path) 
 
 def test_sweeping_a_folder_that_is_not_there_does_nothing(tmp_path: Path) -> None:
     assert durable.sweep_temporary(tmp_path / "nothing", clock=_Noon()) == 0
+
+
+def _no_links(_old: object, _new: object) -> None:
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+def test_without_links_a_file_is_still_made_once_and_in_one_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "link", _no_links)
+    path = tmp_path / "file"
+    assert durable.create(path, b"one") is True
+    assert durable.create(path, b"two") is False
+    assert path.read_bytes() == b"one"
+    assert _names(tmp_path) == ["file"]
+
+
+_WITHOUT_LINKS = """
+import errno, os
+from pathlib import Path
+from parsimony_kernel import durable
+def no_links(old, new):
+    raise OSError(errno.EPERM, "no links")
+os.link = no_links
+wait()
+made = [durable.create(Path(place) / str(n), me.encode() * 9999) for n in range(40)]
+whole = [len(durable.read(Path(place) / str(n))) == 2 * 9999 for n in range(40)]
+print(sum(made), all(whole))
+"""
+
+
+def test_without_links_exactly_one_of_many_makes_each_file_and_nobody_sees_a_half(
+    race: Callable[[str, Path], list[str]], tmp_path: Path
+) -> None:
+    said = [each.split() for each in race(_WITHOUT_LINKS, tmp_path)]
+    assert sum(int(made) for made, _ in said) == 40
+    assert {whole for _, whole in said} == {"True"}
+
+
+def test_without_links_and_locks_a_file_that_cannot_be_filled_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+
+    def no_locks(_handle: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    write, wrote = os.write, []
+
+    def full(handle: int, data: bytes) -> int:
+        wrote.append(handle)
+        if len(wrote) == 2:  # the first fills the temporary file
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(handle, data)
+
+    monkeypatch.setattr(os, "link", _no_links)
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with monkeypatch.context() as filled:
+        filled.setattr(os, "write", full)
+        with pytest.raises(StorageError, match="the disk is full"):
+            durable.create(tmp_path / "file", b"one")
+    assert _names(tmp_path) == []
+    assert durable.create(tmp_path / "file", b"one") is True
+    assert durable.create(tmp_path / "file", b"two") is False
+
+
+_APPENDING = """
+import os
+from pathlib import Path
+from parsimony_kernel import durable
+write, count = os.write, 0
+def short(handle, data):
+    global count
+    count += 1
+    return write(handle, bytes(data)[: len(data) // 2 if count % 3 == 0 else len(data)])
+os.write = short
+wait()
+told = []
+for n in range(60):
+    try:
+        durable.append_line(Path(place) / "log", f"{me}-{n}-" + "x" * 3000)
+        told.append(n)
+    except durable.StorageError:
+        pass
+print(*told)
+"""
+
+
+def test_lines_of_many_writers_stay_whole_though_some_are_cut_short(
+    race: Callable[[str, Path], list[str]], tmp_path: Path
+) -> None:
+    said = race(_APPENDING, tmp_path)
+    told = {f"n{me}-{n}-" + "x" * 3000 for me, each in enumerate(said) for n in each.split()}
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert set(lines) == told
+    assert len(lines) == len(told) == 8 * 40
+
+
+def test_settling_waits_for_nobody_who_holds_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(StorageError):
+        durable.settle(tmp_path / "pipe")
+
+
+def test_settling_what_is_not_there_says_so(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="does not exist"):
+        durable.settle(tmp_path / "nothing")

@@ -317,8 +317,8 @@ class Far:
             if self._control.is_killed or over > self._grace_s:
                 await self._heard_out(kernel, sent, said)
                 raise _Late("was ended", "stop" if self._control.is_killed else why)
-            # A stop interrupts at once and again; past a deadline the far side has its own try.
-            if over >= (strikes if why == "stop" else strikes + 1) * self._grace_s / 3:
+            # Past a deadline the far side interrupts the code itself.
+            if why == "stop" and over >= strikes * self._grace_s / 3:
                 strikes += 1
                 await kernel.interrupt()
 

@@ -45,8 +45,10 @@ _FORWARD_S = 0.05
 # So many sends may follow one another at once before they are spaced out.
 _BURST = 20
 _FORWARD_CHARS = 10_000
-# How long the code waits for what it printed to leave the process, before it may hold the GIL.
-_HAND_OVER_S = 0.02
+# What was printed has to leave the process before the code holds the GIL, or ends the process:
+# how long the code waits at most for the thread that sends it, and then for the socket below.
+_HAND_OVER_S = 0.2
+_SOCKET_S = 0.002
 
 _sides: dict[str, "_Side"] = {}
 
@@ -185,6 +187,7 @@ class _Forwarder:
         gone = threading.Event()
         self._kernel.iopub_thread.schedule(gone.set)
         gone.wait(_HAND_OVER_S)
+        time.sleep(_SOCKET_S)
 
     def flush(self) -> None:
         """Send what waits."""

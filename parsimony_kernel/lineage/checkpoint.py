@@ -29,6 +29,8 @@ from parsimony_kernel.lineage.snapshot import visible
 MOST_REPLACED_BYTES = 1_200 * 2**20
 # What a name is bound to that is not bound.
 ABSENT = object()
+# What a name was bound to that nobody holds any more.
+GONE = object()
 
 Bindings = Mapping[str, Any]
 
@@ -461,6 +463,6 @@ def _reference(value: Any) -> Callable[[], Any]:
 
     def still() -> Any:
         found = reference()
-        return ABSENT if found is None else found
+        return GONE if found is None else found
 
     return still

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from parsimony_kernel.lineage.checkpoint import ABSENT, Change
+from parsimony_kernel.lineage.checkpoint import ABSENT, GONE, Change
 from parsimony_kernel.lineage.copies import Copy
 from parsimony_kernel.lineage.frame_difference import (
     MOST_CELLS,
@@ -114,8 +114,6 @@ def of_changes(changes: Sequence[Change], summarise: Summarise = short) -> Diff:
         for name in change.versions:
             before.setdefault(name, change.before.bindings.get(name, ABSENT))
             after[name] = change.after[name]() if name in change.after else ABSENT
-            if name in change.after and after[name] is ABSENT:
-                after[name] = _GONE
         held = {**change.before.copies.by_id, **held}
         images.update(change.images)
         uncertain |= change.before.uncopied | change.before.forgotten
@@ -141,13 +139,6 @@ def difference(before: State, after: State, summarise: Summarise = short) -> Dif
     return Diff(tuple(each for each in found if each is not None))
 
 
-class _Gone:
-    """Stands for what was bound, and is held by nobody now."""
-
-
-_GONE = _Gone()
-
-
 def _binding(
     name: str, before: State, after: State, summarise: Summarise
 ) -> BindingDifference | None:
@@ -165,7 +156,7 @@ def _binding(
     comparison = _Comparison(before, after)
     try:
         inside = comparison.inside(one, other)
-        is_equal = other is not _GONE and not comparison.differ(one, other)
+        is_equal = other is not GONE and not comparison.differ(one, other)
     except Exception:  # what a person's object holds may be anything
         inside, is_equal = None, False
     if comparison.is_spent:
@@ -179,7 +170,7 @@ def _binding(
 
 
 def _words(value: Any, state: State, summarise: Summarise) -> str:
-    if value is _GONE:
+    if value is GONE:
         return "no longer there"
     try:
         return summarise(_content(value, state))

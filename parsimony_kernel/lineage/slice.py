@@ -166,7 +166,8 @@ class _Statement:
     """A top-level statement and what it does with names.
 
     ``touched`` are names whose object it may change, with whether it may reach below its top, and
-    ``changes`` those that it plainly changes.
+    ``changes`` those that it plainly changes. ``is_opaque`` says that it may bind names that its
+    text does not tell, ``is_blind`` that it may read any.
     ``later`` is what the functions in it do when they run.
     """
 
@@ -179,6 +180,7 @@ class _Statement:
     touched: frozenset[tuple[str, bool]] = frozenset()
     changes: frozenset[str] = frozenset()
     is_opaque: bool = False
+    is_blind: bool = False
     is_star: bool = False
     is_future: bool = False
     is_import: bool = False
@@ -326,6 +328,7 @@ def _statement(node: ast.stmt, text: str, lines: tuple[int, int], known: _Vocabu
         touched=touched,
         changes=now.mutated,
         is_opaque=_is_opaque(node),
+        is_blind=_is_blind(node),
         is_star=star,
         is_future=isinstance(node, ast.ImportFrom) and node.module == "__future__",
         is_import=is_import,
@@ -447,6 +450,16 @@ def _is_opaque(node: ast.AST) -> bool:
             ) if magic not in _BIND_NOTHING:
                 return True
     return False
+
+
+def _is_blind(node: ast.AST) -> bool:
+    return any(
+        isinstance(each, ast.Call)
+        and isinstance(each.func, ast.Name)
+        and each.func.id in ("exec", "eval")
+        and not isinstance(each.args[0] if each.args else None, ast.Constant)
+        for each in ast.walk(node)
+    )
 
 
 def _carried(node: ast.AST, known: _Vocabulary) -> Iterator[str]:
@@ -809,14 +822,14 @@ class _Program:
             if name in seen:
                 continue
             seen.add(name)
-            pending += self._holds.get(name, ()) if name in self._holders() else ()
+            pending += self._holds.get(name, ()) if name in self._holders else ()
             later = self._later.get(name)
             if later is not None:
                 found |= later
                 pending += later.reads
         return found
 
-    @functools.lru_cache(maxsize=1)  # noqa: B019 - a program lives as long as one slice
+    @functools.cached_property
     def _holders(self) -> frozenset[str]:
         """The names that hold a function, or something that does."""
         holders = set(self._later)
@@ -948,15 +961,18 @@ class _Plan:
         left = [run for run in between if any(ref.name == name for ref in run.made)]
         if not left:
             return
+        back = {run.number for run in left if self._came_back(name, run, until)}
         for run in between:
-            if run is left[0] or (run.run_id and run.run_id == left[0].run_id):
+            if run.number in back:
+                pass  # it was taken back, and that was taken back in turn
+            elif run is left[0] or (run.run_id and run.run_id == left[0].run_id):
                 continue  # it was taken back with all that it changed
             made = {ref.name for ref in run.made}
             for each in self.program.statements(run):
                 for touched, is_deep in self.program.touched(each):
                     if (
                         touched in made
-                        and touched != name
+                        and (touched != name or run.number in back)
                         and self.program.sharing.affects(touched, is_deep, name)
                     ):
                         raise SliceError(
@@ -964,6 +980,17 @@ class _Plan:
                             f"have changed that: run the cell that makes {name!r} again",
                             {name},
                         )
+
+    def _came_back(self, name: str, run: CellRun, until: int) -> bool:
+        """Whether what ``run`` made of ``name`` stands again after the run ``until``."""
+        made = [ref.version for ref in run.made if ref.name == name]
+        later = [
+            ref.version
+            for other in self.program.runs[until:]
+            for ref in other.reads
+            if ref.name == name
+        ]
+        return not {self.ledger.version(name), *later}.isdisjoint(made)
 
     def resolve(self) -> None:
         for number in range(len(self.program.runs), 0, -1):
@@ -1129,6 +1156,9 @@ class _Within:
             self._must_be_told(wanted)
         live, kept, explained = set(wanted), set[int](), set[str]()
         whole = any(each.is_opaque for each in statements[:ran])
+        if any(each.is_blind for each in statements[:ran]):
+            earlier = self._program.runs[: self._run.number - 1]
+            live |= {ref.name for run in earlier for ref in run.made}
         for index in reversed(range(ran)):
             each = statements[index]
             bound = self._program.maybe_writes(each) & live

@@ -50,7 +50,9 @@ def catalogue(
     return (
         code_tools(executor, timeout_s=timeout_s, scope=scope)
         + inspection_tools(executor)
-        + publish_tools(executor, publisher, emit, lambda: scope().run_id, script=script)
+        + publish_tools(
+            executor, publisher, emit, lambda: scope().run_id, seen=set(), script=script
+        )
         + refresh_tools(publisher, emit, clean_executor)
         + file_tools(workspace, folder)
         + restart_tools(executor)

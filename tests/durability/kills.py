@@ -1,8 +1,9 @@
 """A process is killed, or refused, at every system call of a publish and of a suspend.
 
 ``python -m tests.durability.kills`` tries every call and prints the counts as JSON; with
-``--stride N`` those that change no disk only at every N-th. A child is forked from this process,
-which has imported everything, and strace holds it before it begins.
+``--stride N`` those that change no disk only at every N-th, and one error for each refusal
+instead of two. A child is forked from this process, which has imported everything, and strace
+holds it before it begins.
 """
 
 import argparse
@@ -138,13 +139,17 @@ def kill_everywhere(case: Case, folder: Path, stride: int) -> Counter[str]:
     return counts
 
 
-def refuse_everywhere(case: Case, folder: Path) -> Counter[str]:
-    """Refuse each call that writes, once, for want of space and for an error of the disk."""
+def refuse_everywhere(case: Case, folder: Path, stride: int) -> Counter[str]:
+    """Refuse each call that writes, once, for want of space and for an error of the disk.
+
+    With a ``stride`` for one of the two, in turn.
+    """
     counts: Counter[str] = Counter()
-    for name, when in calls_of(case.act, folder):
+    for number, (name, when) in enumerate(calls_of(case.act, folder)):
         if name not in tracing.WRITING:
             continue
-        for code in (errno.ENOSPC, errno.EIO):
+        codes = (errno.ENOSPC, errno.EIO)
+        for code in codes if stride == 1 else codes[number % 2 :][:1]:
             with _fresh(folder) as root:
                 _, status, words = traced(
                     case.act,
@@ -193,7 +198,7 @@ def main(arguments: list[str]) -> int:
             if given.only != "refusals":
                 counts[f"{name} killed"] = dict(kill_everywhere(case, folder, given.stride))
             if given.only != "kills":
-                counts[f"{name} refused"] = dict(refuse_everywhere(case, folder))
+                counts[f"{name} refused"] = dict(refuse_everywhere(case, folder, given.stride))
     print(json.dumps(counts))
     return 0
 

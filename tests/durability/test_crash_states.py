@@ -179,4 +179,4 @@ def test_a_power_cut_at_any_system_call_of_a_suspend_takes_no_question_that_was_
     seam = Seam(root)
     seam.ops = tracing.operations_in(log, root)
     assert [op.path for op in seam.ops if op.kind == "announce"] == ["n1", "n2", "ended"]
-    examine([(seam, 0)], acts.check_suspended, acts.check_suspending_goes_on, most=8)
+    examine([(seam, 0)], acts.check_suspended, acts.check_suspending_goes_on, most=16)

@@ -26,7 +26,10 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parsimony_kernel/demo.py", "nbformat.write"): "what a demonstration shows",
     ("parsimony_kernel/cli.py", "os.open"): "nowhere: the standard output once nobody reads it",
     ("parsimony_kernel/artifacts/codecs.py", "write_table"): "into memory",
+    ("parsimony_kernel/artifacts/html.py", "tempfile.TemporaryDirectory"): "where Quarto works",
     ("parsimony_kernel/execution/figures.py", "savefig"): "into memory",
+    ("parsimony_kernel/execution/frames.py", "rename"): "the index of a frame",
+    ("parsimony_kernel/execution/remote_side.py", "write_table"): "into memory",
 }
 
 _OF_MODULES = {

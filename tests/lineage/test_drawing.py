@@ -66,9 +66,7 @@ def test_what_is_stale_is_told_by_words_and_a_dashed_line() -> None:
 
 def test_an_unknown_origin_and_both_actors_are_told_by_words() -> None:
     found = words(ElementTree.fromstring(draw(TOLD)))
-    assert {"origin not known", "turn 2, step 1", "your cell"} & set(found) == {
-        "origin not known", "turn 2, step 1", "your cell",
-    } - ({"your cell"} - set(found))  # fmt: skip
+    assert {"origin not known", "turn 2, step 1", "your cell"} <= set(found)
 
 
 def test_the_picture_has_a_name_and_the_text_for_those_who_do_not_see_it() -> None:

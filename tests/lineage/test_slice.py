@@ -8,7 +8,10 @@ import pytest
 
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, VariableOrigin
 from parsimony_kernel.lineage.slice import SEEDS, Script, SliceError, slice
+from parsimony_kernel.lineage.snapshot import visible
+from parsimony_kernel.lineage.stamping import stamp_cell
 
 USER = RunScope("", "n.ipynb", "mine", actor="user")
 AGENT = RunScope("run 1", "n.ipynb", "cell")
@@ -214,9 +217,18 @@ async def test_a_function_s_names_that_nobody_bound_are_listed(desk: Desk) -> No
     assert desk.slice("f").unknown == ("nowhere",)
 
 
-async def test_the_text_of_a_timing_magic_is_sliced_like_a_cell(desk: Desk) -> None:
-    from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, VariableOrigin
+def test_a_cell_that_runs_text_finds_all_that_stood_before(tmp_path: Path) -> None:
+    ledger, names = OriginLedger(), dict[str, Any]()
+    for code in ("x = 1\nz = 3", "n = 'x'\nexec(f'y = {n} + 1')", "y2 = y"):
+        before = visible(names, {})
+        exec(code, names)
+        stamp_cell(ledger, before, visible(names, {}), code, USER, tmp_path, "")
+    again: dict[str, Any] = {}
+    exec(slice(ledger, "y2").code, again)
+    assert again["y2"] == 2
 
+
+def test_the_text_of_a_timing_magic_is_sliced_like_a_cell() -> None:
     code = "get_ipython().run_cell_magic('time', '', 'a = 1\\nb = 2\\n')\n"
     ledger = OriginLedger()
     who: dict[str, Any] = {

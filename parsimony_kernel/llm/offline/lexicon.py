@@ -73,6 +73,15 @@ LEXICON: dict[tuple[str, ...], Entry] = {
         "sort_by", None, "sorted by|sort by|ordered by|order by|ranked by|rank by|in order of"
     ),
     **_entries("publish", None, "publish|save|export|store|publish it|save it"),
+    **_entries("report", None, "report"),
+    **_entries("refresh", None, "refresh"),
+    **_entries(
+        "new_data",
+        None,
+        "with the new data|with new data|with the changed data|with changed data|"
+        "with the updated data|with the latest data|from the new data|using the new data|"
+        "on the new data|with the new file|with the new files|with the changed sources",
+    ),
     **_entries("called", None, "called|named|titled|entitled|with the title|with title"),
     **_entries("as", None, "as|into"),
     # charts
@@ -273,7 +282,7 @@ _UNSUPPORTED = _entries(
     "regression|predict|forecast|train|cluster|classify|pivot|heatmap|heat map|"
     "pie|map|boxplot|box plot|box|violin|email|mail|send|download|upload|"
     "scrape|fetch|translate|delete|rename|clean|impute|interpolate|fill|replace|"
-    "convert|deduplicate|simulate|optimize|optimise|test|dashboard|report|slides|"
+    "convert|deduplicate|simulate|optimize|optimise|test|dashboard|slides|"
     "pdf|write|model|fit|smooth|normalize|normalise|moving average|"
     "rolling average|rolling mean|rolling|cumulative|growth|percent change|"
     "percentage|share of|ratio|ratio of|difference between|outliers|outlier|"
@@ -343,6 +352,8 @@ ACTIONS = frozenset(
         "compare",
         "sort",
         "publish",
+        "report",
+        "refresh",
         "which",
         "unsupported",
         "not",

@@ -82,6 +82,34 @@ class Publish:
 
 
 @dataclass
+class Report:
+    """A report to write, and what it is to show."""
+
+    title: str | None
+    shows: Publish
+
+    @property
+    def unsupported(self) -> list[str]:
+        """What of it is not understood."""
+        return self.shows.unsupported
+
+
+@dataclass
+class Refresh:
+    """What is published and is to be made again.
+
+    ``name`` is what it is called, without the word for its ``kind``, and ``words`` is all that was
+    said. ``new_data`` accepts that sources have changed.
+    """
+
+    name: str = ""
+    words: str = ""
+    kind: str | None = None
+    new_data: bool = False
+    unsupported: list[str] = field(default_factory=list)
+
+
+@dataclass
 class Statement:
     """A question to a table."""
 
@@ -180,4 +208,4 @@ class Statement:
         )
 
 
-Clause = Load | Publish | Statement
+Clause = Load | Publish | Report | Refresh | Statement

@@ -49,7 +49,7 @@ def read_publish(items: Sequence[Item]) -> Publish:
             title.append(item.text)
         elif item.kind in ("words", "column"):
             publish.target.append(Mention(item.text, item.value))
-        elif item.kind in ("file", "unsupported"):
+        elif item.kind in ("file", "report", "unsupported"):
             publish.unsupported.append(item.text)
         elif item.kind not in _PUBLISH_WORDS and naming:
             title.append(item.text)

@@ -7,6 +7,8 @@ from parsimony_kernel.llm.offline.grammar.clauses import Clause, Load, Statement
 from parsimony_kernel.llm.offline.grammar.items import Item, read_items
 from parsimony_kernel.llm.offline.grammar.loading import read_load
 from parsimony_kernel.llm.offline.grammar.publishing import asks_more, cut_naming, read_publish
+from parsimony_kernel.llm.offline.grammar.refreshing import read_refresh
+from parsimony_kernel.llm.offline.grammar.reporting import begins_report, read_report
 from parsimony_kernel.llm.offline.grammar.statement import read_statement
 from parsimony_kernel.llm.offline.words import Token
 
@@ -38,10 +40,13 @@ def _begins_clause(items: Sequence[Item], at: int, clause: Sequence[Item]) -> bo
         return False
     item = items[at]
     if item.kind == "kind":
-        return any(i.kind in ("kind", "plot", "func", "load", "publish", "file") for i in clause)
+        before = ("kind", "plot", "func", "load", "publish", "report", "file")
+        return any(i.kind in before for i in clause)
     if item.kind == "not":
         return item.text.casefold() in ("remove", "drop", "exclude", "leave out", "omit")
-    if item.kind == "plot" and any(i.kind == "publish" for i in clause):
+    if item.kind == "report" and begins_report(clause):
+        return False
+    if item.kind == "plot" and any(i.kind in ("publish", "report") for i in clause):
         # "save the table and the chart" names a second thing, it does not draw one
         following = items[at + 1].kind if at + 1 < len(items) else "stop"
         return following not in ("stop", "as", "called", "and", "comma")
@@ -52,6 +57,15 @@ def _begins_clause(items: Sequence[Item], at: int, clause: Sequence[Item]) -> bo
 
 def _clauses(items: list[Item]) -> list[Clause]:
     kinds = [item.kind for item in items]
+    if "refresh" in kinds and all(k in ("skip", "and", "comma") for k in _before(kinds)):
+        return [read_refresh(items[kinds.index("refresh") + 1 :])]
+    report = read_report(items)
+    if report is not None:
+        content, clause = report
+        if asks_more(content):
+            return [read_statement(content), clause]
+        files = [i.text for i in content if i.kind == "file"]
+        return [Load(files=files), clause] if files else [clause]
     if "publish" in kinds:
         at = kinds.index("publish")
         before, after = items[:at], items[at + 1 :]
@@ -77,6 +91,10 @@ def _clauses(items: list[Item]) -> list[Clause]:
         return [Load(files=[i.text for i in told])]
     statement = read_statement(items)
     return [statement] if _says_something(items) else []
+
+
+def _before(kinds: Sequence[str]) -> Sequence[str]:
+    return kinds[: kinds.index("refresh")]
 
 
 def _says_something(items: Iterable[Item]) -> bool:

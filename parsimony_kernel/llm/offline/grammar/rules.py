@@ -12,7 +12,7 @@ from parsimony_kernel.llm.offline.grammar.reader import Reader
 
 Made = Literal[
     "variable", "table", "view", "number", "line", "bar", "scatter", "histogram",
-    "published dataset", "published chart",
+    "published dataset", "published chart", "published report", "refreshed",
 ]  # fmt: skip
 
 

@@ -1,0 +1,123 @@
+"""A clause that asks for a report: its title, and what it is to show.
+
+The rule of the place: "report" is a thing to write, or what something is written as; the verb, as
+in "report the mean", is not meant.
+"""
+
+from collections.abc import Sequence
+
+from parsimony_kernel.llm.offline.grammar.clauses import Report
+from parsimony_kernel.llm.offline.grammar.items import Item
+from parsimony_kernel.llm.offline.grammar.publishing import read_publish
+from parsimony_kernel.llm.offline.grammar.rules import Phrase
+
+PHRASES = (
+    Phrase(
+        "plot mean horsepower by origin and publish it as a report titled 'Power by origin'",
+        "writes a report that shows what was made",
+        "published report",
+    ),
+    Phrase(
+        "make a report of the charts", "writes a report that shows what is there",
+        "published report",
+    ),
+    Phrase(
+        "write a report called Power with the chart and the table", "shows what is named",
+        "published report",
+    ),
+)  # fmt: skip
+
+_LINKS = frozenset({"skip", "and", "comma", "as", "of", "where", "show", "to"})
+_THINGS = frozenset({"plot", "kind", "noun", "publish", "func", "refresh"})
+
+
+def begins_report(items: Sequence[Item]) -> bool:
+    """Whether ``items`` begin with a verb that a report can be the object of."""
+    first = next((i for i in items if i.kind not in ("skip", "and", "comma")), None)
+    return first is not None and (first.kind in ("publish", "make") or _is_write(first))
+
+
+def read_report(items: Sequence[Item]) -> tuple[list[Item], Report] | None:
+    """What has to be shown first, and the report; ``None`` when none is asked for."""
+    at = next((n for n, item in enumerate(items) if item.kind == "report"), None)
+    if at is None:
+        return None
+    verbs = _verbs(items[:at])
+    before, after = list(items[verbs:at]), list(items[at + 1 :])
+    told = _cut_adjective(before)
+    if not _is_object(items[:verbs], before, after):
+        return None
+    title, rest = _cut_title(after)
+    content = [*_without_links(before, at=-1), *_without_links(rest, at=0)]
+    shows = read_publish([i for i in content if i.kind != "file"])
+    if title is None:
+        title, shows.title = shows.title, None
+    shows.every = shows.every or not (shows.kinds or shows.target)
+    shows.unsupported += told
+    return content, Report(title, shows)
+
+
+def _is_write(item: Item) -> bool:
+    return item.kind == "unsupported" and item.text.casefold() == "write"
+
+
+def _verbs(items: Sequence[Item]) -> int:
+    """How many items at the beginning only say that something is to be done."""
+    for index, item in enumerate(items):
+        if item.kind not in ("skip", "and", "comma", "publish", "make", "show", "ref") and not (
+            _is_write(item)
+        ):
+            return index
+    return len(items)
+
+
+def _cut_adjective(before: list[Item]) -> list[str]:
+    """Take what stands between the article and the noun out of ``before``: what it says."""
+    if before and before[-1].kind in ("words", "unsupported"):
+        single = len(before) == 1 or before[-2].kind in ("skip", "as")
+        if single:
+            return [f"a {before.pop().text} report"]
+    return []
+
+
+def _is_object(verbs: Sequence[Item], before: Sequence[Item], after: Sequence[Item]) -> bool:
+    """Whether the report is something to make, and not a verb or a name."""
+    last = next((i.kind for i in reversed(before) if i.kind != "skip"), None)
+    makes = any(i.kind in ("publish", "make") or _is_write(i) for i in verbs)
+    if last is None:
+        following = next((i.kind for i in after if i.kind != "skip"), None)
+        return makes or following in (None, "called", "as", "of", "where", "comma", "quoted")
+    return last == "as" or (makes and last in ("and", "comma", "where"))
+
+
+def _cut_title(items: Sequence[Item]) -> tuple[str | None, list[Item]]:
+    """The title that ``items`` give, and the other items."""
+    start = next((n for n, i in enumerate(items) if i.kind in ("called", "as")), None)
+    if items and items[0].kind == "quoted":
+        return items[0].text, list(items[1:])
+    if start is None:
+        return None, list(items)
+    end = start + 1
+    while end < len(items) and not _ends_title(items, end):
+        end += 1
+        if items[end - 1].kind == "quoted":
+            break
+    title = " ".join(i.text for i in items[start + 1 : end]) or None
+    return title, [*items[:start], *items[end:]]
+
+
+def _ends_title(items: Sequence[Item], at: int) -> bool:
+    item = items[at]
+    if item.kind == "where":
+        return item.value == "with"
+    if item.kind not in ("and", "comma"):
+        return False
+    following = next((i.kind for i in items[at + 1 :] if i.kind not in ("skip", "and")), None)
+    return following is None or following in _THINGS
+
+
+def _without_links(items: Sequence[Item], *, at: int) -> list[Item]:
+    kept = list(items)
+    while kept and kept[at].kind in _LINKS:
+        kept.pop(at)
+    return kept
