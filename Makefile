@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 TEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lab test lint browser redis notebooks clean
+.PHONY: help install demo lab test lint browser redis strace notebooks clean
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -60,8 +60,17 @@ lint: $(VENV)/.test-installed ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: $(VENV)/.test-installed browser redis lint ## everything, in one run of pytest
+test: $(VENV)/.test-installed browser redis strace lint ## everything, in one run of pytest
 	@PARSIMONY_CHROMIUM="$$(sh tests/browser/find-chromium || true)" $(BIN)/python -m pytest $(TEST_ARGS)
+
+# Kills a process at each of its system calls, so that what is on the disk then can be looked at.
+strace:
+	@if ! command -v strace > /dev/null; then \
+	  if command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ] && grep -q '^ID=debian' /etc/os-release; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq strace > /dev/null || true; \
+	  fi; \
+	fi
+	@command -v strace > /dev/null || echo "No strace here (Debian's package is \`strace\`): its tests are skipped."
 
 notebooks: $(VENV)/.installed ## runs the example notebooks again and saves their outputs
 	$(BIN)/python notebooks/refresh.py

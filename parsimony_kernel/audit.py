@@ -30,8 +30,13 @@ def journal_of(folder: Path) -> Iterator[SqliteJournal]:
         journal.close()
 
 
-def first_bad_entry(folder: Path) -> tuple[int, str] | None:
-    """The first entry of the journal that was changed or is missing, and what is wrong with it."""
+def first_bad_entry(folder: Path, *, required: bool = True) -> tuple[int, str] | None:
+    """The first entry of the journal that was changed or is missing, and what is wrong with it.
+
+    Without a journal that is a ``JournalError``, unless it is not ``required``.
+    """
+    if not required and not journal_path(find_workspace(folder)).is_file():
+        return None
     with journal_of(folder) as journal:
         return journal.verify()
 

@@ -25,7 +25,8 @@ examples:
   jupyter parsimony resume -- -1 or less       answer with words that begin with a dash
   jupyter parsimony install --user             make the kernel known for this user
   jupyter parsimony doctor                     look at what a run needs
-  jupyter parsimony verify                     check the journal, and name its first bad entry
+  jupyter parsimony verify                     check the journal and all that is published
+  jupyter parsimony refresh "Monthly mean"     make an artifact again from its code and sources
   jupyter parsimony metrics                    show how the recent turns went
   jupyter parsimony keys list                  show the keys that sign waiting questions
   jupyter parsimony keys rotate                sign with a new key from now on
@@ -128,9 +129,33 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--folder", type=Path, default=Path(), help="the notebooks' folder")
 
     verify = add(
-        "verify", _verify, "check that no entry of the journal was changed", "verify --folder work"
+        "verify",
+        _verify,
+        "check that the journal and everything published are as they were written",
+        "verify --folder work",
     )
     verify.add_argument("--folder", type=Path, default=Path(), help="the notebooks' folder")
+    verify.add_argument(
+        "--leave",
+        action="store_true",
+        help="leave broken snapshots where they are, instead of moving them to .ockham/quarantine",
+    )
+
+    refresh = add(
+        "refresh",
+        _refresh,
+        "make published artifacts again from their code and sources, in clean kernels",
+        'refresh "Monthly mean" --accept',
+    )
+    refresh.add_argument(
+        "name", nargs="*", help="a title, variable or id; nothing means all datasets and charts"
+    )
+    refresh.add_argument(
+        "--accept",
+        action="store_true",
+        help="publish what comes out although a source has changed; without it that is a failure",
+    )
+    refresh.add_argument("--folder", type=Path, default=Path(), help="the notebooks' folder")
 
     metrics = add("metrics", _metrics, "show how the recent turns went", "metrics --json")
     metrics.add_argument("--folder", type=Path, default=Path(), help="the notebooks' folder")
@@ -251,17 +276,47 @@ def _uninstall(arguments: argparse.Namespace) -> int:
 
 def _verify(arguments: argparse.Namespace) -> int:
     from parsimony_kernel.audit import first_bad_entry
+    from parsimony_kernel.durable import StorageError
     from parsimony_kernel.journal.database import JournalError
+    from parsimony_kernel.upkeep import store_of, verify_in
 
+    folder = arguments.folder.resolve()
     try:
-        bad = first_bad_entry(arguments.folder.resolve())
-    except JournalError as problem:
+        has_artifacts = store_of(folder).folder.is_dir()
+        bad = first_bad_entry(folder, required=not has_artifacts)
+        found = verify_in(folder, quarantine=not arguments.leave)
+    except (JournalError, StorageError) as problem:
         return _fail(problem)
-    if bad is None:
+    if bad is not None:
+        print(f"Entry {bad[0]} of the journal is the first bad one: {bad[1]}.", file=sys.stderr)
+    else:
         print("The journal is as it was written.")
-        return 0
-    print(f"Entry {bad[0]} is the first bad one: {bad[1]}.", file=sys.stderr)
-    return 1
+    for each in found.findings:
+        print(each.sentence, file=sys.stderr)
+    if found.ok:
+        print(
+            f"Everything published is as it was written: snapshots {found.snapshots}, "
+            f"lines of logs {found.lines}."
+        )
+    return 0 if bad is None and found.ok else 1
+
+
+def _refresh(arguments: argparse.Namespace) -> int:
+    from parsimony_kernel.artifacts.refresh import in_words
+    from parsimony_kernel.upkeep import refresh_in
+
+    async def run() -> int:
+        code = 0
+        found = refresh_in(arguments.folder.resolve(), arguments.name, accept=arguments.accept)
+        async for name, done in found:
+            if isinstance(done, Exception):
+                print(f"{name}: {done}", file=sys.stderr)
+                code = 1
+            else:
+                _say(in_words(done))
+        return code
+
+    return asyncio.run(run())
 
 
 def _metrics(arguments: argparse.Namespace) -> int:

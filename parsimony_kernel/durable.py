@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 
@@ -322,6 +323,35 @@ def read(path: Path) -> bytes:
         return path.read_bytes()
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[BinaryIO]:
+    """``path``, open for reading bytes; ``StorageError`` when it cannot be read."""
+    with _explained(path, "read"), path.open("rb") as stream:
+        yield stream
+
+
+def move_aside(path: Path, to: Path) -> Path:
+    """Move a file where nothing is lost by it: to ``to``, or beside what stands there already.
+
+    Returns the path that it has then.
+    """
+    make_folder(to.parent)
+    number, place = 1, to
+    with _explained(path, "move"):
+        while os.path.lexists(place):
+            number += 1
+            place = to.with_name(f"{to.name}.{number}")
+        path.rename(place)
+        _sync_folder(place.parent)
+        _sync_folder(path.parent)
+    return place
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether ``path`` is a file that a writer of this module has not named yet."""
+    return path.name.startswith(_PREFIX) and path.name.endswith(_SUFFIX)
+
+
 def sweep_temporary(folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> int:
     """Remove what writers that died left below ``folder``; returns how many files went.
 
@@ -331,10 +361,9 @@ def sweep_temporary(folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> int:
     oldest = clock.now().timestamp() - STRAY_AFTER_S
     removed = 0
     for place, _, names in os.walk(folder):  # passes over what goes away or cannot be read
-        for name in names:
-            if not (name.startswith(_PREFIX) and name.endswith(_SUFFIX)):
+        for stray in (Path(place, name) for name in names):
+            if not is_temporary(stray):
                 continue
-            stray = Path(place, name)
             with contextlib.suppress(OSError):
                 if stray.stat().st_mtime < oldest:
                     stray.unlink()

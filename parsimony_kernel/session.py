@@ -36,7 +36,7 @@ from parsimony_kernel.agent.loop import admit, go_on, run_loop
 from parsimony_kernel.agent.models import AgentContext, AgentMessage
 from parsimony_kernel.agent.prompts import request_message
 from parsimony_kernel.agent.state import SuspensionRecord
-from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.publish import PAGES, Publisher
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed, refresh_named
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
@@ -642,7 +642,8 @@ def open_session(
         for run_id in journal.abandon_running(name, _is_alive):
             journal.append(run_id, RunCancelled(reason=_CUT_OFF))
         store = ArtifactStore(workspace)
-        sweep_temporary(store.folder, clock=clock)
+        for written in (store.folder, workspace / PAGES):
+            sweep_temporary(written, clock=clock)
     except (JournalError, KeyringError, StorageError) as exc:
         raise SessionError(str(exc)) from exc
     return NotebookSession(

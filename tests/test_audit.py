@@ -67,7 +67,7 @@ def test_the_command_line_verifies_and_counts(
     with journal_of(folder) as journal, journal.database.transaction() as db:
         db.execute("DELETE FROM events WHERE seq = 2")
     assert main(["verify", *where]) == 1
-    assert "Entry 2 is the first bad one" in capsys.readouterr().err
+    assert "Entry 2 of the journal is the first bad one" in capsys.readouterr().err
 
 
 def test_the_command_line_names_the_remedy_where_there_is_no_journal(

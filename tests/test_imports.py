@@ -44,7 +44,17 @@ RANKS: tuple[frozenset[str], ...] = (
     frozenset({"agent", "metrics", "view"}),
     frozenset({"display", "notebook", "session"}),
     frozenset(
-        {"__main__", "audit", "cli", "demo", "doctor", "kernel", "parsimony_agent", "resume"}
+        {
+            "__main__",
+            "audit",
+            "cli",
+            "demo",
+            "doctor",
+            "kernel",
+            "parsimony_agent",
+            "resume",
+            "upkeep",
+        }
     ),
 )
 VALUES = RANKS[0]

@@ -265,8 +265,6 @@ class AgentMagics:
         print(overview.redone(self._needed_session(), named))
 
     def _refresh(self, request: RefreshRequest) -> Coroutine[Any, Any, None]:
-        from parsimony_agent import overview
-
         async def refresh(_: Turns, stop: CancellationRequest) -> None:
             session = self._needed_session()
             print(f"Making {request.words!r} again in a clean kernel …", flush=True)
@@ -274,7 +272,9 @@ class AgentMagics:
                 done = await stop.race(session.refresh(request.words, accept=request.accept))
             except Cancelled:
                 raise TurnStopped("Stopped: nothing was published.") from None
-            print(overview.refreshed(done))
+            from parsimony_kernel.artifacts.refresh import in_words  # deferred: it is heavy
+
+            print(in_words(done))
 
         return self._run(refresh)
 

@@ -9,7 +9,6 @@ from parsimony_agent.sessions import Session
 from parsimony_agent.tables import table
 from parsimony_agent.turns import resolve
 from parsimony_kernel.agent.events import AgentEvent
-from parsimony_kernel.artifacts.refresh import Refreshed
 from parsimony_kernel.audit import RECENT_TURNS
 from parsimony_kernel.gate.mermaid import drawn
 from parsimony_kernel.gate.rules import breach_of
@@ -125,23 +124,6 @@ def _put_back(session: Session, ordinal: int, back: PutBack, *, redone: bool) ->
 
 def _ordinal(session: Session, named: str | None) -> int | None:
     return None if named is None else resolve(session.turns(), named).ordinal
-
-
-def refreshed(done: Refreshed) -> str:
-    """What refreshing an artifact, and what it shows, has found."""
-    lines = [_of_one(part) for part in (*done.parts, done)]
-    if done.page:
-        lines.append(f"Its page is {done.page}.")
-    return "\n".join(lines)
-
-
-def _of_one(done: Refreshed) -> str:
-    entry = done.entry
-    what = f"The {entry.kind} {entry.name!r}"
-    if not done.changed:
-        return f"{what} is as it was published: nothing to append."
-    sources = f", from {', '.join(done.sources)} as changed" if done.sources else ""
-    return f"{what} is another now{sources}: published as {entry.path}."
 
 
 def playbook(session: Session, file: str) -> list[dict[str, Any]]:

@@ -98,10 +98,7 @@ async def refresh_named(
     entry = store.latest(found.kind, found.logical_id) or found
 
     async def again(part: LogEntry) -> Refreshed:
-        async with clean() as executor:
-            return await refresh(
-                store, part, executor, accept=accept, timeout_s=timeout_s, clock=clock
-            )
+        return await refresh(store, part, clean, accept=accept, timeout_s=timeout_s, clock=clock)
 
     if entry.kind != "report":
         return await again(entry)
@@ -119,7 +116,7 @@ async def refresh_named(
 async def refresh(
     store: ArtifactStore,
     entry: LogEntry,
-    executor: CleanExecutor,
+    clean: Clean,
     *,
     accept: bool = False,
     timeout_s: float = TIMEOUT_S,
@@ -128,7 +125,7 @@ async def refresh(
     """Run the code of ``entry`` again, and append what comes out if it is something else.
 
     Args:
-        executor: a clean place; it is left with what the code made.
+        clean: begins a clean place, once everything is known to be there.
         accept: take sources that have changed for granted. Without it they are a failure, and
             nothing is appended.
 
@@ -144,23 +141,22 @@ async def refresh(
             f"A {entry.kind} is not made by code that is on record: publish it again instead."
         )
     script = await asyncio.to_thread(_script, store, entry)
-    folder = store.root / entry.folder
+    folder = store.root / (entry.folder or PurePosixPath(entry.notebook).parent)
     if not folder.is_dir():
-        raise RefreshError(
-            f"The folder {entry.folder!r}, in which the code ran, is gone: put it back."
-        )
+        raise RefreshError(f"The folder {str(folder)!r}, in which the code ran, is gone.")
     changed = await asyncio.to_thread(_changed, entry, folder, accept)
-    await executor.set_cwd(str(folder))
-    output = await executor.execute(script, timeout_seconds=timeout_s)
-    if output.error is not None:
-        raise RefreshError(_told(output.error, entry, changed))
-    try:
-        value = await executor.value(entry.variable)
-    except KeyError:
-        raise RefreshError(
-            f"The code of {entry.title!r} does not bind {entry.variable!r} any more: run the "
-            "notebook again and publish anew."
-        ) from None
+    async with clean() as executor:
+        await executor.set_cwd(str(folder))
+        output = await executor.execute(script, timeout_seconds=timeout_s)
+        if output.error is not None:
+            raise RefreshError(_told(output.error, entry, changed))
+        try:
+            value = await executor.value(entry.variable)
+        except KeyError:
+            raise RefreshError(
+                f"The code of {entry.title!r} does not bind {entry.variable!r} any more: run the "
+                "notebook again and publish anew."
+            ) from None
     try:
         encoded = await asyncio.to_thread(encode, value, entry.variable)
     except CodecError as exc:
@@ -219,3 +215,19 @@ def _told(error: ExceptionObject, entry: LogEntry, changed: tuple[str, ...]) -> 
 
 def _listed(paths: tuple[str, ...] | list[str]) -> str:
     return ", ".join(repr(path) for path in paths)
+
+
+def in_words(done: Refreshed) -> str:
+    """What refreshing an artifact, and what it shows, has found: for people, a line each."""
+    lines = [_of_one(each) for each in (*done.parts, done)]
+    if done.page:
+        lines.append(f"Its page is {done.page}.")
+    return "\n".join(lines)
+
+
+def _of_one(done: Refreshed) -> str:
+    what = f"The {done.entry.kind} {done.entry.name!r}"
+    if not done.changed:
+        return f"{what} is as it was published: nothing to append."
+    sources = f", from {_listed(done.sources)} as changed" if done.sources else ""
+    return f"{what} is another now{sources}: published as {done.entry.path}."

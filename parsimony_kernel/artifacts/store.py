@@ -194,6 +194,11 @@ class ArtifactStore:
         reused = newest is not None and self._can_stand_for(newest, entry)
         if newest is not None and reused:
             if (newest.title, newest.description) == (entry.title, entry.description):
+                # Its writer may have been killed before the sync, or take it back after one that
+                # failed.
+                durable.settle(self._log(entry.kind, entry.logical_id))
+                if self.latest(entry.kind, entry.logical_id) != newest:
+                    return self.publish(entry, data, gives_up=gives_up)
                 return newest, True
             entry = entry.model_copy(update={"content_sha": newest.content_sha})
         else:
@@ -240,6 +245,7 @@ class ArtifactStore:
                 continue
             holder = _holder(path)
             if holder == owner:
+                durable.settle(path)  # an earlier one of this name may have been killed
                 return
             if holder is not None and not gives_up(holder):
                 raise LiveNameCollisionError(kind, live_name, holder)

@@ -59,12 +59,13 @@ class BaseCodeExecutor(ABC):
     async def clear_namespace(self) -> None:
         """Forget every variable, back to the seed."""
 
-    @abstractmethod
     def variables(self) -> dict[str, Any]:
         """The user-visible bindings by name: no modules, no private names, nothing of IPython's.
 
-        A fresh dict of live objects.
+        A fresh dict of live objects, or of what stands for them; empty where the executor cannot
+        tell.
         """
+        return {}
 
     def checkpoints(self) -> Checkpoints | None:
         """States of the namespace to go back to, kept up to date for as long as somebody holds

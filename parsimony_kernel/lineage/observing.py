@@ -9,7 +9,7 @@ import functools
 import gc
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
@@ -298,36 +298,60 @@ def _names_of(touched: Mapping[int, Any], after: Mapping[str, Any]) -> set[str]:
     """The names of these objects, of their memory, and of what holds them."""
     if not touched:
         return set()
+    kinds = list(map(id, map(type, after.values())))
+    distinct = dict(zip(kinds, map(type, after.values()), strict=True))
     found = {name for name, value in after.items() if id(value) in touched}
     memory = {root for value in touched.values() for root in _memory(value)}
     if memory:
+        owning = {key: look for key, kind in distinct.items() if (look := _memory_of(kind))}
         found |= {
             name
-            for name, value in after.items()
-            if id(type(value)) not in _SIMPLE
-            and not memory.isdisjoint(_memory(value))
+            for (name, value), kind in zip(after.items(), kinds, strict=True)
+            if kind in owning
+            and not memory.isdisjoint(owning[kind](value))
             and _shares(value, touched)
         }
+    holding = {key: _parts_of(kind) for key, kind in distinct.items() if _can_hold(kind)}
+    holders = [
+        (name, parts)
+        for (name, value), kind in zip(after.items(), kinds, strict=True)
+        if kind in holding
+        and not _SIMPLE.issuperset(map(id, map(type, parts := holding[kind](value))))
+        and name not in found
+    ]
     changed = touched.keys() | memory | {id(after[name]) for name in found}
-    inside: list[tuple[str, Sequence[Any]]] = []
-    can_hold: dict[int, bool] = {}
-    for name, value in after.items():
-        kind = type(value)
-        if id(kind) not in can_hold:
-            can_hold[id(kind)] = _can_hold(kind)
-        if not can_hold[id(kind)] or name in found:
-            continue
-        parts = _parts(value)
-        if parts and not changed.isdisjoint(map(id, parts)):
-            found.add(name)
-        elif parts and not _are_simple(parts):
-            inside.append((name, parts))
-    room = _MOST_LOOKED_INTO
-    for name, parts in inside:
-        held = _held(parts, _parts, room // len(inside))
-        if not changed.isdisjoint(held):
-            found.add(name)
+    for leading in (changed, _leading_to(changed, [parts for _, parts in holders])):
+        found |= {name for name, parts in holders if not leading.isdisjoint(map(id, parts))}
     return found
+
+
+def _leading_to(changed: Set[int], groups: Sequence[Sequence[Any]]) -> set[int]:
+    """``changed`` and the ids of what holds one of them, a few levels down in ``groups``.
+
+    Of each group as many are looked into as of the others.
+    """
+    leading = set(changed)
+    if not groups:
+        return leading
+    share = slice(None, max(_MOST_LOOKED_INTO // len(groups), 1))
+    level = [part for parts in groups for part in parts[share]]
+    looked_into: list[list[tuple[int, Sequence[Any]]]] = []
+    room = _MOST_LOOKED_INTO
+    for _ in range(_DEEPEST):
+        inside = {id(part): part for part in level if id(type(part)) not in _SIMPLE}
+        held = [
+            (key, parts)
+            for key, part in islice(inside.items(), room)
+            if not _are_simple(parts := _parts(part))
+        ]
+        room -= len(inside)
+        looked_into.append(held)
+        if not held or room <= 0:
+            break
+        level = [part for _, parts in held for part in parts]
+    for held in reversed(looked_into):
+        leading |= {key for key, parts in held if not leading.isdisjoint(map(id, parts))}
+    return leading
 
 
 def _functions_among(held: Mapping[int, Any], values: Iterable[Any]) -> list[Any]:
@@ -395,35 +419,69 @@ def _can_hold(kind: type) -> bool:
 
 def _parts(value: Any) -> Sequence[Any]:
     """What a container holds, or an object of a class of the notebook; the first of many."""
-    kind = type(value)
+    return _parts_of(type(value))(value)
+
+
+def _parts_of(kind: type) -> Callable[[Any], Sequence[Any]]:
+    """How what a value of ``kind`` holds is told."""
     if issubclass(kind, list):
-        return list.__getitem__(value, _FIRST)
+        return _of_list
     if issubclass(kind, dict):
-        return tuple(islice(dict.values(value), _MOST_OF_ONE))
+        return _of_dict
     if issubclass(kind, tuple):
-        return tuple.__getitem__(value, _FIRST)
+        return _of_tuple
     if issubclass(kind, FunctionType | ModuleType | type) or not is_theirs(kind):
-        return ()
+        return _of_nothing
+    return _of_object
+
+
+def _of_list(value: Any) -> Sequence[Any]:
+    return list.__getitem__(value, _FIRST)
+
+
+def _of_dict(value: Any) -> Sequence[Any]:
+    return tuple(islice(dict.values(value), _MOST_OF_ONE))
+
+
+def _of_tuple(value: Any) -> Sequence[Any]:
+    return tuple.__getitem__(value, _FIRST)
+
+
+def _of_nothing(value: Any) -> Sequence[Any]:
+    return ()
+
+
+def _of_object(value: Any) -> Sequence[Any]:
     return gc.get_referents(value)[:_MOST_OF_ONE]
 
 
-def _memory(value: Any) -> list[int]:
+def _memory(value: Any) -> Sequence[int]:
     """The ids of what owns the memory of an array or a frame."""
-    numpy = sys.modules.get("numpy")
+    look = _memory_of(type(value))
+    return look(value) if look is not None else ()
+
+
+def _memory_of(kind: type) -> Callable[[Any], Sequence[int]] | None:
+    """How the memory of a value of ``kind`` is told, ``None`` where it has none of its own."""
+    numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
     array = getattr(numpy, "ndarray", None)
     if array is None:
-        return []
-    kind = type(value)
+        return None
     if issubclass(kind, array):
-        return [_owner(value, array)]
+        return lambda value: (_owner(value, array),)
     if kind is memoryview:
-        return [_owner(value.obj, array)]
-    pandas = sys.modules.get("pandas")
+        return lambda value: (_owner(value.obj, array),)
     if pandas is not None and issubclass(kind, _frames_of(pandas)):
-        blocks = value._mgr.blocks
-        values = (block.values for block in blocks[:64])
-        return [_owner(each, array) for each in values if type(each) is array]
-    return []
+        return lambda value: _of_blocks(value, array)
+    return None
+
+
+def _of_blocks(value: Any, array: type) -> list[int]:
+    return [
+        _owner(held, array)
+        for block in value._mgr.blocks[:64]
+        if type(held := block.values) is array
+    ]
 
 
 def _frames_of(pandas: Any) -> tuple[type, ...]:
@@ -431,8 +489,8 @@ def _frames_of(pandas: Any) -> tuple[type, ...]:
 
 
 def _owner(value: Any, array: type) -> int:
-    while issubclass(type(value), array) and value.base is not None:
-        value = value.base
+    while issubclass(type(value), array) and (base := value.base) is not None:
+        value = base
     return id(value.obj if type(value) is memoryview else value)
 
 

@@ -116,6 +116,9 @@ class Keyring:
                 self._create(self._after(head), self._clock.now())
                 head = self._head()
             secret = self._secret(head.key_id)
+            if secret is not None:
+                # Whoever made it may have been killed before its name was synced.
+                durable.settle(head.path)
         except durable.StorageError as exc:
             raise KeyringError(
                 f"There is no key to sign questions with: {str(exc).rstrip('.')}, or set "

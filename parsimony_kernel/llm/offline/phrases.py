@@ -9,6 +9,8 @@ from parsimony_kernel.llm.offline.grammar import (
     measures,
     publishing,
     ranks,
+    refreshing,
+    reporting,
     subjects,
 )
 from parsimony_kernel.llm.offline.grammar.rules import Phrase
@@ -27,6 +29,8 @@ def what_it_understands() -> tuple[Phrase, ...]:
         loading.PHRASE,
         *(p for rule in rules for p in (rule.phrase, *rule.more)),
         *publishing.PHRASES,
+        *reporting.PHRASES,
+        *refreshing.PHRASES,
     ]
     return tuple(dict.fromkeys(listed))
 
@@ -51,6 +55,7 @@ def help_steps(*, short: bool = False) -> list[str]:
         steps.insert(
             0,
             "The offline model can load files, describe, filter, group and aggregate, resample by "
-            "time, rank, draw line, bar and scatter charts and histograms, and publish.",
+            "time, rank, draw line, bar and scatter charts and histograms, publish datasets, "
+            "charts and reports, and refresh what is published.",
         )
     return [*steps, _REAL_MODEL]

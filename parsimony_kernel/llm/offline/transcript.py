@@ -104,6 +104,7 @@ class Transcript:
     working_folder: str = ""
     files: tuple[str, ...] = ()
     variables: tuple[Mapping[str, Any], ...] = ()
+    artifacts: tuple[Mapping[str, Any], ...] = ()
     replaceable: frozenset[str] = frozenset()
     calls: list[Call] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
@@ -259,6 +260,9 @@ def _read_opening(transcript: Transcript, text: str) -> None:
             transcript.files = tuple(str(f) for f in _list(context.get("files")))
             transcript.variables = tuple(
                 v for v in _list(context.get("variables")) if isinstance(v, dict)
+            )
+            transcript.artifacts = tuple(
+                a for a in _list(context.get("artifacts")) if isinstance(a, dict)
             )
             transcript.replaceable = frozenset(map(str, _list(context.get("replaceable"))))
         text = text[end:]

@@ -5,7 +5,7 @@ would see in a run.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,9 @@ class Notebook:
         return set(self.executor.variables())
 
     def context(self) -> str:
+        return self.context_with()
+
+    def context_with(self, artifacts: Iterable[Mapping[str, str]] = ()) -> str:
         files = sorted(
             p.relative_to(self.folder).as_posix() for p in self.folder.rglob("*") if p.is_file()
         )
@@ -86,6 +89,7 @@ class Notebook:
             files=[*files, *self.more_files],
             variables=variables,
             more_variables=more,
+            artifacts=artifacts,
         )
         given = f'{{"replaceable": {json.dumps(self.replaceable)}, "working_folder"'
         return context.replace('{"working_folder"', given, 1) if self.replaceable else context

@@ -6,8 +6,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from offline_notebook import Notebook, Turn, mark
+from offline_notebook import Turn, mark
+from offline_publishing import PublishingNotebook
 
+from parsimony_kernel.llm.offline.grammar import reporting
 from parsimony_kernel.llm.offline.grammar.items import read_items
 from parsimony_kernel.llm.offline.grammar.rules import Phrase
 from parsimony_kernel.llm.offline.grammar.statement import RULES, SILENT
@@ -32,19 +34,28 @@ MARKS = {"line": "line", "bar": "bar", "scatter": "circle", "histogram": "bar"}
 async def test_every_phrase_does_what_it_says(tmp_path: Path, phrase: Phrase) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data/cars.csv").write_text(CARS)
-    notebook = Notebook(tmp_path)
+    notebook = PublishingNotebook(tmp_path)
     priced = "price" in phrase.example or "temp_max" in phrase.example
     await notebook.run(
         PRICES if priced else "import pandas as pd\ncars = pd.read_csv('data/cars.csv')"
     )
-    if phrase.example.startswith("publish"):
+    if phrase.example.startswith(("publish", "make a report", "write a report")):
         await notebook.ask("plot mean horsepower by origin")
+    if phrase.makes == "refreshed":
+        await notebook.ask(reporting.PHRASES[0].example)
     before = notebook.names
+    reports = len(notebook.announced("report"))
     turn = await notebook.ask(phrase.example)
     assert turn.ending == "return_done", turn
     assert turn.errors == []
     made = {name: notebook[name] for name in notebook.names - before}
-    check(phrase, turn, made)
+    if phrase.makes == "published report":
+        assert len(notebook.announced("report")) == reports + 1
+    elif phrase.makes == "refreshed":
+        assert [a["artifact"] for a in notebook.called("refresh")] == ["Power by origin"]
+        assert not made
+    else:
+        check(phrase, turn, made)
 
 
 def check(phrase: Phrase, turn: Turn, made: Mapping[str, Any]) -> None:
@@ -83,7 +94,9 @@ def test_the_phrase_of_a_rule_shows_that_rule(kind: str) -> None:
 
 def test_every_word_with_a_meaning_has_a_rule() -> None:
     # Loading and publishing are clauses of their own, with phrases of their own.
-    clauses = {"load", "publish", "called", "unsupported"}
+    clauses = {
+        "load", "publish", "called", "unsupported", "report", "refresh", "new_data",
+    }  # fmt: skip
     assert {kind for kind, _ in LEXICON.values()} == (set(RULES) | SILENT | clauses) & {
         kind for kind, _ in LEXICON.values()
     }

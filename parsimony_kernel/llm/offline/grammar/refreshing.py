@@ -28,7 +28,7 @@ def read_refresh(items: Sequence[Item]) -> Refresh:
     said = _without_edges(said, _EDGES)
     refresh.words = _text(said)
     for at in (0, -1):
-        if said and said[at].kind in _KINDS and refresh.kind is None:
+        if said and refresh.kind is None and _is_kind(said[at]):
             refresh.kind = _KINDS[said[at].kind]
             said = said[1:] if at == 0 else said[:-1]
     named = _without_edges(said, _EDGES | {"called"})
@@ -37,6 +37,12 @@ def read_refresh(items: Sequence[Item]) -> Refresh:
     if quoted is not None:
         refresh.unsupported += [i.text for i in named if i.kind != "quoted"]
     return refresh
+
+
+def _is_kind(item: Item) -> bool:
+    if item.kind == "noun":
+        return item.text.casefold() in ("data", "dataset", "table")
+    return item.kind in _KINDS
 
 
 def _without_edges(items: Sequence[Item], kinds: frozenset[str]) -> list[Item]:

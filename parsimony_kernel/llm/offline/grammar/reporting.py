@@ -6,9 +6,9 @@ in "report the mean", is not meant.
 
 from collections.abc import Sequence
 
-from parsimony_kernel.llm.offline.grammar.clauses import Report
+from parsimony_kernel.llm.offline.grammar.clauses import Publish, Report
 from parsimony_kernel.llm.offline.grammar.items import Item
-from parsimony_kernel.llm.offline.grammar.publishing import read_publish
+from parsimony_kernel.llm.offline.grammar.publishing import asks_more, read_publish
 from parsimony_kernel.llm.offline.grammar.rules import Phrase
 
 PHRASES = (
@@ -49,12 +49,26 @@ def read_report(items: Sequence[Item]) -> tuple[list[Item], Report] | None:
         return None
     title, rest = _cut_title(after)
     content = [*_without_links(before, at=-1), *_without_links(rest, at=0)]
-    shows = read_publish([i for i in content if i.kind != "file"])
-    if title is None:
-        title, shows.title = shows.title, None
+    if computes(content):
+        shows = Publish(kinds=_kinds(content))
+    else:
+        shows = read_publish([i for i in content if i.kind != "file"])
+        title, shows.title = title or shows.title, None
     shows.every = shows.every or not (shows.kinds or shows.target)
     shows.unsupported += told
     return content, Report(title, shows)
+
+
+def computes(content: Sequence[Item]) -> bool:
+    """Whether what a report is to show has to be computed first."""
+    kinds = {i.kind for i in content}
+    return asks_more(content) or ("kind" in kinds and "words" in kinds)
+
+
+def _kinds(content: Sequence[Item]) -> list[str]:
+    drawn = any(i.kind in ("plot", "kind") for i in content)
+    listed = any(i.text.casefold() in ("table", "tables", "dataset", "datasets") for i in content)
+    return [kind for kind, asked in (("chart", drawn), ("dataset", listed and drawn)) if asked]
 
 
 def _is_write(item: Item) -> bool:
@@ -87,7 +101,8 @@ def _is_object(verbs: Sequence[Item], before: Sequence[Item], after: Sequence[It
     if last is None:
         following = next((i.kind for i in after if i.kind != "skip"), None)
         return makes or following in (None, "called", "as", "of", "where", "comma", "quoted")
-    return last == "as" or (makes and last in ("and", "comma", "where"))
+    named = bool(before) and before[-1].kind == "skip"
+    return last == "as" or (makes and named and last in ("and", "comma", "where"))
 
 
 def _cut_title(items: Sequence[Item]) -> tuple[str | None, list[Item]]:
@@ -109,7 +124,7 @@ def _cut_title(items: Sequence[Item]) -> tuple[str | None, list[Item]]:
 def _ends_title(items: Sequence[Item], at: int) -> bool:
     item = items[at]
     if item.kind == "where":
-        return item.value == "with"
+        return item.text.casefold() == "with"
     if item.kind not in ("and", "comma"):
         return False
     following = next((i.kind for i in items[at + 1 :] if i.kind not in ("skip", "and")), None)

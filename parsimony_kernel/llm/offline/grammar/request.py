@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 from parsimony_kernel.llm.offline import lexicon
-from parsimony_kernel.llm.offline.grammar.clauses import Clause, Load, Statement
+from parsimony_kernel.llm.offline.grammar.clauses import Clause, Load, Report, Statement
 from parsimony_kernel.llm.offline.grammar.items import Item, read_items
 from parsimony_kernel.llm.offline.grammar.loading import read_load
 from parsimony_kernel.llm.offline.grammar.publishing import asks_more, cut_naming, read_publish
 from parsimony_kernel.llm.offline.grammar.refreshing import read_refresh
-from parsimony_kernel.llm.offline.grammar.reporting import begins_report, read_report
+from parsimony_kernel.llm.offline.grammar.reporting import begins_report, computes, read_report
 from parsimony_kernel.llm.offline.grammar.statement import read_statement
 from parsimony_kernel.llm.offline.words import Token
 
@@ -44,7 +44,7 @@ def _begins_clause(items: Sequence[Item], at: int, clause: Sequence[Item]) -> bo
         return any(i.kind in before for i in clause)
     if item.kind == "not":
         return item.text.casefold() in ("remove", "drop", "exclude", "leave out", "omit")
-    if item.kind == "report" and begins_report(clause):
+    if item.kind == "report" and items[at - 1].kind == "skip" and begins_report(clause):
         return False
     if item.kind == "plot" and any(i.kind in ("publish", "report") for i in clause):
         # "save the table and the chart" names a second thing, it does not draw one
@@ -57,15 +57,14 @@ def _begins_clause(items: Sequence[Item], at: int, clause: Sequence[Item]) -> bo
 
 def _clauses(items: list[Item]) -> list[Clause]:
     kinds = [item.kind for item in items]
-    if "refresh" in kinds and all(k in ("skip", "and", "comma") for k in _before(kinds)):
-        return [read_refresh(items[kinds.index("refresh") + 1 :])]
-    report = read_report(items)
-    if report is not None:
-        content, clause = report
-        if asks_more(content):
-            return [read_statement(content), clause]
-        files = [i.text for i in content if i.kind == "file"]
-        return [Load(files=files), clause] if files else [clause]
+    first = next((n for n, kind in enumerate(kinds) if kind not in ("skip", "and", "comma")), 0)
+    if kinds[first] == "refresh":
+        return [read_refresh(items[first + 1 :])]
+    if "refresh" in kinds:
+        return _clauses(_without_verb(items))
+    found_report = read_report(items)
+    if found_report is not None:
+        return _with_content(*found_report)
     if "publish" in kinds:
         at = kinds.index("publish")
         before, after = items[:at], items[at + 1 :]
@@ -93,8 +92,24 @@ def _clauses(items: list[Item]) -> list[Clause]:
     return [statement] if _says_something(items) else []
 
 
-def _before(kinds: Sequence[str]) -> Sequence[str]:
-    return kinds[: kinds.index("refresh")]
+def _with_content(content: Sequence[Item], report: Report) -> list[Clause]:
+    """What has to be computed or loaded for a report, and the report."""
+    if computes(content):
+        return [read_statement(content), report]
+    files = [i.text for i in content if i.kind == "file"]
+    return [Load(files=files), report] if files else [report]
+
+
+def _without_verb(items: Sequence[Item]) -> list[Item]:
+    """``items`` where "refresh" is a word as any other, as in "mean refresh rate"."""
+    plain: list[Item] = []
+    for item in items:
+        word = Item("words", None, item.text, item.start) if item.kind == "refresh" else item
+        if word.kind == "words" and plain and plain[-1].kind == "words":
+            last = plain.pop()
+            word = Item("words", None, f"{last.text} {word.text}", last.start)
+        plain.append(word)
+    return plain
 
 
 def _says_something(items: Iterable[Item]) -> bool:

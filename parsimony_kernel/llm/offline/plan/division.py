@@ -2,7 +2,15 @@
 
 from collections.abc import Sequence
 
-from parsimony_kernel.llm.offline.grammar.clauses import Clause, Load, Mention, Publish, Statement
+from parsimony_kernel.llm.offline.grammar.clauses import (
+    Clause,
+    Load,
+    Mention,
+    Publish,
+    Refresh,
+    Report,
+    Statement,
+)
 from parsimony_kernel.llm.offline.grammar.request import parse
 from parsimony_kernel.llm.offline.missing import Declined
 from parsimony_kernel.llm.offline.plan.files import SUBJECTS, file_by_name, file_by_words
@@ -41,6 +49,10 @@ def _divided(turn: Turn, parsed: Sequence[Clause]) -> Work:
                     work.tasks.append(Task(clause, current))
             case Publish():
                 work.publishing.append((clause, len(work.tasks), current))
+            case Report():
+                work.reports.append((clause, len(work.tasks), current))
+            case Refresh():
+                work.refreshing.append(clause)
     if len(work.tasks) > MAX_STATEMENTS:
         raise Declined(
             f"The request asks for {len(work.tasks)} things; {MAX_STATEMENTS} at most are "
@@ -101,7 +113,8 @@ def _merged(clauses: Sequence[Clause]) -> list[Clause]:
             if clause.bare_chart and drawable and asks and not clause.unsupported:
                 last.chart, last.stacked = clause.chart, clause.stacked
                 continue
-        if isinstance(clause, Publish) and "chart" in clause.kinds and isinstance(last, Statement):
+        shown = clause.shows if isinstance(clause, Report) else clause
+        if isinstance(shown, Publish) and "chart" in shown.kinds and isinstance(last, Statement):
             asks = bool(last.wishes or last.groups or last.rank or last.over_time)
             drawn = any(isinstance(c, Statement) and c.chart for c in merged)
             if asks and not drawn:

@@ -1,6 +1,5 @@
 """Files are read, and tables that have gone are read again under the name that they had."""
 
-import re
 from collections.abc import Sequence
 
 from parsimony_kernel.llm.offline import recovery
@@ -9,7 +8,7 @@ from parsimony_kernel.llm.offline.codegen.cells import LOAD, Cell
 from parsimony_kernel.llm.offline.codegen.loading import load, name_for_file
 from parsimony_kernel.llm.offline.columns import near_files
 from parsimony_kernel.llm.offline.missing import STOP, Declined
-from parsimony_kernel.llm.offline.plan.sources import load_calls
+from parsimony_kernel.llm.offline.plan.sources import load_calls, told_file
 from parsimony_kernel.llm.offline.plan.step import Source, Step, Work
 from parsimony_kernel.llm.offline.plan.turn import Turn
 from parsimony_kernel.llm.offline.schema import read_table
@@ -86,11 +85,9 @@ def _add_lost(turn: Turn, work: Work) -> None:
 
 def _origin(turn: Turn, name: str) -> str:
     """The file that a variable was read from, as was told before or as its name says."""
-    told = re.compile(rf"`{re.escape(name)}` from (.+?): [\d,]+ rows")
-    for text in reversed(turn.transcript.earlier):
-        found = told.search(text)
-        if found is not None:
-            return found.group(1)
+    told = told_file(turn, name)
+    if told is not None:
+        return told
     alike = [f for f in turn.files if name_for_file(f) == name]
     if len(alike) == 1:
         return alike[0]

@@ -1,6 +1,7 @@
 """From a transcript to the next step.
 
-The stages are always the same: load, understand, look or ask, keep rows, compute, publish, finish.
+The stages are always the same: load, understand, look or ask, keep rows, compute, publish, refresh,
+finish.
 Where a turn stands is read off its transcript each time; nothing is remembered between requests.
 """
 
@@ -16,6 +17,8 @@ from parsimony_kernel.llm.offline.plan.emptiness import check_results, check_row
 from parsimony_kernel.llm.offline.plan.keeping import keep
 from parsimony_kernel.llm.offline.plan.loading import load_sources
 from parsimony_kernel.llm.offline.plan.publishing import publish
+from parsimony_kernel.llm.offline.plan.refreshing import refresh
+from parsimony_kernel.llm.offline.plan.reporting import report
 from parsimony_kernel.llm.offline.plan.step import Step
 from parsimony_kernel.llm.offline.plan.summary import summarise
 from parsimony_kernel.llm.offline.plan.turn import Turn
@@ -52,7 +55,8 @@ def _planned(turn: Turn) -> Step:
         if step is not None:
             return step
     check_results(turn)
-    return publish(turn, work) or _finish(turn, summarise(turn, work))
+    step = publish(turn, work) or report(turn, work) or refresh(turn, work)
+    return step or _finish(turn, summarise(turn, work))
 
 
 def _check_request(turn: Turn) -> None:

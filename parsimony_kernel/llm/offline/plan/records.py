@@ -63,6 +63,11 @@ def product_of(call: Call) -> Product:
     return Product(tables[0] if tables else None, charts[-1] if charts else None, title)
 
 
+def findings(call: Call) -> list[str]:
+    """What a cell printed, in a few lines."""
+    return [" ".join(line.split())[:200] for line in call.printed[:4] if line.strip()]
+
+
 def told(call: Call) -> str:
     """A finished cell as a sentence: what it is, under which names, and what it printed."""
     product = product_of(call)
@@ -82,7 +87,7 @@ def told(call: Call) -> str:
     if not made:
         made += [f"`{name}`" for name in call.bound]
     shown = rows.get(product.table or "")
-    lines = [" ".join(line.split())[:200] for line in call.printed[:4] if line.strip()]
+    lines = findings(call)
     if shown == 0:
         lines = ["There are no rows in it: no row has a value in every column that it needs"]
     cut = f".head({MAX_BARS}))" in call.code

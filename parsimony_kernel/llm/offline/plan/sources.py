@@ -3,6 +3,8 @@
 A file that was read in this turn keeps its variable's name, also when it must be read again.
 """
 
+import re
+
 from parsimony_kernel.llm.offline import recovery
 from parsimony_kernel.llm.offline.answers import choose
 from parsimony_kernel.llm.offline.codegen.cells import LOAD
@@ -33,6 +35,13 @@ def load_calls(turn: Turn, path: str, name: str | None = None) -> list[Call]:
         for c in turn.transcript.calls
         if c.name == "run_code" and (c.purpose in starts if name else c.purpose.startswith(starts))
     ]
+
+
+def told_file(turn: Turn, name: str) -> str | None:
+    """The file that a variable was read from, as an earlier turn told."""
+    told = re.compile(rf"`{re.escape(name)}` from (.+?): [\d,]+ rows")
+    found = [told.search(text) for text in reversed(turn.transcript.earlier)]
+    return next((match.group(1) for match in found if match is not None), None)
 
 
 def _new_name(turn: Turn, work: Work, path: str, given: str | None) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from parsimony_kernel.llm.offline.grammar.clauses import Publish, Statement
+from parsimony_kernel.llm.offline.grammar.clauses import Publish, Refresh, Report, Statement
 from parsimony_kernel.llm.offline.resolve.reading import Reading
 
 
@@ -36,18 +36,36 @@ class Task:
 
 @dataclass
 class Product:
-    """What a statement made."""
+    """What a statement made, and of which table."""
 
     table: str | None
     chart: str | None
     title: str
+    base: str | None = None
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A chart or a dataset that is published; ``base`` is the table that it was made of now."""
+
+    kind: str
+    variable: str
+    title: str
+    base: str | None = None
+
+    @property
+    def tool(self) -> str:
+        """The tool that publishes it."""
+        return f"return_{self.kind}"
 
 
 @dataclass
 class Work:
-    """A turn taken apart: sources to load, tasks to do, things to publish after how many tasks."""
+    """A turn taken apart: sources to load, tasks to do, what to publish after how many tasks."""
 
     sources: list[Source] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
     publishing: list[tuple[Publish, int, str | None]] = field(default_factory=list)
+    reports: list[tuple[Report, int, str | None]] = field(default_factory=list)
+    refreshing: list[Refresh] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -1,6 +1,8 @@
 """What was done, in sentences; numbers are those that were printed."""
 
 from parsimony_kernel.llm.offline.plan.records import keep_calls, result_calls, told
+from parsimony_kernel.llm.offline.plan.refreshing import REFRESH, told_refresh
+from parsimony_kernel.llm.offline.plan.reporting import REPORT, told_report
 from parsimony_kernel.llm.offline.plan.step import Source, Work
 from parsimony_kernel.llm.offline.plan.turn import NOTE, Turn
 
@@ -17,6 +19,10 @@ def summarise(turn: Turn, work: Work) -> str:
             kind = "chart" if done.name == "return_chart" else "dataset"
             name, title = done.arguments.get("variable"), done.arguments.get("title")
             parts.append(f"Published the {kind} `{name}` as {title!r}.")
+        elif done.name == REPORT and done.ok:
+            parts.append(told_report(done))
+        elif done.name == REFRESH and done.ok:
+            parts.append(told_refresh(done))
     notes = [
         line[len(NOTE) :]
         for text in turn.transcript.said

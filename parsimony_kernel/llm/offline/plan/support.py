@@ -6,7 +6,14 @@ Nothing that was asked is dropped in silence.
 from collections.abc import Sequence
 
 from parsimony_kernel.llm.offline.columns import candidates, near_values
-from parsimony_kernel.llm.offline.grammar.clauses import Clause, Load, Mention, Publish, Statement
+from parsimony_kernel.llm.offline.grammar.clauses import (
+    Clause,
+    Load,
+    Mention,
+    Publish,
+    Report,
+    Statement,
+)
 from parsimony_kernel.llm.offline.missing import STOP, Ask, Declined, Stopped
 from parsimony_kernel.llm.offline.phrases import help_steps
 from parsimony_kernel.llm.offline.plan.turn import Turn
@@ -29,7 +36,7 @@ def supported(turn: Turn, clauses: Sequence[Clause]) -> list[Clause]:
             odd += strange
         else:
             kept.append(clause)
-    useful = [c for c in kept if not isinstance(c, Publish)]
+    useful = [c for c in kept if not isinstance(c, Publish | Report)]
     if not odd and kept:
         _check_continuation(kept)
         return kept

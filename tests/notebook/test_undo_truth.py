@@ -1,0 +1,292 @@
+"""Notebooks that are really run: what an undo or a redo says of a name is so, and of its version."""
+
+import asyncio
+from collections import ChainMap, deque
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.lineage.checkpoint import PutBack
+from parsimony_kernel.lineage.copies import Room
+from parsimony_kernel.notebook.changes import Changes
+
+USER = RunScope("", "n.ipynb", "mine", actor="user")
+BEGINNING = """
+import collections, contextlib, copy, functools, heapq, operator, random
+import numpy as np
+from heapq import heappush as push
+class Box:
+    shared = [0]
+    def __init__(self, v): self.v = v
+    def put(self, x): self.v = x
+class Slotted:
+    __slots__ = ("v",)
+    def __init__(self, v): self.v = v
+l1 = [1, 2]
+l2 = [[3], [4]]
+l3 = l2
+d1 = {"k": l1, "in": {"k": [5]}, "n": 1}
+d2 = dict(d1)
+t1 = (l2, {6})
+t2 = t1
+n1 = 2
+n2 = 7
+o1 = Box([1])
+o2 = Slotted(o1)
+a1 = np.arange(6)
+a2 = a1[1:4]
+q1 = collections.deque([[1], 2])
+q2 = collections.ChainMap(d1, {})
+p1 = pd.DataFrame({"a": [1, 2, 3], "o": [[1], [2], [3]]})
+p2 = p1.copy()
+s1 = p1["a"]
+g1 = functools.partial(list.append, l1)
+g2 = l2.append
+def f1(xs): xs.append(n1)
+def f2():
+    l1.append(0)
+    return d1
+"""
+STATEMENTS = (
+    "{l} = [1, {n}]", "{l} = {l2}", "{l} = list({l2})", "{l}.append({n})", "{l} += [[3]]",
+    "{l}[0] = {n}", "{l}, {l2} = {l2}, {l}", "{l}[-1].append({n})", "{l} = {d}['k']",
+    "{d}['k'].append(5)", "{d}['in']['k'].append({n})", "{d}['n'] = {n}", "{d} = dict({d2})",
+    "{d} = {d2}", "{d}.update(z={l})", "{d} = {{'k': {l}, 'in': {d2}}}", "{d} = copy.copy({d2})",
+    "del {l}", "del {d}", "{n} += 1", "{n} = {n2} * 2", "{t}[0].append({n})", "{t} = ({l}, {d})",
+    "{t} = {t2}", "{t}[1].add(9)", "o1 = Box({l})", "o1.v = {n}", "o1.v.append({n})",
+    "o2.v = {l}", "o2.v.put({n})", "o2.v.v = {n}", "Box.shared.append({n})", "o1.shared = {l}",
+    "[each.append(4) for each in ({l}, {l2})]", "{{id(each): each.append(4) for each in ({l},)}}",
+    "all(each.append(4) is None for each in [{l}, {l2}])", "list(each.clear() for each in ({d},))",
+    "(lambda xs: xs.append(4))({l})", "list(map(lambda xs: xs.append(4), ({l}, {l2})))",
+    "list(map(list.clear, [{l}, {l2}]))", "list(map({l}.append, [1, 2]))",
+    "list(filter({l}.append, {l2}))", "[*filter(lambda each: each.pop(), ({l}, {l2}))]",
+    "(some := {l}).append(4)", "[(some := each).append(4) for each in ({l}, {l2})]",
+    "with contextlib.nullcontext({l}) as xs:\n    xs.append(4)",
+    "with contextlib.nullcontext({d}) as {d2}['with']:\n    pass",
+    "match {d}:\n    case {{'k': xs}}:\n        xs.append(4)",
+    "match {t}:\n    case (xs, *rest):\n        xs.append(4); rest[0].clear()",
+    "first, *rest = {l}, {l2}, {d}\nrest[0].append(4); rest[1].clear()",
+    "for {l}[0] in (7, 8): pass", "[0 for {l}[0] in (7, 8)]", "for each in {l}:\n    {n} += 1",
+    "for each in ({l}, {l2}):\n    each.append(8)",
+    "for _, each in {d}.items():\n    if isinstance(each, list): each.append(8)",
+    "[each.append(8) for _, each in {d}.items() if isinstance(each, list)]",
+    "def f3(xs, *others, key={l}):\n    key.append(1)\n    for each in others: each.append(2)\n"
+    "f3(1, {l2})",
+    "def f3(xs={l}):\n    def inner(ys=xs): ys.append(1)\n    return inner\nf3()()",
+    "f1({l})", "{d} = f2()", "f2()['n'] = 4", "g1({n})", "g2({n})", "g1 = {l}.append", "g2 = f2",
+    "g2 = functools.partial(f1, {l})", "push({l}, 0)", "heapq.heapify({l})", "{l} += {l2}",
+    "operator.methodcaller('append', 5)({l})", "getattr({l}, 'append')(5)", "list.append({l}, 5)",
+    "dict.update({d}, u=1)", "({l} or {l2}).append(3)", "{d}.get('k').append(3)",
+    "{d}.setdefault('s', []).append({l})", "{d} |= {{'or': {l}}}", "{l} *= 2", "{l}.sort(key=str)",
+    "functools.reduce(lambda xs, n: xs.append(n) or xs, [1, 2], {l})",
+    "[f1, print][0]({l})", "{{'f': list.clear}}['f']({l})", "max({l}, {l2}, key=len).append(0)",
+    "next(iter({d}.values())).append(1)", "sorted(({l}, {l2}), key=len)[0].append(1)",
+    "copy.copy({d})['in'].clear()", "copy.deepcopy({d})['in'].clear()",
+    "dict({d})['k'].append(2)", "[{l}][0].append(2)", "vars(o1)['v'] = {n}", "setattr(o1, 'w', {l})",
+    "o1.__dict__.update(v={n})", "a1[0] = {n}", "a2[:] = {n}", "a2 = a1[2:]", "a1 = a2", "a1 += 1",
+    "np.add(a1, 1, out=a1)", "np.add(a1, 1, a1)", "a1.sort()", "a1.T[0] = 5", "a1.flat[1] = 6",
+    "[each.fill(3) for each in (a1, a2)]", "q1.append({n})", "q1[0].append({l})", "q1.rotate()",
+    "q2['new'] = {n}", "q2['k'].append(6)", "q2 = collections.ChainMap({d})",
+    "p1['b'] = {n}", "p2.loc[0, 'a'] = {n}", "p1['o'][0].append({n})", "p2 = p1", "p1 = p2.copy()",
+    "s1.iloc[0] = {n}", "s1 = p1['o']", "p1.at[1, 'o'].append({n})", "p2['o'] = p1['o']",
+    "p1['o'].map(lambda xs: xs.append(5))", "p2['o'].apply(list.clear)", "del p1",
+    "[row['o'].append(6) for _, row in p1.iterrows()]", "p1.insert(0, 'i', {n}) if 'i' not in p1 else 0",
+    "exec('{l}.append(5)')", "globals()['{l}'].append(5)", "print({l})", "{d}", "1 / 0",
+    "class Box:\n    def __init__(self, v): self.v = v; v.append(1)\no1 = Box({l})",
+    "it = iter({l2})", "it = (each.append(1) for each in ({l}, {l2}))", "list(it)",
+    "try:\n    {l}.append(1 / 0)\nexcept ZeroDivisionError as error:\n    {l}.append(2)",
+    "x, {l}[0] = 1, 2", "del {l}[0]", "del o1.v", "*{l}[0:1], x = 1, 2, 3",
+    "random.shuffle({l})", "import random as r\nr.shuffle({l})", "from random import shuffle as mix\nmix({l})",
+    "import __main__\n__main__.{l}.append(1)", "async def f4(xs): xs.append(1)\nf4({l}).send(None)",
+)  # fmt: skip
+POOL = {"l": ("l1", "l2", "l3"), "n": ("n1", "n2"), "d": ("d1", "d2"), "t": ("t1", "t2")}
+
+
+@st.composite
+def statements(draw: st.DrawFn) -> str:
+    words = {kind: draw(st.sampled_from(names)) for kind, names in POOL.items()}
+    others = {f"{kind}2": draw(st.sampled_from(names)) for kind, names in POOL.items()}
+    return draw(st.sampled_from(STATEMENTS)).format(**words, **others)
+
+
+CELLS = st.lists(statements(), min_size=1, max_size=3).map("\n".join)
+TURNS = st.lists(CELLS, min_size=1, max_size=3)
+
+
+class Looks:
+    """What a value holds, as plain values that can be compared."""
+
+    def __init__(self) -> None:
+        self._within: list[int] = []
+
+    def at(self, value: Any) -> Any:
+        if id(value) in self._within:
+            return ("again", len(self._within) - self._within.index(id(value)))
+        self._within.append(id(value))
+        try:
+            return type(value).__name__, self._inside(value)
+        finally:
+            self._within.pop()
+
+    def _inside(self, value: Any) -> Any:
+        match value:
+            case dict():
+                return [(repr(key), self.at(each)) for key, each in value.items()]
+            case list() | tuple() | deque():
+                return [self.at(each) for each in value]
+            case set():
+                return sorted(map(repr, value))
+            case np.ndarray():
+                return value.shape, [self.at(each) for each in value.ravel().tolist()]
+            case pd.DataFrame():
+                return [(label, self._inside(value[label])) for label in value.columns]
+            case pd.Series():
+                return value.name, value.index.tolist(), [self.at(each) for each in value]
+            case ChainMap():
+                return self.at(value.maps)
+            case FunctionType():
+                return value.__code__.co_code, self.at(value.__defaults__)
+            case type():
+                return [self.at(each) for each in vars(value).values() if type(each) is list]
+            case int() | float() | str() | None:
+                return value
+        kind = type(value)
+        if kind.__module__ == "__main__":
+            slots = [self.at(value.v)] if kind.__name__ == "Slotted" else []
+            return slots or self.at(vars(value))
+        if kind.__name__ == "partial":
+            return self.at(value.args)
+        if kind.__name__ == "builtin_function_or_method":
+            return self.at(value.__self__)
+        if kind.__name__ == "list_iterator":
+            return value.__length_hint__()
+        return id(value)
+
+
+@dataclass
+class Notebook:
+    executor: CodeExecutor = field(default_factory=CodeExecutor)
+    changes: Changes = field(default_factory=Changes)
+    ran: list[str] = field(default_factory=list)
+
+    def look(self) -> dict[str, tuple[Any, int]]:
+        version = self.executor.origin_ledger.version
+        return {
+            name: (Looks().at(value), version(name))
+            for name, value in self.executor.variables().items()
+        }
+
+    async def run(self, code: str, scope: RunScope = USER) -> None:
+        self.ran.append(("# mine\n" if scope is USER else "# agent\n") + code)
+        with run_scope(scope):
+            await self.executor.execute(code)
+
+    async def turn(self, steps: list[str], room: Room | None) -> bool:
+        checkpoints = self.executor.checkpoints()
+        checkpoints.take()
+        if room is not None:
+            checkpoints._room = room
+        for number, code in enumerate(steps):
+            if number:
+                checkpoints.take()
+            await self.run(code, RunScope("t", "n.ipynb", "t"))
+        change = checkpoints.close()
+        if change is not None:
+            self.changes.add("t", change)
+        return change is not None
+
+    def is_so(self, back: PutBack, goal: dict[str, Any], now: dict[str, Any], *, later: bool) -> None:
+        """``goal`` is what there was at the time that was gone back to, ``now`` what there was
+        just before, which is what there must still be where nothing is told; without ``later``
+        cells that is the same for what is not told."""
+        found = self.look()
+        whole = "\n".join(self.ran)
+        for name in {*found, *goal, *now} - set(back.lost):
+            is_told = name in back.restored or name in back.removed
+            wanted = goal if is_told or not later else now
+            assert found.get(name) == wanted.get(name), (
+                f"{name}: {found.get(name)}, not {wanted.get(name)}\n{back}\n{whole}"
+            )
+
+
+async def play(turn: list[str], later: list[str], room: Room | None = None) -> Notebook:
+    book = Notebook()
+    await book.run(BEGINNING)
+    before = book.look()
+    if not await book.turn(turn, room):
+        assert book.look() == before, "\n".join(book.ran)
+        return book
+    after = book.look()
+    for code in later:
+        await book.run(code)
+    now = book.look()
+    back = book.changes.undo("t", book.executor)
+    book.ran.append("# undone")
+    book.is_so(back, before, now, later=bool(later))
+    if not later:
+        assert not back.kept
+    undone = book.look()
+    if "t" in book.changes.undone:
+        again = book.changes.redo("t", book.executor)
+        book.ran.append("# done again")
+        book.is_so(again, after, undone, later=bool(later or back.lost or back.kept))
+        if not later:
+            assert not again.kept
+        redone = book.look()
+        if "t" in book.changes.runs:
+            back = book.changes.undo("t", book.executor)
+            book.is_so(back, undone, redone, later=bool(later or back.lost or back.kept))
+    return book
+
+
+QUIET = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore:The inplace keyword")
+BOUNDED = settings(
+    max_examples=150, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+@QUIET
+@BOUNDED
+@given(TURNS)
+@example(["[each.append(4) for each in (l1, l2)]\nl1 = d1['k']"])
+@example(["d2['in']['k'].append(5)"])
+def test_a_name_that_is_not_lost_is_as_it_was_and_after_a_redo_as_it_became(
+    turn: list[str],
+) -> None:
+    asyncio.run(play(turn, []))
+
+
+@QUIET
+@BOUNDED
+@given(TURNS, st.lists(CELLS, min_size=1, max_size=2))
+@example(["d2.update(z=1)"], ["d1 = d2"])
+def test_what_a_person_did_since_stays_and_what_is_told_as_put_back_is_so(
+    turn: list[str], later: list[str]
+) -> None:
+    asyncio.run(play(turn, later))
+
+
+@QUIET
+@BOUNDED
+@given(TURNS, st.integers(0, 1_500), st.integers(0, 4_000))
+def test_what_there_was_no_room_to_copy_is_told_as_lost(
+    turn: list[str], size: int, effort: int
+) -> None:
+    asyncio.run(play(turn, [], Room(size, effort)))
+
+
+@QUIET
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_every_kind_of_statement_is_taken_back(statement: str) -> None:
+    for place in (0, 1):
+        names = {kind: names[place] for kind, names in POOL.items()}
+        others = {f"{kind}2": names[1 - place] for kind, names in POOL.items()}
+        asyncio.run(play([statement.format(**names, **others)], []))
