@@ -4,7 +4,7 @@ One Markdown table in the manner of ``loop.py``: a figure is the median of sever
 the fastest and the slowest, a baseline from the same run with the ratio to it, and the growth per
 item in proportion to the first of its section.
 
-A user's cell is run in two shells that hold the same objects, one of which has the extension; the
+A user's cell is run in two shells that hold equal objects, one of which has the extension; the
 figure is the difference within each pair. Every cell has text that was not seen before. It should
 be under 1 ms with 1,000 variables and a frame of 1 GB among them.
 
@@ -92,17 +92,17 @@ def milliseconds(work: Callable[..., object], *given: object) -> float:
 # A user's cell
 
 
-def variables(names: int, large: pd.DataFrame | None) -> dict[str, Any]:
-    """As many variables of a notebook, of usual kinds."""
+def variables(names: int, large: int) -> dict[str, Any]:
+    """As many variables of a notebook, of usual kinds; one has ``large`` bytes, unless it is 0."""
     small = pd.DataFrame({"g": list("ab") * 50, "v": np.arange(100.0)})
-    bound: dict[str, Any] = {"df": small} | ({} if large is None else {"large": large})
+    bound: dict[str, Any] = {"df": small} | ({"large": frame_of(large)} if large else {})
     makers: tuple[Callable[[int], Any], ...] = (
         lambda n: n,
         lambda n: f"text {n}",
         lambda n: [n, n + 1, str(n)],
         lambda n: {"a": n, "b": [n]},
         lambda n: np.arange(n + 10.0),
-        lambda n: small.head(n + 1),
+        lambda n: small.head(n + 1).copy(),
         lambda n: small["v"] + n,
         lambda n: (n, [n]),
         lambda n: {n},
@@ -114,12 +114,12 @@ def variables(names: int, large: pd.DataFrame | None) -> dict[str, Any]:
 
 
 class Pair:
-    """Two shells with the same variables, of which ``tracked`` has the extension."""
+    """Two shells with equal variables, of which ``tracked`` has the extension."""
 
-    def __init__(self, bound: Mapping[str, Any], *, in_session: bool) -> None:
+    def __init__(self, fill: Callable[[], Mapping[str, Any]] = dict, *, in_session: bool) -> None:
         self.plain, self.tracked = InteractiveShell(), InteractiveShell()
         for shell in (self.plain, self.tracked):
-            shell.user_ns.update(bound)
+            shell.user_ns.update(fill())
             shell.run_cell(HELPER)
         extension = install(self.tracked)
         if in_session:
@@ -148,21 +148,20 @@ class Pair:
 
 def user_cells(rounds: int) -> Iterator[Row]:
     """What tracking adds to a cell of the user's."""
-    frame = frame_of(LARGE_BYTES)
-    for large in (None, frame):
-        beside = "" if large is None else " and 1 GB frame"
+    for large in (0, LARGE_BYTES):
+        beside = ", 1 GB frame" if large else ""
         for in_session in (False, True):
             state = "with a session" if in_session else "before a session"
             for names in NAMES:
-                pair = Pair(variables(names, large), in_session=in_session)
-                codes = CELLS if large is None else CELLS | IN_LARGE
+                pair = Pair(partial(variables, names, large), in_session=in_session)
+                codes = CELLS | IN_LARGE if large else CELLS
                 for label, code in codes.items():
                     pair.ran(code)
                     gc.collect()
                     took = [pair.ran(code) for _ in range(rounds * PAIRS)]
                     yield Row(
-                        f"extra of a user's cell, {state}",
-                        f"`{label}`, {names:,} names{beside}",
+                        f"extra of a user's cell, {state}{beside}",
+                        f"`{label}`, {names:,} names",
                         "ms",
                         [ours - plain for plain, ours in took],
                         "whole cell untracked",
@@ -187,43 +186,59 @@ class Namespace:
     def visible(self) -> dict[str, Any]:
         return visible(self.bound, {})
 
-    def turn(self, code: str) -> tuple[Change, float]:
-        """What a turn that runs ``code`` changed, and the milliseconds beside the code's own."""
+    def turn(self, code: str) -> tuple[Change, float, float]:
+        """What a turn that runs ``code`` changed, the milliseconds of the code, and the others."""
         begun = time.perf_counter()
         self.checkpoints.take()
         self.checkpoints.protect(code)
         ready = time.perf_counter()
         before = self.visible()
         looked = before_cell(code, self.bound)
+        running = time.perf_counter()
         exec(code, self.bound)
-        stamp_cell(self.ledger, before, self.visible(), code, USER, Path(), "", looked=looked)
         ran = time.perf_counter()
+        stamp_cell(self.ledger, before, self.visible(), code, USER, Path(), "", looked=looked)
+        stamped = time.perf_counter()
         change = self.checkpoints.close()
         if change is None:
             raise RuntimeError(f"{code!r} changed nothing")
-        return change, (time.perf_counter() - ran + ready - begun) * 1_000
+        others = time.perf_counter() - stamped + ready - begun
+        return change, (ran - running) * 1_000, others * 1_000
 
 
 def undo(rounds: int) -> Iterator[Row]:
     """What it costs to be able to go back, and to go back."""
-    sections: dict[str, list[Row]] = {"undo": [], "what can be undone, per turn": []}
+    sections: dict[str, list[Row]] = {name: [] for name in ("undo", "checkpoint", "the code")}
     for size in CHANGED_BYTES:
         for label, code in TURNS_OF.items():
-            back, ready, floor, lost = [], [], [], ""
+            back, ready, code_took, deep, plain = [], [], [], [], []
             for _ in range(rounds):
                 frame = frame_of(size)
-                own = Namespace({f"v{n}": [n] for n in range(100)} | {"number": 1, "frame": frame})
-                floor.append(milliseconds(copy.deepcopy, frame))
-                change, took = own.turn(code)
-                ready.append(took)
+                others = {f"v{n}": [n] for n in range(100)}
+                own = Namespace(others | {"number": 1, "frame": frame})
+                begun = time.perf_counter()
+                unprotected = {"frame": copy.deepcopy(frame)}
+                deep.append((time.perf_counter() - begun) * 1_000)
+                plain.append(milliseconds(exec, code, unprotected))
+                del unprotected, frame
+                change, took, beside = own.turn(code)
+                code_took.append(took)
+                ready.append(beside)
                 begun = time.perf_counter()
                 done, _ = own.checkpoints.undo(change)
                 back.append((time.perf_counter() - begun) * 1_000)
-                lost = ", cannot be" if done.lost else ""
-                del change, frame, own
-            at = f"{label}, {size / 1e6:,.0f} MB{lost}"
-            for section, samples in zip(sections, (back, ready), strict=True):
-                sections[section].append(Row(section, at, "ms", samples, "deepcopy", floor))
+                frame = own.bound["frame"]
+                if done.lost or frame.shape[1] != 8 or frame.iloc[0, 0] != 1.0:
+                    raise RuntimeError(f"{code!r} on {size:,} bytes was not taken back")
+                del change, frame, own, _
+            at = f"{label}, {size / 1e6:,.0f} MB"
+            sections["undo"].append(Row("undo of a turn", at, "ms", back, "deepcopy", deep))
+            sections["checkpoint"].append(
+                Row("checkpoint and copies, per turn", at, "ms", ready, "deepcopy", deep)
+            )
+            sections["the code"].append(
+                Row("the turn's code, protected", at, "ms", code_took, "unprotected", plain)
+            )
     for rows in sections.values():
         yield from rows
 
@@ -253,7 +268,7 @@ def publish(rounds: int) -> Iterator[Row]:
             code = f"df = made({number})"
             ledger = OriginLedger()
             stamp_cell(ledger, {}, {"df": value}, code, USER, Path(), "")
-            with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+            with tempfile.TemporaryDirectory() as folder:
                 publisher = Publisher(ArtifactStore(Path(folder)), notebook_path="work.ipynb")
                 ask = partial(publisher.publish_dataset, variable="df", title="A table")
                 work = partial(ask, value, lineage=ledger.ancestry("df"), run_id="r")
@@ -303,13 +318,13 @@ def recorded(count: int, seed: int) -> tuple[OriginLedger, list[str]]:
     ledger, bound = OriginLedger(), dict[str, Any]()
     codes = [f"v0 = [{seed}]"]
     codes += [
-        f"scale = {seed + n}\nv{n} = [each + scale for each in v{n - 1}]\nprint(v{n})"
+        f"scale = {seed + n}\nv{n} = [each + scale for each in v{n - 1}]\nlen(v{n})"
         for n in range(1, count)
     ]
     for code in codes:
         before = visible(bound, {})
         looked = before_cell(code, bound)
-        exec(code, {"print": lambda value: None}, bound)
+        exec(code, bound)
         stamp_cell(ledger, before, visible(bound, {}), code, USER, Path(), "", looked=looked)
     return ledger, codes
 
@@ -354,7 +369,7 @@ def texts(seed: int) -> list[str]:
 
 def run_all(seed: int, *, in_session: bool, tracked: bool = True) -> Pair:
     """A pair of shells, one of which ran all cells."""
-    pair = Pair({}, in_session=in_session)
+    pair = Pair(in_session=in_session)
     shell = pair.tracked if tracked else pair.plain
     for text in texts(seed):
         shell.run_cell(text).raise_error()

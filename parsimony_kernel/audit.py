@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from parsimony_kernel.artifacts.verify import Verification
 from parsimony_kernel.journal.database import JournalError
 from parsimony_kernel.journal.store import SqliteJournal
 from parsimony_kernel.journal.workspace import find_workspace, journal_path
@@ -39,6 +40,21 @@ def first_bad_entry(folder: Path, *, required: bool = True) -> tuple[int, str] |
         return None
     with journal_of(folder) as journal:
         return journal.verify()
+
+
+def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
+    """What a verification has found, a line each: first what is well."""
+    well, wrong = list[str](), list[str]()
+    if bad is None:
+        well.append("The journal is as it was written.")
+    else:
+        wrong.append(f"Entry {bad[0]} of the journal is the first bad one: {bad[1]}.")
+    if found.ok:
+        well.append(
+            f"Everything published is as it was written: snapshots {found.snapshots}, "
+            f"lines of logs {found.lines}."
+        )
+    return [*well, *wrong, *(each.sentence for each in found.findings)]
 
 
 def figures_of(journal: SqliteJournal, notebook: str | None = None) -> Figures:

@@ -275,7 +275,7 @@ def _uninstall(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from parsimony_kernel.audit import first_bad_entry
+    from parsimony_kernel.audit import first_bad_entry, report_of
     from parsimony_kernel.durable import StorageError
     from parsimony_kernel.journal.database import JournalError
     from parsimony_kernel.upkeep import store_of, verify_in
@@ -287,18 +287,10 @@ def _verify(arguments: argparse.Namespace) -> int:
         found = verify_in(folder, quarantine=not arguments.leave)
     except (JournalError, StorageError) as problem:
         return _fail(problem)
-    if bad is not None:
-        print(f"Entry {bad[0]} of the journal is the first bad one: {bad[1]}.", file=sys.stderr)
-    else:
-        print("The journal is as it was written.")
-    for each in found.findings:
-        print(each.sentence, file=sys.stderr)
-    if found.ok:
-        print(
-            f"Everything published is as it was written: snapshots {found.snapshots}, "
-            f"lines of logs {found.lines}."
-        )
-    return 0 if bad is None and found.ok else 1
+    is_well = bad is None and found.ok
+    for line in report_of(bad, found):
+        print(line, file=sys.stdout if is_well else sys.stderr)
+    return 0 if is_well else 1
 
 
 def _refresh(arguments: argparse.Namespace) -> int:

@@ -39,6 +39,7 @@ from parsimony_kernel.agent.state import SuspensionRecord
 from parsimony_kernel.artifacts.publish import PAGES, Publisher
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed, refresh_named
 from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.durable import StorageError, sweep_temporary
 from parsimony_kernel.execution.clean import clean_executor
@@ -376,6 +377,12 @@ class NotebookSession:
             for entry in self._store.list()
             if entry.kind != "notebook"
         )
+
+    @_explained
+    def verify(self) -> tuple[tuple[int, str] | None, Verification]:
+        """The first entry of the journal that is not as it was written, if one is, and what was
+        found of everything published. Nothing is moved."""
+        return self._journal.verify(), verify(self._store, quarantine=False)
 
     @property
     def tools(self) -> Tools:

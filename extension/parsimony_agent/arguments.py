@@ -208,10 +208,10 @@ COMMANDS = (
     ),
     Command(
         "slice",
-        "NAME",
-        "show the smallest script that rebuilds a variable",
-        words=1,
-        example="slice df",
+        "NAME [FILE]",
+        "show the smallest script that rebuilds a variable, or write it into a new file",
+        words=2,
+        example="slice df df.py",
     ),
     Command(
         "diff",
@@ -243,6 +243,11 @@ COMMANDS = (
         awaits=True,
         words=None,
         example="refresh monthly_mean",
+    ),
+    Command(
+        "verify",
+        "",
+        "check that the journal and everything published are as they were written",
     ),
     Command(
         "procedure",

@@ -140,6 +140,7 @@ class AgentMagics:
             "why": self._why,
             "slice": self._slice,
             "diff": self._diff,
+            "verify": self._verify,
             "undo": self._undo,
             "redo": self._redo,
             "procedure": self._procedure,
@@ -243,11 +244,15 @@ class AgentMagics:
         self._needs(name, "why", "the name of a variable")
         outlet_of(self._shell).show(overview.why(self._needed_session(), name))
 
-    def _slice(self, name: str = "") -> None:
+    def _slice(self, name: str = "", file: str = "") -> None:
         from parsimony_agent import overview
 
         self._needs(name, "slice", "the name of a variable")
-        outlet_of(self._shell).show(overview.script(self._needed_session(), name))
+        session = self._needed_session()
+        if file:
+            print(overview.saved_script(session, name, working_folder() / file))
+        else:
+            outlet_of(self._shell).show(overview.script(session, name))
 
     def _diff(self, named: str | None = None) -> None:
         from parsimony_agent import overview
@@ -257,12 +262,21 @@ class AgentMagics:
     def _undo(self, named: str | None = None) -> None:
         from parsimony_agent import overview
 
-        print(overview.undone(self._needed_session(), named))
+        said = overview.undone(self._needed_session(), named)
+        self.user_cells.begin_anew()
+        print(said)
 
     def _redo(self, named: str | None = None) -> None:
         from parsimony_agent import overview
 
-        print(overview.redone(self._needed_session(), named))
+        said = overview.redone(self._needed_session(), named)
+        self.user_cells.begin_anew()
+        print(said)
+
+    def _verify(self) -> None:
+        from parsimony_agent import overview
+
+        print(overview.verified(self._needed_session()))
 
     def _refresh(self, request: RefreshRequest) -> Coroutine[Any, Any, None]:
         async def refresh(_: Turns, stop: CancellationRequest) -> None:

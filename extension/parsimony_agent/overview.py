@@ -3,13 +3,15 @@
 Everything is read from the session when it is asked for, so it is the same after a restart.
 """
 
+from pathlib import Path
 from typing import Any
 
 from parsimony_agent.sessions import Session
 from parsimony_agent.tables import table
 from parsimony_agent.turns import resolve
+from parsimony_kernel import durable
 from parsimony_kernel.agent.events import AgentEvent
-from parsimony_kernel.audit import RECENT_TURNS
+from parsimony_kernel.audit import RECENT_TURNS, report_of
 from parsimony_kernel.gate.mermaid import drawn
 from parsimony_kernel.gate.rules import breach_of
 from parsimony_kernel.lineage.checkpoint import PutBack
@@ -17,6 +19,7 @@ from parsimony_kernel.lineage.dependents import warnings
 from parsimony_kernel.lineage.diff import told
 from parsimony_kernel.lineage.drawing import draw
 from parsimony_kernel.metrics import alerts, figures, prometheus
+from parsimony_kernel.notebook.turns import SessionError
 from parsimony_kernel.triage.taxonomy import FailureType
 from parsimony_kernel.view.escape import fenced
 from parsimony_kernel.view.history import story, troubles
@@ -75,6 +78,23 @@ def script(session: Session, name: str) -> dict[str, Any]:
     return {"text/plain": code, "text/markdown": fenced(code, "python")}
 
 
+def saved_script(session: Session, name: str, place: Path) -> str:
+    """Write that script into a new file, and say so. ``SessionError`` where that cannot be."""
+    code = session.past.script(name).code
+    try:
+        is_made = durable.create(place, code.encode("utf-8", "surrogatepass"))
+    except durable.StorageError as exc:
+        raise SessionError(str(exc)) from exc
+    if not is_made:
+        raise SessionError(f"{place.name!r} exists already, and is left as it is: name another.")
+    return f"Written into {place.name}: {_lines(code)} that rebuild {name}."
+
+
+def _lines(code: str) -> str:
+    count = code.rstrip().count("\n") + 1
+    return "1 line" if count == 1 else f"{count} lines"
+
+
 def difference(session: Session, named: str | None) -> str:
     """What a turn, the newest by default, did to the variables."""
     ordinal, found = session.past.diff(_ordinal(session, named))
@@ -108,7 +128,7 @@ def _put_back(session: Session, ordinal: int, back: PutBack, *, redone: bool) ->
     parts = [
         (back.restored, "again as the turn left them" if redone else "as before"),
         (back.removed, "deleted again" if redone else "gone again"),
-        (back.kept, "changed since, so left"),
+        (back.kept, "changed or bound anew since, so left"),
         (back.lost, "perhaps changed, for there was no copy"),
     ]
     lines = [f"  {', '.join(names)}: {what}" for names, what in parts if names]
@@ -124,6 +144,12 @@ def _put_back(session: Session, ordinal: int, back: PutBack, *, redone: bool) ->
 
 def _ordinal(session: Session, named: str | None) -> int | None:
     return None if named is None else resolve(session.turns(), named).ordinal
+
+
+def verified(session: Session) -> str:
+    """Whether the journal and what is published are as they were written."""
+    bad, found = session.verify()
+    return "\n".join(report_of(bad, found))
 
 
 def playbook(session: Session, file: str) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from parsimony_agent.pending import TurnError
 if TYPE_CHECKING:
     from parsimony_kernel.agent.events import AgentEvent
     from parsimony_kernel.artifacts.refresh import Refreshed
+    from parsimony_kernel.artifacts.verify import Verification
     from parsimony_kernel.execution.executor import BaseCodeExecutor
     from parsimony_kernel.gate.playbook import Playbook
     from parsimony_kernel.llm.base import ChatModel
@@ -68,6 +69,8 @@ class Session(Protocol):
     def past(self) -> Past: ...
 
     async def refresh(self, name: str, *, accept: bool = False) -> Refreshed: ...
+
+    def verify(self) -> tuple[tuple[int, str] | None, Verification]: ...
 
     def artifacts(self) -> tuple[PublishedArtifact, ...]: ...
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from parsimony_agent.cell import Cells, locate, working_folder
@@ -90,6 +90,13 @@ class UserCells:
         self._is_agent = True
         self._stop_watching(self._open)
 
+    def begin_anew(self) -> None:
+        """What was done to the variables just now is on record already: an undo, a redo."""
+        for place, begun in enumerate(self._open):
+            self._open[place] = replace(
+                begun, before=self._visible(), looked=self._looked(begun.code)
+            )
+
     def _begin(self, info: Any) -> None:
         self._quietly(lambda: self._look_before(info))
 
@@ -109,12 +116,14 @@ class UserCells:
             self._is_agent = False
         code = getattr(info, "transformed_cell", None) or self._transformed(info.raw_cell)
         before = self._visible()
-        looked = Looked(self._shell.user_ns)
+        self._open.append(_Begun(info, code, before, self._looked(code), start_watching()))
+
+    def _looked(self, code: str) -> Looked:
         try:
-            looked = before_cell(code, self._shell.user_ns)
+            return before_cell(code, self._shell.user_ns)
         except Exception:
             _log.debug("The variables of a cell could not be looked at", exc_info=True)
-        self._open.append(_Begun(info, code, before, looked, start_watching()))
+            return Looked(self._shell.user_ns)
 
     def _look_after(self, result: Any) -> None:
         info = getattr(result, "info", None)

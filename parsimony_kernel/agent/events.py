@@ -87,7 +87,11 @@ class ToolResultObserved(AgentEvent):
 
 
 class ArtifactPublished(AgentEvent):
-    """A snapshot is on disk. ``path`` is relative to the workspace, with forward slashes."""
+    """A snapshot is on disk.
+
+    ``path`` and ``page``, which is a report's for people, are relative to the workspace, with
+    forward slashes.
+    """
 
     type: Literal["artifact_published"] = "artifact_published"
     kind: str
@@ -97,6 +101,7 @@ class ArtifactPublished(AgentEvent):
     title: str
     variable: str = ""
     reused: bool = False
+    page: str = ""
     figure: dict[str, Any] | None = None
 
 

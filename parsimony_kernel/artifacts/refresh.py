@@ -198,8 +198,8 @@ def _changed(entry: LogEntry, folder: Path, accept: bool) -> tuple[str, ...]:
     )
     if changed and not accept:
         raise RefreshError(
-            f"{_listed(changed)}: changed since {entry.title!r} was published; accept that with "
-            "--accept, and what comes out is published as a new snapshot."
+            f"{_listed(changed)}: changed since {entry.title!r} was published; only if that is "
+            "accepted (--accept, or accept_changed_sources) is what comes out published."
         )
     return changed
 

@@ -28,7 +28,7 @@ MIN_ID_PREFIX = 6
 SHORT_ID = 12
 _NEAR = 3
 _NEAR_ENOUGH = 55.0
-_GITIGNORE = b"journal.sqlite*\nkeys/\n.parsimony-*.tmp\n"
+_GITIGNORE = b"journal.sqlite*\nkeys/\nreplaced/\nquarantine/\n.parsimony-*.tmp\n"
 
 
 class SnapshotError(Exception):

@@ -48,6 +48,7 @@ from parsimony_kernel.execution.outputs import (
     KernelOutputType,
     PrimitiveObject,
 )
+from parsimony_kernel.execution.remote_values import RemoteValue
 
 DISPLAY_CHARS = 4_000
 VARIABLE_CHARS = 200
@@ -233,6 +234,8 @@ class OutputFactory:
 
     def summary(self, value: Any, name: str) -> KernelOutputType:
         """A variable in little: no preview, no picture, a short repr."""
+        if is_a(value, RemoteValue):
+            return value.summary
         output = attempt(lambda: self._table_or_figure(value, name, full=False), lambda _: None)
         if output is not None:
             return output

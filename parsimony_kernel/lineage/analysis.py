@@ -14,33 +14,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from parsimony_kernel.lineage.known_calls import (
+    CHANGING_FUNCTIONS,
+    MAGIC_CALLS,
+    MUTATING_METHODS,
+    NAMESPACES,
+    OUTSIDE_MAGICS,
+    QUIET_MAGICS,
+    RUN_TEXT,
+    TEXT_MAGICS,
+    TIMING_MAGICS,
+)
+
 # The steps from a name's object to the part of it that is changed: an attribute's name, an
 # item's key in a tuple of its own, or None where the text does not tell.
 Steps = tuple[str | tuple[str | int] | None, ...]
 
-# Methods of builtin containers, frames and arrays that change their object.
-_MUTATORS = frozenset(
-    {
-        "append", "extend", "insert", "pop", "popitem", "remove", "clear", "sort", "reverse",
-        "update", "setdefault", "add", "discard", "difference_update", "intersection_update",
-        "symmetric_difference_update", "appendleft", "popleft", "extendleft", "rotate",
-        "fill", "put", "itemset", "resize", "setflags", "partition", "set_value", "setfield",
-        "move_to_end", "byteswap", "insert_column", "replace_column", "drop_in_place",
-        "__setitem__", "__delitem__", "__setattr__", "__delattr__", "__iadd__",
-        "subtract", "write", "writelines", "truncate", "seek",
-    }
-)  # fmt: skip
-
-# Functions of libraries that change their first argument, or the one at the place given.
-_CHANGING = {
-    "shuffle": 0, "heappush": 0, "heappop": 0, "heapify": 0, "heapreplace": 0, "heappushpop": 0,
-    "insort": 0, "insort_left": 0, "insort_right": 0, "copyto": 0, "put": 0, "place": 0,
-    "putmask": 0, "fill_diagonal": 0, "put_along_axis": 0, "setattr": 0, "delattr": 0, "next": 0,
-    "setitem": 0, "delitem": 0, "iadd": 0, "isub": 0, "imul": 0, "iconcat": 0, "ior": 0,
-    "iand": 0, "at": 0,
-}  # fmt: skip
-
-CHANGES_BY_NAME = _MUTATORS | _CHANGING.keys()
+CHANGES_BY_NAME = MUTATING_METHODS | CHANGING_FUNCTIONS
 
 # Calls whose text argument names something that is written, not read.
 _WRITERS = ("to_", "save", "write", "dump", "savefig", "mkdir", "unlink", "rename")
@@ -57,30 +47,11 @@ _GIVES_PARTS = frozenset(
     }
 )  # fmt: skip
 
-# Code whose names no text tells.
-_DYNAMIC = frozenset({"exec", "eval", "execfile", "run_cell", "run_code", "ex", "safe_execfile"})
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_NAMESPACES = frozenset({"globals", "locals", "vars"})
 
-# Magics of IPython that run their text as a cell of the notebook, those that run it and bind
-# nothing, and those that touch no variable.
-_RUN_TEXT = frozenset({"time", "prun", "capture", "memit", "mprun", "lprun", "debug"})
-_TIME_TEXT = frozenset({"timeit"})
-_HARMLESS = frozenset(
-    {
-        "cd", "ls", "ll", "pwd", "matplotlib", "load_ext", "reload_ext", "unload_ext", "config",
-        "who", "whos", "who_ls", "env", "set_env", "pip", "conda", "mamba", "uv", "precision",
-        "alias", "html", "HTML", "markdown", "latex", "svg", "bash", "sh", "writefile", "file",
-        "autoreload", "lsmagic", "magic", "quickref", "history", "hist", "pinfo", "pinfo2", "pdoc",
-        "psource", "pfile", "colors", "xmode", "logstart", "logstop", "mkdir", "cat", "less",
-        "more", "cp", "mv", "rm", "rmdir", "dirs", "popd", "pushd", "javascript", "js", "system",
-        "sx", "automagic", "autosave", "notebook", "doctest_mode", "page", "pprint", "gui", "agent",
-    }
-)  # fmt: skip
 _OPTIONS = re.compile(r"\s*(?:-\w+(?:\s+\d+)?\s+)*")
 _QUERIED = re.compile(r"@([^\W\d]\w*)")
 _LONGEST_PATH = 4
-_MAGICS = frozenset({"run_line_magic", "run_cell_magic"})
 
 
 @dataclass(frozen=True)
@@ -135,7 +106,7 @@ class StatementNames(CellNames):
 @functools.lru_cache(maxsize=256)
 def analyse(code: str) -> CellNames:
     """The names of ``code``, which is Python after IPython's transforms. Nonsense has none."""
-    statements = _parsed(code)
+    statements = tree(code).body
     visitor = _Visitor()
     try:
         for statement in statements:
@@ -151,7 +122,7 @@ def analyse_statements(code: str) -> tuple[StatementNames, ...]:
     lines = io.StringIO(code, newline=None).readlines()
     told = []
     try:
-        for statement in _parsed(code):
+        for statement in tree(code).body:
             visitor = _Visitor()
             visitor.visit(statement)
             decorators = getattr(statement, "decorator_list", [])
@@ -174,11 +145,13 @@ def analyse_statements(code: str) -> tuple[StatementNames, ...]:
     return tuple(told)
 
 
-def _parsed(code: str) -> list[ast.stmt]:
+@functools.lru_cache(maxsize=4_096)
+def tree(code: str) -> ast.Module:
+    """The syntax of ``code``, not to be changed. Nonsense is empty."""
     try:
-        return ast.parse(code).body
+        return ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+        return ast.Module(body=[], type_ignores=[])
 
 
 class _Visitor(ast.NodeVisitor):
@@ -204,6 +177,8 @@ class _Visitor(ast.NodeVisitor):
         self.paths: dict[tuple[str, Steps], None] = {}
         self.opaque = False
         self._aliases: dict[str, dict[_Root, None]] = {}
+        # Names bound to what they stood for already.
+        self._again: set[str] = set()
         # Within a block that may or may not run, or run again.
         self._maybe = 0
 
@@ -259,7 +234,7 @@ class _Visitor(ast.NodeVisitor):
             if not root.is_call and not self._is_local(root.name):
                 self.mutated.add(root.name)
                 self.paths[root.name, root.path] = None
-                if root.name not in self._certain:
+                if root.name not in self._certain or root.name in self._again:
                     self.stale.add(root.name)
             for held in self._aliases.get(root.name, ()):
                 if self._is_local(held.name):
@@ -294,13 +269,21 @@ class _Visitor(ast.NodeVisitor):
                     self._alias(each, its)
             case ast.Starred(value=inner), _:
                 self._alias(inner, value, part=True)
+            case ((ast.Attribute() | ast.Subscript()), _):
+                held = {root.part(): None for root in _roots(value)}
+                for root in _roots(target):
+                    known = {each: None for each in held if each.name != root.name}
+                    if known:
+                        self._aliases[root.name] = {**self._aliases.get(root.name, {}), **known}
             case ast.Name(id=name), _:
-                known: dict[_Root, None] = {}
+                known = {}
                 for root in _roots(value):
                     root = root.part() if part else root
                     known[root] = None
                     for further in self._aliases.get(root.name, ()):
                         known[further if root.is_same else further.part()] = None
+                own = any(root.name == name for root in known)
+                (self._again.add if own else self._again.discard)(name)
                 known = {root: None for root in known if root.name != name}
                 if self._maybe:
                     known = {**self._aliases.get(name, {}), **known}
@@ -354,6 +337,10 @@ class _Visitor(ast.NodeVisitor):
             self._read(node.target.id)
             self._mutate(node.target)
         self.visit(node.target)
+        # A container that is added to keeps what it held.
+        self._maybe += 1
+        self._alias(node.target, ast.BinOp(node.target, node.op, node.value))
+        self._maybe -= 1
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.visit(node.value)
@@ -552,14 +539,14 @@ class _Visitor(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         function, called = node.func, _last(node.func)
-        if called in _MAGICS and isinstance(function, ast.Attribute):
+        if called in MAGIC_CALLS and isinstance(function, ast.Attribute):
             self._magic(node)
             return
         if isinstance(function, ast.Name):
             self.calls.add(called)
-            if called in _NAMESPACES and not node.args:
+            if called in NAMESPACES and not node.args:
                 self.opaque = self.opaque or not (self._functions and called != "globals")
-            elif called in _DYNAMIC and not self._is_local(called):
+            elif called in RUN_TEXT and not self._is_local(called):
                 self._dynamic(node)
                 return
         elif isinstance(function, ast.Attribute):
@@ -569,17 +556,17 @@ class _Visitor(ast.NodeVisitor):
                         self._read(name)
                         self._visit_all(others)
                         return
-            if called in _DYNAMIC and called != "eval":
+            if called in RUN_TEXT and called != "eval":
                 self.opaque = True
-            if called in _MUTATORS or _has_true(node, "inplace"):
+            if called in MUTATING_METHODS or _has_true(node, "inplace"):
                 self._mutate(function.value)
             if called in ("query", "eval"):
                 self._visit_query(node)
             self._touch(function.value)
         else:
             self._touch(function)
-        if called in _CHANGING and node.args[_CHANGING[called] :]:
-            self._mutate(node.args[_CHANGING[called]])
+        if called in CHANGING_FUNCTIONS and node.args:
+            self._mutate(node.args[0])
         for each in node.keywords:
             if each.arg == "out":
                 outs = each.value.elts if isinstance(each.value, ast.Tuple) else [each.value]
@@ -630,23 +617,23 @@ class _Visitor(ast.NodeVisitor):
             self.opaque = True
             return
         name, line, body = plain[0], "".join(plain[1:2]), "".join(plain[2:])
-        if name in _HARMLESS:
+        if name in QUIET_MAGICS | OUTSIDE_MAGICS:
             return
-        if name in _TIME_TEXT or name in _RUN_TEXT:
+        if name in TIMING_MAGICS or name in TEXT_MAGICS:
             if name == "capture":
                 for each in line.split():
                     if each.isidentifier():
                         self._write(each)
                 line = ""
             for text in (_without_options(line), body):
-                self._run_text(text, binds=name in _RUN_TEXT)
+                self._run_text(text, binds=name in TEXT_MAGICS)
             return
         self.literals += line.split()
         self.opaque = True
 
     def _run_text(self, text: str, *, binds: bool = True) -> None:
         """Text that runs as a cell in this place."""
-        statements = _parsed(text.strip("\n")) or _parsed(_transformed(text))
+        statements = tree(text.strip("\n")).body or tree(_transformed(text)).body
         self.opaque = self.opaque or (not statements and bool(text.strip()))
         if binds:
             self._visit_all(statements)
@@ -718,6 +705,10 @@ def _roots(node: ast.expr) -> Iterator[_Root]:
         ):
             for each in (elt, *(generator.iter for generator in generators)):
                 yield from (root.part() for root in _roots(each))
+        case ast.BinOp(left=one, op=ast.Add() | ast.Mult() | ast.BitOr(), right=other):
+            # A new container with the elements of both, where they are containers.
+            for each in (one, other):
+                yield from (root.through_call(gives_parts=True) for root in _roots(each))
         case ast.Call(func=ast.Name(id="vars"), args=[held]):
             yield from _roots(held)
         case ast.Call(func=function, args=args, keywords=keywords):
@@ -741,7 +732,7 @@ def _last(node: ast.expr) -> str:
 def _is_namespace(node: ast.expr) -> bool:
     match node:
         case ast.Call(func=ast.Name(id=name), args=[], keywords=[]):
-            return name in _NAMESPACES
+            return name in NAMESPACES
         case ast.Attribute(value=ast.Call(func=ast.Name(id="get_ipython")), attr="user_ns"):
             return True
     return False

@@ -13,7 +13,7 @@ from parsimony_kernel.lineage.checkpoint import ABSENT, GONE, Change
 from parsimony_kernel.lineage.copies import Copy
 from parsimony_kernel.lineage.frame_difference import (
     MOST_CELLS,
-    MOST_PLAIN_CELLS,
+    Allowance,
     FrameDifference,
     differs_from,
     frame_difference,
@@ -29,8 +29,9 @@ from parsimony_kernel.lineage.kinds import (
 from parsimony_kernel.lineage.short import short
 
 MOST_SHOWN = 5
-# Objects that are looked at inside of one variable.
-MOST_EFFORT = 200_000
+# Objects that are looked at inside of all variables; of one always one in so many of that.
+MOST_EFFORT = 100_000
+_LEAST = 100
 _MOST_NAMES = 40
 _MOST_DEPTH = 50
 
@@ -131,8 +132,9 @@ def of_changes(changes: Sequence[Change], summarise: Summarise = short) -> Diff:
 def difference(before: State, after: State, summarise: Summarise = short) -> Diff:
     """What differs between two states, by name; private names are left out."""
     names = {*before.bindings, *after.bindings}
+    limits = _Limits(MOST_EFFORT)
     found = (
-        _binding(name, before, after, summarise)
+        _binding(name, before, after, summarise, limits)
         for name in sorted(names)
         if not name.startswith("_")
     )
@@ -140,7 +142,7 @@ def difference(before: State, after: State, summarise: Summarise = short) -> Dif
 
 
 def _binding(
-    name: str, before: State, after: State, summarise: Summarise
+    name: str, before: State, after: State, summarise: Summarise, limits: "_Limits"
 ) -> BindingDifference | None:
     one = before.bindings.get(name, ABSENT)
     other = after.bindings.get(name, ABSENT)
@@ -153,12 +155,13 @@ def _binding(
         return BindingDifference(name, "added", "", now)
     if other is ABSENT:
         return BindingDifference(name, "deleted", was, "")
-    comparison = _Comparison(before, after)
+    comparison = _Comparison(before, after, limits)
     try:
         inside = comparison.inside(one, other)
         is_equal = other is not GONE and not comparison.differ(one, other)
     except Exception:  # what a person's object holds may be anything
         inside, is_equal = None, False
+    limits.effort = comparison.effort
     if comparison.is_spent:
         is_equal = False
     in_place = one is other
@@ -196,12 +199,21 @@ class _Spent(Exception):
     """There is too much to look at."""
 
 
+@dataclass
+class _Limits:
+    """What may still be looked at in one diff."""
+
+    effort: int
+    cells: Allowance = field(default_factory=Allowance.of_a_diff)
+
+
 class _Comparison:
     """Two states of one variable, within what may be looked at."""
 
-    def __init__(self, before: State, after: State) -> None:
+    def __init__(self, before: State, after: State, limits: _Limits) -> None:
         self._before, self._after = before, after
-        self._effort = MOST_EFFORT
+        self.effort = max(limits.effort, MOST_EFFORT // _LEAST)
+        self._cells = limits.cells
         # What came of each pair of objects; of one that is being looked at nothing yet.
         self._pairs = dict[tuple[int, int], bool]()
         self._alive: list[Any] = []
@@ -235,7 +247,7 @@ class _Comparison:
 
     def _frames(self, one: Any, other: Any) -> FrameDifference | None:
         a, b = _content(one, self._before), _content(other, self._after)
-        return frame_difference(a, b, lambda value: self.differ(value, value))
+        return frame_difference(a, b, lambda value: self.differ(value, value), self._cells)
 
     def _arrays(self, one: Any, other: Any) -> ItemsDifference | None:
         numpy = sys.modules["numpy"]
@@ -243,7 +255,7 @@ class _Comparison:
         if a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind not in "biufcmMSU":
             return None
         a, b = a.reshape(-1), b.reshape(-1)
-        step = max(1, -(-a.size // MOST_PLAIN_CELLS))
+        step = self._cells.plain_step(a.size)
         with numpy.errstate(all="ignore"):
             differs = a[::step] != b[::step]
             if a.dtype.kind in "fcmM" and differs.any():
@@ -313,15 +325,15 @@ class _Comparison:
             tally.add(start + place, right[place])
 
     def _differ(self, one: Any, other: Any, depth: int) -> bool:
-        self._effort -= 1
-        if self._effort < 0:
+        self.effort -= 1
+        if self.effort < 0:
             raise _Spent
         if is_frame(type(one)) and is_frame(type(other)):
             a, b = _content(one, self._before), _content(other, self._after)
             if same_frames(a, b):
                 return False
-            self._effort -= min(MOST_CELLS, a.size) // 100
-            return bool(frame_difference(a, b))
+            self.effort -= min(MOST_CELLS, a.size) // 100
+            return bool(frame_difference(a, b, allowance=self._cells))
         if _is_array(one) and _is_array(other):
             if one is other and id(one) not in self._before.contents:
                 return False
@@ -387,8 +399,8 @@ class _Comparison:
     def _are_known(self, keys: Iterable[Any]) -> bool:
         """Whether comparing ``keys`` runs no code of a person's."""
         for key in keys:
-            self._effort -= 1
-            if self._effort < 0:
+            self.effort -= 1
+            if self.effort < 0:
                 raise _Spent
             parts = key if type(key) is tuple else (key,)
             if any(type(part) not in ATOMS or type(part) is frozenset for part in parts):
@@ -501,7 +513,7 @@ def _frame_lines(found: FrameDifference) -> list[str]:
         ]
         if found.cells > len(found.first):
             lines[-1] += " …"
-    if found.compared < found.common:
+    if not found.is_complete:
         lines.append(
             f"Not compared in full: {found.compared:,} of {found.common:,} cells, evenly spread."
         )

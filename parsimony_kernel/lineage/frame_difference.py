@@ -14,13 +14,44 @@ from parsimony_kernel.lineage.kinds import ATOMS, is_missing, is_scalar_of_panda
 from parsimony_kernel.lineage.short import short
 
 # Cells that are compared in full: numbers and times, and everything else.
-MOST_PLAIN_CELLS = 200_000_000
-MOST_CELLS = 1_000_000
+MOST_PLAIN_CELLS = 10_000_000
+MOST_CELLS = 100_000
 MOST_SHOWN = 5
+# Of these a frame may always have one in so many, however many came before it.
+_LEAST = 100
 # Row labels that are matched one by one.
-_MOST_LABELS = 2_000_000
+_MOST_LABELS = 500_000
 _CHUNK = 1_000_000
 _NUMBERS = frozenset({int, float})
+
+
+@dataclass
+class Allowance:
+    """The cells that may still be compared in one diff: plain ones, and all others."""
+
+    plain: int
+    costly: int
+
+    @classmethod
+    def of_a_diff(cls) -> "Allowance":
+        """What there is for all of a diff."""
+        return cls(MOST_PLAIN_CELLS, MOST_CELLS)
+
+    def plain_step(self, cells: int) -> int:
+        """Take for ``cells`` plain ones: every how manieth of them may be compared."""
+        step = _step(cells, self.plain, MOST_PLAIN_CELLS)
+        self.plain -= cells // step
+        return step
+
+    def costly_step(self, cells: int) -> int:
+        """The same for others."""
+        step = _step(cells, self.costly, MOST_CELLS)
+        self.costly -= cells // step
+        return step
+
+
+def _step(cells: int, left: int, most: int) -> int:
+    return max(1, -(-cells // max(left, most // _LEAST, 1)))
 
 
 @dataclass(frozen=True)
@@ -56,9 +87,15 @@ class FrameDifference:
     common: int = 0
     first: tuple[Cell, ...] = ()
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether every cell that both have was compared."""
+        return self.compared >= self.common
+
     def __bool__(self) -> bool:
         return bool(
-            self.rows[0] != self.rows[1]
+            not self.is_complete
+            or self.rows[0] != self.rows[1]
             or self.columns_added
             or self.columns_removed
             or self.columns_renamed
@@ -95,19 +132,23 @@ class _Rows:
 
 
 def frame_difference(
-    before: Any, after: Any, is_changed: Callable[[Any], bool] = lambda value: False
+    before: Any,
+    after: Any,
+    is_changed: Callable[[Any], bool] = lambda value: False,
+    allowance: Allowance | None = None,
 ) -> FrameDifference | None:
     """What differs between two frames of pandas, or of what narwhals reads.
 
     ``None`` where either is no frame. ``is_changed`` tells of an object in a cell whether it holds
-    something else by now. Frames of pandas must be of its own classes.
+    something else by now. Frames of pandas must be of its own classes. ``allowance`` is what may be
+    compared, by default what a whole diff may.
     """
     one, other = _table(before), _table(after)
     if one is None or other is None:
         return None
     pairs, added, removed = _matched(one.labels, other.labels)
     rows = _matched_rows(one, other)
-    comparison = _Comparison(one, other, rows, is_changed)
+    comparison = _Comparison(one, other, rows, is_changed, allowance or Allowance.of_a_diff())
     renamed = comparison.renamed(removed, added)
     pairs += renamed
     comparison.run(pairs)
@@ -138,10 +179,15 @@ class _Comparison:
     """The cells of two frames, within what may be compared."""
 
     def __init__(
-        self, one: _Table, other: _Table, rows: _Rows, is_changed: Callable[[Any], bool]
+        self,
+        one: _Table,
+        other: _Table,
+        rows: _Rows,
+        is_changed: Callable[[Any], bool],
+        allowance: Allowance,
     ) -> None:
         self._one, self._other, self._rows = one, other, rows
-        self._is_changed = is_changed
+        self._is_changed, self._allowance = is_changed, allowance
         self.found = self.compared = 0
         self.first: list[Cell] = []
 
@@ -171,8 +217,11 @@ class _Comparison:
                 todo.append((m, *columns))
         plain = [each for each in todo if all(map(_is_plain, each[1:]))]
         costly = [each for each in todo if not all(map(_is_plain, each[1:]))]
-        for chosen, most in ((plain, MOST_PLAIN_CELLS), (costly, MOST_CELLS)):
-            step = max(1, -(-len(chosen) * rows.count // most))
+        steps = (
+            (plain, self._allowance.plain_step(len(plain) * rows.count)),
+            (costly, self._allowance.costly_step(len(costly) * rows.count)),
+        )
+        for chosen, step in steps:
             for place, before, after in chosen:
                 self._column(place, before, after, step)
 

@@ -9,6 +9,7 @@ import decimal
 import enum
 import fractions
 import functools
+import operator
 import pathlib
 import re
 import sys
@@ -23,6 +24,7 @@ from types import (
     GenericAlias,
     GetSetDescriptorType,
     MemberDescriptorType,
+    MethodDescriptorType,
     MethodType,
     ModuleType,
     SimpleNamespace,
@@ -35,6 +37,16 @@ from typing import Any, Protocol
 MOST_CONTAINER_BYTES = 16 * 2**20
 MOST_ARRAY_BYTES = 64 * 2**20
 
+# Functions of libraries that change an argument of theirs.
+CHANGING_FUNCTIONS = frozenset(
+    {
+        "shuffle", "heappush", "heappop", "heapify", "heapreplace", "heappushpop", "insort",
+        "insort_left", "insort_right", "copyto", "put", "place", "putmask", "fill_diagonal",
+        "setattr", "delattr", "next", "setitem", "delitem", "iadd", "isub", "imul", "iconcat",
+        "ior", "iand", "ixor", "advance", "put_along_axis", "move_to_end",
+    }
+)  # fmt: skip
+
 # The most frequent ones first: they are looked for in every container.
 ATOMS = frozenset(
     {
@@ -43,7 +55,7 @@ ATOMS = frozenset(
         decimal.Decimal, fractions.Fraction, uuid.UUID, re.Pattern, re.Match,
         type(Ellipsis), type(NotImplemented), property, staticmethod, classmethod,
         functools.cached_property, GenericAlias, UnionType, GetSetDescriptorType,
-        MemberDescriptorType, WrapperDescriptorType,
+        MemberDescriptorType, MethodDescriptorType, WrapperDescriptorType,
     }
 )  # fmt: skip
 _ATOMIC = (enum.Enum, ModuleType, pathlib.PurePath, datetime.tzinfo)
@@ -712,6 +724,17 @@ def bytes_of(value: Any) -> int:
 def is_bound(value: Any) -> bool:
     """Whether ``value`` is a callable that holds what it may change."""
     return type(value) in _BOUND and not is_atomic(value)
+
+
+def changes_arguments(value: Any) -> bool:
+    """Whether ``value`` is a function that changes what it is handed: ``list.append``, or what is
+    bound to that, and such as ``heapq.heappush``."""
+    kind = type(value)
+    if kind is functools.partial:
+        return changes_arguments(value.func)
+    if kind is BuiltinFunctionType or kind is FunctionType:
+        return value.__name__ in CHANGING_FUNCTIONS
+    return kind in (MethodDescriptorType, WrapperDescriptorType, operator.methodcaller)
 
 
 def is_free(value: Any) -> bool:

@@ -9,12 +9,13 @@ import functools
 import gc
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
+from sys import getrefcount
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -50,6 +51,8 @@ _MOST_LOOKED_INTO = 300
 _MOST_OF_ONE = 1_000
 _FIRST = slice(None, _MOST_OF_ONE)
 _DEEPEST = 3
+_MOST_BLOCKS = 64
+_LAST_OUTPUTS = ("_", "__", "___")
 
 
 @dataclass(frozen=True)
@@ -165,13 +168,10 @@ def observe_cell(
     touched, in_place = _touched(names, before, after, looked.namespace)
     newly = {name for name in names.calls & after.keys() if name in found.changed}
     also, by_argument = changes_through(newly, after)
-    likely_now = looked.likely | also | (names.touched if by_argument else frozenset())
-    for name, value in looked.values.items():
-        seen = looked.seen.get(name)
-        likely = name in likely_now and not (_is_frame(value) and name in names.reached)
-        if seen is None or seen.differs_from(value) or (likely and not seen.is_whole):
-            touched[id(value)] = value
-    in_place |= _names_of(touched, after)
+    touched |= _differing(
+        looked, names, looked.likely | also | (names.touched if by_argument else frozenset())
+    )
+    in_place |= _names_of(touched, after, before, looked)
     reads = names.reads | names.mutated | names.reached | looked.reads | in_place
     modules = tuple(
         (name, home)
@@ -195,6 +195,17 @@ def observe_cell(
         ),
         names,
     )
+
+
+def _differing(looked: Looked, names: CellNames, likely: Set[str]) -> dict[int, Any]:
+    """The objects that look otherwise than before, and the ``likely`` that were not seen whole."""
+    found: dict[int, Any] = {}
+    for name, value in looked.values.items():
+        seen = looked.seen.get(name)
+        counts = name in likely and not (_is_frame(value) and name in names.reached)
+        if seen is None or seen.differs_from(value) or (counts and not seen.is_whole):
+            found[id(value)] = value
+    return found
 
 
 def stopped_line(error: BaseException | None, namespace: Mapping[str, Any]) -> int:
@@ -294,13 +305,20 @@ def _named(held: Mapping[int, Any], namespace: Mapping[str, Any]) -> set[str]:
     }
 
 
-def _names_of(touched: Mapping[int, Any], after: Mapping[str, Any]) -> set[str]:
+def _names_of(
+    touched: Mapping[int, Any],
+    after: Mapping[str, Any],
+    before: Mapping[str, Any],
+    looked: Looked,
+) -> set[str]:
     """The names of these objects, of their memory, and of what holds them."""
     if not touched:
         return set()
+    found = {name for name, value in after.items() if id(value) in touched}
+    if _are_only_bound(touched, found, (after, before, looked.values), looked.namespace):
+        return found
     kinds = list(map(id, map(type, after.values())))
     distinct = dict(zip(kinds, map(type, after.values()), strict=True))
-    found = {name for name, value in after.items() if id(value) in touched}
     memory = {root for value in touched.values() for root in _memory(value)}
     if memory:
         owning = {key: look for key, kind in distinct.items() if (look := _memory_of(kind))}
@@ -320,9 +338,60 @@ def _names_of(touched: Mapping[int, Any], after: Mapping[str, Any]) -> set[str]:
         and name not in found
     ]
     changed = touched.keys() | memory | {id(after[name]) for name in found}
-    for leading in (changed, _leading_to(changed, [parts for _, parts in holders])):
-        found |= {name for name, parts in holders if not leading.isdisjoint(map(id, parts))}
-    return found
+    leading = _leading_to(changed, [parts for _, parts in holders])
+    return found | {name for name, parts in holders if not leading.isdisjoint(map(id, parts))}
+
+
+def _are_only_bound(
+    touched: Mapping[int, Any],
+    names: Collection[str],
+    snapshots: Iterable[Mapping[str, Any]],
+    namespace: Mapping[str, Any],
+) -> bool:
+    """Whether nothing holds these objects, or their memory, but their names and IPython's outputs.
+
+    Told by the number of references, without a look at what else there is.
+    """
+    bindings = {id(each): each for each in (namespace, *snapshots) if type(each) is dict}
+    outputs = namespace.get("_oh")
+    if type(outputs) is not dict:
+        outputs = {}
+    for key in touched:
+        shown = [f"_{number}" for number, each in outputs.items() if id(each) == key]
+        known = len(shown) + sum(
+            id(each.get(name)) == key
+            for each in bindings.values()
+            for name in (*names, *shown, *_LAST_OUTPUTS)
+        )
+        # One reference is that of ``touched``, one that of the call.
+        if getrefcount(touched[key]) - 2 > known or _may_share(touched[key]):
+            return False
+    return True
+
+
+def _may_share(value: Any) -> bool:
+    """Whether something else may have the memory of an object that nothing else holds."""
+    look = _memory_of(type(value))
+    if look is None:
+        return False
+    if not issubclass(type(value), _frames_of(sys.modules.get("pandas"))):
+        return tuple(look(value)) != (id(value),)
+    blocks = value._mgr.blocks
+    return len(blocks) > _MOST_BLOCKS or not all(map(_is_own, blocks))
+
+
+def _is_own(block: Any) -> bool:
+    """Whether the array of a frame's block, if it is one, is nobody else's."""
+    box = [block.values]
+    array = sys.modules["numpy"].ndarray
+    if type(box[0]) is not array:
+        return True
+    while box[0] is not None:
+        # One reference is that of the box, one that of the call, one the block's or the view's.
+        if type(box[0]) is not array or getrefcount(box[0]) > 3:
+            return False
+        box[0] = box[0].base
+    return True
 
 
 def _leading_to(changed: Set[int], groups: Sequence[Sequence[Any]]) -> set[int]:
@@ -479,7 +548,7 @@ def _memory_of(kind: type) -> Callable[[Any], Sequence[int]] | None:
 def _of_blocks(value: Any, array: type) -> list[int]:
     return [
         _owner(held, array)
-        for block in value._mgr.blocks[:64]
+        for block in value._mgr.blocks[:_MOST_BLOCKS]
         if type(held := block.values) is array
     ]
 

@@ -151,7 +151,7 @@ def _functions_of(value: Any) -> Iterator[FunctionType]:
             pending += [each.__func__, each.__self__]
         elif kind is BuiltinFunctionType:
             continue
-        elif kind in (staticmethod, classmethod):
+        elif kind is staticmethod or kind is classmethod:
             pending.append(each.__func__)
         elif kind is property:
             pending += [each.fget, each.fset]

@@ -309,6 +309,7 @@ def _event(published: Published, variable: str) -> ArtifactPublished:
         title=published.title,
         variable=variable,
         reused=published.reused,
+        page=published.page,
         figure=None if figure is None else figure.model_dump(mode="json"),
     )
 

@@ -42,11 +42,10 @@ def _event(done: Refreshed) -> ArtifactPublished:
         kind=entry.kind,
         logical_id=entry.logical_id,
         content_sha=entry.content_sha,
-        path=done.page or entry.path,
+        path=entry.path,
         title=entry.title,
         variable=entry.variable,
-        reused=False,
-        figure=None,
+        page=done.page,
     )
 
 

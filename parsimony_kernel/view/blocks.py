@@ -41,13 +41,19 @@ class Passage:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A published snapshot. ``path`` is relative to the workspace."""
+    """A published snapshot. ``path`` and a report's ``page`` are relative to the workspace."""
 
     kind: str
     title: str
     path: str
     variable: str = ""
     reused: bool = False
+    page: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where a person looks: the page where there is one."""
+        return self.page or self.path
 
 
 @dataclass(frozen=True)

@@ -209,6 +209,7 @@ def _published(view: RunView, event: ev.ArtifactPublished) -> RunView:
         path=cut(event.path, ARGUMENT_CHARS),
         variable=event.variable,
         reused=event.reused,
+        page=cut(event.page, ARGUMENT_CHARS),
     )
     view = settled(view)
     kept = tuple(each for each in view.artifacts if each.path != artifact.path)

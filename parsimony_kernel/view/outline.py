@@ -78,6 +78,8 @@ ACTION_WORDS = {
 }
 
 SHORT_LISTING_LINES = 16
+# The arguments of a tool that publishes which say what it is about, the best first.
+_NAMING = ("title", "name", "report", "notebook", "artifact")
 
 
 def outline(block: Block) -> Section:
@@ -187,11 +189,12 @@ def step_detail(step: StepBlock) -> str:
     if step.purpose:
         return step.purpose
     if step.tool_type == "code":
-        return "Run code"
+        return "Try code" if step.tool == "dry_execute_code" else "Run code"
     if step.tool_type == "publish":
-        what = step.tool.removeprefix("return_")
-        title = dict(step.arguments).get("title", "")
-        return f"Publish {what}: {title}" if title else f"Publish {what}"
+        what = step.tool.replace("return_", "publish ").replace("_", " ")
+        given = dict(step.arguments)
+        named = next((given[key] for key in _NAMING if given.get(key)), "")
+        return f"{what.capitalize()}: {named}" if named else what.capitalize()
     return step.tool
 
 
@@ -230,7 +233,7 @@ def _step(step: StepBlock) -> Section:
         Paragraph(
             (
                 "Already published, unchanged: " if artifact.reused else "Published: ",
-                Mono(artifact.path),
+                Mono(artifact.place),
             ),
             "note",
         )
@@ -412,7 +415,7 @@ def _artifacts(artifacts: Sequence[Artifact]) -> tuple[Part, ...]:
     for artifact in artifacts[:LISTED]:
         kind = artifact.kind.replace("_", " ").capitalize()
         again = " (unchanged)" if artifact.reused else ""
-        items.append((f"{kind} ", Strong(artifact.title), f"{again}: ", Mono(artifact.path)))
+        items.append((f"{kind} ", Strong(artifact.title), f"{again}: ", Mono(artifact.place)))
     if len(artifacts) > LISTED:
         items.append((f"and {len(artifacts) - LISTED:,} more",))
     return (Paragraph((Strong("Published"),)), Items(tuple(items)))

@@ -109,7 +109,7 @@ class TestADataset:
     ) -> None:
         published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
         (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
-        with pytest.raises(RefreshError, match=r"'sales\.csv': changed since.*--accept"):
+        with pytest.raises(RefreshError, match=r"'sales\.csv': changed since.*accepted"):
             await desk.refresh("By town")
         assert not desk.places
         assert desk.lines(published) == 1

@@ -23,6 +23,7 @@ from parsimony_kernel.agent.events import (
 from parsimony_kernel.agent.state import SuspensionRecord
 from parsimony_kernel.artifacts.refresh import Refreshed
 from parsimony_kernel.artifacts.store import LogEntry
+from parsimony_kernel.artifacts.verify import Verification
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.gate.playbook import Playbook
 from parsimony_kernel.lineage.checkpoint import PutBack
@@ -250,6 +251,9 @@ class FakeSession:
         self.refreshed.append((name, accept))
         entry = LogEntry(kind="dataset", logical_id="d1", content_sha="ab12cd", title=name)
         return Refreshed(entry, changed=accept)
+
+    def verify(self) -> tuple[tuple[int, str] | None, Verification]:
+        return None, Verification(snapshots=2, lines=1)
 
     def artifacts(self) -> tuple[PublishedArtifact, ...]:
         if self.trouble is not None:

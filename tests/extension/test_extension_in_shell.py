@@ -270,7 +270,7 @@ def test_an_undo_says_what_became_of_each_variable(
         "Turn 1 is taken back.",
         "  prices: as before",
         "  total: gone again",
-        "  rate: changed since, so left",
+        "  rate: changed or bound anew since, so left",
         "  model: perhaps changed, for there was no copy",
         "  Files, published artifacts and what happened outside stay.",
     ]

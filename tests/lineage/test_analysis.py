@@ -3,6 +3,7 @@
 import pytest
 
 from parsimony_kernel.lineage.analysis import CellNames, analyse, analyse_statements
+from parsimony_kernel.lineage.known_calls import MUTATING_METHODS, PURE_METHODS
 
 
 @pytest.mark.parametrize(
@@ -166,3 +167,20 @@ def test_statements_are_told_one_by_one() -> None:
     assert told[4].reads == {"x", "y"}
     assert told[4].mutated == {"x"}
     assert analyse_statements("def (") == ()
+
+
+def test_no_method_both_changes_its_object_and_leaves_it() -> None:
+    assert MUTATING_METHODS.isdisjoint(PURE_METHODS)
+
+
+def test_what_is_taken_out_of_a_sum_of_lists_reaches_those() -> None:
+    for code in (
+        "w = a + b\nw[0].append(1)",
+        "w += b\nw[0].append(1)",
+        "o.v = b\no.v[0].append(1)",
+    ):
+        assert "b" in analyse(code).reached, code
+
+
+def test_a_name_that_is_bound_to_itself_still_has_its_object() -> None:
+    assert "x" in analyse("x = x\nx.append(1)\nx = []").stale

@@ -413,3 +413,34 @@ def test_words_may_come_from_elsewhere_and_may_fail() -> None:
 
     (found,) = difference(State({"x": 1}), State({"x": 2}), words).bindings
     assert (found.before, found.after) == ("<1>", "2")
+
+
+def test_what_was_compared_in_part_is_never_said_to_be_equal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(frame_limits, "MOST_PLAIN_CELLS", 100)
+    frame = pd.DataFrame({"a": np.zeros(1_000)})
+    changed = frame.copy(deep=True)
+    changed.loc[1, "a"] = 1.0  # between two rows that are looked at
+    (found,) = difference(State({"df": frame}), State({"df": changed})).bindings
+    assert not found.is_equal
+    assert told(Diff((found,)))[-1].strip() == (
+        "Not compared in full: 100 of 1,000 cells, evenly spread."
+    )
+
+
+def test_what_may_be_compared_is_shared_by_all_frames_of_a_diff(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(frame_limits, "MOST_PLAIN_CELLS", 2_000)
+    before = {f"df{n}": pd.DataFrame({"a": np.zeros(1_000)}) for n in range(5)}
+    after = {name: frame + 1 for name, frame in before.items()}
+    compared = [
+        each.inside.compared
+        for each in difference(State(before), State(after)).bindings
+        if isinstance(each.inside, frame_limits.FrameDifference)
+    ]
+    assert len(compared) == 5
+    assert compared[0] == 1_000
+    assert 0 < compared[-1] < 100
+    assert sum(compared) < 2_200

@@ -299,6 +299,29 @@ CASES: dict[str, tuple[str, str]] = {
         "rows = [{'v': i} for i in range(5_000)]",
         "for r in rows:\n    if r['v'] == 4321: r['v'] = 0",
     ),
+    # What else has the object that changes
+    "a list that is an output": ("a = [1]\n_oh = {3: a}\n_ = _3 = a", "a.append(2)"),
+    "a list that is an output and in a dict": (
+        "a = [1]\nd = {'k': a}\n_oh = {3: a}\n_ = _3 = a", "a.append(2)"
+    ),
+    "a list three levels down": ("a = [1]\nd = {'k': [(a,)]}", "a.append(2)"),
+    "a list among many": (
+        "a = [1]\nrows = [[n] for n in range(50)]\nothers = [[n, []] for n in range(50)]\n"
+        "d = {'k': {'l': a}}", "a.append(2)"
+    ),
+    "a list that an object holds": (f"{CLASS}a = [1]\nbox = Box([a])", "a.append(2)"),
+    "two frames over an array": (
+        f"{ARRAY}import pandas as pd\ndf = pd.DataFrame(arr, copy=False)\n"
+        "other = pd.DataFrame(arr, copy=False)", "df.iloc[0, 0] = 99"
+    ),
+    "a frame over an array that has no name": (
+        f"{ARRAY}import pandas as pd\ndf = pd.DataFrame(arr, copy=False)\nd = [arr]\ndel arr",
+        "df.iloc[0, 0] = 99"
+    ),
+    "two frames over an array that is gone": (
+        f"{ARRAY}import pandas as pd\ndf = pd.DataFrame(arr[:4], copy=False)\n"
+        "s = pd.Series(arr, copy=False)\ndel arr", "df.iloc[0, 0] = 99"
+    ),
     # The magics, as IPython leaves them
     "time": ("a = [1]", "get_ipython().run_cell_magic('time', '', 'a.append(2)\\nb = 1\\n')"),
     "a line of time": ("a = [1]", "get_ipython().run_line_magic('time', 'a.append(2)')"),

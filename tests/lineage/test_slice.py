@@ -122,6 +122,39 @@ CASES: dict[str, tuple[tuple[str, ...], str, list[str]]] = {
 }  # fmt: skip
 
 
+# Cells that change ``x`` by another way than its name, in the cell that binds it.
+ROUNDABOUT = (
+    "x = []\nw = [x]\ny = w[0]\ny.append(1)",
+    "x = [[1]]\nw = []\nw.extend(x)\ny = w[0]\ny.append(1)",
+    "x = []\nd = {'k': x}\ny = d.get('k')\ny.append(1)",
+    "x = []\nw = [x]\nfor y in w:\n    y.append(1)",
+    "x = []\nw = [x]\nw.pop().append(1)",
+    "x = [[]]\nlist(x)[0].append(1)",
+    "x = []\nput = x.append\nput(1)",
+    "x = []\nlist(map(x.append, [1, 2]))",
+    "x = []\nlist.append(x, 1)",
+    "def same(v):\n    return v\nx = []\nsame(x).append(1)",
+    "x = []\ndef put(v, into=x):\n    into.append(v)\nput(1)",
+    "import functools\nx = []\ndef add(v):\n    v.append(1)\np = functools.partial(add, x)\np()",
+    "x = []\ntry:\n    raise ValueError(x)\nexcept ValueError as e:\n    e.args[0].append(1)",
+)
+
+
+@pytest.mark.parametrize("cell", ROUNDABOUT)
+async def test_a_change_by_a_roundabout_way_is_kept(desk: Desk, cell: str, tmp_path: Path) -> None:
+    await desk.run(cell)
+    assert desk.rebuilt("x", tmp_path) == desk.executor.variables()["x"] != []
+
+
+async def test_what_a_function_bound_for_a_while_is_bound_back(desk: Desk, tmp_path: Path) -> None:
+    """The second run of the cell leaves ``n`` as it found it, with something else in between."""
+    await desk.run("def more():\n    global n\n    n += 1", "n = 2")
+    for _ in range(2):
+        await desk.run("k = [n]\nmore()\nn = 2")
+    await desk.run("x = k + [n]")
+    assert desk.rebuilt("x", tmp_path) == desk.executor.variables()["x"]
+
+
 @pytest.mark.parametrize("case", CASES)
 async def test_a_script_holds_what_is_needed_and_no_more(
     desk: Desk, case: str, tmp_path: Path

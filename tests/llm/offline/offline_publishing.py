@@ -45,7 +45,7 @@ async def _clean() -> AsyncIterator[_Clean]:
 
 
 class PublishingNotebook(Notebook):
-    """Publishes for real; ``events`` are what was announced, of ``pages`` the texts."""
+    """Publishes for real: ``events`` are what was announced, ``calls`` all that was called."""
 
     def __init__(
         self, folder: Path, *, tools: tuple[str, ...] = PUBLISHING, path: str = "work.ipynb"
@@ -74,6 +74,11 @@ class PublishingNotebook(Notebook):
             if e.kind != "notebook"
         ]
         return self.context_with(artifacts=published)
+
+    async def run(self, code: str) -> None:
+        scope = RunScope(run_id="", notebook_path=self.path, cell_id="own", actor="user")
+        with run_scope(scope):
+            await super().run(code)
 
     async def _play(self) -> Turn:
         with run_scope(RunScope(run_id="run-1", notebook_path=self.path, cell_id="cell-1")):

@@ -58,6 +58,7 @@ async def test_new_data_is_refused_until_it_is_asked_for(desk: PublishingNoteboo
     assert "'Windy days': its content is another now" in turn.summary
     assert "What had changed: weather.csv." in turn.summary
     assert "'Mean wind by city' changed" in turn.summary
+    assert turn.summary.endswith("Its sentences stay as they were written.")
 
 
 async def test_a_name_that_reports_and_charts_share_is_told_apart(

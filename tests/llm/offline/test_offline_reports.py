@@ -1,7 +1,7 @@
 """A report shows what was asked for, says what was observed, and can be made again."""
 
-import json
 import re
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,6 @@ from parsimony_kernel.agent.evidence import earlier, observed
 from parsimony_kernel.artifacts.reports import parse, pinned_in
 from parsimony_kernel.gate.claims import unobserved
 from parsimony_kernel.gate.observation import Observation
-from parsimony_kernel.llm.offline.missing import STOP
 
 THIRST = "plot mean mpg by origin from cars.json and publish it as a report titled 'Thirst'"
 
@@ -88,10 +87,10 @@ async def test_its_body_holds_what_was_observed_and_where_it_comes_from(
     call = desk.called("return_report")[0]
     means = cars().groupby("Origin")["Miles_per_Gallon"].mean()
     lead, figure, heading, made = call["body"].split("\n\n")
-    assert f"{means.idxmax()} {means.max():.6f}" in lead
+    assert f"{means.idxmax()} {means.max():.6f}" in lead.partition("when this was written: ")[2]
     assert figure.endswith("](artifact:mean_miles_per_gallon_by_origin_chart)")
     assert heading == "## How it was made"
-    assert f"data/cars.json ({len(cars())} rows, {cars().shape[1]} columns)" in made
+    assert f"data/cars.json ({len(cars())} rows, {cars().shape[1]} columns then)" in made
     assert call["language"] == "en"
 
 
@@ -183,32 +182,29 @@ async def test_a_report_of_a_variables_own_name_is_made_again(desk: PublishingNo
 
 
 async def test_a_name_that_is_not_clear_is_given_by_id_in_the_next_try(
-    desk: PublishingNotebook, monkeypatch: pytest.MonkeyPatch
+    desk: PublishingNotebook,
 ) -> None:
-    await desk.run("import pandas as pd\nbooked = pd.read_csv('data/sales.csv').head(9)")
-    await done(desk, "write a report of booked called 'One'")
-    await desk.run("booked = pd.read_csv('data/stocks.csv').head(9)")
-    desk.calls.clear()
+    for file, title in (("sales", "Orders"), ("stocks", "Prices")):
+        await desk.run(f"import pandas as pd\nbooked = pd.read_csv('data/{file}.csv').head(9)")
+        await done(desk, f"publish booked as '{title}'")
     await done(desk, "write a report of booked called 'Two'")
-    tried = [re.findall(r"artifact:(\w+)", c["body"])[0] for c in desk.called("return_report")]
-    assert tried[0] == "booked"
-    assert len(tried) == 2
-    assert len(tried[1]) == 64
-    assert shows(desk) == [("dataset", "booked")]
+    first, second = (re.findall(r"artifact:(\w+)", c["body"]) for c in desk.called("return_report"))
+    newest = desk.announced("dataset")[-1]
+    assert (first, second) == (["booked"], [newest.logical_id])
+    assert "Prices" in desk.page("two")
 
 
-HOSTILE = ["![x](artifact:secret)", "{{< include /etc/passwd >}}", "<script>a</script>", "a|`b`"]
-
-
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize(
+    "name",
+    ["![x](artifact:secret)", "{{< include data/odd.csv >}}", "<script>a</script>", "a|`b`*c*"],
+)
 async def test_what_comes_from_data_is_plain_text(desk: PublishingNotebook, name: str) -> None:
     rows = f'"{name}",n\n"{name}",3\nb,1\nb,2\n'
     (desk.folder / "data/odd.csv").write_text(rows, encoding="utf-8")
-    await done(desk, "load odd.csv, mean n by column " + json.dumps(name).replace("\\", "")
-               + " and publish it as a report called 'Odd'")  # fmt: skip
+    request = f'load odd.csv, mean n by column "{name}" and publish it as a report called Odd'
+    await done(desk, request)
     assert len(shows(desk)) == 1
-    assert "<script>a" not in desk.page("odd")
-    assert "/etc/passwd" not in desk.page("odd").replace("include /etc/passwd", "")
+    assert escape(f"Shown here: Mean n by {name}.") in desk.page("odd")
 
 
 @pytest.mark.parametrize(
@@ -217,26 +213,28 @@ async def test_what_comes_from_data_is_plain_text(desk: PublishingNotebook, name
         ("make a report of the charts", "no chart was made"),
         ("make a report of bananas", "'bananas'"),
         ("report the mean mpg of cars.json", "'report'"),
-        ("load cars.json and write a poem", "'write'"),
-        ("make a detailed report of cars.json", "'a detailed report'"),
+        ("write a poem", "'write'"),
+        ("make a detailed report of the charts", "'a detailed report'"),
     ],
 )
 async def test_what_cannot_be_reported_is_said_and_nothing_is_published(
     desk: PublishingNotebook, request_text: str, blocker: str
 ) -> None:
     turn = await desk.ask(request_text)
-    while turn.ending == "ask_user":
-        assert blocker in str(turn.arguments)
-        turn = await desk.reply(STOP)
-    else:
-        assert turn.ending in ("return_unable", "return_done")
-    assert turn.ending == "return_done" or blocker in str(turn.arguments)
+    assert turn.ending == "return_unable"
+    assert blocker in turn.arguments["blockers"][0]
     assert desk.events == []
 
 
-async def test_a_report_that_is_refused_is_handed_off_with_the_words(
-    tmp_path: Path,
-) -> None:
+async def test_what_is_not_understood_of_a_report_is_asked_about(desk: PublishingNotebook) -> None:
+    turn = await desk.ask("plot mean mpg by origin from cars.json and make a detailed report")
+    assert turn.ending == "ask_user"
+    assert "'a detailed report'" in turn.arguments["question"]
+    assert desk.calls[-1][0] == "ask_user"
+    assert desk.events == []
+
+
+async def test_a_report_that_is_refused_is_handed_off_with_the_words(tmp_path: Path) -> None:
     (tmp_path / "weather.csv").write_text(WEATHER, encoding="utf-8")
     other = PublishingNotebook(tmp_path, path="other.ipynb")
     await done(other, "load weather.csv and make a report called 'Days'")

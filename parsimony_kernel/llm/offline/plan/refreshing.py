@@ -53,6 +53,8 @@ def told_refresh(call: Call) -> str:
     if isinstance(shown, list):
         new = [repr(p.get("title")) for p in shown if isinstance(p, dict) and p.get("changed")]
         parts += [f"Of what it shows, {spoken(new)} changed."] if new else []
+    if kind == "report" and changed:
+        parts.append("Its sentences stay as they were written.")
     return " ".join(parts)
 
 

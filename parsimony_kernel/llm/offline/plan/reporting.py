@@ -21,7 +21,7 @@ MAX_FINDINGS = 4
 _MAX_TITLE = 120
 # A context that lists as many artifacts as this may have left some out.
 _LISTED = 20
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#$^~|@!])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#$^~|@!])")
 
 
 def report(turn: Turn, work: Work) -> Step | None:
@@ -79,7 +79,8 @@ def _body(turn: Turn, work: Work, exhibits: Sequence[Exhibit]) -> str:
     titles = dict.fromkeys(plain(e.title) for e in exhibits)
     told = _findings(turn, exhibits)
     lead = [f"Shown here: {'; '.join(titles)}."] if titles else []
-    lead += [f"{'; '.join(map(plain, told))}."] if told else []
+    # The text stays when what it shows is refreshed.
+    lead += [f"Found when this was written: {'; '.join(map(plain, told))}."] if told else []
     figures = [f"![{plain(e.title)}](artifact:{_reference(turn, e)})" for e in exhibits]
     made = dict.fromkeys(_how(turn, work, e) for e in exhibits) or _loaded(turn, work)
     return "\n\n".join([" ".join(lead), *figures, "## How it was made", *made])
@@ -140,14 +141,14 @@ def _how(turn: Turn, work: Work, exhibit: Exhibit) -> str:
     file = _file(turn, work, base)
     if file is None:
         return f"{what} from `{base}`." if exhibit.base else f"{what} in this notebook."
-    return f"{what} from {plain(file)}{_size(turn, base)}."
+    return f"{what} from {plain(file)}{_then(turn, base)}."
 
 
 def _loaded(turn: Turn, work: Work) -> list[str]:
     """How numbers without a table or a chart were made."""
     tables = dict.fromkeys(task.table for task in work.tasks)
     return [
-        f"Computed from {plain(_file(turn, work, name) or name)}{_size(turn, name)}."
+        f"Computed from {plain(_file(turn, work, name) or name)}{_then(turn, name)}."
         for name in tables
     ]
 
@@ -158,7 +159,7 @@ def _file(turn: Turn, work: Work, table: str) -> str | None:
         return loaded
     # The table may be another one by now.
     file, size = told_file(turn, table), _size(turn, table)
-    told = f"`{table}` from {file}: {size.strip(' ()')}."
+    told = f"`{table}` from {file}: {size}."
     same = file is not None and bool(size) and any(told in t for t in turn.transcript.earlier)
     return file if same else None
 
@@ -167,7 +168,12 @@ def _size(turn: Turn, table: str) -> str:
     known = turn.tables.get(table)
     if known is None or known.rows is None or not known.columns:
         return ""
-    return f" ({known.rows:,} rows, {len(known.columns)} columns)"
+    return f"{known.rows:,} rows, {len(known.columns)} columns"
+
+
+def _then(turn: Turn, table: str) -> str:
+    size = _size(turn, table)
+    return f" ({size} then)" if size else ""
 
 
 def _read_back(turn: Turn, work: Work, exhibits: Sequence[Exhibit]) -> Step | None:

@@ -1,0 +1,114 @@
+"""The backward slice inside one run of a cell."""
+
+from collections.abc import Collection
+
+from parsimony_kernel.lineage.ledger import CellRun
+from parsimony_kernel.lineage.slicing.program import Program
+from parsimony_kernel.lineage.slicing.statements import Statement
+from parsimony_kernel.lineage.slicing.vocabulary import ANY
+
+
+class SliceError(Exception):
+    """There is no script that surely rebuilds the variable. ``names`` are in the way."""
+
+    def __init__(self, message: str, names: Collection[str] = ()) -> None:
+        super().__init__(message)
+        self.names = tuple(sorted(names))
+
+
+class Within:
+    """The backward slice inside one run."""
+
+    def __init__(self, program: Program, run: CellRun) -> None:
+        self._program = program
+        self._run = run
+        self._statements = program.statements(run)
+        self._made = {ref.name for ref in run.made}
+
+    def slice(self, wanted: Collection[str]) -> tuple[tuple[int, ...], set[str]]:
+        """The statements that make ``wanted``, and the names that they find bound before."""
+        statements = self._statements
+        if not statements:
+            raise SliceError(
+                f"the text of run {self._run.number}, which made {_told(wanted)}, is no Python",
+                wanted,
+            )
+        ran = len(self._program.ran(self._run))
+        if self._run.failed and not self._run.stopped_at:
+            self._must_be_told(wanted)
+        live, kept, explained = set(wanted), set[int](), set[str]()
+        whole = any(each.is_opaque for each in statements[:ran])
+        if any(each.is_blind for each in statements[:ran]):
+            earlier = self._program.runs[: self._run.number - 1]
+            live |= {ref.name for run in earlier for ref in run.made}
+        for index in reversed(range(ran)):
+            each = statements[index]
+            bound = self._program.maybe_writes(each) & live
+            changed = self._changes(each, index, live)
+            if not (bound or changed or each.is_star or whole or each.deletes & live):
+                continue
+            kept.add(index)
+            explained |= bound | changed
+            live -= each.certain
+            live |= self._program.reads(each)
+        if not (whole or set(wanted) <= explained | {ANY}):
+            # Something changed it that no text names: the cell as it is.
+            kept = set(range(ran))
+            for index in reversed(range(ran)):
+                live -= statements[index].certain
+                live |= self._program.reads(statements[index])
+            live |= set(wanted)
+        if kept:
+            kept |= {index for index in range(ran) if statements[index].is_future}
+        if ran < len(statements):
+            self._check_stop(statements[ran], ran, live | set(wanted))
+        if ANY in wanted:
+            live.add(ANY)
+        return tuple(sorted(kept)), live
+
+    def _changes(self, statement: Statement, index: int, live: set[str]) -> set[str]:
+        found = set()
+        for name, is_deep in self._program.touched(statement):
+            for other in live:
+                if not self._program.sharing.affects(name, is_deep, other):
+                    continue
+                if other in statement.changes or self._may_have_changed(other, index):
+                    found.add(other)
+        return found
+
+    def _may_have_changed(self, name: str, index: int) -> bool:
+        """Whether the ledger leaves it open that a statement changed ``name``."""
+        if name in self._made or name not in self._program.tracked:
+            return True
+        if name in self._run.deleted:
+            return True
+        if name in self._program.known.imports:
+            return True
+        return any(name in each.writes for each in self._statements[:index])
+
+    def _must_be_told(self, wanted: Collection[str]) -> None:
+        for name in wanted:
+            makers = [
+                each
+                for index, each in enumerate(self._statements)
+                if name in self._program.maybe_writes(each) or self._changes(each, index, {name})
+            ]
+            if len(makers) > 1 or any(not each.binds_whole for each in makers):
+                raise self._stopped(name)
+
+    def _check_stop(self, statement: Statement, index: int, live: set[str]) -> None:
+        """What stopped did some of its work, perhaps on what is needed."""
+        bound = set() if statement.binds_whole else self._program.maybe_writes(statement) & live
+        for name in sorted(bound | self._changes(statement, index, live)):
+            raise self._stopped(name)
+
+    def _stopped(self, name: str) -> SliceError:
+        return SliceError(
+            f"a cell stopped with an error where it may have changed {name!r}, and how far it "
+            f"got is not known: run the cell that makes {name!r} again",
+            {name},
+        )
+
+
+def _told(names: Collection[str]) -> str:
+    return ", ".join(repr(name) for name in sorted(names))

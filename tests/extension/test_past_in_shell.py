@@ -1,0 +1,233 @@
+"""The past of a notebook's variables, asked for by magics in a shell with real turns."""
+
+import runpy
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from parsimony_agent.extension import install, uninstall
+from parsimony_agent.overview import why
+from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.session import NotebookSession
+from parsimony_kernel.testing.scripted import call
+
+Start = Callable[..., NotebookSession]
+Said = Callable[[str], str]
+
+LOAD = "import pandas as pd\nsales = pd.read_csv('sales.csv')"
+GROUP = "by_town = sales.groupby('town', as_index=False)['eur'].sum()"
+SPOIL = "sales['eur'] = 0\nspoiled = True"
+
+
+def turn(code: str) -> list[Any]:
+    return [call("run_code", code=code), call("return_done", summary="It is done.")]
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sales.csv").write_text("town,eur\nGraz,1\nWien,2\nGraz,3\n")
+    (tmp_path / "analysis.ipynb").write_text("{}")
+    shell = InteractiveShell()
+    yield shell
+    uninstall(shell)
+    shell.history_manager.end_session()
+
+
+@pytest.fixture
+def notebook(
+    shell: Any, scripted: Start, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Said]:
+    """Begins a notebook whose model plays ``steps``; gives what a cell in it prints."""
+
+    def begin(*steps: Any) -> Said:
+        session = scripted(*steps, executor=NotebookExecutor(shell))
+        install(shell, session_factory=lambda _: session)
+        shell.run_line_magic("agent", "model")
+
+        def said(cell: str) -> str:
+            capsys.readouterr()
+            assert shell.run_cell(cell).success, capsys.readouterr().out
+            return capsys.readouterr().out
+
+        said.session = session  # type: ignore[attr-defined]
+        return said
+
+    return begin
+
+
+def test_a_chain_goes_through_the_cells_of_both(notebook: Callable[..., Said]) -> None:
+    said = notebook(*turn(GROUP))
+    said(LOAD)
+    said("%%agent\nsum by town")
+    said("top = by_town.nlargest(1, 'eur')")
+    told = said("%agent why top")
+    for part in ("by_town.nlargest", "turn 1", "groupby", "sales.csv", "your cell"):
+        assert part.casefold() in told.casefold()
+    drawn = why(said.session, "top")["image/svg+xml"]  # type: ignore[attr-defined]
+    assert drawn.startswith("<svg")
+    assert "by_town" in drawn
+
+
+def test_what_is_out_of_date_is_said(notebook: Callable[..., Said]) -> None:
+    said = notebook(*turn(GROUP))
+    said(LOAD)
+    said("%%agent\nsum by town")
+    assert "is at version" not in said("%agent why by_town")
+    said("sales = sales.head(1)")
+    assert "sales" in said("%agent why by_town").split("is at version")[0]
+
+
+def test_a_slice_is_a_script_that_makes_the_same(notebook: Callable[..., Said], shell: Any) -> None:
+    said = notebook(*turn(GROUP))
+    said(LOAD + "\nnoise = 1")
+    said("%%agent\nsum by town")
+    script = said("%agent slice by_town")
+    assert "noise" not in script
+    again: dict[str, Any] = {}
+    exec(script, again)
+    assert again["by_town"].equals(shell.user_ns["by_town"])
+
+
+def test_a_slice_is_written_into_a_new_file_and_never_over_another(
+    notebook: Callable[..., Said],
+    shell: Any,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    said = notebook()
+    said(LOAD)
+    assert "Written into sales.py: " in said("%agent slice sales sales.py")
+    made = runpy.run_path(str(tmp_path / "sales.py"))
+    assert made["sales"].equals(shell.user_ns["sales"])
+    (tmp_path / "mine.py").write_text("mine")
+    assert not shell.run_cell("%agent slice sales mine.py").success
+    assert "exists already" in capsys.readouterr().out
+    assert (tmp_path / "mine.py").read_text() == "mine"
+
+
+def test_a_variable_that_nobody_is_known_to_have_made_is_said_to_be_so(
+    notebook: Callable[..., Said], shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = notebook()
+    shell.user_ns["given"] = [1]
+    assert "given" in said("%agent why given")
+    assert not shell.run_cell("%agent slice given").success
+    assert "nothing is known" in capsys.readouterr().out.casefold()
+
+
+def test_a_turn_is_told_taken_back_and_done_again(
+    notebook: Callable[..., Said], shell: Any
+) -> None:
+    said = notebook(*turn(SPOIL))
+    said(LOAD)
+    said("%%agent\nset all to nothing")
+    differs = said("%agent diff")
+    assert "+ spoiled" in differs
+    assert "3 cells changed" in differs
+    undone = said("%agent undo")
+    assert "sales: as before" in undone
+    assert "spoiled: gone again" in undone
+    assert shell.user_ns["sales"]["eur"].tolist() == [1, 2, 3]
+    assert "spoiled" not in shell.user_ns
+    redone = said("%agent redo")
+    assert "What turn 1 did is done again" in redone
+    assert shell.user_ns["sales"]["eur"].tolist() == [0, 0, 0]
+    said("%agent undo 1")
+    assert shell.user_ns["sales"]["eur"].tolist() == [1, 2, 3]
+    assert "spoiled" not in shell.user_ns
+
+
+def test_what_an_undo_did_is_not_taken_for_the_cell_that_asked(
+    notebook: Callable[..., Said],
+) -> None:
+    said = notebook(*turn(SPOIL))
+    said(LOAD)
+    said("%%agent\nset all to nothing")
+    said("%agent undo")
+    said("extra = 1\n%agent redo\nmore = extra + 1")
+    assert "turn 1" in said("%agent why spoiled")
+    assert "your cell" in said("%agent why more")
+
+
+def test_a_cell_that_stands_on_what_is_taken_back_is_warned_about(
+    notebook: Callable[..., Said],
+) -> None:
+    said = notebook(*turn(SPOIL))
+    said(LOAD)
+    said("%%agent\nset all to nothing")
+    said("total = sales['eur'].sum()")
+    assert "Your cell `total = sales['eur'].sum()` used `sales`" in said("%agent undo")
+
+
+def test_the_history_tells_of_it(notebook: Callable[..., Said]) -> None:
+    said = notebook(*turn(SPOIL))
+    said(LOAD)
+    said("%%agent\nset all to nothing")
+    assert "taken back" not in said("%agent history 1")
+    said("%agent undo")
+    assert "taken back" in said("%agent history 1")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("why", "needs the name of a variable"),
+        ("slice", "needs the name of a variable"),
+        ("redo", "No turn was taken back"),
+        ("diff", "No turn of this kernel's life"),
+        ("refresh", "needs an artifact"),
+        ("verify now", "takes nothing"),
+        ("refresh nothing like it", "nothing like it"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(
+    notebook: Callable[..., Said],
+    shell: Any,
+    capsys: pytest.CaptureFixture[str],
+    line: str,
+    said: str,
+) -> None:
+    notebook()
+    capsys.readouterr()
+    assert not shell.run_cell(f"%agent {line}").success
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert "Traceback" not in printed
+
+
+def test_what_is_published_is_verified(notebook: Callable[..., Said], tmp_path: Path) -> None:
+    steps = (
+        call("run_code", code=GROUP),
+        call("return_dataset", variable="by_town", title="By town"),
+        call("return_done", summary="It is published."),
+    )
+    said = notebook(*steps)
+    said(LOAD)
+    said("%%agent\nsum by town and publish it")
+    assert "Everything published is as it was written: snapshots 2" in said("%agent verify")
+    (snapshot,) = tmp_path.glob(".ockham/datasets/*/*.parquet")
+    snapshot.write_bytes(b"")
+    assert "is damaged" in said("%agent verify")
+    assert snapshot.exists()
+
+
+@pytest.mark.kernel
+def test_an_artifact_is_made_again_and_a_change_of_its_source_is_said(
+    notebook: Callable[..., Said], shell: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    said = notebook(
+        call("run_code", code=GROUP),
+        call("return_dataset", variable="by_town", title="By town"),
+        call("return_done", summary="It is published."),
+    )
+    said(LOAD)
+    said("%%agent\nsum by town and publish it")
+    assert "is as it was published" in said("%agent refresh By town")
+    (tmp_path / "sales.csv").write_text("town,eur\nGraz,7\n")
+    assert not shell.run_cell("%agent refresh By town").success
+    assert "'sales.csv': changed since" in capsys.readouterr().out
+    assert "is another now, from 'sales.csv' as changed" in said("%agent refresh --accept By town")
