@@ -142,7 +142,7 @@ class UserCells:
         where = locate(self._shell)
         effect, _ = observe_cell(
             begun.before,
-            self._visible(),
+            self._visible(begun.before),
             begun.code,
             folder,
             looked=begun.looked,
@@ -166,8 +166,8 @@ class UserCells:
         for each in cells:
             stop_watching(each.watch)
 
-    def _visible(self) -> Names:
-        return visible(self._shell.user_ns, self._shell.user_ns_hidden)
+    def _visible(self, earlier: Names | None = None) -> Names:
+        return visible(self._shell.user_ns, self._shell.user_ns_hidden, earlier or {})
 
     def _transformed(self, source: str) -> str:
         try:

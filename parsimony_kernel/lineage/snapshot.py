@@ -6,10 +6,12 @@ the number of names and never on the size of the data. No code of an object's ow
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 _ABSENT = object()
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_IMPORTABLE = (ModuleType, type, FunctionType, BuiltinFunctionType)
 _IMPORTABLE = (ModuleType, type, FunctionType, BuiltinFunctionType)
 
 _module_of = type.__dict__["__module__"].__get__
@@ -23,21 +25,29 @@ class Difference:
     deleted: tuple[str, ...] = ()
 
 
-def visible(namespace: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
+def visible(
+    namespace: dict[str, Any], hidden: Mapping[str, Any], earlier: Mapping[str, Any] = _NOTHING
+) -> dict[str, Any]:
     """The bindings that a person made: no private names, no imports, nothing of ``hidden``.
 
     Imports are modules, and the functions and classes of other modules. A name of ``hidden``
     counts once it is bound to something else than ``hidden`` has there. A key that no code could
-    name is no variable.
+    name is no variable. What ``earlier``, an earlier answer, has in the same way is not judged
+    again.
     """
     return {
         name: value
         for name, value in namespace.copy().items()
         if type(name) is str
-        and name.isidentifier()
-        and not name.startswith("_")
-        and not _is_imported(value)
-        and value is not hidden.get(name, _ABSENT)
+        and (
+            earlier.get(name, _ABSENT) is value
+            or (
+                name.isidentifier()
+                and name[0] != "_"
+                and not (issubclass(type(value), _IMPORTABLE) and _is_imported(value))
+                and value is not hidden.get(name, _ABSENT)
+            )
+        )
     }
 
 
