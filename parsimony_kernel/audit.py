@@ -43,7 +43,7 @@ def first_bad_entry(folder: Path, *, required: bool = True) -> tuple[int, str] |
 
 
 def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
-    """What a verification has found, a line each: first what is well."""
+    """What a verification has found, a line each: first what is well, last what is no fault."""
     well, wrong = list[str](), list[str]()
     if bad is None:
         well.append("The journal is as it was written.")
@@ -54,7 +54,8 @@ def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
             f"Everything published is as it was written: snapshots {found.snapshots}, "
             f"lines of logs {found.lines}."
         )
-    return [*well, *wrong, *(each.sentence for each in found.findings)]
+    told = [each.sentence for each in (*found.findings, *found.notes)]
+    return [*well, *wrong, *told]
 
 
 def figures_of(journal: SqliteJournal, notebook: str | None = None) -> Figures:

@@ -153,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     refresh.add_argument(
         "--accept",
         action="store_true",
-        help="publish what comes out although a source has changed; without it that is a failure",
+        help="publish what comes out although it is another; without it that is a failure",
     )
     refresh.add_argument("--folder", type=Path, default=Path(), help="the notebooks' folder")
 

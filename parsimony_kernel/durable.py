@@ -9,7 +9,8 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -24,6 +25,7 @@ except ImportError:  # Windows
 _PREFIX = ".parsimony-"
 _SUFFIX = ".tmp"
 STRAY_AFTER_S = 3600.0
+_REWRITES = 20
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
@@ -131,16 +133,33 @@ def _alone(handle: int) -> Iterator[bool]:
         fcntl.flock(handle, fcntl.LOCK_UN)
 
 
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[bool]:
+    """Keep others that ask from ``folder``; yields whether the system can do that."""
+    if os.name == "nt":  # a folder cannot be opened there
+        yield False
+        return
+    with _explained(folder, "lock the folder"):
+        handle = os.open(folder, os.O_RDONLY)
+    try:
+        with _alone(handle) as is_alone:
+            yield is_alone
+    finally:
+        os.close(handle)
+
+
 def _write_all(handle: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(handle, view) :]
 
 
-def _write_new(path: Path, data: bytes, mode: int) -> None:
+def _write_new(path: Path, data: bytes, mode: int, like: os.stat_result | None = None) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
     try:
         _write_all(handle, data)
+        if like is not None:
+            _make_like(handle, like)
         os.fsync(handle)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -150,11 +169,29 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
         os.close(handle)
 
 
+def _make_like(handle: int, like: os.stat_result) -> None:
+    """Give ``handle``'s file the owner, as far as that is permitted, and the mode of ``like``."""
+    if os.name == "nt":
+        return
+    mode = stat.S_IMODE(like.st_mode)
+    try:
+        os.fchown(handle, like.st_uid, like.st_gid)
+    except OSError:
+        mode &= 0o777  # who owns it now is not to be taken for who owned it
+        try:
+            os.fchown(handle, -1, like.st_gid)
+        except OSError:
+            mode &= 0o707
+    os.fchmod(handle, mode)
+
+
 @contextmanager
-def _temporary(path: Path, data: bytes, mode: int) -> Iterator[Path]:
+def _temporary(
+    path: Path, data: bytes, mode: int, like: os.stat_result | None = None
+) -> Iterator[Path]:
     temporary = path.parent / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}{_SUFFIX}"
     try:
-        _write_new(temporary, data, mode)
+        _write_new(temporary, data, mode, like)
         yield temporary
     finally:
         with contextlib.suppress(OSError):
@@ -179,19 +216,15 @@ def _rename_new(temporary: Path, path: Path, data: bytes, mode: int) -> bool:
         if os.name == "nt":  # a rename there never replaces
             temporary.rename(path)
             return True
-        handle = os.open(path.parent, os.O_RDONLY)
-        try:
-            with _alone(handle) as is_alone:
-                if is_alone and not os.path.lexists(path):
-                    temporary.rename(path)
-                elif is_alone:
-                    return False
-                else:
-                    # Without locks either, exclusive creation still lets exactly one win; what
-                    # it cannot give is a file that is never seen half-written.
-                    _write_new(path, data, mode)
-        finally:
-            os.close(handle)
+        with _alone_in(path.parent) as is_alone:
+            if is_alone and not os.path.lexists(path):
+                temporary.rename(path)
+            elif is_alone:
+                return False
+            else:
+                # Without locks either, exclusive creation still lets exactly one win; what
+                # it cannot give is a file that is never seen half-written.
+                _write_new(path, data, mode)
     except FileExistsError:
         return False
     return True
@@ -253,6 +286,49 @@ def replace(path: Path, data: bytes, *, mode: int = 0o666) -> None:
         with _temporary(path, data, mode) as temporary:
             temporary.replace(path)
         _sync_folder(path.parent)
+
+
+def rewrite(path: Path, change: Callable[[bytes], bytes]) -> tuple[bytes, bytes]:
+    """Write what ``change`` makes of the bytes of ``path`` in their place, in one step.
+
+    Of many callers none loses what another has written: one at a time is at a folder, and
+    ``change`` is asked again when the file is another right before it is replaced. The mode is
+    kept, and the owner where that is permitted; an access list, and other hard links to the
+    file, are not. Whatever ``change`` raises leaves the file as it is.
+
+    What does not hold: a program that writes past this module, in the moment between the last
+    look and the rename, is overwritten unseen, and so is a caller of this where there are no
+    locks (Windows, some network file systems).
+
+    Returns the bytes that were there and those that are there now.
+    """
+    for _ in range(_REWRITES):
+        with _alone_in(path.parent):
+            before, like = _looked_at(path)
+            data = change(before)
+            if data == before:
+                settle(path)
+                return before, data
+            with _explained(path), _temporary(path, data, 0o600, like) as temporary:
+                now, seen = _looked_at(path)
+                if now != before or _rights(seen) != _rights(like):
+                    continue
+                temporary.replace(path)
+                _sync_folder(path.parent)
+                _anchor(path.parent)
+            return before, data
+    raise StorageError(
+        f"Cannot write {str(path)!r}: another program keeps writing it; try again once it is done."
+    )
+
+
+def _looked_at(path: Path) -> tuple[bytes, os.stat_result]:
+    with _explained(path, "read"), path.open("rb") as stream:
+        return stream.read(), os.fstat(stream.fileno())
+
+
+def _rights(of: os.stat_result) -> tuple[int, int, int]:
+    return of.st_mode, of.st_uid, of.st_gid
 
 
 def append_line(path: Path, line: str) -> None:
@@ -326,8 +402,13 @@ def read(path: Path) -> bytes:
 @contextmanager
 def reading(path: Path) -> Iterator[BinaryIO]:
     """``path``, open for reading bytes; ``StorageError`` when it cannot be read."""
-    with _explained(path, "read"), path.open("rb") as stream:
-        yield stream
+    with _explained(path, "read"):
+        stream = path.open("rb")
+    with stream:
+        try:
+            yield stream
+        except OSError as exc:  # another error is of what the caller makes of the bytes
+            raise storage_error(exc, path, "read") from exc
 
 
 def move_aside(path: Path, to: Path) -> Path:
@@ -352,11 +433,12 @@ def is_temporary(path: Path) -> bool:
     return path.name.startswith(_PREFIX) and path.name.endswith(_SUFFIX)
 
 
-def sweep_temporary(folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> int:
+def sweep_temporary(folder: Path, *, deep: bool = True, clock: Clock = SYSTEM_CLOCK) -> int:
     """Remove what writers that died left below ``folder``; returns how many files went.
 
     Only temporary files of this module that are older than an hour: a younger one may belong to
-    a writer that lives, perhaps on another machine.
+    a writer that lives, perhaps on another machine. Unless ``deep``, only those that lie in
+    ``folder`` itself.
     """
     oldest = clock.now().timestamp() - STRAY_AFTER_S
     removed = 0
@@ -368,4 +450,6 @@ def sweep_temporary(folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> int:
                 if stray.stat().st_mtime < oldest:
                     stray.unlink()
                     removed += 1
+        if not deep:
+            break
     return removed

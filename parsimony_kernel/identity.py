@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 SnapshotKind = Literal["notebook", "data_object", "dataset", "chart", "report"]
 
-_EXTENSIONS: Final[Mapping[str, str]] = {
+SNAPSHOT_SUFFIXES: Final[Mapping[str, str]] = {
     "notebook": ".py",
     "data_object": ".parquet",
     "dataset": ".parquet",
@@ -24,7 +24,7 @@ _EXTENSIONS: Final[Mapping[str, str]] = {
     "report": ".qmd",
 }
 
-SNAPSHOT_KINDS: Final[frozenset[str]] = frozenset(_EXTENSIONS)
+SNAPSHOT_KINDS: Final[frozenset[str]] = frozenset(SNAPSHOT_SUFFIXES)
 ARTIFACT_FOLDER: Final = ".ockham"
 
 # A file system allows 255 bytes a name; the rest is room for an extension.
@@ -113,7 +113,7 @@ def _short(name: str) -> str:
 
 def _checked_kind(kind: str) -> str:
     if kind not in SNAPSHOT_KINDS:
-        known = ", ".join(_EXTENSIONS)
+        known = ", ".join(SNAPSHOT_SUFFIXES)
         raise ValueError(f"{kind!r} is not a kind of artifact: use one of {known}.")
     return kind
 
@@ -145,7 +145,7 @@ def workspace_file_path(ref: ArtifactRef) -> str:
     if ref.kind == "data_object":
         return object_pool_path(ref.content_sha)
     folder = artifact_folder_path(ref.kind, ref.logical_id)
-    return f"{folder}/{ref.content_sha}{_EXTENSIONS[ref.kind]}"
+    return f"{folder}/{ref.content_sha}{SNAPSHOT_SUFFIXES[ref.kind]}"
 
 
 def artifact_folder_path(kind: str, logical_id: str) -> str:

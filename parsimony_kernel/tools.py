@@ -160,6 +160,8 @@ class Tool:
         parallelizable: it may run beside others of the same turn.
         terminal: it ends the run, or suspends it.
         asks: a person has to allow it each time, in every mode of approval.
+        reaches: asked before it runs, with its arguments: what this call would do that a person
+            has to allow where they are asked at all, a sentence each; nothing where it is plain.
 
     ``TypeError`` for a generator as its function or its ``reconcile``, and for a validator that
     would have to be awaited; ``ValueError`` for a deadline that leaves no time.
@@ -180,6 +182,7 @@ class Tool:
     timeout_s: float | None = None
     terminal: bool = False
     asks: bool = False
+    reaches: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
         for function in (self.function, self.reconcile):

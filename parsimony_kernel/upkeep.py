@@ -5,14 +5,16 @@ from pathlib import Path
 
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed, refresh_named
-from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.artifacts.store import ArtifactStore, reference
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.durable import StorageError
 from parsimony_kernel.execution.clean import clean_executor
+from parsimony_kernel.execution.remote_kernel import RemoteKernelError
+from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.journal.workspace import find_workspace
 
 # The foreseen ways in which an artifact cannot be made again.
-TROUBLE = (*NOT_REFRESHED, StorageError)
+TROUBLE = (*NOT_REFRESHED, StorageError, RemoteKernelError)
 
 
 def store_of(folder: Path) -> ArtifactStore:
@@ -30,18 +32,22 @@ async def refresh_in(
 ) -> AsyncIterator[tuple[str, Refreshed | Exception]]:
     """Refresh artifacts by name, or without names all that code has made, one after the other.
 
-    Gives for each what was found, or which of ``TROUBLE`` stood in the way.
+    Gives for each its name and what was found, or which of ``TROUBLE`` stood in the way.
     """
     store = store_of(folder)
-    wanted = names or [
-        f"{entry.kind}/{entry.logical_id}"
-        for entry in store.list()
-        if entry.kind in ("dataset", "chart")
-    ]
-    for name in wanted:
+    wanted = [(name, name) for name in names]
+    if not wanted:
         try:
-            entry = store.find(name)
-            publisher = Publisher(store, notebook_path=entry.notebook or "notebook.ipynb")
-            yield name, await refresh_named(publisher, name, clean_executor, accept=accept)
+            made = [entry for entry in store.list() if entry.kind in ("dataset", "chart")]
+        except StorageError as exc:
+            yield ARTIFACT_FOLDER, exc
+            return
+        # By what names one snapshot: titles and variables may name several artifacts.
+        wanted = [(entry.name, reference(entry.ref)) for entry in made]
+    for name, words in wanted:
+        try:
+            notebook = store.find(words).notebook
+            publisher = Publisher(store, notebook_path=notebook or "notebook.ipynb")
+            yield name, await refresh_named(publisher, words, clean_executor, accept=accept)
         except TROUBLE as exc:
             yield name, exc

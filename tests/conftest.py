@@ -30,18 +30,23 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 
-@pytest.fixture(autouse=True)
-def loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection to anywhere but this machine fails, and so does a live model call."""
-    connect = socket.socket.connect
+def _guard(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    connect = getattr(socket.socket, name)
 
-    def guarded(self: socket.socket, address: Any) -> None:
+    def guarded(self: socket.socket, address: Any) -> Any:
         is_local = self.family == socket.AF_UNIX or str(address[0]) in {"127.0.0.1", "::1"}
         if not is_local:
             raise OSError(f"a test tried to reach {address!r}")
-        connect(self, address)
+        return connect(self, address)
 
-    monkeypatch.setattr(socket.socket, "connect", guarded)
+    monkeypatch.setattr(socket.socket, name, guarded)
+
+
+@pytest.fixture(autouse=True)
+def loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection to anywhere but this machine fails, and so does a live model call."""
+    for name in ("connect", "connect_ex"):
+        _guard(monkeypatch, name)
     monkeypatch.setattr(chokepoint, "LIVE_CALLS_ALLOWED", False)
 
 

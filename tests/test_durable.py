@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,6 +59,115 @@ def test_replace_puts_new_bytes_in_one_step(tmp_path: Path) -> None:
     durable.replace(path, b"two")
     assert path.read_bytes() == b"two"
     assert _names(tmp_path) == ["file"]
+
+
+def test_a_file_is_rewritten_from_what_it_holds(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"one")
+    assert durable.rewrite(path, lambda before: before + b" two") == (b"one", b"one two")
+    assert path.read_bytes() == b"one two"
+    assert _names(tmp_path) == ["file"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o700, 0o755, 0o444, 0o2750])
+def test_a_rewritten_file_keeps_its_mode_and_its_owner(mode: int, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"one")
+    if os.geteuid() == 0:
+        os.chown(path, 12_345, 23_456)
+    path.chmod(mode)
+    before = path.stat()
+    durable.rewrite(path, bytes.upper)
+    after = path.stat()
+    assert path.read_bytes() == b"ONE"
+    assert (after.st_mode, after.st_uid, after.st_gid) == (
+        before.st_mode,
+        before.st_uid,
+        before.st_gid,
+    )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such owners")
+@pytest.mark.parametrize(("group_too", "mode"), [(False, 0o770), (True, 0o700)])
+def test_a_file_whose_owner_cannot_be_kept_is_opened_to_nobody_else(
+    group_too: bool, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"one")
+    path.chmod(0o4770)
+
+    def forbidden(_handle: int, user: int, _group: int) -> None:
+        if user != -1 or group_too:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "fchown", forbidden)
+    durable.rewrite(path, bytes.upper)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_what_another_saves_meanwhile_is_what_is_rewritten(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"one")
+    seen = list[bytes]()
+
+    def change(before: bytes) -> bytes:
+        if not seen:
+            path.write_bytes(b"the person's")
+        seen.append(before)
+        return before + b" and mine"
+
+    durable.rewrite(path, change)
+    assert seen == [b"one", b"the person's"]
+    assert path.read_bytes() == b"the person's and mine"
+    assert _names(tmp_path) == ["file"]
+
+
+def test_a_file_that_another_never_leaves_alone_is_not_rewritten(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"")
+
+    def change(before: bytes) -> bytes:
+        path.write_bytes(before + b"x")
+        return b"mine"
+
+    with pytest.raises(StorageError, match="another program keeps writing it; try again"):
+        durable.rewrite(path, change)
+    assert set(path.read_bytes()) == set(b"x")
+    assert _names(tmp_path) == ["file"]
+
+
+def test_whoever_refuses_to_rewrite_leaves_the_file_and_is_heard(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"one")
+    with pytest.raises(UnicodeDecodeError):
+        durable.rewrite(path, lambda _: b"\xff".decode().encode())
+    assert path.read_bytes() == b"one"
+    assert _names(tmp_path) == ["file"]
+
+
+def test_what_is_not_there_cannot_be_rewritten(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="does not exist"):
+        durable.rewrite(tmp_path / "nothing", bytes.upper)
+
+
+_REWRITING = """
+from pathlib import Path
+from parsimony_kernel import durable
+wait()
+for n in range(25):
+    durable.rewrite(Path(place) / "file", lambda before: before + f"{me}-{n}\\n".encode())
+"""
+
+
+def test_of_many_who_rewrite_a_file_none_loses_what_another_wrote(
+    race: Callable[[str, Path], list[str]], tmp_path: Path
+) -> None:
+    pytest.importorskip("fcntl", reason="without locks they are not kept apart")
+    (tmp_path / "file").write_bytes(b"")
+    race(_REWRITING, tmp_path)
+    lines = (tmp_path / "file").read_text().splitlines()
+    assert sorted(lines) == sorted(f"n{me}-{n}" for me in range(8) for n in range(25))
 
 
 def test_lines_are_appended_one_by_one(tmp_path: Path) -> None:
@@ -136,6 +246,17 @@ def test_reading_what_is_not_there_is_a_storage_error(tmp_path: Path) -> None:
         durable.read(tmp_path / "nothing")
 
 
+def test_an_error_of_who_reads_is_told_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"\xff")
+    with pytest.raises(UnicodeDecodeError), durable.reading(tmp_path / "file") as stream:
+        stream.read().decode()
+    with (
+        pytest.raises(StorageError, match="input/output error"),
+        durable.reading(tmp_path / "file"),
+    ):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
 def test_old_strays_are_swept_and_young_ones_and_strangers_stay(tmp_path: Path) -> None:
     noon = _Noon().now().timestamp()
     folder = tmp_path / "deep" / "er"
@@ -145,6 +266,16 @@ def test_old_strays_are_swept_and_young_ones_and_strangers_stay(tmp_path: Path) 
         os.utime(folder / name, (noon - age, noon - age))
     assert durable.sweep_temporary(tmp_path, clock=_Noon()) == 1
     assert _names(folder) == [".parsimony-2-b.tmp", "mine.tmp"]
+
+
+def test_a_folder_may_be_swept_without_those_below(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "below"):
+        folder.mkdir(exist_ok=True)
+        (folder / ".parsimony-1-a.tmp").write_bytes(b"")
+        os.utime(folder / ".parsimony-1-a.tmp", (0, 0))
+    assert durable.sweep_temporary(tmp_path, deep=False, clock=_Noon()) == 1
+    assert _names(tmp_path) == ["below"]
+    assert _names(tmp_path / "below") == [".parsimony-1-a.tmp"]
 
 
 def test_sweeping_a_folder_that_is_not_there_does_nothing(tmp_path: Path) -> None:

@@ -262,14 +262,18 @@ class AgentMagics:
     def _undo(self, named: str | None = None) -> None:
         from parsimony_agent import overview
 
-        said = overview.undone(self._needed_session(), named)
+        session = self._needed_session()
+        self.user_cells.settle()
+        said = overview.undone(session, named)
         self.user_cells.begin_anew()
         print(said)
 
     def _redo(self, named: str | None = None) -> None:
         from parsimony_agent import overview
 
-        said = overview.redone(self._needed_session(), named)
+        session = self._needed_session()
+        self.user_cells.settle()
+        said = overview.redone(session, named)
         self.user_cells.begin_anew()
         print(said)
 

@@ -23,7 +23,7 @@ from parsimony_kernel.lineage.observing import (
     observe_cell,
     stopped_line,
 )
-from parsimony_kernel.lineage.snapshot import visible
+from parsimony_kernel.lineage.snapshot import Standing, visible
 
 if TYPE_CHECKING:
     from parsimony_kernel.lineage.ledger import OriginLedger
@@ -32,6 +32,8 @@ _log = logging.getLogger(__name__)
 
 Names = Mapping[str, Any]
 _MOST_KEPT = 1_000
+# The magic whose body the shell runs as a cell; its own text holds that body already.
+_CAPTURING = "run_cell_magic('capture'"
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,17 @@ class UserCell:
 
 @dataclass(frozen=True)
 class _Begun:
-    """A cell that runs: what the shell knows of it, and what stood before."""
+    """A cell that runs: what the shell knows of it, and what stood before.
+
+    ``is_body`` says that it is the body of a magic that runs as a cell of its own within another.
+    """
 
     info: Any
     code: str
-    before: Names
+    before: Standing
     looked: Looked
     watch: Watch
+    is_body: bool = False
 
 
 class UserCells:
@@ -90,12 +96,15 @@ class UserCells:
         self._is_agent = True
         self._stop_watching(self._open)
 
+    def settle(self) -> None:
+        """Put on record what the running cell has done so far: the past is about to change."""
+        self._quietly(lambda: self._record_open(failed=False))
+
     def begin_anew(self) -> None:
         """What was done to the variables just now is on record already: an undo, a redo."""
         for place, begun in enumerate(self._open):
-            self._open[place] = replace(
-                begun, before=self._visible(), looked=self._looked(begun.code)
-            )
+            looked = self._looked(begun.code)
+            self._open[place] = replace(begun, before=looked.keep(self._visible()), looked=looked)
 
     def _begin(self, info: Any) -> None:
         self._quietly(lambda: self._look_before(info))
@@ -115,8 +124,10 @@ class UserCells:
         if not self._open:
             self._is_agent = False
         code = getattr(info, "transformed_cell", None) or self._transformed(info.raw_cell)
-        before = self._visible()
-        self._open.append(_Begun(info, code, before, self._looked(code), start_watching()))
+        looked = self._looked(code)
+        before = looked.keep(self._visible())
+        is_body = any(_CAPTURING in begun.code for begun in self._open)
+        self._open.append(_Begun(info, code, before, looked, start_watching(), is_body))
 
     def _looked(self, code: str) -> Looked:
         try:
@@ -131,30 +142,50 @@ class UserCells:
         if info is None or not found:
             # A cell that was cancelled ends without a result.
             self._stop_watching(self._open)
-            self._open.clear()
+            try:
+                self._record_open(failed=True)
+            finally:
+                self._open.clear()
             return
         begun = self._open[found[-1]]
         self._stop_watching(self._open[found[-1] :])
         del self._open[found[-1] :]
-        if self._is_agent or getattr(result, "error_before_exec", None) is not None:
+        if getattr(result, "error_before_exec", None) is None:
+            error = getattr(result, "error_in_exec", None)
+            self._record(begun, failed=error is not None, error=error, result=result)
+
+    def _record_open(self, *, failed: bool) -> None:
+        for begun in self._open[:1]:  # what runs within it is a part of it
+            self._record(begun, failed=failed)
+
+    def _record(
+        self,
+        begun: _Begun,
+        *,
+        failed: bool,
+        error: BaseException | None = None,
+        result: Any = None,
+    ) -> None:
+        if self._is_agent or begun.is_body:
             return
         folder = working_folder()
         where = locate(self._shell)
+        before = begun.before.now(self._shell.user_ns)
         effect, _ = observe_cell(
-            begun.before,
-            self._visible(begun.before),
+            before,
+            self._visible(before),
             begun.code,
             folder,
             looked=begun.looked,
             opened=begun.watch.read,
+            shown=(getattr(result, "result", None), *self._last_outputs()),
         )
-        error = getattr(result, "error_in_exec", None)
         cell = UserCell(
             begun.code,
             effect,
-            RunScope("", where.notebook, self._cells.key(info.raw_cell), actor="user"),
+            RunScope("", where.notebook, self._cells.key(begun.info.raw_cell), actor="user"),
             SYSTEM_CLOCK.now().isoformat(),
-            error is not None,
+            failed,
             stopped_line(error, self._shell.user_ns),
         )
         if self._ledger is not None:
@@ -168,6 +199,10 @@ class UserCells:
 
     def _visible(self, earlier: Names | None = None) -> Names:
         return visible(self._shell.user_ns, self._shell.user_ns_hidden, earlier or {})
+
+    def _last_outputs(self) -> list[Any]:
+        hook = vars(self._shell.displayhook)
+        return [hook.get(name) for name in ("_", "__", "___")]
 
     def _transformed(self, source: str) -> str:
         try:

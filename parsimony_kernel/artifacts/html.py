@@ -26,23 +26,20 @@ from typing import Any
 from parsimony_kernel import durable
 from parsimony_kernel.artifacts.chart_words import describe_chart
 from parsimony_kernel.artifacts.codecs import CodecError, render_png, render_svg, table_head
-from parsimony_kernel.artifacts.reports import (
-    Mention,
-    Report,
-    with_mentions,
-    without_fences_of_divs,
-)
+from parsimony_kernel.artifacts.markup import LINKS
+from parsimony_kernel.artifacts.reports import Mention, Report, with_mentions
 from parsimony_kernel.artifacts.store import SHORT_ID, LogEntry
 from parsimony_kernel.identity import ArtifactRef, content_sha
 
 QUARTO_TIMEOUT_S = 120.0
 _MAX_SVG_BYTES = 300_000
-_LINKS = ("http://", "https://", "mailto:", "#")
 _POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
-_STAMP = re.compile(r"<!-- parsimony-report (?P<sha>[0-9a-f]{64}) -->\n\Z")
+_STAMP = re.compile(
+    r"<!-- parsimony-report (?P<logical_id>[0-9a-f]{64}) (?P<sha>[0-9a-f]{64}) -->\n\Z"
+)
 
 STYLE = """
 :root{color-scheme:light dark;--paper:#fff;--ink:#1c1e21;--quiet:#5b6169;--rule:#d9dce1;
@@ -75,9 +72,12 @@ figcaption a{white-space:nowrap}
 table{border-collapse:collapse;font-size:.9rem;line-height:1.4;font-variant-numeric:tabular-nums;
 overflow-wrap:normal;margin:0 0 1em}
 figure table{margin:0;min-width:50%}
-th,td{padding:.35em .9em .35em 0;border-bottom:1px solid var(--rule);text-align:left;
+figure td{white-space:nowrap}figure td.long{white-space:normal;min-width:20rem;
+overflow-wrap:anywhere}
+th,td{padding:.35em 1.2em .35em 0;border-bottom:1px solid var(--rule);text-align:left;
 vertical-align:top}
 thead th{border-bottom:2px solid var(--rule);white-space:nowrap}
+.aged{border-left:3px solid var(--rule);padding-left:1em;color:var(--quiet);font-size:.9rem}
 .number{text-align:right}.missing{color:var(--quiet)}.absent{border:1px solid var(--rule);
 border-radius:6px;padding:1rem}
 body>footer{margin-top:4rem;padding-top:1rem;padding-bottom:3rem;font-size:.875rem;
@@ -116,6 +116,7 @@ def render_page(
     exhibits: Mapping[ArtifactRef, Exhibit],
     published: LogEntry,
     *,
+    worded_at: str = "",
     quarto: str | None = None,
 ) -> Page:
     """``report`` as a page.
@@ -123,6 +124,7 @@ def render_page(
     Args:
         exhibits: what it refers to, in the order in which it is numbered.
         published: the report's own line of the log.
+        worded_at: when its sentences were written, where what it shows is newer.
         quarto: the program of Quarto; ``None`` renders without it.
     """
     numbers = {ref: number for number, ref in enumerate(exhibits, start=1)}
@@ -141,15 +143,16 @@ def render_page(
         return f"[{mention.label}](#source-{numbers[mention.ref]})"
 
     body = with_mentions(report.body, shown=shown, linked=linked)
+    aged = _aged(worded_at, published) if worded_at else ""
     footer = _footer(exhibits, published)
     note = ""
     if quarto is not None:
         rendered, note = _by_quarto(quarto, report, body)
         page = None if rendered is None else _placed(rendered, token, figures)
         if page is not None:
-            return Page(_finished(page, footer))
+            return Page(_finished(page, aged + footer))
         note = note or "Quarto left out a figure, so the page was rendered without it."
-    words = _markdown().render(without_fences_of_divs(body), {})
+    words = _markdown().render(body, {})
     placed = _placed(words, token, figures)
     title = escape(report.title)
     return Page(
@@ -157,7 +160,7 @@ def render_page(
         f'<meta charset="utf-8">\n{_head()}'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
-        f"{words if placed is None else placed}</main>\n{footer}</body>\n</html>\n",
+        f"{aged}{words if placed is None else placed}</main>\n{footer}</body>\n</html>\n",
         note,
     )
 
@@ -195,7 +198,7 @@ def _markdown() -> Any:
 
 
 def _is_link(address: str) -> bool:
-    return address.strip().lower().startswith(_LINKS)
+    return address.strip().lower().startswith(LINKS)
 
 
 def _order_headings(state: Any) -> None:
@@ -306,10 +309,14 @@ def _table(exhibit: Exhibit) -> tuple[str, str]:
 _NUMBER = ' class="number"'
 
 
+_LONG_TEXT = 30
+
+
 def _table_cell(text: str, is_number: bool) -> str:
     if not text:
         return f'<td class="missing{" number" if is_number else ""}" aria-label="missing">–</td>'
-    return f"<td{_NUMBER if is_number else ''}>{escape(text)}</td>"
+    kind = _NUMBER if is_number else ' class="long"' if len(text) > _LONG_TEXT else ""
+    return f"<td{kind}>{escape(text)}</td>"
 
 
 def _count(number: int, noun: str) -> str:
@@ -331,6 +338,14 @@ def _footer(exhibits: Mapping[ArtifactRef, Exhibit], published: LogEntry) -> str
         told.append(_time(published.published_at))
     return (
         f"<footer>\n<h2>Where this comes from</h2>\n{listed}<p>{', '.join(told)}.</p>\n</footer>\n"
+    )
+
+
+def _aged(worded_at: str, published: LogEntry) -> str:
+    return (
+        f'<p class="aged" role="note">The sentences are of {_time(worded_at)}; the figures, the '
+        f"tables and what is linked were renewed on {_time(published.published_at)}. A number in "
+        "a sentence is the earlier one.</p>\n"
     )
 
 
@@ -378,8 +393,6 @@ def find_quarto() -> str | None:
 
 def _by_quarto(program: str, report: Report, body: str) -> tuple[str | None, str]:
     """The page that Quarto makes of ``body``, or ``None`` and why not, in a sentence."""
-    # A line of three dashes could begin a header; four are the same rule or underline.
-    words = re.sub(r"^---[ \t]*$", "----", body, flags=re.M).replace("![", "[")
     header = {
         "title": report.title,
         "lang": report.language,
@@ -387,7 +400,7 @@ def _by_quarto(program: str, report: Report, body: str) -> tuple[str | None, str
         "format": {"html": {"embed-resources": True, "minimal": True, "theme": "none"}},
         "execute": {"enabled": False},
     }
-    document = f"---\n{json.dumps(header, ensure_ascii=False)}\n---\n\n{words}\n"
+    document = f"---\n{json.dumps(header, ensure_ascii=False)}\n---\n\n{body}\n"
     with tempfile.TemporaryDirectory(prefix="parsimony-report-") as folder:
         durable.create(Path(folder) / "report.qmd", document.encode())
         failed = _run([program, "render", "report.qmd", "--to", "html", "--no-execute"], folder)
@@ -444,30 +457,45 @@ def _finished(page: str, footer: str) -> str:
 # -- the file
 
 
-def write_page(folder: Path, name: str, html: str) -> Path:
+def write_page(folder: Path, name: str, html: str, logical_id: str) -> Path:
     """Write ``html`` to ``folder/name.html``; returns where it was written.
 
-    A page that somebody changed since, or that is not ours, is left alone: the next free one of
-    ``name-2.html``, ``name-3.html`` is written.
+    Each page ends in a comment with the report's ``logical_id`` and the digest of what was
+    written. The page of another report, one that somebody changed since, and what is not ours
+    are left alone: the first free one of ``name.html``, ``name-2.html``, ``name-3.html`` is
+    written, unless one of them is this report's already.
 
     Raises:
         StorageError: it could not be written.
     """
     data = html.encode("utf-8", "replace")
-    stamped = data + f"<!-- parsimony-report {content_sha(data)} -->\n".encode()
+    stamped = data + f"<!-- parsimony-report {logical_id} {content_sha(data)} -->\n".encode()
+    for path in _pages(folder, name):
+        if _is_untouched(durable.read(path), logical_id):
+            durable.replace(path, stamped)
+            return path
     for number in itertools.count(1):
         path = folder / (f"{name}.html" if number == 1 else f"{name}-{number}.html")
         if durable.create(path, stamped):
             return path
-        if path.is_file() and _is_untouched(durable.read(path)):
-            durable.replace(path, stamped)
-            return path
     raise AssertionError("there is no end of numbers")
 
 
-def _is_untouched(data: bytes) -> bool:
+def _pages(folder: Path, name: str) -> list[Path]:
+    """The files there that can be pages called ``name``, in the order of their numbers."""
+    numbered = re.compile(rf"{re.escape(name)}(?:-([2-9]|[1-9]\d{{1,8}}))?\.html")
+    try:
+        paths = list(folder.iterdir())
+    except OSError:
+        return []
+    matches = ((numbered.fullmatch(path.name), path) for path in paths)
+    found = sorted((int(match[1] or 1), path) for match, path in matches if match)
+    return [path for _, path in found if path.is_file()]
+
+
+def _is_untouched(data: bytes, logical_id: str) -> bool:
     stamp = _STAMP.search(data[-200:].decode("utf-8", "replace"))
-    if stamp is None:
+    if stamp is None or stamp["logical_id"] != logical_id:
         return False
     written = data[: data.rindex(b"<!-- parsimony-report ")]
     return hashlib.sha256(written).hexdigest() == stamp["sha"]

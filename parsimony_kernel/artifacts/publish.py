@@ -7,6 +7,7 @@ known to have made cannot be published. Everything here blocks; callers keep it 
 import ast
 import base64
 import platform
+import unicodedata
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,12 +26,14 @@ from parsimony_kernel.artifacts.reports import (
     parse,
     pinned_anew,
     pinned_in,
+    words_of,
 )
-from parsimony_kernel.artifacts.sources import measured
+from parsimony_kernel.artifacts.sources import measured, stale_note
 from parsimony_kernel.artifacts.store import (
     ArtifactStore,
     LogEntry,
     SnapshotError,
+    SourceFile,
     reference,
 )
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
@@ -40,6 +43,7 @@ from parsimony_kernel.identity import (
     ARTIFACT_FOLDER,
     ArtifactRef,
     chart_logical_id,
+    content_sha,
     dataset_logical_id,
     live_name_key,
     notebook_logical_id,
@@ -153,14 +157,16 @@ class Publisher:
         logical_id = dataset_logical_id(
             notebook_ids=notebooks, variable_name=variable, sources=_sources(origins)
         )
+        sources = self._measured(origins)
         entry, reused = self._publish(
             self._entry("dataset", logical_id, encoded.data, title, description, run_id),
             encoded.data,
             seen,
             **self._provenance(variable, origins, script),
+            sources=sources,
             canonical_sha=encoded.canonical_sha,
         )
-        return Published(entry.ref, entry.path, entry.title, reused)
+        return Published(entry.ref, entry.path, entry.title, reused, note=stale_note(sources))
 
     def publish_chart(
         self,
@@ -181,18 +187,20 @@ class Publisher:
         origins = _known_lineage(variable, lineage)
         title = _checked_title(title, repr(variable))
         encoded, spec = encode_chart(value, variable)
-        datasets, sources = _split_datasets(_sources(origins))
+        datasets, others = _split_datasets(_sources(origins))
         logical_id = chart_logical_id(
             notebook=self._notebook_id,
             variable_name=variable,
             source_datasets=datasets,
-            sources=sources,
+            sources=others,
         )
+        sources = self._measured(origins)
         entry, reused = self._publish(
             self._entry("chart", logical_id, encoded.data, title, description, run_id),
             encoded.data,
             seen,
             **self._provenance(variable, origins, script),
+            sources=sources,
             canonical_sha=encoded.canonical_sha,
         )
         png, note = render_png(spec)
@@ -203,6 +211,7 @@ class Publisher:
             spec=spec,
             png_base64=None if png is None else base64.b64encode(png).decode("ascii"),
         )
+        note = " ".join(part for part in (stale_note(sources), note) if part)
         return Published(entry.ref, entry.path, entry.title, reused, figure, note)
 
     def publish_notebook(
@@ -273,7 +282,7 @@ class Publisher:
         report = draft(title, body, self.find, language)
         shown = {f"{ref.kind}/{ref.logical_id}" for ref in pinned_in(report.body)}
         logical_id = report_logical_id(title=report.title, embedded=shown)
-        live_name = slug_from_title(report.title)
+        live_name = report_live_name(report.title)
         return self._publish_report(logical_id, live_name, report, description, run_id, seen)
 
     def edit_report(
@@ -300,6 +309,7 @@ class Publisher:
     def renew_report(self, entry: LogEntry) -> Published:
         """Publish the report of ``entry`` with the newest snapshots of all that it shows.
 
+        The sentences stay as they are, and the page says of when they are.
         It stays with the notebook that published it. Where nothing that it shows is another, it
         is the same snapshot.
 
@@ -315,7 +325,7 @@ class Publisher:
             latest = self.store.latest(ref.kind, ref.logical_id)
             return latest.ref if latest is not None else ref
 
-        report = replace(was, body=pinned_anew(was.body, newest))
+        report = draft(was.title, pinned_anew(was.body, newest), self.find, was.language)
         return self._publish_report(
             entry.logical_id,
             entry.live_name,
@@ -362,14 +372,34 @@ class Publisher:
             embedded=tuple(map(reference, exhibits)),
             notebook=notebook or self._notebook,
         )
-        page = render_page(report, exhibits, entry, quarto=self._quarto)
+        worded_at = self._worded_at(entry, report)
+        page = render_page(report, exhibits, entry, worded_at=worded_at, quarto=self._quarto)
         published = Published(entry.ref, entry.path, entry.title, reused, note=page.note)
         try:
-            path = write_page(self._pages, live_name, page.html)
+            path = write_page(self._pages, live_name, page.html, logical_id)
         except StorageError as exc:
             # The report itself is on the disk, and that is told.
             return replace(published, note=f"The page was not written. {exc}")
         return replace(published, page=_within(self.store.root, str(path)))
+
+    def _worded_at(self, entry: LogEntry, report: Report) -> str:
+        """When the sentences of ``report`` were written, where the snapshot of ``entry`` is newer.
+
+        An edit writes them anew, whatever of them it leaves.
+        """
+        words = words_of(report.body)
+        oldest = entry
+        for earlier in reversed(self.store.history(entry.kind, entry.logical_id).entries):
+            if earlier.content_sha != oldest.content_sha:
+                try:
+                    was = parse(self.store.read(earlier.ref))
+                    same = words_of(was.body) == words
+                except (ValueError, SnapshotError):
+                    break
+                if not same:
+                    break
+            oldest = earlier
+        return oldest.published_at if oldest.content_sha != entry.content_sha else ""
 
     def _exhibit(self, ref: ArtifactRef) -> Exhibit:
         entry = self.store.find(reference(ref))
@@ -406,6 +436,10 @@ class Publisher:
             description=description,
         )
 
+    def _measured(self, origins: Sequence[VariableOrigin]) -> tuple[SourceFile, ...]:
+        read = [state for origin in origins for state in origin.source_states]
+        return tuple(measured(source, self._folder, read) for source in _sources(origins))
+
     def _provenance(
         self, variable: str, origins: Sequence[VariableOrigin], script: str | None
     ) -> dict[str, object]:
@@ -415,7 +449,6 @@ class Publisher:
             "live_name": f"{self._notebook_id}/{variable}",
             "code_path": self.store.put("notebook", self._notebook_id, code).workspace_file_path,
             "inputs": tuple(InputRef(name=o.name, version=o.version) for o in origins),
-            "sources": tuple(measured(source, self._folder) for source in _sources(origins)),
             "folder": _within(self.store.root, str(self._folder)),
             "environment": environment(),
         }
@@ -447,6 +480,25 @@ def environment() -> Mapping[str, str]:
         except PackageNotFoundError:
             continue
     return versions
+
+
+# What a slug drops and nobody misses.
+_SEPARATORS = frozenset(" \t\n,.:;?!'\"()[]/_-–—…„“”‘’«»¿¡")
+
+
+def report_live_name(title: str) -> str:
+    """The live name of the report called ``title``, which is the name of its page as well.
+
+    Its slug; where that is cut, or drops more than accents and what separates words, with the
+    beginning of the title's digest after it: ``A+`` and ``A`` are two names.
+    """
+    slug = slug_from_title(title)
+    is_whole = slug_from_title(f"{title} x") == f"{slug}_x"
+    drops = any(
+        not (letter.isalnum() or letter in _SEPARATORS or unicodedata.combining(letter))
+        for letter in title
+    )
+    return slug if is_whole and not drops else f"{slug}-{content_sha(title.encode())[:6]}"
 
 
 def _known_lineage(variable: str, lineage: Iterable[VariableOrigin]) -> list[VariableOrigin]:

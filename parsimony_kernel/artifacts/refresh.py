@@ -2,32 +2,36 @@
 
 The code runs in a place that has nothing else in it. What comes out is compared by its content
 and not by its bytes, so that another version of a library is no change; only a change is
-appended. Whatever is not as it was when it was published is told, never passed over.
+appended, and only where somebody accepts it. Whatever is not as it was when it was published is
+told, never passed over.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
-from parsimony_kernel.artifacts.codecs import CodecError, encode_chart, encode_dataset
-from parsimony_kernel.artifacts.publish import Publisher, PublishError
+from parsimony_kernel.artifacts.codecs import CodecError, Encoded, encode_chart, encode_dataset
+from parsimony_kernel.artifacts.publish import Publisher, PublishError, environment
 from parsimony_kernel.artifacts.reports import ReportError, pinned_in
 from parsimony_kernel.artifacts.sources import measured
 from parsimony_kernel.artifacts.store import (
     ArtifactStore,
     LogEntry,
     SnapshotError,
+    SourceFile,
     UnknownArtifactError,
 )
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.identity import ArtifactRef, LiveNameCollisionError, snapshot_sha
+from parsimony_kernel.lineage.ledger import source_state
 
 TIMEOUT_S = 600.0
-_ENCODERS: Mapping[str, Callable[[object, str], Any]] = {
+_ACCEPT = "(--accept, or accept_changed_sources)"
+_ENCODERS: Mapping[str, Callable[[object, str], Encoded]] = {
     "dataset": encode_dataset,
     "chart": lambda value, name: encode_chart(value, name)[0],
 }
@@ -67,13 +71,16 @@ class Refreshed:
     """What refreshing found.
 
     ``changed`` says that the content is another; ``entry`` is the line that is the newest now.
-    ``sources`` are those whose bytes are not what they were. Of a report, ``parts`` are the
-    artifacts that it shows and ``page`` is what was written for people, relative to the workspace.
+    ``sources`` are those whose bytes are not what they were. ``mended`` says that the snapshot was
+    missing or damaged, and that the same bytes came out and are back in its place. Of a report,
+    ``parts`` are the artifacts that it shows and ``page`` is what was written for people, relative
+    to the workspace.
     """
 
     entry: LogEntry
     changed: bool
     sources: tuple[str, ...] = ()
+    mended: bool = False
     parts: tuple["Refreshed", ...] = ()
     page: str = ""
 
@@ -110,7 +117,7 @@ async def refresh_named(
     published = await asyncio.to_thread(publisher.renew_report, entry)
     newest = store.latest("report", entry.logical_id) or entry
     sources = tuple(dict.fromkeys(source for part in parts for source in part.sources))
-    return Refreshed(newest, not published.reused, sources, tuple(parts), published.page)
+    return Refreshed(newest, not published.reused, sources, parts=tuple(parts), page=published.page)
 
 
 async def refresh(
@@ -126,12 +133,15 @@ async def refresh(
 
     Args:
         clean: begins a clean place, once everything is known to be there.
-        accept: take sources that have changed for granted. Without it they are a failure, and
-            nothing is appended.
+        accept: take what has changed for granted. Without it, a source that has changed is a
+            failure, and so is any other content, whatever it comes from: an address, a folder or
+            a file that is too large to be measured, another library, or code that gives something
+            else each time. Nothing is appended then.
 
     Raises:
-        RefreshError: a source is gone or has changed, the code is gone, raises, is too slow, or
-            does not make the variable any more.
+        RefreshError: a source is gone or has changed, the content is another, the code is gone,
+            raises, is too slow, or does not make the variable any more; or the snapshot is broken
+            and other bytes come out.
         SnapshotError: the code's snapshot is missing or damaged.
         StorageError: it could not be written.
     """
@@ -144,7 +154,9 @@ async def refresh(
     folder = store.root / (entry.folder or PurePosixPath(entry.notebook).parent)
     if not folder.is_dir():
         raise RefreshError(f"The folder {str(folder)!r}, in which the code ran, is gone.")
-    changed = await asyncio.to_thread(_changed, entry, folder, accept)
+    now = await asyncio.to_thread(_measured, entry, folder)
+    changed = _changed(entry, now, accept)
+    states = [source_state(source.path, folder) for source in now]
     async with clean() as executor:
         await executor.set_cwd(str(folder))
         output = await executor.execute(script, timeout_seconds=timeout_s)
@@ -157,35 +169,98 @@ async def refresh(
                 f"The code of {entry.title!r} does not bind {entry.variable!r} any more: run the "
                 "notebook again and publish anew."
             ) from None
+    if states != [source_state(source.path, folder) for source in now]:
+        raise RefreshError(
+            f"A source of {entry.title!r} changed while its code ran: refresh it again."
+        )
     try:
         encoded = await asyncio.to_thread(encode, value, entry.variable)
     except CodecError as exc:
         raise RefreshError(f"What the code makes now cannot be published: {exc}") from exc
-    if encoded.canonical_sha == entry.canonical_sha:
-        return Refreshed(entry, False, changed)
-    newer = entry.model_copy(
+    made = entry.model_copy(
         update={
             "content_sha": snapshot_sha(entry.kind, encoded.data),
             "canonical_sha": encoded.canonical_sha,
             "published_at": clock.now().isoformat(),
             "run_id": "",
-            "sources": tuple(measured(source.path, folder) for source in entry.sources),
+            "sources": now,
+            "environment": environment(),
         }
     )
-    published, _ = await asyncio.to_thread(store.publish, newer, encoded.data)
-    return Refreshed(published, True, changed)
+    return await asyncio.to_thread(_outcome, store, entry, made, encoded.data, changed, accept)
+
+
+def _outcome(
+    store: ArtifactStore,
+    entry: LogEntry,
+    made: LogEntry,
+    data: bytes,
+    changed: tuple[str, ...],
+    accept: bool,
+) -> Refreshed:
+    """What becomes of ``data``, which was ``made`` in the place of ``entry``."""
+    newest = store.latest(entry.kind, entry.logical_id) or entry
+    is_same = _same_content(newest, made)
+    if newest != entry and not is_same:
+        raise RefreshError(
+            f"{entry.title!r} was published anew while its code ran: refresh it again."
+        )
+    if not is_same and not accept:
+        raise RefreshError(_unexplained(entry, made.environment))
+    if is_same:
+        is_whole = _is_whole(store, newest)
+        if not is_whole and made.content_sha == newest.content_sha:
+            store.put(newest.kind, newest.logical_id, data)
+        elif not is_whole and not accept:
+            raise RefreshError(
+                f"The snapshot {newest.path!r} is missing or damaged, and what the code makes now "
+                "has the same content in other bytes: restore it from a backup, or accept the "
+                f"other bytes {_ACCEPT}."
+            )
+        has_bytes = is_whole or made.content_sha == newest.content_sha
+        if has_bytes and not (accept and newest.is_stale):
+            is_other = not _same_content(entry, newest)
+            return Refreshed(newest, is_other, changed, mended=not is_whole)
+    published, _ = store.publish(made, data)
+    return Refreshed(published, published.ref != entry.ref, changed)
+
+
+def _same_content(one: LogEntry, other: LogEntry) -> bool:
+    if one.canonical_sha:
+        return one.canonical_sha == other.canonical_sha
+    return one.content_sha == other.content_sha
+
+
+def _is_whole(store: ArtifactStore, entry: LogEntry) -> bool:
+    try:
+        store.read(entry.ref)
+    except SnapshotError:
+        return False
+    return True
 
 
 def _script(store: ArtifactStore, entry: LogEntry) -> str:
     path = PurePosixPath(entry.code_path)
-    ref = ArtifactRef("notebook", path.parent.name, path.stem)
+    try:
+        ref = ArtifactRef("notebook", path.parent.name, path.stem)
+    except ValueError:
+        ref = None
+    if ref is None or ref.workspace_file_path != entry.code_path:
+        raise RefreshError(
+            f"The log of {entry.title!r} names {entry.code_path!r} as its code, which is no "
+            "snapshot: publish it again."
+        )
     return store.read(ref).decode("utf-8", "surrogateescape")
 
 
-def _changed(entry: LogEntry, folder: Path, accept: bool) -> tuple[str, ...]:
+def _measured(entry: LogEntry, folder: Path) -> tuple[SourceFile, ...]:
+    return tuple(measured(source.path, folder) for source in entry.sources)
+
+
+def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[str, ...]:
     """The sources that are not what they were. ``RefreshError`` where that is not accepted."""
-    now = [(source, measured(source.path, folder)) for source in entry.sources]
-    gone = [was.path for was, at in now if was.size_bytes is not None and at.size_bytes is None]
+    both = list(zip(entry.sources, now, strict=True))
+    gone = [was.path for was, at in both if was.size_bytes is not None and at.size_bytes is None]
     if gone:
         raise RefreshError(
             f"{_listed(gone)}: gone or not readable, and {entry.title!r} is made from it; put it "
@@ -193,15 +268,40 @@ def _changed(entry: LogEntry, folder: Path, accept: bool) -> tuple[str, ...]:
         )
     changed = tuple(
         was.path
-        for was, at in now
-        if was.size_bytes is not None and (was.size_bytes, was.sha256) != (at.size_bytes, at.sha256)
+        for was, at in both
+        if was.stale
+        or (
+            was.size_bytes is not None
+            and (was.size_bytes, was.sha256) != (at.size_bytes, at.sha256)
+        )
     )
     if changed and not accept:
         raise RefreshError(
-            f"{_listed(changed)}: changed since {entry.title!r} was published; only if that is "
-            "accepted (--accept, or accept_changed_sources) is what comes out published."
+            f"{_listed(changed)}: changed since {entry.title!r} was made; only if that is "
+            f"accepted {_ACCEPT} is what comes out published."
         )
     return changed
+
+
+def _unexplained(entry: LogEntry, environment: Mapping[str, str]) -> str:
+    """That the content is another though every source that can be compared is as it was."""
+    unknown = [source.path for source in entry.sources if source.sha256 is None]
+    libraries = [
+        f"{name} {was} is {environment.get(name, 'gone')}"
+        for name, was in entry.environment.items()
+        if environment.get(name) != was
+    ]
+    hints = []
+    if unknown:
+        hints.append(f"{_listed(unknown)} cannot be compared")
+    if libraries:
+        hints.append(f"of the libraries, {', '.join(libraries)} now")
+    if not hints:
+        hints.append("the code may give something else each time that it runs")
+    return (
+        f"The content of {entry.title!r} is another now, and no known source has changed "
+        f"({'; '.join(hints)}): accept it with --accept (accept_changed_sources) to publish it."
+    )
 
 
 def _told(error: ExceptionObject, entry: LogEntry, changed: tuple[str, ...]) -> str:
@@ -227,6 +327,8 @@ def in_words(done: Refreshed) -> str:
 
 def _of_one(done: Refreshed) -> str:
     what = f"The {done.entry.kind} {done.entry.name!r}"
+    if done.mended:
+        return f"{what} was missing or damaged, and the same bytes are back: {done.entry.path}."
     if not done.changed:
         return f"{what} is as it was published: nothing to append."
     sources = f", from {_listed(done.sources)} as changed" if done.sources else ""

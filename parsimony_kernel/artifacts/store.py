@@ -4,6 +4,7 @@ The rule of the place: a snapshot is on the disk before the log names it, neithe
 afterwards, and a snapshot is handed out only when its bytes still have the digest in its name.
 """
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from rapidfuzz import fuzz, process
 
 from parsimony_kernel import durable
+from parsimony_kernel.artifacts import seals
 from parsimony_kernel.identity import (
     ARTIFACT_FOLDER,
     SNAPSHOT_KINDS,
@@ -40,13 +42,18 @@ class UnknownArtifactError(LookupError):
 
 
 class SourceFile(BaseModel):
-    """A source that the code read. Size in bytes and digest where it was a readable file."""
+    """A source that the code read. Size in bytes and digest where it was a readable file.
+
+    A ``stale`` one had changed, or was gone, when what was made from it was published: its digest
+    is not known, and the size is that of when it was read.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     path: str
     size_bytes: int | None = None
     sha256: str | None = None
+    stale: bool = False
 
 
 class LogEntry(BaseModel):
@@ -89,6 +96,11 @@ class LogEntry(BaseModel):
     def path(self) -> str:
         """Where the snapshot lies, relative to the workspace, with forward slashes."""
         return self.ref.workspace_file_path
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether a source is known to have changed between being read and publishing."""
+        return any(source.stale for source in self.sources)
 
     @property
     def name(self) -> str:
@@ -171,8 +183,8 @@ class ArtifactStore:
         """Write the snapshot ``data``, then append ``entry`` to its log.
 
         Content, title and description as in the newest line append nothing: that line is
-        returned. Equal content under a new title appends a line about the snapshot that is
-        there.
+        returned. Equal content under a new title, or from sources that are not stale any more,
+        appends a line about the snapshot that is there.
 
         Args:
             entry: its ``content_sha`` must be that of ``data`` (else ``ValueError``); a
@@ -193,7 +205,9 @@ class ArtifactStore:
         newest = self.latest(entry.kind, entry.logical_id)
         reused = newest is not None and self._can_stand_for(newest, entry)
         if newest is not None and reused:
-            if (newest.title, newest.description) == (entry.title, entry.description):
+            if (newest.title, newest.description) == (entry.title, entry.description) and (
+                not newest.is_stale or entry.is_stale
+            ):
                 # Its writer may have been killed before the sync, or take it back after one that
                 # failed.
                 durable.settle(self._log(entry.kind, entry.logical_id))
@@ -203,7 +217,8 @@ class ArtifactStore:
             entry = entry.model_copy(update={"content_sha": newest.content_sha})
         else:
             self.put(entry.kind, entry.logical_id, data)
-        durable.append_line(self._log(entry.kind, entry.logical_id), entry.model_dump_json())
+        log = self._log(entry.kind, entry.logical_id)
+        durable.append_line(log, seals.sealed(entry.model_dump_json(), _settled(log)))
         return entry, reused
 
     def _can_stand_for(self, newest: LogEntry, entry: LogEntry) -> bool:
@@ -236,12 +251,12 @@ class ArtifactStore:
         number = 1
         while True:
             path = self.folder / "names" / f"{key}.{number}.json"
-            if not path.exists():
+            if not os.path.lexists(path):
                 if durable.create(path, data):
                     return
                 continue
             number += 1
-            if path.with_name(f"{key}.{number}.json").exists():
+            if os.path.lexists(path.with_name(f"{key}.{number}.json")):
                 continue
             holder = _holder(path)
             if holder == owner:
@@ -326,6 +341,10 @@ class ArtifactStore:
             return None
         entries = self.history(ref.kind, ref.logical_id).entries
         return next((entry for entry in reversed(entries) if entry.ref == ref), None)
+
+    def is_claimed(self, kind: str, live_name: str) -> bool:
+        """Whether anybody has ever taken ``(kind, live_name)``."""
+        return (self.folder / "names" / f"{live_name_key(kind, live_name)}.1.json").exists()
 
     def problems(self) -> tuple[str, ...]:
         """One sentence for each line of a log that cannot be read."""
@@ -417,8 +436,20 @@ def is_claim(data: bytes) -> bool:
         return False
 
 
+def _settled(log: Path) -> bytes:
+    """The lines of a log that no writer takes back any more."""
+    while log.is_file():
+        lines = seals.whole_lines(durable.read(log))
+        durable.settle(log)  # waits for who is at it
+        if durable.read(log).startswith(lines):
+            return lines
+    return b""
+
+
 def _holder(path: Path) -> str | None:
     # A claim that cannot be read holds nothing: the next number takes the name over.
+    if not path.is_file():
+        return None
     try:
         return _Claim.model_validate_json(durable.read(path)).owner
     except ValidationError:

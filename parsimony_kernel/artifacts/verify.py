@@ -1,21 +1,29 @@
 """Whether everything published is still what it was, and where what is broken goes.
 
-Every snapshot is hashed again, every line of a log is read, and everything that a line, a report
-or a name refers to has to be there. A snapshot that is broken is moved aside, so that nothing is
-handed out under a digest that it does not have; nothing is ever deleted.
+Every snapshot is hashed again, every line of a log is read with its seal, and everything that a
+line, a report or a name refers to has to be there. A snapshot that is broken is moved aside, so
+that nothing is handed out under a digest that it does not have; nothing is ever deleted.
+
+What cannot be told: that the newest lines of a log were cut off, but for the snapshots that no
+line names then; that a whole artifact is gone with its folder; who wrote a line, since whoever
+may write here may seal as well; and that a name was given to somebody else. The pages of reports
+are for people and are not looked at.
 """
 
 import hashlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from parsimony_kernel import durable
+from parsimony_kernel.artifacts import seals
 from parsimony_kernel.artifacts.reports import pinned_in
-from parsimony_kernel.artifacts.store import LOG_NAME, ArtifactStore, is_claim
+from parsimony_kernel.artifacts.store import LOG_NAME, ArtifactStore, LogEntry, is_claim
 from parsimony_kernel.identity import (
     ARTIFACT_FOLDER,
     SNAPSHOT_KINDS,
+    SNAPSHOT_SUFFIXES,
     ArtifactRef,
     object_pool_path,
     snapshot_sha,
@@ -24,11 +32,15 @@ from parsimony_kernel.identity import (
 
 QUARANTINE = f"{ARTIFACT_FOLDER}/quarantine"
 _CHUNK = 2**20
+_NO_LOG = "restore it from a backup, or publish again what it was about"
+_WHY_UNNAMED = (
+    "its writer was stopped before the line, the line is gone, or what it made was published before"
+)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with one file. ``path`` and ``moved_to`` are relative to the workspace."""
+    """What is to be said of one file. ``path`` and ``moved_to`` are relative to the workspace."""
 
     path: str
     problem: str
@@ -45,14 +57,16 @@ class Finding:
 class Verification:
     """What was looked at, and what is wrong.
 
-    ``unnamed`` are sound snapshots that no log names: a writer died between the two, or the line
-    is broken. They harm nobody.
+    ``unnamed`` are sound snapshots that no log names. They harm nobody, and are among the
+    ``notes``, which tell what is no fault: also files that are none of ours, and lines of logs
+    from before there were seals.
     """
 
     snapshots: int = 0
     lines: int = 0
     findings: tuple[Finding, ...] = ()
     unnamed: tuple[str, ...] = ()
+    notes: tuple[Finding, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -68,11 +82,16 @@ def verify(store: ArtifactStore, *, quarantine: bool = True) -> Verification:
     Raises:
         StorageError: a file or folder cannot be read, or not be moved.
     """
-    sound, findings = set[str](), list[Finding]()
-    snapshots = 0
-    for path in sorted(_snapshots(store)):
-        snapshots += 1
+    sound, named = set[str](), set[str]()
+    findings, notes = list[Finding](), list[Finding]()
+    snapshots = lines = 0
+    for path in sorted(_beside_logs(store)):
         told = path.relative_to(store.root).as_posix()
+        suffix = SNAPSHOT_SUFFIXES[_kind_of(path, store.root)]
+        if path.name.startswith(".") or not path.name.endswith(suffix):
+            notes.append(Finding(told, "is none of ours and is left alone"))
+            continue
+        snapshots += 1
         problem = _fault_of(path, store.root)
         if not problem:
             sound.add(told)
@@ -84,38 +103,62 @@ def verify(store: ArtifactStore, *, quarantine: bool = True) -> Verification:
             )
             moved_to = aside.relative_to(store.root).as_posix()
         findings.append(Finding(told, problem, moved_to))
-    lines, named = 0, set[str]()
-    for log in sorted(store.folder.glob(f"*/*/{LOG_NAME}")):
-        read, problems = _log(store, log, sound, named)
-        lines += read
-        findings += problems
+    for folder in _artifact_folders(store):
+        log = folder / LOG_NAME
+        missing = _missing_log(store, log, sound)
+        if missing:
+            findings.append(Finding(log.relative_to(store.root).as_posix(), missing))
+        elif log.is_file():
+            read, problems, unsealed = _log(store, log, sound, named)
+            lines += read
+            findings += problems
+            notes += unsealed
     findings += _reports(store, sound)
-    findings += [
-        Finding(path.relative_to(store.root).as_posix(), "holds no owner of a name: remove it")
-        for path in sorted((store.folder / "names").glob("*.json"))
-        if not is_claim(durable.read(path))
-    ]
-    return Verification(snapshots, lines, tuple(findings), tuple(sorted(sound - named)))
+    findings += _names(store)
+    unnamed = sorted(sound - named)
+    notes += [Finding(path, f"is sound, and no log names it: {_WHY_UNNAMED}") for path in unnamed]
+    return Verification(snapshots, lines, tuple(findings), tuple(unnamed), tuple(notes))
 
 
-def _snapshots(store: ArtifactStore) -> Iterator[Path]:
-    folders = [f"{kind}s/*" for kind in SNAPSHOT_KINDS] + ["objects/*"]
-    for pattern in folders:
-        for folder in store.folder.glob(pattern):
-            if folder.is_dir():
-                yield from (
-                    path
-                    for path in folder.iterdir()
-                    if path.name != LOG_NAME and not durable.is_temporary(path)
-                )
+def _artifact_folders(store: ArtifactStore) -> list[Path]:
+    found = [path for kind in SNAPSHOT_KINDS for path in store.folder.glob(f"{kind}s/*")]
+    return sorted(path for path in found if path.is_dir())
+
+
+def _beside_logs(store: ArtifactStore) -> Iterator[Path]:
+    """What lies where snapshots do, but for logs and what has no name yet."""
+    for folder in (*_artifact_folders(store), *store.folder.glob("objects/*")):
+        if folder.is_dir():
+            yield from (
+                path
+                for path in folder.iterdir()
+                if path.name != LOG_NAME and not durable.is_temporary(path)
+            )
+
+
+def _kind_of(path: Path, root: Path) -> str:
+    folder = path.relative_to(root).parts[1]
+    return "data_object" if folder == "objects" else folder.removesuffix("s")
+
+
+def _missing_log(store: ArtifactStore, log: Path, sound: set[str]) -> str:
+    """What is wrong where there should be a log and is none; nothing where all is well."""
+    if os.path.lexists(log):
+        return "" if log.is_file() else f"is no file, and stands where a log would: {_NO_LOG}"
+    kind, logical_id = _kind_of(log, store.root), log.parent.name
+    beside = f"{log.parent.relative_to(store.root).as_posix()}/"
+    if not any(path.startswith(beside) for path in sound):
+        return ""
+    if kind == "notebook" and not store.is_claimed(kind, logical_id):
+        return ""  # the code of what was published, not a script of its own
+    return f"is missing, and snapshots lie beside it: {_NO_LOG}"
 
 
 def _fault_of(path: Path, root: Path) -> str:
     """What is wrong with a snapshot; nothing where its bytes have the digest in its name."""
     if not path.is_file() or path.is_symlink():
         return "is no file, and stands where a snapshot would"
-    parts = path.relative_to(root).parts
-    kind = "data_object" if parts[1] == "objects" else parts[1].removesuffix("s")
+    kind, parts = _kind_of(path, root), path.relative_to(root).parts
     sha = parts[2] + path.name.partition(".")[0] if parts[1] == "objects" else ""
     sha = sha or path.name.partition(".")[0]
     try:
@@ -145,28 +188,36 @@ def _digest(kind: str, path: Path) -> str:
 
 def _log(
     store: ArtifactStore, log: Path, sound: set[str], named: set[str]
-) -> tuple[int, list[Finding]]:
+) -> tuple[int, list[Finding], list[Finding]]:
     told = log.relative_to(store.root).as_posix()
-    kind, logical_id = log.parent.parent.name.removesuffix("s"), log.parent.name
-    if kind not in SNAPSHOT_KINDS:
-        return 0, []
     try:
-        history = store.history(kind, logical_id)
+        history = store.history(_kind_of(log, store.root), log.parent.name)
     except ValueError as exc:
-        return 0, [Finding(told, f"belongs to no artifact: {exc}")]
+        return 0, [Finding(told, f"belongs to no artifact: {exc}")], []
+    if not history.entries and not history.problems:
+        return 0, [Finding(told, f"holds no line: {_NO_LOG}")], []
+    changed, unsealed = seals.faults(durable.read(log), LogEntry.model_fields)
     findings = [Finding(told, f"has a broken line: {problem}") for problem in history.problems]
-    missing = set[str]()
+    findings += [Finding(told, f"was changed: {fault}") for fault in changed]
+    missing, unclaimed = set[str](), set[str]()
     for entry in history.entries:
         named.add(entry.path)
         missing |= {entry.path} - sound
         if entry.code_path:
             named.add(entry.code_path)
             missing |= {entry.code_path} - sound
+        if entry.live_name and not store.is_claimed(entry.kind, entry.live_name):
+            unclaimed.add(entry.live_name)
     findings += [
         Finding(told, f"names {path!r}, which is missing or damaged: publish it again")
         for path in sorted(missing)
     ]
-    return len(history.entries) + len(history.problems), findings
+    findings += [
+        Finding(told, f"gives the name {name!r}, of which no owner is kept: publish it again")
+        for name in sorted(unclaimed)
+    ]
+    notes = [Finding(told, f"has lines without a seal, of before there were any: {unsealed}")]
+    return len(history.entries) + len(history.problems), findings, notes if unsealed else []
 
 
 def _reports(store: ArtifactStore, sound: set[str]) -> list[Finding]:
@@ -178,4 +229,15 @@ def _reports(store: ArtifactStore, sound: set[str]) -> list[Finding]:
             for ref in pinned_in(text)
             if ref.workspace_file_path not in sound
         ]
+    return findings
+
+
+def _names(store: ArtifactStore) -> list[Finding]:
+    findings = []
+    for path in sorted((store.folder / "names").glob("*.json")):
+        told = path.relative_to(store.root).as_posix()
+        if not path.is_file():
+            findings.append(Finding(told, "is no file, and stands where the owner of a name would"))
+        elif not is_claim(durable.read(path)):
+            findings.append(Finding(told, "holds no owner of a name: remove it"))
     return findings

@@ -21,9 +21,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from parsimony_kernel.execution.capture import BoundedText, Capture, capture_here, is_routed
+from parsimony_kernel.execution.descendants import Started, marked
 
 _SETTLE_S = 0.5
 _CHUNK = 65_536
+# The place of the environment among the arguments of ``Popen``.
+_ENV = 10
 
 
 class Descriptors:
@@ -34,31 +37,35 @@ class Descriptors:
         self._flush_c: Any = None
         self._for_forks = False
 
-    @contextmanager
-    def redirected(self) -> Iterator[None]:
+    def redirected(self) -> "_Redirected":
         """Lead descriptors 1 and 2 into the pipes for the body, which does not await."""
+        return _Redirected(self)
+
+    def lead(self) -> dict[int, int]:
+        """Lead them there from now on; gives copies of what they were, to lead them back."""
         if not self._pipes:
             self._open()
         saved = {number: os.dup(number) for number in self._pipes}
-        try:
-            for number, pipe in self._pipes.items():
-                os.dup2(pipe.entry, number)
-            yield
-        finally:
-            # The C library buffers what goes to a pipe; unflushed it would come out much later.
-            self._flush_c(None)
-            for number, copy in saved.items():
-                os.dup2(copy, number)
-                os.close(copy)
+        for number, pipe in self._pipes.items():
+            os.dup2(pipe.entry, number)
+        return saved
+
+    def lead_back(self, saved: dict[int, int]) -> None:
+        """Undo ``lead``."""
+        # The C library buffers what goes to a pipe; unflushed it would come out much later.
+        self._flush_c(None)
+        for number, copy in saved.items():
+            os.dup2(copy, number)
+            os.close(copy)
 
     @contextmanager
-    def inherited(self) -> Iterator[list["subprocess.Popen[Any]"]]:
-        """Lead what captured code starts in the body into the pipes; gives those processes.
+    def inherited(self) -> Iterator[Started]:
+        """Lead what captured code starts in the body into the pipes; gives what it has started.
 
         Not for two at once. What the C library writes, and processes that are started past
         ``subprocess``, ``os.system`` and ``os.fork``, keep the descriptors.
         """
-        children: list[subprocess.Popen[Any]] = []
+        started = Started()
         start, system = subprocess.Popen.__init__, os.system
 
         @functools.wraps(start)
@@ -70,7 +77,12 @@ class Descriptors:
                     stream = named.get(name)
                     if len(given) <= place and (stream is None or id(stream) in ours):
                         named[name] = self._entry(ours.get(id(stream), place - 3))
-                children.append(process)
+                if len(given) > _ENV:
+                    environment = marked(given[_ENV], started.mark)
+                    given = (*given[:_ENV], environment, *given[_ENV + 1 :])
+                else:
+                    named["env"] = marked(named.get("env"), started.mark)
+                started.children.append(process)
             start(process, *given, **named)
 
         @functools.wraps(system)
@@ -84,7 +96,7 @@ class Descriptors:
         os.system = system_with_pipes
         self._for_forks = True
         try:
-            yield children
+            yield started
         finally:
             self._for_forks = False
             # What code has put in the place of ours is to last.
@@ -123,6 +135,23 @@ class Descriptors:
             threading.Thread(
                 target=pipe.empty, name=f"parsimony-pipe-{number}", daemon=True
             ).start()
+
+
+class _Redirected:
+    """A body in which the descriptors lead into the pipes.
+
+    No generator, which would set an attribute of the exception that leaves the body: the class of
+    the exception may be a user's, and have something to run there.
+    """
+
+    def __init__(self, descriptors: Descriptors) -> None:
+        self._descriptors = descriptors
+
+    def __enter__(self) -> None:
+        self._saved = self._descriptors.lead()
+
+    def __exit__(self, *_: object) -> None:
+        self._descriptors.lead_back(self._saved)
 
 
 class _Pipe:

@@ -8,7 +8,6 @@ read is known as a source.
 """
 
 import io
-import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ RATIO = 200
 RATIO_FREE_BYTES = 20_000_000
 MEMBERS = 20_000
 CELLS = 20_000_000
+ROWS = 1_048_576  # Excel has no more; one without cells still takes memory
 PAGES = 5_000
 PAGE_CONTENT_BYTES = 100_000_000
 TEXT_CHARS = 50_000_000
@@ -31,8 +31,9 @@ TEXT_CHARS = 50_000_000
 _EXTRA = 'pip install "parsimony-kernel[documents]"'
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
-_XML = (".xml", ".rels", ".vml")
-_REFERENCE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
+_SPREADSHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_ROW = f"{_SPREADSHEET}row"
+_PICTURE = "http://www.w3.org/2000/svg}svg"
 
 _Path = str | PathLike[str]
 
@@ -54,7 +55,7 @@ def read_excel(
 
     Raises:
         DocumentError: it is no such workbook, there is no such sheet, or it is over a limit
-            (20 million cells, empty ones between filled ones among them).
+            (20 million cells, empty ones between filled ones among them, and 1,048,576 rows).
     """
     import pandas
 
@@ -210,8 +211,7 @@ def _check_package(path: _Path, content: io.BytesIO, part: str, kind: str) -> No
             if part not in package.namelist():
                 _not_a(path, content, kind)
             for each in members:
-                if each.filename.lower().endswith(_XML):
-                    _scan(package, each, _Prolog(path))
+                _scan(package, each, _Prolog(path))
     content.seek(0)
 
 
@@ -229,15 +229,27 @@ class _Enough(Exception):
 
 
 class _Prolog:
-    """Looks at a part up to its first element: entities are defined before it."""
+    """Looks at a part up to its first element: entities are defined before it.
+
+    A picture may be drawn with them: nobody takes it for more than bytes.
+    """
 
     def __init__(self, path: _Path) -> None:
         self._path = path
+        self.has_doctype = False
 
     def begin(self, name: str, _attributes: dict[str, str]) -> None:
+        if self.has_doctype and name != _PICTURE:
+            self._refuse()
         raise _Enough
 
+    def end(self, name: str) -> None:
+        pass
+
     def doctype(self, *_: Any) -> None:
+        self.has_doctype = True
+
+    def _refuse(self) -> NoReturn:
         raise DocumentError(
             f"{fspath(self._path)!r} defines entities in its XML, which Office files never do and "
             "which can be made to fill the memory: it is not read."
@@ -245,51 +257,84 @@ class _Prolog:
 
 
 class _Grid(_Prolog):
-    """Measures a worksheet by the cells that are there, whatever it says of its dimensions."""
+    """Measures a worksheet by the cells that are there, whatever it says of its dimensions.
+
+    As openpyxl reads it: a row is one wherever it stands, whatever it holds are its cells, and
+    numbers are what Python takes for them. Never less than is read is counted.
+    """
 
     def __init__(self, path: _Path) -> None:
+        from openpyxl.utils import coordinate_to_tuple
+
         super().__init__(path)
-        self._inside = False
-        self._column = self.width = self.rows = 0
+        self._place_of = coordinate_to_tuple
+        self._depth = 0
+        self._rows: list[list[int]] = []  # of each open row its depth and its last column
+        self._last = self._unnumbered = 0
+        self.width = 1  # a row without cells takes its place as well
+
+    @property
+    def rows(self) -> int:
+        return self._last + self._unnumbered
 
     def begin(self, name: str, attributes: dict[str, str]) -> None:
-        tag = name.rpartition(":")[2]
-        if not self._inside:
-            if tag != "worksheet":
-                raise _Enough
-            self._inside = True
-        elif tag == "row":
-            number = attributes.get("r", "")
-            # Of more than seven digits there is no row; the reader says so.
-            known = number.isascii() and number.isdigit() and len(number) <= 7
-            self.rows = max(self.rows, int(number)) if known else self.rows + 1
-            self._column = 0
-        elif tag == "c":
-            place = _REFERENCE.fullmatch(attributes.get("r", ""))
-            if place is not None:
-                self._column = _column(place[1])
-                self.rows = max(self.rows, int(place[2]))
+        if self.has_doctype and name.startswith(_SPREADSHEET):
+            self._refuse()
+        self._depth += 1
+        if self._rows and self._rows[-1][0] == self._depth - 1:
+            self._cell(attributes.get("r", ""))
+        if name == _ROW:
+            number = _row_number(attributes.get("r", ""))
+            if number is None:
+                self._unnumbered += 1
             else:
-                self._column += 1
-            self.width = max(self.width, self._column)
+                self._last = max(self._last, number)
+            self._rows.append([self._depth, 0])
         if self.rows * self.width > CELLS:
             raise DocumentError(
                 f"{fspath(self._path)!r} has a sheet of {self.rows:,} rows and {self.width:,} "
                 f"columns, more than {CELLS:,} cells: remove what lies far from the rest, or save "
                 "it as CSV."
             )
+        if self.rows > ROWS:
+            raise DocumentError(
+                f"{fspath(self._path)!r} has a sheet of {self.rows:,} rows, more than the {ROWS:,} "
+                "of Excel: remove what lies far from the rest, or save it as CSV."
+            )
+
+    def end(self, name: str) -> None:
+        if self._rows and self._rows[-1][0] == self._depth:
+            self._rows.pop()
+        self._depth -= 1
+
+    def _cell(self, reference: str) -> None:
+        open_row = self._rows[-1]
+        try:
+            row, open_row[1] = self._place_of(reference)
+        except (ValueError, UnboundLocalError):  # none, or one that the reader refuses
+            open_row[1] += 1
+        else:
+            self._last = max(self._last, row)
+        self.width = max(self.width, open_row[1])
 
 
-def _column(letters: str) -> int:
-    number = 0
-    for letter in letters:
-        number = number * 26 + ord(letter) - 64
-    return number
+def _row_number(text: str) -> int | None:
+    """The number that openpyxl takes ``text`` for."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return int(number) if number.is_integer() else None
 
 
 def _scan(package: zipfile.ZipFile, member: zipfile.ZipInfo, look: _Prolog) -> None:
-    parser = expat.ParserCreate()
+    parser = expat.ParserCreate(namespace_separator="}")
     parser.StartElementHandler = look.begin
+    parser.EndElementHandler = look.end
     parser.StartDoctypeDeclHandler = look.doctype
     with package.open(member) as part:
         try:
@@ -300,11 +345,10 @@ def _scan(package: zipfile.ZipFile, member: zipfile.ZipInfo, look: _Prolog) -> N
 
 
 def _check_cells(path: _Path, content: io.BytesIO) -> None:
-    """Refuse a worksheet with too many cells. A part is one by its content, not by its name."""
+    """Refuse a worksheet with too many cells. A part is one by its rows, not by its name."""
     with _parsing(path, "an .xlsx workbook"), zipfile.ZipFile(content) as package:
         for each in package.infolist():
-            if each.filename.lower().endswith(_XML):
-                _scan(package, each, _Grid(path))
+            _scan(package, each, _Grid(path))
     content.seek(0)
 
 

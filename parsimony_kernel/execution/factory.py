@@ -56,6 +56,8 @@ SNAPSHOT_BYTES = 16 * 1024
 MESSAGE_CHARS = 2_000
 TRACEBACK_FRAMES = 20
 
+_NO_MESSAGE = "(its message cannot be shown)"
+
 _OURS = str(Path(__file__).parent)
 _traceback_of: Callable[[BaseException], TracebackType | None] = BaseException.__dict__[
     "__traceback__"
@@ -292,16 +294,29 @@ class OutputFactory:
         self, exc: BaseException, *, filename: str = "", source: str = ""
     ) -> ExceptionObject:
         """An exception that left the cell whose code is ``source``, compiled as ``filename``."""
-        line = attempt(lambda: _line(exc, filename), lambda _: None)
-        lines = source.splitlines()
-        known = line is not None and 0 < line <= len(lines)
+        line, source_line = _in_source(
+            attempt(lambda: _line(exc, filename), lambda _: None), source
+        )
         return ExceptionObject(
             name=type_name(exc),
             message=_message(exc),
-            line=line if known else None,
-            source_line=plain(lines[line - 1]).strip()[:200] if known and line is not None else "",
+            line=line,
+            source_line=source_line,
             traceback=attempt(lambda: self._traceback(exc, filename), lambda _: type_name(exc)),
             status_code=attempt(lambda: _status_code(exc), lambda _: None),
+        )
+
+    def exception_unasked(
+        self, exc: BaseException, *, filename: str = "", source: str = ""
+    ) -> ExceptionObject:
+        """The same without a method of its own: for one whose methods do not end."""
+        line, source_line = _in_source(_raised_at(_traceback_of(exc), filename), source)
+        return ExceptionObject(
+            name=type_name(exc),
+            message=_NO_MESSAGE,
+            line=line,
+            source_line=source_line,
+            traceback=type_name(exc),
         )
 
     def _table_or_figure(
@@ -402,7 +417,7 @@ def _message(exc: BaseException) -> str:
         notes = [str(each) for each in getattr(exc, "__notes__", ())]
         return _cut("\n".join([text, *notes]), MESSAGE_CHARS)[0]
 
-    return attempt(look, lambda _: "(its message cannot be shown)")
+    return attempt(look, lambda _: _NO_MESSAGE)
 
 
 def _one_line(exc: BaseException) -> str:
@@ -413,8 +428,25 @@ def _line(exc: BaseException, filename: str) -> int | None:
     """The line of ``filename`` that raised it."""
     if is_a(exc, SyntaxError) and exc.filename == filename:
         return exc.lineno if type(exc.lineno) is int else None
-    steps = traceback.extract_tb(_traceback_of(exc), limit=None)
-    return next((step.lineno for step in reversed(steps) if step.filename == filename), None)
+    return _raised_at(_traceback_of(exc), filename)
+
+
+def _raised_at(tb: TracebackType | None, filename: str) -> int | None:
+    """The innermost line of ``filename`` in a traceback."""
+    line = None
+    while tb is not None:
+        if tb.tb_frame.f_code.co_filename == filename:
+            line = tb.tb_lineno
+        tb = tb.tb_next
+    return line
+
+
+def _in_source(line: int | None, source: str) -> tuple[int | None, str]:
+    """The number of a line that ``source`` has, and its text."""
+    lines = source.splitlines()
+    if line is None or not 0 < line <= len(lines):
+        return None, ""
+    return line, plain(lines[line - 1]).strip()[:200]
 
 
 def _status_code(exc: BaseException) -> int | None:

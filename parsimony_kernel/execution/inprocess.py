@@ -6,6 +6,7 @@ puts the folder back.
 """
 
 import asyncio
+import logging
 import os
 import re
 import threading
@@ -15,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.capture import Capture
@@ -45,8 +46,14 @@ from parsimony_kernel.lineage.stamping import (
     stopped_line,
 )
 
-# How long the summary of the changed variables may take; a user's repr runs in it.
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+# How long the message of an exception may take, and how long the summary of the changed
+# variables: code of users' runs in both.
+_ERROR_S = 1.0
 _SUMMARY_S = 2.0
+LOOK_S = _ERROR_S + _SUMMARY_S
 _POLL_S = 0.005
 
 # What Python and IPython keep in a namespace for themselves.
@@ -136,9 +143,11 @@ class InProcessExecutor(BaseCodeExecutor):
         *,
         namespace: dict[str, Any],
         seconds: float | None,
-        observe: Callable[[], None],
+        observed: "Observation",
     ) -> CellEnd:
-        """Run the cell within ``capture``, then ``observe`` on the same stack."""
+        """Run the cell within ``capture``, then ``observed.compare`` and ``observed.look`` on the
+        same stack.
+        """
 
     # The contract
 
@@ -218,7 +227,7 @@ class InProcessExecutor(BaseCodeExecutor):
                     checkpoints.protect(cell.code)
                 namespace = self._namespace()
                 with watching() as watch:
-                    observed = _Observation(self, cell, namespace, folder, watch)
+                    observed = Observation(self, cell, namespace, folder, watch, capture)
                     try:
                         with self._kept(cell, folder, capture) if dry_run else nullcontext():
                             end = await self._run(
@@ -226,9 +235,9 @@ class InProcessExecutor(BaseCodeExecutor):
                                 capture,
                                 namespace=namespace,
                                 seconds=seconds,
-                                observe=observed.take,
+                                observed=observed,
                             )
-                            observed.take_effect_only()
+                            observed.compare()
                     except DryRunError as exc:
                         return self._rejected(exc, filename, source)
             theirs = () if dry_run or scope is None else self._overwritten(observed)
@@ -250,7 +259,7 @@ class InProcessExecutor(BaseCodeExecutor):
             cell.code, folder, capture, self._namespace, self._bindings, lambda: self._hidden()
         )
 
-    def _overwritten(self, observed: "_Observation") -> tuple[str, ...]:
+    def _overwritten(self, observed: "Observation") -> tuple[str, ...]:
         """The names that the person had bound and the cell changed. Before they are stamped."""
         ledger = self.origin_ledger
         return tuple(
@@ -266,12 +275,29 @@ class InProcessExecutor(BaseCodeExecutor):
         return cell_name(scope.turn if scope is not None else 0, step, source)
 
     def _rejected(self, exc: BaseException, filename: str, source: str) -> KernelOutput:
-        error = self.output_factory.exception(exc, filename=filename, source=source)
-        return KernelOutput(outputs=(error,))
+        return KernelOutput(outputs=(self._told(exc, filename, source),))
+
+    def _told(self, exc: BaseException, filename: str, source: str) -> ExceptionObject:
+        """The exception as an output, on the stack of whoever asks; code of users' runs in it."""
+        factory = self.output_factory
+
+        def look() -> ExceptionObject:
+            told = factory.exception(exc, filename=filename, source=source)
+            if not is_a(exc, SystemExit):
+                return told
+            code = attempt(
+                lambda: "" if exc.code is None else plain(f" with {exc.code!r}")[:200],
+                lambda _: "",
+            )
+            message = f"sys.exit ended this cell{code}; the kernel goes on"
+            return told.model_copy(update={"message": message})
+
+        told = _within(_ERROR_S, look)
+        return told or factory.exception_unasked(exc, filename=filename, source=source)
 
     def _stamp(
         self,
-        observed: "_Observation",
+        observed: "Observation",
         end: CellEnd,
         scope: RunScope | None,
         producer: str | None,
@@ -287,23 +313,33 @@ class InProcessExecutor(BaseCodeExecutor):
                 turn=scope.turn,
                 actor=scope.actor,
             )
-        stamp_cell(
-            self.origin_ledger,
-            observed.before,
-            observed.after,
-            observed.cell.code,
-            scope,
-            observed.folder,
-            self._clock.now().isoformat(),
-            effect=observed.effect,
-            failed=end.error is not None or end.reason is not None,
-            stopped_at=stopped_line(end.error, observed.namespace),
-        )
+        given = scope
+        ledger = self.origin_ledger
+        if observed.is_recorded:
+            observed.recorded(
+                lambda: stamp_cell(
+                    ledger,
+                    observed.before,
+                    observed.after,
+                    observed.cell.code,
+                    given,
+                    observed.folder,
+                    self._clock.now().isoformat(),
+                    effect=observed.effect,
+                    failed=end.error is not None or end.reason is not None,
+                    stopped_at=observed.stopped_at,
+                ),
+                None,
+            )
+        if not observed.is_recorded:
+            # Of unknown origin, which is less than the truth; what they were before is not true.
+            for name in (*observed.effect.changed, *observed.effect.deleted):
+                ledger.drop(name)
 
     def _output(
         self,
         capture: Capture,
-        observed: "_Observation",
+        observed: "Observation",
         end: CellEnd,
         seconds: float | None,
         *,
@@ -311,7 +347,7 @@ class InProcessExecutor(BaseCodeExecutor):
         duration: float,
     ) -> KernelOutput:
         outputs = capture.outputs
-        error = self._error(end, observed.cell, seconds)
+        error = self._error(end, observed, seconds)
         if error is not None:
             outputs.append(error)
         return KernelOutput(
@@ -327,11 +363,19 @@ class InProcessExecutor(BaseCodeExecutor):
             truncated=capture.is_cut or observed.is_cut,
         )
 
-    def _error(self, end: CellEnd, cell: Cell, seconds: float | None) -> ExceptionObject | None:
-        where = {"filename": cell.filename, "source": cell.source}
+    def _error(
+        self, end: CellEnd, observed: "Observation", seconds: float | None
+    ) -> ExceptionObject | None:
+        if end.error is None and end.reason is None:
+            return None
+        told = observed.told
+        if told is None or end.error is None:
+            told = self.output_factory.exception_unasked(
+                end.error or DeadlineReached(),
+                filename=observed.cell.filename,
+                source=observed.cell.source,
+            )
         if end.reason == "deadline":
-            place = end.error or DeadlineReached()
-            told = self.output_factory.exception(place, **where)
             message = f"timeout: the code was stopped after {seconds:g} s"
             if end.late:
                 message += (
@@ -348,26 +392,14 @@ class InProcessExecutor(BaseCodeExecutor):
                 }
             )
         if end.reason == "stop":
-            told = self.output_factory.exception(end.error or KeyboardInterrupt(), **where)
             return told.model_copy(
                 update={"name": "KeyboardInterrupt", "message": "stopped by the user"}
             )
-        if end.error is None:
-            return None
-        told = self.output_factory.exception(end.error, **where)
-        if is_a(end.error, SystemExit):
-            leaving = end.error
-            code = attempt(
-                lambda: "" if leaving.code is None else plain(f" with {leaving.code!r}")[:200],
-                lambda _: "",
-            )
-            message = f"sys.exit ended this cell{code}; the kernel goes on"
-            return told.model_copy(update={"message": message})
         return told
 
 
-class _Observation:
-    """What became of the namespace in one cell."""
+class Observation:
+    """What became of the namespace in one cell, and of the lineage that is written of it."""
 
     def __init__(
         self,
@@ -376,56 +408,103 @@ class _Observation:
         namespace: dict[str, Any],
         folder: Path,
         watch: Watch,
+        capture: Capture,
     ) -> None:
         self._executor = executor
         self._watch = watch
-        self._looked: Looked = before_cell(cell.code, namespace)
+        self._capture = capture
+        self.is_recorded = True
+        self._looked: Looked | None = self.recorded(lambda: before_cell(cell.code, namespace), None)
         self.namespace = namespace
         self.before = visible(namespace, executor._hidden())
         self.after = self.before
         self.cell = cell
         self.folder = folder
         self.effect = CellEffect()
+        self.told: ExceptionObject | None = None
+        self.stopped_at = 0
         self.summaries: list[KernelOutputType] = []
         self.is_cut = False
-        self._is_taken = False
+        self._is_compared = False
 
-    def take(self) -> None:
-        """Compare and summarise, on the stack of the code: a summary runs the reprs of users."""
-        self.take_effect_only()
-        if not self.effect.changed:
-            return
-        guard = CodeGuard(_SUMMARY_S)
+    def recorded(self, step: Callable[[], T], otherwise: T) -> T:
+        """What a step of the lineage gives. Where it fails the cell goes on, and that is told.
+
+        The handler for everything of a subscriber: the code is not to fail with who observes it.
+        """
         try:
-            with guard:
-                guard.call(self._summarise)
-        except (Exception, DeadlineReached, KeyboardInterrupt, asyncio.CancelledError):
-            self.is_cut = True
+            return step()
+        except Exception:
+            _log.exception("the lineage of a cell was not recorded")
+            if self.is_recorded:
+                self._capture.stderr.write("The lineage of this cell was not recorded.\n")
+            self.is_recorded = False
+            return otherwise
 
-    def take_effect_only(self) -> None:
-        """Compare, where the code's own stack is gone."""
-        if self._is_taken:
+    def compare(self) -> None:
+        """See what changed; no code of users' runs. Once, whoever asks first."""
+        if self._is_compared:
             return
-        self._is_taken = True
+        self._is_compared = True
         self.after = visible(self.namespace, self._executor._hidden())
-        self.effect, _ = observe_cell(
-            self.before,
-            self.after,
-            self.cell.code,
-            self.folder,
-            looked=self._looked,
-            opened=tuple(self._watch.read),
-        )
+        looked = self._looked
+        seen = None
+        if looked is not None:
+            seen = self.recorded(
+                lambda: observe_cell(
+                    self.before,
+                    self.after,
+                    self.cell.code,
+                    self.folder,
+                    looked=looked,
+                    opened=tuple(self._watch.read),
+                )[0],
+                None,
+            )
+        self.effect = seen or _bound_anew(self.before, self.after)
 
-    def _summarise(self) -> None:
+    def look(self, error: BaseException | None) -> None:
+        """Tell ``error`` and summarise what changed, on the stack of the code: the methods of
+        users' objects run. At most ``LOOK_S``, but for C code.
+        """
+        self.is_cut = True
+        if error is not None:
+            self.told = self._executor._told(error, self.cell.filename, self.cell.source)
+            self.stopped_at = _within(_ERROR_S, lambda: stopped_line(error, self.namespace)) or 0
+        self.is_cut = bool(self.effect.changed)
+        if self.effect.changed:
+            self.is_cut = _within(_SUMMARY_S, self._summarise) is not True
+
+    def _summarise(self) -> bool:
+        """Whether all of it has found room."""
         room = SNAPSHOT_BYTES
         for name in self.effect.changed:
             told = self._executor.output_factory.summary(self.after[name], name)
             room -= len(told.model_dump_json())
             if room < 0:
-                self.is_cut = True
-                return
+                return False
             self.summaries.append(told)
+        return True
+
+
+def _within(seconds: float, look: Callable[[], T]) -> T | None:
+    """What ``look`` finds; ``None`` when it is interrupted, or takes longer."""
+    guard = CodeGuard(seconds)
+    try:
+        with guard:
+            return guard.call(look)
+    except (Exception, DeadlineReached, KeyboardInterrupt, asyncio.CancelledError):
+        return None
+
+
+def _bound_anew(before: Mapping[str, Any], after: Mapping[str, Any]) -> CellEffect:
+    """What a comparison of the bindings alone tells."""
+    return CellEffect(
+        changed=tuple(
+            name for name in after if name not in before or before[name] is not after[name]
+        ),
+        deleted=tuple(name for name in before if name not in after),
+    )
 
 
 def _fetched(source: str, folder: Path) -> FetchLogEntry:

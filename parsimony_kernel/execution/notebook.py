@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import TracebackType
 from typing import Any
 
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
@@ -31,13 +32,16 @@ from parsimony_kernel.execution.cell import (
 )
 from parsimony_kernel.execution.descriptors import DESCRIPTORS
 from parsimony_kernel.execution.factory import OutputFactory
-from parsimony_kernel.execution.inprocess import CellEnd, InProcessExecutor
+from parsimony_kernel.execution.inprocess import CellEnd, InProcessExecutor, Observation
 from parsimony_kernel.execution.inspection import attempt, is_a
 from parsimony_kernel.execution.interrupt import CodeGuard
 
 
 class NotebookExecutor(InProcessExecutor):
     """Runs agent code in a shell, on the thread that awaits it.
+
+    The processes that a cell has started are killed when the cell is stopped or its time is up,
+    see ``execution.descendants``; of a cell that ended by itself they live on.
 
     Args:
         shell: an ``InteractiveShell`` of any kind: a kernel's, a terminal's, a bare one.
@@ -88,14 +92,14 @@ class NotebookExecutor(InProcessExecutor):
         *,
         namespace: dict[str, Any],
         seconds: float | None,
-        observe: Callable[[], None],
+        observed: Observation,
     ) -> CellEnd:
         shell = self._shell
         # Functions look their globals up in the module of the shell; a dry run has its own.
         module = shell.user_global_ns if namespace is shell.user_ns else namespace
         end = CellEnd()
         guard = CodeGuard(seconds, around=_surroundings())
-        with capturing(capture, shell), DESCRIPTORS.inherited():
+        with capturing(capture, shell), DESCRIPTORS.inherited() as started:
             with guard, shell.builtin_trap, _users_state(shell):
                 shell.events.trigger("pre_execute")
                 drawn = open_figures()
@@ -104,9 +108,12 @@ class NotebookExecutor(InProcessExecutor):
                 shell.events.trigger("post_execute")
                 if end.error is None:
                     end.error = _show_what_no_one_sees(capture, drawn, guard)
-            DESCRIPTORS.drain(capture)
             end.reason = guard.reason
-            observe()
+            if end.reason is not None:
+                started.end()
+            DESCRIPTORS.drain(capture)
+            observed.compare()
+            observed.look(end.error)
         if is_a(end.error, Exception):
             error = end.error
             attempt(lambda: _remember_for_debug(shell, error, cell.filename), lambda _: None)
@@ -200,12 +207,14 @@ def _run_inside(shell: Any, source: str) -> Any:
 
 def _remember_for_debug(shell: Any, exc: Exception, filename: str) -> None:
     """Make ``exc`` what ``%debug`` and ``%tb`` find, from the agent's own first frame on."""
-    shown = exc.__traceback__
+    # Past what a class of the user's may have put in the place of the attribute.
+    kept = BaseException.__dict__["__traceback__"]
+    shown: TracebackType | None = kept.__get__(exc)
     while shown is not None and shown.tb_frame.f_code.co_filename != filename:
         shown = shown.tb_next
     if shown is None:
         return
-    exc.__traceback__ = shown
+    kept.__set__(exc, shown)
     sys.last_type, sys.last_value, sys.last_traceback = type(exc), exc, shown
     if sys.version_info >= (3, 12):
         sys.last_exc = exc

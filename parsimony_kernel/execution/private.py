@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,14 @@ from parsimony_kernel.execution.cell import (
 )
 from parsimony_kernel.execution.descriptors import DESCRIPTORS
 from parsimony_kernel.execution.factory import OutputFactory
-from parsimony_kernel.execution.inprocess import CellEnd, InProcessExecutor
+from parsimony_kernel.execution.inprocess import (
+    LOOK_S,
+    CellEnd,
+    InProcessExecutor,
+    Observation,
+)
 from parsimony_kernel.execution.interrupt import CodeGuard
+from parsimony_kernel.execution.process_state import ProcessState
 from parsimony_kernel.execution.seed import libraries_for, private_builtins, seed_names
 from parsimony_kernel.lineage.analysis import analyse
 
@@ -51,8 +57,10 @@ class CodeExecutor(InProcessExecutor):
 
     Each cell runs in a worker thread, so a call returns at its deadline whatever the code does.
     Python code is stopped there; a call that blocks is left behind, with an old copy of the
-    namespace and nowhere to write, unless it waits for a process that the cell has started: that
-    is killed. Classes and imports work; ``exec``, ``eval``, ``compile`` and
+    namespace and nowhere to write, unless it waits for a process that the cell has started. These
+    are killed with all that they have started, see ``execution.descendants``; of a cell that
+    ended by itself they live on. Of what a process has one of, ``execution.process_state`` says
+    what is put back after a cell. Classes and imports work; ``exec``, ``eval``, ``compile`` and
     ``input`` are not there. This is no sandbox: the code has the rights of the process.
 
     Args:
@@ -105,55 +113,67 @@ class CodeExecutor(InProcessExecutor):
         *,
         namespace: dict[str, Any],
         seconds: float | None,
-        observe: Callable[[], None],
+        observed: Observation,
     ) -> CellEnd:
         guard = CodeGuard(seconds)
         end = CellEnd()
         loop = asyncio.get_running_loop()
-        finished = loop.create_future()
+        ran, compared, looked = (loop.create_future() for _ in range(3))
+        state = ProcessState(capture.stderr.write)
 
-        def work() -> None:
-            with guard:
-                end.error = self._work(cell, capture, namespace, guard)
-            if not capture.is_closed:
-                observe()
+        def settle(stage: asyncio.Future[None]) -> None:
+            def done() -> None:
+                if not stage.done():
+                    stage.set_result(None)
 
-        def settle() -> None:
-            if not finished.done():
-                finished.set_result(None)
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(done)
 
         def thread() -> None:
             try:
-                work()
+                with guard:
+                    end.error = self._work(cell, capture, namespace, guard)
+                state.put_back()
+                settle(ran)
+                if not capture.is_closed:
+                    observed.compare()
+                    settle(compared)
+                    observed.look(end.error)
             finally:
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(settle)
+                for stage in (ran, compared, looked):
+                    settle(stage)
 
-        with capturing(capture, live_shell()), DESCRIPTORS.inherited() as children:
+        with capturing(capture, live_shell()), DESCRIPTORS.inherited() as started:
             context = contextvars.copy_context()
             threading.Thread(
                 target=context.run, args=(thread,), name="parsimony-cell", daemon=True
             ).start()
-            await self._wait(finished, guard, seconds)
-            if not finished.done() and children:
+            await self._wait(ran, guard, None if seconds is None else seconds + _GRACE_S)
+            if not ran.done() and started:
                 # It may be one of them that it waits for, and is to be interrupted then.
                 guard.interrupt(guard.reason or "deadline")
-                for child in tuple(children):
-                    child.kill()
-                await asyncio.wait({finished}, timeout=_GRACE_S)
+                started.end()
+                await asyncio.wait({ran}, timeout=_GRACE_S)
+            if ran.done():
+                # Only reprs and messages of users' objects may take for ever: a call in C.
+                await self._wait(compared, guard, None)
+                await self._wait(looked, guard, LOOK_S + _GRACE_S)
+            if guard.reason is not None:
+                started.end()
             DESCRIPTORS.drain(capture)
         end.reason = guard.reason
-        if not finished.done():
+        if not ran.done():
             end.late, end.reason = True, end.reason or "deadline"
             self._fence()
+        state.put_back()
         return end
 
     async def _wait(
-        self, finished: asyncio.Future[None], guard: CodeGuard, seconds: float | None
+        self, stage: asyncio.Future[None], guard: CodeGuard, seconds: float | None
     ) -> None:
-        waited: set[asyncio.Future[None]] = {finished}
+        waited: set[asyncio.Future[None]] = {stage}
         try:
-            await asyncio.wait(waited, timeout=None if seconds is None else seconds + _GRACE_S)
+            await asyncio.wait(waited, timeout=seconds)
         except asyncio.CancelledError:
             guard.interrupt("cancel")
             # Deaf for this long: a second cancel does not make the code end any sooner.

@@ -39,7 +39,11 @@ class RemoteExecutor(BaseCodeExecutor):
     The environment of the kernel has parsimony_kernel installed. ``variables()`` holds small plain
     values as they are and a ``RemoteValue`` for everything else, both as of the end of the last
     call. A kernel that is gone is an ``ExceptionObject`` with ``state_lost``, once, whose message
-    names what is gone; in the ledger these names are dropped and the runs of cells stay.
+    names what is gone; in the ledger these names are dropped and the runs of cells stay. Of code
+    that ends its process at once (``os._exit``, a crash) the last prints may be lost.
+
+    With its kernel end the processes that its code has started, see ``execution.descendants``.
+    Behind a server that is the server's part, and what began a session of its own lives on there.
 
     Args:
         kernel_name: the kernelspec, of this machine or of the server.

@@ -36,6 +36,11 @@ _CLOSE_S = 5.0
 # A server takes seconds to end a kernel that does not listen.
 _ENDING_S = 1.0
 
+# What an interruption leaves in a reply, and what every answer holds.
+_INTERRUPTIONS = frozenset({"KeyboardInterrupt", "CancelledError"})
+_ALWAYS = frozenset({"names", "gone", "ledger"})
+_TOLD_CHARS = 200
+
 _SIDE = "parsimony_kernel.execution.remote_side"
 _ON_SIDE = f'__import__("sys").modules["{_SIDE}"]'
 
@@ -172,7 +177,10 @@ class Far:
             if self._kernel is not None and await self._ready() is None:
                 await self._ask({"do": "clear"}, CHORE_S)
                 if self._kernel is not None:
-                    await self._open()
+                    try:
+                        await self._open()
+                    except RemoteKernelError:  # code broke its side; nothing in it is needed
+                        await self._drop(wait_s=_ENDING_S)
             self._has_run, self._untold = False, None
 
     async def end(self) -> None:
@@ -247,21 +255,27 @@ class Far:
         collect = f"{_ON_SIDE}.answer({self._nonce!r}, {self._number})"
         loss: Loss | None = None
         answer = None
+        missing = ("KeyError", str(self._number))
         try:
             try:
                 reply = await self._reply(run, collect, seconds, said)
             except Disconnected:
                 await self._kernel.reconnect()
                 reply = await self._reply("", collect, seconds, said)
-                if _error(reply) == ("KeyError", str(self._number)):  # it never arrived
+                if _error(reply) == missing:  # it never arrived
                     reply = await self._reply(run, collect, seconds, said)
             answer = _answer(reply)
+            ran = reply
             if answer is None and not self._is_stranger(reply):
                 # Interrupted on its way out: the answer is there or it never will be.
                 reply = await self._reply("", collect, CHORE_S)
                 answer = _answer(reply)
             if answer is None and self._is_stranger(reply):
                 loss = Loss("was restarted by somebody else")
+            elif answer is None and not _is_interrupted(ran):
+                loss = Loss(_broken(ran))
+            elif answer is None and _error(reply) != missing and not _is_interrupted(reply):
+                loss = Loss(_broken(reply))
         except _Gone as exc:
             loss = Loss(str(exc))
         except _Late as exc:
@@ -364,8 +378,11 @@ def _answer(reply: dict[str, Any]) -> dict[str, Any] | None:
     text = (told.get("data") or {}).get(ANSWER_MIME)
     if text is None:
         return None
-    answer: dict[str, Any] = json.loads(text)
-    return answer
+    try:
+        answer = json.loads(text)
+    except (ValueError, TypeError):
+        return None
+    return answer if type(answer) is dict and answer.keys() >= _ALWAYS else None
 
 
 def _error(reply: dict[str, Any]) -> tuple[str, str]:
@@ -373,6 +390,16 @@ def _error(reply: dict[str, Any]) -> tuple[str, str]:
     if reply.get("status") == "ok":
         reply = (reply.get("user_expressions") or {}).get("answer") or {}
     return str(reply.get("ename", "")), str(reply.get("evalue", ""))
+
+
+def _is_interrupted(reply: dict[str, Any]) -> bool:
+    return reply.get("status") == "aborted" or _error(reply)[0] in _INTERRUPTIONS
+
+
+def _broken(reply: dict[str, Any]) -> str:
+    name, text = _error(reply)
+    told = f"{name}: {text}"[:_TOLD_CHARS] if name else "its answer cannot be read"
+    return f"was ended, because code broke the kernel's side of the executor ({told})"
 
 
 def _no_side(name: str, text: str) -> str:

@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from parsimony_kernel.execution.descendants import kill_marked, marked, new_mark
+
 START_S = 60.0
 
 
@@ -95,6 +97,8 @@ class Kernel(ABC):
 class LocalKernel(Kernel):
     """A kernel as a process of this machine. It ends when this process does.
 
+    When it is closed, the processes that its code has started end with it.
+
     Args:
         name: the kernelspec that is started.
     """
@@ -105,6 +109,7 @@ class LocalKernel(Kernel):
         self._manager: Any = None
         self._client: Any = None
         self._pumps: list[asyncio.Task[None]] = []
+        self._mark = new_mark()
 
     async def start(self) -> None:
         from jupyter_client.kernelspec import NoSuchKernel
@@ -113,7 +118,10 @@ class LocalKernel(Kernel):
         self._manager = AsyncKernelManager(kernel_name=self.name)
         try:
             await self._manager.start_kernel(
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                env=marked(None, self._mark),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
             )
         except NoSuchKernel as exc:
             raise RemoteKernelError(
@@ -170,6 +178,7 @@ class LocalKernel(Kernel):
             self._client.stop_channels()
         if self._manager is not None and self._manager.has_kernel:
             await self._manager.shutdown_kernel(now=True)
+        kill_marked(self._mark)
 
 
 def exit_in_words(status: int) -> str:

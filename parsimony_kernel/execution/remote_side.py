@@ -13,14 +13,20 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.execution.capture import BoundedText, Capture
 from parsimony_kernel.execution.cell import Cell
-from parsimony_kernel.execution.inprocess import CellEnd
-from parsimony_kernel.execution.inspection import class_package, comes_from, plain, type_name
+from parsimony_kernel.execution.inprocess import CellEnd, Observation
+from parsimony_kernel.execution.inspection import (
+    attempt,
+    class_package,
+    comes_from,
+    plain,
+    type_name,
+)
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.outputs import (
@@ -242,14 +248,14 @@ class _ForwardingExecutor(NotebookExecutor):
         *,
         namespace: dict[str, Any],
         seconds: float | None,
-        observe: Callable[[], None],
+        observed: Observation,
     ) -> CellEnd:
         forwarder = _Forwarder(self._shell.kernel)
         capture.stdout = _Forwarded("stdout", forwarder)
         capture.stderr = _Forwarded("stderr", forwarder)
         self.capture = capture
         return await super()._run(
-            cell, capture, namespace=namespace, seconds=seconds, observe=observe
+            cell, capture, namespace=namespace, seconds=seconds, observed=observed
         )
 
 
@@ -281,7 +287,7 @@ class _Side:
             if request["do"] in ("execute", "eval"):
                 output = self._stopped()
         except Exception as exc:
-            told["error"] = {"name": type(exc).__name__, "message": str(exc)}
+            told["error"] = {"name": type_name(exc), "message": _words(exc)}
         if output is not None:
             told["output"] = output.model_dump(mode="json")
         told["names"], told["gone"] = self._news(output)
@@ -350,6 +356,10 @@ class _Side:
         for name in gone:
             del self._known[name]
         return news, gone
+
+
+def _words(exc: Exception) -> str:
+    return attempt(lambda: plain(str(exc)), lambda _: "(its message cannot be shown)")
 
 
 def _named(output: KernelOutput) -> list[DataFrameObject | FigureObject | PrimitiveObject]:

@@ -14,7 +14,7 @@ from parsimony_kernel.agent.failure.kinds import Action, Failure
 from parsimony_kernel.agent.failure.recovery import HELD
 from parsimony_kernel.gate.effects import action_sha, inputs_of
 from parsimony_kernel.gate.escalation import is_sensitive
-from parsimony_kernel.gate.reach import ACTING, Reach
+from parsimony_kernel.gate.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.tools import Tool
 
@@ -30,7 +30,12 @@ _ALLOWED = re.compile(
 
 
 class Approval(StrEnum):
-    """When a person is asked: never, where an action reaches outside, or before each."""
+    """When a person is asked: never, where an action reaches outside, or before each.
+
+    Before each that may change something: only a tool that says that it changes nothing, and one
+    that ends or suspends the run, are not asked about. What forgets the person's variables is
+    asked about in every mode.
+    """
 
     auto = "auto"
     guarded = "guarded"
@@ -43,7 +48,7 @@ def approves(reply: str) -> bool:
 
 
 def approved(mode: Approval, reaches: Callable[[str], Sequence[Reach | str]]) -> Stage:
-    """Code that reaches outside, and writes, wait for a person.
+    """Code that reaches outside, writes, and calls that say that they reach wait for a person.
 
     So does a function that is called after something grave and does not say what it does. A write
     that is on record does not run, and nobody is asked about it.
@@ -55,8 +60,11 @@ def approved(mode: Approval, reaches: Callable[[str], Sequence[Reach | str]]) ->
 
     def stage(attempt: Attempt) -> Failure | None:
         tool = attempt.tools[attempt.action]
-        places = _places(tool, attempt, reaches)
-        if attempt.recorded or (mode is Approval.auto and not tool.asks):
+        found = _found(tool, attempt, reaches)
+        attempt.outside.extend(_said(each) for each in found if _acts(each))
+        places = (*map(_said, found), *_of_tool(tool))
+        asks = tool.asks or any(map(_forgets, found))
+        if attempt.recorded or (mode is Approval.auto and not asks):
             return None
         if not places and not (mode is Approval.always and _does_something(tool)):
             return None
@@ -68,16 +76,24 @@ def approved(mode: Approval, reaches: Callable[[str], Sequence[Reach | str]]) ->
 
 
 def _does_something(tool: Tool) -> bool:
-    return tool.tool_type == "code" or tool.effect == "write"
-
-
-def _places(
-    tool: Tool, attempt: Attempt, reaches: Callable[[str], Sequence[Reach | str]]
-) -> tuple[str, ...]:
     if tool.tool_type == "code":
-        found = reaches(str(attempt.inputs.get("code", "")))
-        attempt.outside.extend(_said(each) for each in found if _acts(each))
-        return tuple(_said(each) for each in found)
+        return True
+    return tool.effect != "none" and not tool.terminal and tool.tool_type != "termination"
+
+
+def _found(
+    tool: Tool, attempt: Attempt, reaches: Callable[[str], Sequence[Reach | str]]
+) -> Sequence[Reach | str]:
+    """What this call would do outside."""
+    if tool.tool_type == "code":
+        return reaches(str(attempt.inputs.get("code", "")))
+    return () if tool.reaches is None else tuple(tool.reaches(attempt.inputs))
+
+
+def _of_tool(tool: Tool) -> tuple[str, ...]:
+    """What every call of it would do, as the tool says or does not say."""
+    if tool.tool_type == "code":
+        return ()
     if tool.asks:
         return (f"{tool.name}: {tool.description.partition('.')[0].lower()}",)
     if tool.effect == "write":
@@ -99,6 +115,10 @@ def _said(reach: Reach | str) -> str:
 
 def _acts(reach: Reach | str) -> bool:
     return isinstance(reach, str) or reach.kind in ACTING
+
+
+def _forgets(reach: Reach | str) -> bool:
+    return not isinstance(reach, str) and reach.kind is ReachKind.forgetting
 
 
 def _ask(attempt: Attempt, tool: Tool, places: Sequence[str], sha: str) -> Failure:

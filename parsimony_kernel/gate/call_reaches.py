@@ -1,6 +1,7 @@
 """Where the calls and references of a cell reach, by the names of what they are."""
 
 import ast
+import re
 from collections.abc import Callable, Sequence
 
 from parsimony_kernel.gate.cell_walk import argument_of
@@ -15,6 +16,8 @@ from parsimony_kernel.gate.known_reaches import (
     MODULES,
     OPENING,
     PATH_DELETIONS,
+    UNPACKING,
+    UNPACKING_BY_ARGUMENT,
     WRITING,
     kind_of,
 )
@@ -30,6 +33,8 @@ _ENVIRONMENT_PARTS = frozenset({"get", "setdefault", "update", "pop", "keys", "_
 
 # Reads code that stands in code, at a line.
 Within = Callable[[str, Scopes, int], list[Finding]]
+# Gives the text of a module that is read where it is imported.
+Modules = Callable[[str], str | None]
 
 
 class CallReaches(FileReaches):
@@ -39,10 +44,51 @@ class CallReaches(FileReaches):
     """
 
     def __init__(
-        self, place: Place, scopes: Scopes, found: list[Finding], within: Within | None
+        self,
+        place: Place,
+        scopes: Scopes,
+        found: list[Finding],
+        within: Within | None,
+        modules: Modules,
     ) -> None:
         super().__init__(place, scopes, found)
         self._within = within
+        self._modules = modules
+        self._imported: list[tuple[str, ast.AST]] = []
+
+    def read(self, tree: ast.Module) -> None:
+        super().read(tree)
+        # A function that stands further below may write what is imported above.
+        for name, node in self._imported:
+            self._import(name, node)
+
+    # Modules
+
+    def visit_Import(self, node: ast.Import) -> None:
+        super().visit_Import(node)
+        self._imported += ((alias.name, node) for alias in node.names)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        super().visit_ImportFrom(node)
+        if node.module and not node.level:
+            self._imported += ((f"{node.module}.{alias.name}", node) for alias in node.names)
+
+    def _import(self, name: str, node: ast.AST) -> None:
+        parts = name.split(".")
+        for length in range(1, len(parts) + 1):
+            module = ".".join(parts[:length])
+            if parts[length - 1] in self._modules_written:
+                told = f"import {module}, which it writes itself"
+                self._add(ReachKind.dynamic_code, told, node)
+            elif (text := self._modules(module)) is not None:
+                self._read_module(module, text, node)
+
+    def _read_module(self, module: str, text: str, node: ast.AST) -> None:
+        if self._within is None:
+            self._add(ReachKind.dynamic_code, f"import {module}", node)
+            return
+        for kind, what, line in self._within(text, Scopes({}), getattr(node, "lineno", 1)):
+            self._found.append((kind, f"{what} (in {module})", line))
 
     # References that are not calls: handed on, kept, returned
 
@@ -61,7 +107,7 @@ class CallReaches(FileReaches):
                 self._add(ReachKind.secret, "the whole environment", node)
             elif name in ("os.getenv", "os.environ.get"):
                 self._add(ReachKind.secret, name, node)
-            elif name in ("exec", "eval") or name in CALLS:
+            elif name in ("exec", "eval") or name in CALLS or name in UNPACKING:
                 self._add(CALLS.get(name, ReachKind.dynamic_code), name, node)
             elif name.rpartition(".")[2] in HANDED_ON and name not in MODULES:
                 kind = kind_of(name)
@@ -148,11 +194,17 @@ class CallReaches(FileReaches):
         elif name in _RUN_CODE:
             self._run(name, first, node)
         elif name in ("__import__", "importlib.import_module"):
-            if first is None or not self._literals(first):
+            literals = [] if first is None else self._literals(first)
+            self._imported += ((text.text, node) for text in literals)
+            if not literals:
                 self._add(ReachKind.dynamic_code, f"{name}(…)", node)
+        elif name == "importlib.reload" and first is not None:
+            self._imported += ((module, node) for module in self._origins(first))
         elif name == "getattr":
             self._get_attribute(node)
-        elif name in OPENING:
+        elif name in UNPACKING or self._unpacks(name, node):
+            self._add(ReachKind.dynamic_code, name, node)
+        if name in OPENING:
             if any(isinstance(each, ast.Starred) for each in node.args) or any(
                 keyword.arg is None for keyword in node.keywords
             ):
@@ -171,6 +223,15 @@ class CallReaches(FileReaches):
             self._look(node)
         if isinstance(node.func, ast.Name) and "." in name and kind is None:
             self._judge_files(last, node, known=name in WRITING)
+
+    def _unpacks(self, name: str, node: ast.Call) -> bool:
+        if name not in UNPACKING_BY_ARGUMENT:
+            return False
+        if any(each.arg is None for each in node.keywords):
+            return True
+        position, keyword, harmless = UNPACKING_BY_ARGUMENT[name]
+        said = argument_of(node, position, (keyword,))
+        return re.fullmatch(harmless, "" if said is None else ast.unparse(said)) is None
 
     def _with_address(self, name: str, node: ast.Call) -> str:
         texts = [text for argument in node.args[:2] for text in self._scopes.texts(argument)]
@@ -204,6 +265,7 @@ class CallReaches(FileReaches):
             return
         for name in self._origins(node.args[0]):
             known = name in MODULES or any(each.startswith(f"{name}.") for each in CALLS)
+            known = known or f"{name}.loads" in UNPACKING
             if known or name in ("builtins", "__builtins__"):
                 self._add(ReachKind.dynamic_code, f"getattr({name}, …)", node)
 

@@ -23,8 +23,10 @@ _PROMPT = re.compile(r"^(?:>>> ?|\.\.\. ?|In \[\d+\]: ?| *\.\.\.: ?)")
 # What IPython takes for a magic or a command when it is all there is in the cell.
 _AUTOMATIC = frozenset(
     {"pip", "conda", "mamba", "micromamba", "uv", "rm", "rmdir", "mv", "cp", "mkdir", "cat",
-     "system", "sx", "env", "cd", "run"}
+     "system", "sx", "env", "cd", "run", "reset", "reset_selective"}
 )  # fmt: skip
+# Those that are Python as well, a subtraction.
+_AMBIGUOUS = re.compile(r"\s*(reset)(?:\s+(-.*))?\s*")
 _TOKEN = re.compile(
     r"'''|\"\"\"|'(?:\\.|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?|#.*|[(\[{]|[)\]}]|.", re.S
 )
@@ -52,7 +54,8 @@ def taken_apart(code: str) -> CellLines:
     """The Python of ``code`` and its magics. Any text will do; ``RecursionError`` may be raised."""
     tree = parsed(code)
     if tree is not None:
-        return CellLines(tree)
+        alone = _AMBIGUOUS.fullmatch(code)
+        return CellLines(tree, (Magic(alone[1], alone[2] or "", 1),) if alone else ())
     lines = split(code)
     if any(_PROMPT.match(line) for line in lines[:1]):
         lines = [_PROMPT.sub("", line) for line in lines]

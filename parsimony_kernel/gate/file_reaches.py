@@ -40,6 +40,8 @@ class FileReaches(CellWalk):
         super().__init__(scopes)
         self._place = place
         self._found = found
+        # The last names of the modules, and of their packages, whose files the code writes.
+        self._modules_written: set[str] = set()
 
     def _add(self, kind: ReachKind, what: str, node: ast.AST) -> None:
         self._found.append((kind, what, getattr(node, "lineno", 1)))
@@ -67,7 +69,11 @@ class FileReaches(CellWalk):
         if ADDRESS.match(text.text):
             self._add(ReachKind.network, text.text, node)
         elif self._place.is_outside(text):
-            self._add(ReachKind.outside_write, text.text, node)
+            of_record = " (the record)" if self._place.is_of_record(text) else ""
+            self._add(ReachKind.outside_write, text.text + of_record, node)
+        if text.text.endswith((".py", ".pyc", ".so", ".pyd")):
+            *packages, module = re.split(r"[/\\]", text.text)
+            self._modules_written |= {*packages[-2:], module.partition(".")[0]}
 
     def _delete(self, name: str, node: ast.Call) -> None:
         gone = self._named(argument_of(node, 0, DELETED_ARGUMENTS))

@@ -7,6 +7,7 @@ from parsimony_kernel.gate.reach import ReachKind
 _SHELL, _NETWORK, _DELETION = ReachKind.shell, ReachKind.network, ReachKind.deletion
 _INSTALLATION, _SECRET = ReachKind.installation, ReachKind.secret
 _PROCESS, _DYNAMIC = ReachKind.process, ReachKind.dynamic_code
+_FORGETTING = ReachKind.forgetting
 
 # Whatever is called in these modules. The longest name counts.
 MODULES: dict[str, ReachKind] = {
@@ -102,7 +103,53 @@ CALLS: dict[str, ReachKind] = {
     "ipykernel.get_connection_file": _SECRET,
     "types.FunctionType": _DYNAMIC,
     "types.CodeType": _DYNAMIC,
+    "importlib.util.spec_from_file_location": _DYNAMIC,
+    "importlib.machinery.SourceFileLoader": _DYNAMIC,
+    "importlib.machinery.SourcelessFileLoader": _DYNAMIC,
+    "importlib.machinery.ExtensionFileLoader": _DYNAMIC,
+    "imp.load_source": _DYNAMIC,
+    "imp.load_module": _DYNAMIC,
+    "zipimport.zipimporter": _DYNAMIC,
+    "site.addsitedir": _DYNAMIC,
+    "get_ipython().reset": _FORGETTING,
+    **{
+        f"{namespace}.clear": _FORGETTING
+        for namespace in (
+            "globals()", "locals()", "vars()", "__main__.__dict__", "get_ipython().user_ns",
+            "get_ipython().user_global_ns", "get_ipython().user_module.__dict__",
+        )
+    },
 }  # fmt: skip
+
+# What makes objects of data, which may hold code that then runs.
+UNPACKING = frozenset(
+    {
+        *(
+            f"{module}.{name}"
+            for module in ("pickle", "_pickle", "cPickle", "dill", "dill._dill", "cloudpickle")
+            for name in ("load", "loads", "_load", "_loads", "Unpickler", "_Unpickler")
+        ),
+        "dill.load_session", "dill.load_module", "dill.load_module_asdict",
+        "dill.session.load_session", "dill.session.load_module",
+        "joblib.load", "joblib.numpy_pickle.load", "sklearn.externals.joblib.load",
+        "pandas.read_pickle", "pandas.io.pickle.read_pickle", "pandas.compat.pickle_compat.load",
+        "shelve.open", "shelve.Shelf", "shelve.DbfilenameShelf", "shelve.BsdDbShelf",
+        "yaml.unsafe_load", "yaml.unsafe_load_all", "yaml.full_load", "yaml.full_load_all",
+        "jsonpickle.decode", "jsonpickle.loads", "statsmodels.iolib.smpickle.load_pickle",
+        "statsmodels.api.load", "statsmodels.api.load_pickle",
+    }
+)  # fmt: skip
+# What does so unless, or only if, an argument says so: its place and name, and the pattern of
+# what it says where nothing runs. What is not said is "".
+UNPACKING_BY_ARGUMENT: dict[str, tuple[int, str, str]] = {
+    "torch.load": (99, "weights_only", "True"),
+    "torch.serialization.load": (99, "weights_only", "True"),
+    "numpy.load": (2, "allow_pickle", "(?:False)?"),
+    "numpy.lib.npyio.load": (2, "allow_pickle", "(?:False)?"),
+    "numpy.lib.format.read_array": (1, "allow_pickle", "(?:False)?"),
+    "yaml.load": (1, "Loader", r"(?:\w+\.)*C?(?:Safe|Base)Loader"),
+    "yaml.load_all": (1, "Loader", r"(?:\w+\.)*C?(?:Safe|Base)Loader"),
+}
 
 # Of these functions, the argument whose file goes; and those that put it in another's place.
 DELETED_ARGUMENTS = ("path", "src", "name", "paths")
@@ -308,7 +355,14 @@ def kind_of(name: str) -> ReachKind | None:
 
 def names_in(module: str) -> list[str]:
     """What ``from module import *`` brings that is known here."""
-    known = [*CALLS, *WRITING, *OPENING, *(f"{module}.{name}" for name in HANDED_ON)]
+    known = [
+        *CALLS,
+        *UNPACKING,
+        *UNPACKING_BY_ARGUMENT,
+        *WRITING,
+        *OPENING,
+        *(f"{module}.{name}" for name in HANDED_ON),
+    ]
     start = f"{module}."
     found = (name.removeprefix(start) for name in known if name.startswith(start))
     return [name for name in found if "." not in name and "(" not in name]

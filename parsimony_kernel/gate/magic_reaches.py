@@ -58,6 +58,8 @@ def of_magic(magic: Magic, place: Place) -> Iterator[Finding]:
     elif name in ("env", "set_env"):
         if "=" not in text and " " not in text and (not text or KEY_NAME.search(text)):
             yield (ReachKind.secret, said, line)
+    elif name in ("reset", "reset_selective"):
+        yield (ReachKind.forgetting, said, line)
     elif name == "killbgscripts":
         yield (ReachKind.process, said, line)
     elif name == "store" and ">" in text:

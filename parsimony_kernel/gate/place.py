@@ -1,10 +1,14 @@
-"""Where code runs and what may be written to. Paths are compared by their names alone."""
+"""Where code runs and what may be written to. Paths are compared by their names alone.
+
+The record of the workspace, ``.ockham``, lies in it and is not the code's to write.
+"""
 # ruff: noqa: PTH118, PTH120  (paths are compared as texts; nothing asks the disk)
 
 import os
 import re
 
 from parsimony_kernel.gate.stand_ins import Text
+from parsimony_kernel.identity import ARTIFACT_FOLDER
 
 _MAX_NAME = 4_096
 # Where writing reaches nobody.
@@ -19,7 +23,7 @@ class Place:
         self._folder = folder
 
     def is_outside(self, text: Text) -> bool:
-        """Whether a file of this name lies outside the workspace.
+        """Whether a file of this name lies outside the workspace, or in its record.
 
         Of a name that is only known in part, what is known decides.
         """
@@ -33,7 +37,14 @@ class Place:
             return False
         if re.match(r"^[A-Za-z]:[\\/]|^\\\\", known) and os.sep == "/":
             return True
-        return not self._holds(self._reached(known))
+        return not self._holds(self._reached(known)) or self.is_of_record(text)
+
+    def is_of_record(self, text: Text) -> bool:
+        """Whether a file of this name, as far as it is known, lies in the workspace's record."""
+        known = self._reached(text.text if text.whole else os.path.dirname(text.text))
+        below = known.removeprefix(self._workspace).lstrip(os.sep)
+        first = below.partition(os.sep)[0].casefold()
+        return self._holds(known) and first == ARTIFACT_FOLDER
 
     def shown(self, text: Text) -> str:
         """The name for a person: from the workspace where it lies in it, else in full."""

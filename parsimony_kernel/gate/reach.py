@@ -15,10 +15,11 @@ class ReachKind(StrEnum):
     secret = "secret"
     process = "process"
     dynamic_code = "dynamic_code"
+    forgetting = "forgetting"
 
 
-# Whatever does more than read.
-ACTING = frozenset(ReachKind) - {ReachKind.secret}
+# Whatever does more than read outside the notebook.
+ACTING = frozenset(ReachKind) - {ReachKind.secret, ReachKind.forgetting}
 
 _SAID = {
     ReachKind.shell: "starts another program",
@@ -29,6 +30,7 @@ _SAID = {
     ReachKind.secret: "reads keys or passwords",
     ReachKind.process: "interferes with running processes",
     ReachKind.dynamic_code: "runs code that cannot be read beforehand",
+    ReachKind.forgetting: "forgets every variable, the person's own too",
 }
 
 

@@ -1,14 +1,19 @@
 """What a cell of code would do outside the notebook, read from its text.
 
 This is no sandbox. It shows a person what the code says it will do, so that they can decide;
-code that hides what it does is not found, and nothing is held back by it.
+code that hides what it does is not found, and nothing is held back by it. So it does not see
+
+- a file whose name is computed, and what lies behind a link: in ``.ockham`` as well;
+- a module that a library imports by itself, that is compiled, or that lies in a folder which the
+  code puts on ``sys.path`` itself;
+- a namespace that is emptied name by name.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel.gate.call_reaches import CallReaches
+from parsimony_kernel.gate.call_reaches import CallReaches, Modules
 from parsimony_kernel.gate.cell_lines import split, taken_apart
 from parsimony_kernel.gate.magic_reaches import is_foreign, of_magic
 from parsimony_kernel.gate.place import Place
@@ -26,6 +31,7 @@ def screened(
     workspace: Path,
     folder: Path | None = None,
     namespace: Mapping[str, Any] | None = None,
+    modules: Modules = lambda name: None,
 ) -> tuple[Reach, ...]:
     """Where ``code`` reaches outside the notebook, in the order of its lines.
 
@@ -37,10 +43,12 @@ def screened(
             their names: links are not followed.
         namespace: what is bound before the code runs, for names that it does not bind itself.
             Without it, ``os``, ``pd`` and their like stand for what they usually do.
+        modules: gives the text of a module that is read where it is imported, as if it stood
+            there; ``None`` for one that is taken for what its name says.
     """
     place = Place(str(workspace), str(folder or workspace))
     try:
-        found = _screen(code, place, Scopes(namespace or {}))
+        found = _screen(code, place, Scopes(namespace or {}), _each_once(modules))
     except RecursionError:
         found = [(ReachKind.dynamic_code, "the code is nested too deeply to be read", 1)]
     lines = split(code)
@@ -51,16 +59,33 @@ def screened(
     )
 
 
-def _screen(code: str, place: Place, scopes: Scopes, depth: int = 0) -> list[Finding]:
+def _each_once(modules: Modules) -> Modules:
+    """``modules``, of which each is given when it is imported for the first time."""
+    given: set[str] = set()
+
+    def once(name: str) -> str | None:
+        if name in given:
+            return None
+        given.add(name)
+        return modules(name)
+
+    return once
+
+
+def _screen(
+    code: str, place: Place, scopes: Scopes, modules: Modules, depth: int = 0
+) -> list[Finding]:
     """What ``code`` reaches; ``depth`` counts how many texts that are run it stands in."""
 
     def within(text: str, inner: Scopes, line: int) -> list[Finding]:
-        return [(kind, what, line) for kind, what, _ in _screen(text, place, inner, depth + 1)]
+        read = _screen(text, place, inner, modules, depth + 1)
+        return [(kind, what, line) for kind, what, _ in read]
 
     taken = taken_apart(code)
     found = [finding for magic in taken.magics for finding in of_magic(magic, place)]
     if taken.tree is not None and not any(is_foreign(magic) for magic in taken.magics):
-        reader = CallReaches(place, scopes, found, within if depth < _MAX_DEPTH else None)
+        inner = within if depth < _MAX_DEPTH else None
+        reader = CallReaches(place, scopes, found, inner, modules)
         reader.read(taken.tree)
     return found
 

@@ -33,7 +33,12 @@ _HERE = frozenset({"os.getcwd", "pathlib.Path.cwd", "os.getcwdb"})
 _HOME = frozenset({"pathlib.Path.home", "os.environ.get('HOME')"})
 _ALWAYS_BOUND = frozenset({*vars(builtins), "get_ipython", "__builtins__"})
 # What gives something whose parts are known.
-_GIVING = frozenset({"get_ipython", "globals", "locals", "psutil.Process", "psutil.process_iter"})
+_GIVING = frozenset(
+    {"get_ipython", "globals", "locals", "vars", "psutil.Process", "psutil.process_iter"}
+)
+# What gives the names of files, and the methods of a path that do.
+_LISTING = frozenset({"glob.glob", "glob.iglob"})
+_LISTING_METHODS = frozenset({"glob", "rglob", "iterdir"})
 _ITEMS = {"psutil.process_iter()": "psutil.Process()"}
 _PATHS = (PosixPath, WindowsPath, PurePosixPath, PureWindowsPath)
 
@@ -247,6 +252,8 @@ class Scopes:
             yield from self.texts(first)
         elif name == "os.path.dirname" and first is not None:
             yield from (Text(os.path.dirname(t.text) or ".", path=True) for t in self.texts(first))
+        elif name in _LISTING and first is not None:
+            yield Items(tuple(_up_to(text, "*") for text in self.texts(first)))
         elif name in _HERE:
             yield Text(".", path=True)
         elif name in _HOME:
@@ -289,6 +296,8 @@ class Scopes:
                 parts = self.texts(argument) or [Text("", whole=False)]
                 readings = [_under(left, part) for left in readings for part in parts]
             yield from readings[:_MAX_READINGS]
+        elif text.path and method in _LISTING_METHODS:
+            yield Items((_under(text, Text("", whole=False)),))
         elif text.path and method == "with_suffix":
             yield Text(os.path.splitext(text.text)[0], whole=False, path=True)
         elif text.path and method == "with_name":
@@ -316,7 +325,7 @@ class Scopes:
                     yield Origin(key.text)
                 elif value.name.endswith(".__dict__"):
                     yield Origin(f"{value.name.removesuffix('.__dict__')}.{key.text}")
-                elif value.name in ("globals()", "locals()"):
+                elif value.name in ("globals()", "locals()", "vars()"):
                     yield from self._named(key.text)
                 elif value.name == "os.environ" and key.text == "HOME":
                     yield Text("~")

@@ -508,7 +508,7 @@ class _Visitor(ast.NodeVisitor):
             each.id
             for generator in node.generators
             for each in ast.walk(generator.target)
-            if isinstance(each, ast.Name)
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
         }
         self.visit(node.generators[0].iter)
         aliases = dict(self._aliases)
@@ -520,6 +520,7 @@ class _Visitor(ast.NodeVisitor):
         for position, generator in enumerate(node.generators):
             if position:
                 self.visit(generator.iter)
+            self.visit(generator.target)
             self._visit_all(generator.ifs)
         if isinstance(node, ast.DictComp):
             self.visit(node.key)

@@ -89,7 +89,12 @@ def _nodes_of(shown: Sequence[Step], left_out: int) -> dict[Key, _Node]:
     for step in shown:
         kind = "user" if step.place == "your cell" else "agent"
         nodes[_key(step)] = _Node(
-            _key(step), f"{step.name} v{step.version}", step.place, step.code, kind, step.code
+            _key(step),
+            f"{step.name} v{step.version}",
+            step.place,
+            _first_line(step.code),
+            kind,
+            step.code,
         )
     for step in shown:
         node = nodes[_key(step)]
@@ -110,7 +115,9 @@ def _nodes_of(shown: Sequence[Step], left_out: int) -> dict[Key, _Node]:
                 nodes[key].mark = f"changed since: now v{each.now}" if each.now else "gone now"
         for source in step.sources[:_MOST_SOURCES_OF_A_STEP]:
             key = ("source", source.path, 0)
-            digest = f"sha256 {source.digest[:12]}" if source.digest else "content not recorded"
+            digest = ""
+            if source.digest is not None:
+                digest = f"sha256 {source.digest[:12]}" if source.digest else "content not recorded"
             nodes.setdefault(key, _Node(key, source.path, "source", digest, "source", source.path))
             node.parents.append(key)
         if (rest := len(step.sources) - _MOST_SOURCES_OF_A_STEP) > 0:
@@ -119,6 +126,11 @@ def _nodes_of(shown: Sequence[Step], left_out: int) -> dict[Key, _Node]:
             nodes[key] = _Node(key, title, "not drawn", "", "more", title)
             node.parents.append(key)
     return nodes
+
+
+def _first_line(code: str) -> str:
+    first, *more = code.splitlines() or [""]
+    return f"{first} …" if more else first
 
 
 # Where it stands

@@ -9,7 +9,7 @@ import gc
 import operator
 import sys
 import weakref
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -35,6 +35,7 @@ _CONSTANT_MODULES = (
     "zoneinfo", "numpy.dtypes", "pandas.core.dtypes.", "pandas.core.indexes.", "polars.datatypes",
     "polars.series", "polars.expr", "polars.lazyframe",
 )  # fmt: skip
+_PLAIN_BASES = ("builtins", "abc", "collections", "collections.abc", "enum", "typing", "types")
 _EXTENSION_PARTS = ("_ndarray", "_data", "_mask", "_pa_array", "_left", "_right", "_dtype")
 
 
@@ -159,7 +160,9 @@ class _Look:
             self._all(tuple(islice(items, _MOST_ITEMS)), depth)
 
     def _mapping(self, value: dict[Any, Any], depth: int) -> None:
-        self._unordered(dict.__len__(value), dict.keys(value), depth)
+        ordered = issubclass(type(value), OrderedDict)
+        keys = OrderedDict.__iter__(value) if ordered else dict.keys(value)
+        self._unordered(dict.__len__(value), keys, depth)
         self._unordered(dict.__len__(value), dict.values(value), depth)
 
     def _all(self, items: Any, depth: int) -> None:
@@ -235,6 +238,8 @@ class _Look:
             if not issubclass(type(each), type) and type(each) is not ModuleType
         ]
         self.seen.append(len(held))
+        if len(held) > 8 * _MOST_ITEMS or not all(map(_is_plain, _bases(type(value)))):
+            self.is_whole = False
         self._all(held[: 8 * _MOST_ITEMS], depth)
 
     # Libraries that are loaded
@@ -265,7 +270,7 @@ class _Look:
             self.is_whole = False
             value = numpy.ndarray.view(value, numpy.ndarray)
         size = value.size
-        self.seen += [value.shape, value.dtype.char, value.dtype.itemsize]
+        self.seen += [value.shape, value.dtype.str, value.dtype.names]
         self.steps -= 8
         if value.dtype.hasobject:
             if size <= _MOST_ITEMS and value.dtype.char == "O":
@@ -302,6 +307,10 @@ class _Look:
         self.seen.append(_plain(getattr(value, "_name", None)))
         if attrs := getattr(value, "_attrs", None):
             self._mapping(attrs, depth)
+        for name, each in object.__getattribute__(value, "__dict__").items():
+            if type(name) is str and not name.startswith("_"):
+                self.seen.append(name)
+                self.at(each, depth + 1)
 
     def _extension(self, value: Any, points: int, depth: int) -> None:
         numpy = sys.modules["numpy"]
@@ -340,6 +349,16 @@ class _Look:
 def _positions(size: int, points: int) -> Any:
     numpy = sys.modules["numpy"]
     return numpy.linspace(0, max(size - 1, 0), points).astype(numpy.intp)
+
+
+def _bases(kind: type) -> tuple[type, ...]:
+    bases: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
+    return bases
+
+
+def _is_plain(kind: type) -> bool:
+    """Whether what an object has from this class is all among what it refers to."""
+    return is_theirs(kind) or module_of(kind) in _PLAIN_BASES
 
 
 def _is_constant(kind: type) -> bool:

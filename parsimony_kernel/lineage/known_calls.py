@@ -71,6 +71,55 @@ COPYING_FUNCTIONS = frozenset(
     {"list", "dict", "set", "tuple", "frozenset", "sorted", "sum", "bytearray"}
 )
 
+# What gives something that moves on when it is read: functions, methods of whatever has them, and
+# modules that give little else.
+STREAM_FUNCTIONS = frozenset(
+    {
+        "iter", "aiter", "map", "filter", "zip", "enumerate", "reversed", "open", "fdopen",
+        "reader", "DictReader", "default_rng", "RandomState", "Random", "SystemRandom",
+        "Generator", "SeedSequence", "PCG64", "MT19937", "urlopen", "Popen", "defaultdict",
+        "iglob", "scandir", "walk", "finditer", "iterparse", "connect",
+        "as_completed", "ParquetFile", "ExcelFile", "HDFStore", "File", "nditer",
+    }
+)  # fmt: skip
+STREAM_METHODS = frozenset(
+    {
+        "iterrows", "itertuples", "iteritems", "finditer", "scandir", "iterdir", "glob", "rglob",
+        "walk", "execute", "executemany", "cursor", "iter_rows", "iter_batches", "iter_slices",
+        "iter_lines", "iter_content", "open", "connect", "default_rng", "fetch_record_batch",
+        "to_batches", "imap", "imap_unordered", "__iter__", "spawn", "sql",
+    }
+)  # fmt: skip
+STREAM_MODULES = frozenset(
+    {
+        "itertools", "io", "tempfile", "sqlite3", "duckdb", "zipfile", "tarfile", "queue",
+        "threading", "asyncio", "socket", "shelve", "subprocess", "more_itertools", "contextvars",
+        "multiprocessing", "gzip", "bz2", "lzma", "mmap", "selectors", "http", "urllib",
+    }
+)  # fmt: skip
+# Modules whose functions, but for those above, give values that stay as they are when read.
+VALUE_MODULES = frozenset(
+    {
+        "pandas", "numpy", "math", "cmath", "statistics", "json", "datetime", "pathlib", "re",
+        "collections", "polars", "altair", "plotly", "matplotlib", "seaborn", "scipy", "sklearn",
+        "statsmodels", "decimal", "fractions", "functools", "operator", "string", "textwrap",
+        "copy", "parsimony_kernel", "IPython", "time", "os", "sys", "hashlib", "random", "uuid",
+        "calendar", "zoneinfo", "dataclasses", "enum", "typing", "types", "warnings", "logging",
+        "glob", "shutil", "heapq", "bisect", "array", "struct", "base64", "pickle", "csv",
+        "unicodedata", "html", "inspect", "ast", "platform", "locale", "getpass", "pprint",
+        "pyarrow", "yaml", "tomllib", "dateutil", "pytz", "abc", "numbers", "traceback", "gc",
+    }
+)  # fmt: skip
+# What gives something that shows what another object holds, as that is when one looks.
+VIEW_METHODS = frozenset(
+    {"keys", "values", "items", "groupby", "rolling", "expanding", "ewm", "resample", "lazy"}
+)
+VIEW_ATTRIBUTES = frozenset({"loc", "iloc", "at", "iat", "str", "dt", "flat"})
+# What makes the random numbers of a library come again as they came.
+SEEDING_FUNCTIONS = frozenset(
+    {"seed", "setstate", "set_state", "manual_seed", "set_random_seed", "set_seed"}
+)
+
 # Functions that run text, and those that give the names of the notebook as a mapping.
 RUN_TEXT = frozenset({"exec", "eval", "execfile", "run_cell", "run_code", "ex", "safe_execfile"})
 NAMESPACES = frozenset({"globals", "locals", "vars"})

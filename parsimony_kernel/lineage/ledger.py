@@ -4,7 +4,9 @@ One ledger per namespace. It stores values, never the objects themselves, and it
 does not depend on the size of the data.
 """
 
+import stat
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -19,12 +21,39 @@ class InputRef(BaseModel):
     version: int
 
 
+class SourceState(BaseModel):
+    """What a source was when a cell that read it had ended: its size in bytes and the time of its
+    last change.
+
+    Without them it was no file, or is known to have changed since. What changes a file while the
+    cell runs, or keeps its size and that time, is not seen by it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str
+    size_bytes: int | None = None
+    mtime_ns: int | None = None
+
+
+def source_state(source: str, folder: Path) -> SourceState:
+    """What the file ``source``, relative to ``folder``, is now."""
+    try:
+        found = (folder / source).stat()
+    except (OSError, ValueError):
+        return SourceState(path=source)
+    if not stat.S_ISREG(found.st_mode):
+        return SourceState(path=source)
+    return SourceState(path=source, size_bytes=found.st_size, mtime_ns=found.st_mtime_ns)
+
+
 class VariableOrigin(BaseModel):
     """Which code made a variable, from what.
 
     ``sources`` are the files and addresses that the code read, relative to the working folder
-    where they lie below it. ``version`` counts the bindings of the name from 1. ``cell_run`` is
-    the number of the run of a cell that did it, 0 where none was recorded.
+    where they lie below it, and ``source_states`` what the files among them were when it had
+    ended. ``version`` counts the bindings of the name from 1. ``cell_run`` is the number of the
+    run of a cell that did it, 0 where none was recorded.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,6 +68,7 @@ class VariableOrigin(BaseModel):
     code_sha: str
     inputs: tuple[InputRef, ...] = ()
     sources: tuple[str, ...] = ()
+    source_states: tuple[SourceState, ...] = ()
     at: str = ""
     cell_run: int = 0
 
@@ -66,6 +96,7 @@ class CellRun(BaseModel):
     made: tuple[InputRef, ...] = ()
     deleted: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    source_states: tuple[SourceState, ...] = ()
     at: str = ""
     failed: bool = False
     stopped_at: int = 0

@@ -7,9 +7,11 @@ heavy, and no code of a person's runs.
 
 import functools
 import gc
+import re
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+import weakref
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
@@ -18,8 +20,12 @@ from pathlib import Path
 from sys import getrefcount
 from types import (
     BuiltinFunctionType,
+    CodeType,
+    CoroutineType,
+    FrameType,
     FunctionType,
     GeneratorType,
+    MappingProxyType,
     MemberDescriptorType,
     MethodType,
     ModuleType,
@@ -35,8 +41,15 @@ from parsimony_kernel.lineage.fingerprint import (
     Fingerprint,
     fingerprint,
 )
-from parsimony_kernel.lineage.reach import changes_by, changes_through, used_by, used_through
-from parsimony_kernel.lineage.snapshot import difference, is_theirs, module_of
+from parsimony_kernel.lineage.reach import (
+    changes_by,
+    changes_through,
+    columns_only,
+    used_by,
+    used_through,
+    uses_by_name,
+)
+from parsimony_kernel.lineage.snapshot import Standing, difference, is_theirs, module_of
 
 # Values that no code can change in place.
 _IMMUTABLE = (
@@ -52,7 +65,21 @@ _MOST_OF_ONE = 1_000
 _FIRST = slice(None, _MOST_OF_ONE)
 _DEEPEST = 3
 _MOST_BLOCKS = 64
+_MOST_UNNAMED = 64
+_MOST_PLAIN = 8
+_MOST_OF_PLAIN = 100
+_MOST_COMPARED = 32 * 2**10
+_HAS_GC = 1 << 14
+_VIEWS: tuple[type, ...] = (MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))
+# What these packages make holds no variable, or leads to everything that there is.
+_HOLD_NOTHING = (
+    "numpy.", "pandas._libs.", "pandas.core.indexes.", "pandas.core.arrays.",
+    "pandas.core.dtypes.", "pyarrow.", "polars.", "re", "pathlib", "parsimony_", "IPython.",
+    "ipykernel.", "asyncio.", "_asyncio", "threading", "_thread", "concurrent.", "weakref",
+)  # fmt: skip
 _LAST_OUTPUTS = ("_", "__", "___")
+_RESIZE = "resize"
+_MAJOR = re.compile(r"[0-2]\.")
 
 
 @dataclass(frozen=True)
@@ -87,9 +114,36 @@ class Looked:
     namespace: Mapping[str, Any] = field(default_factory=dict)
     reads: frozenset[str] = frozenset()
     seen: Mapping[str, Fingerprint] = field(default_factory=dict)
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Standing = field(default_factory=lambda: Standing({}))
     # Those that count as changed unless all of them was seen and is the same.
     likely: frozenset[str] = frozenset()
+    # The names that the cell binds or unbinds, those that it uses, whether its text does not tell
+    # them all, and whether it may resize arrays.
+    rebound: frozenset[str] = frozenset()
+    used: frozenset[str] = frozenset()
+    opaque: bool = False
+    resizes: bool = False
+    # The names whose objects its functions change, and whether one changes what it is handed.
+    through: frozenset[str] = frozenset()
+    by_argument: bool = False
+    # What the text of the cell changes and could be seen whole.
+    plain: Mapping[str, Fingerprint] = field(default_factory=dict)
+    # The small arrays in which frames have their values, and their bytes.
+    contents: tuple[tuple[Callable[[], Any], bytes], ...] = ()
+    # The frames with which the cell does nothing that writes into the memory they have.
+    columns_only: frozenset[str] = frozenset()
+
+    def is_same(self, name: str, value: Any) -> bool:
+        """Whether ``value``, which ``name`` had before and has now, is seen not to have changed."""
+        seen = self.plain.get(name) or self.seen.get(name)
+        if seen is None or not seen.is_whole or issubclass(type(value), type | FunctionType):
+            return False
+        return not seen.differs_from(value)
+
+    def keep(self, bindings: Mapping[str, Any]) -> Standing:
+        """``bindings``, such as those that stood before, for as long as the cell runs."""
+        used = bindings.keys() if self.opaque else self.used
+        return Standing(bindings, used, self.rebound, resizes=self.resizes)
 
 
 def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
@@ -110,6 +164,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         maybe |= {name for name in namespace if type(name) is str and not name.startswith("_")}
     called = maybe | names.calls
     held = _held([namespace[name] for name in called if name in namespace], _reach)
+    bound = [value for name in called if _is_bound(value := namespace.get(name))]
     for function in _functions_among(held, [namespace.get(name) for name in called]):
         theirs = True
         used |= used_by(function, namespace)
@@ -124,9 +179,14 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     if by_argument:
         likely |= names.touched | inside
     unclear = {name for name, path in names.paths if None in path}
+    unknown = [
+        end
+        for name, path in names.paths
+        if path and name in namespace and (end := _part(namespace[name], path)) is namespace[name]
+    ]
+    maybe |= _named(_held(unknown, _parts), namespace)
     roots = [namespace[name] for name in likely | unclear if name in namespace]
     likely |= _named(_held(roots, _parts), namespace)
-    likely -= names.mutated
     seen: dict[str, Fingerprint] = {}
     values: dict[str, Any] = {}
     left = MOST_STEPS_OF_A_CELL
@@ -140,17 +200,55 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         if left > 0:
             seen[name] = fingerprint(value, min(left, MOST_STEPS))
             left -= seen[name].taken
-    return Looked(namespace, frozenset(used), seen, values, frozenset(likely & values.keys()))
+    own = _unnamed(bound)
+    parts = own | held if by_argument else own
+    named = set(map(id, values.values()))
+    for number, (key, value) in enumerate(islice(parts.items(), _MOST_UNNAMED)):
+        if left > 0 and key not in named and not _is_immutable(value):
+            name = f"{number}"  # that no variable has
+            values[name] = value
+            seen[name] = fingerprint(value, min(left, MOST_STEPS))
+            left -= seen[name].taken
+            if key in own:
+                likely.add(name)
+    plain = {
+        name: fingerprint(value, min(left, _MOST_OF_PLAIN))
+        for name in sorted(names.mutated - seen.keys())[:_MOST_PLAIN]
+        if left > 0 and name in namespace and not _is_immutable(value := namespace[name])
+    }
+    columns = frozenset[str]()
+    if names.mutated and not (theirs or own or names.opaque or names.reached):
+        columns = columns_only(code)
+        columns = columns if names.mutated <= columns else frozenset()
+    rebound = names.writes | names.deletes
+    resizes = _RESIZE in code or (theirs and uses_by_name(_RESIZE, used, namespace))
+    return Looked(
+        namespace,
+        frozenset(used),
+        seen,
+        Standing(values, values.keys(), rebound, resizes=resizes),
+        frozenset(likely & values.keys()),
+        rebound,
+        frozenset(used | names.reads | names.mutated | names.touched | rebound),
+        names.opaque,
+        resizes,
+        frozenset(through),
+        by_argument,
+        {name: each for name, each in plain.items() if each.is_whole},
+        () if resizes else tuple(_contents(map(namespace.get, names.mutated | likely))),
+        columns,
+    )
 
 
 def observe_cell(
-    before: Mapping[str, Any],
+    before: Mapping[str, Any] | Standing,
     after: Mapping[str, Any],
     code: str,
     cwd: Path,
     *,
     looked: Looked | None = None,
     opened: Iterable[str] = (),
+    shown: tuple[Any, ...] = (),
 ) -> tuple[CellEffect, CellNames]:
     """What the cell ``code`` did between two snapshots of the visible names.
 
@@ -159,19 +257,28 @@ def observe_cell(
     same memory, and of what holds it.
 
     Args:
+        before: the visible names before the cell ran, or what ``Looked.keep`` made of them.
         looked: what ``before_cell`` gave; without it only the text is asked.
+        shown: what the caller, and nobody else that is unknown here, holds beside this tuple: the
+            value that the cell shows.
         opened: absolute paths of the files that were opened for reading meanwhile.
     """
     names = analyse(code)
     looked = looked or Looked()
+    if isinstance(before, Standing):
+        before = before.now(after)
+    values = looked.values.now(after)
     found = difference(before, after)
-    touched, in_place = _touched(names, before, after, looked.namespace)
+    touched, in_place = _touched(names, before, after, looked)
     newly = {name for name in names.calls & after.keys() if name in found.changed}
     also, by_argument = changes_through(newly, after)
-    touched |= _differing(
-        looked, names, looked.likely | also | (names.touched if by_argument else frozenset())
-    )
-    in_place |= _names_of(touched, after, before, looked)
+    handed = names.touched if by_argument else frozenset()
+    touched |= _differing(looked, values, names, looked.likely | also | handed)
+    through = looked.through | (names.touched if looked.by_argument else frozenset())
+    for name in (names.writes & after.keys()) & (through | also):
+        if not _is_immutable(after[name]):
+            touched[id(after[name])] = after[name]
+    in_place |= _names_of(touched, after, (before, values), looked, shown)
     reads = names.reads | names.mutated | names.reached | looked.reads | in_place
     modules = tuple(
         (name, home)
@@ -197,10 +304,14 @@ def observe_cell(
     )
 
 
-def _differing(looked: Looked, names: CellNames, likely: Set[str]) -> dict[int, Any]:
+def _differing(
+    looked: Looked, values: Mapping[str, Any], names: CellNames, likely: Set[str]
+) -> dict[int, Any]:
     """The objects that look otherwise than before, and the ``likely`` that were not seen whole."""
     found: dict[int, Any] = {}
-    for name, value in looked.values.items():
+    for name, value in values.items():
+        if _is_immutable(value):  # gone
+            continue
         seen = looked.seen.get(name)
         counts = name in likely and not (_is_frame(value) and name in names.reached)
         if seen is None or seen.differs_from(value) or (counts and not seen.is_whole):
@@ -221,15 +332,24 @@ def stopped_line(error: BaseException | None, namespace: Mapping[str, Any]) -> i
 
 
 def _touched(
-    names: CellNames, before: Mapping[str, Any], after: Mapping[str, Any], others: Mapping[str, Any]
+    names: CellNames, before: Mapping[str, Any], after: Mapping[str, Any], looked: Looked
 ) -> tuple[dict[int, Any], set[str]]:
     """The objects that the text plainly changes, by id, and the names that lead to them.
 
-    ``others`` has what is bound and is nobody's variable, such as the last output.
+    Those that are seen to be the same are not among them. What is bound and is nobody's variable,
+    such as the last output, is asked of the namespace.
     """
+    others = looked.namespace
+    same = {
+        name
+        for name in {name for name, _ in names.paths}
+        if name in before and after.get(name) is before[name] and looked.is_same(name, after[name])
+    }
     touched: dict[int, Any] = {}
     roots = set[str]()
     for name, path in names.paths:
+        if name in same:
+            continue
         stages = [after] if name not in names.stale else [after, before]
         for bindings in stages:
             held = bindings.get(name, others.get(name))
@@ -270,9 +390,9 @@ def _part(value: Any, path: Steps) -> Any:
 
 
 def _attribute(value: Any, name: str) -> Any:
-    """What an instance of a class of the notebook has as ``name``; else ``value`` itself."""
+    """What an instance has itself as ``name``; else ``value``."""
     kind = type(value)
-    if issubclass(kind, type) or not is_theirs(kind):
+    if issubclass(kind, type | ModuleType):
         return value
     for owner in type.__dict__["__mro__"].__get__(kind):
         defined = type.__dict__["__dict__"].__get__(owner).get(name)
@@ -281,7 +401,7 @@ def _attribute(value: Any, name: str) -> Any:
                 return defined.__get__(value)
             except AttributeError:  # not set
                 return value
-        if type(defined) is property:
+        if type(defined) is property or (defined is not None and not is_theirs(owner)):
             return value
     try:
         attributes = object.__getattribute__(value, "__dict__")
@@ -308,18 +428,27 @@ def _named(held: Mapping[int, Any], namespace: Mapping[str, Any]) -> set[str]:
 def _names_of(
     touched: Mapping[int, Any],
     after: Mapping[str, Any],
-    before: Mapping[str, Any],
+    earlier: tuple[Mapping[str, Any], ...],
     looked: Looked,
+    shown: tuple[Any, ...],
 ) -> set[str]:
     """The names of these objects, of their memory, and of what holds them."""
     if not touched:
         return set()
     found = {name for name, value in after.items() if id(value) in touched}
-    if _are_only_bound(touched, found, (after, before, looked.values), looked.namespace):
+    if _are_only_bound(touched, found, (after, *earlier), looked.namespace, shown):
         return found
     kinds = list(map(id, map(type, after.values())))
     distinct = dict(zip(kinds, map(type, after.values()), strict=True))
-    memory = {root for value in touched.values() for root in _memory(value)}
+    columns = {id(after[name]) for name in looked.columns_only & found}
+    columns -= {id(after[name]) for name in found - looked.columns_only}
+    memory = {
+        root
+        for key, value in touched.items()
+        if not (key in columns and _writes_nothing(value))
+        for root in _memory(value)
+    }
+    memory -= {id(array) for get, content in looked.contents if _is_still(array := get(), content)}
     if memory:
         owning = {key: look for key, kind in distinct.items() if (look := _memory_of(kind))}
         found |= {
@@ -334,7 +463,8 @@ def _names_of(
         (name, parts)
         for (name, value), kind in zip(after.items(), kinds, strict=True)
         if kind in holding
-        and not _SIMPLE.issuperset(map(id, map(type, parts := holding[kind](value))))
+        and (parts := holding[kind](value))
+        and not _SIMPLE.issuperset(map(id, map(type, parts)))
         and name not in found
     ]
     changed = touched.keys() | memory | {id(after[name]) for name in found}
@@ -347,6 +477,7 @@ def _are_only_bound(
     names: Collection[str],
     snapshots: Iterable[Mapping[str, Any]],
     namespace: Mapping[str, Any],
+    held: tuple[Any, ...],
 ) -> bool:
     """Whether nothing holds these objects, or their memory, but their names and IPython's outputs.
 
@@ -363,6 +494,7 @@ def _are_only_bound(
             for each in bindings.values()
             for name in (*names, *shown, *_LAST_OUTPUTS)
         )
+        known += 2 * sum(id(each) == key for each in held)
         # One reference is that of ``touched``, one that of the call.
         if getrefcount(touched[key]) - 2 > known or _may_share(touched[key]):
             return False
@@ -458,6 +590,19 @@ def _held(
     return found
 
 
+def _is_bound(value: Any) -> bool:
+    """Whether a value is called on what it holds."""
+    kind = type(value)
+    if kind is BuiltinFunctionType:
+        return not _is_immutable(value.__self__)
+    return kind is MethodType or kind is functools.partial or kind is FunctionType
+
+
+def _unnamed(values: Iterable[Any]) -> dict[int, Any]:
+    """The objects on which the methods and functions among ``values`` are called."""
+    return {id(part): part for value in values for part in _reach(value)}
+
+
 def _are_simple(parts: Sequence[Any]) -> bool:
     return _SIMPLE.issuperset(map(id, map(type, parts)))
 
@@ -481,27 +626,75 @@ def _reach(value: Any) -> Sequence[Any]:
 
 
 def _can_hold(kind: type) -> bool:
-    return issubclass(kind, list | dict | tuple) or (
-        is_theirs(kind) and not issubclass(kind, FunctionType | type)
-    )
+    return _parts_of(kind) is not _of_nothing
 
 
 def _parts(value: Any) -> Sequence[Any]:
-    """What a container holds, or an object of a class of the notebook; the first of many."""
+    """What a container or another object holds; the first of many."""
     return _parts_of(type(value))(value)
 
 
 def _parts_of(kind: type) -> Callable[[Any], Sequence[Any]]:
     """How what a value of ``kind`` holds is told."""
-    if issubclass(kind, list):
-        return _of_list
-    if issubclass(kind, dict):
-        return _of_dict
-    if issubclass(kind, tuple):
-        return _of_tuple
-    if issubclass(kind, FunctionType | ModuleType | type) or not is_theirs(kind):
+    if id(kind) in _SIMPLE:
+        return _of_nothing
+    for base, look in _BY_KIND:
+        if issubclass(kind, base):
+            return look
+    if is_theirs(kind):
+        return _of_object
+    module = module_of(kind)
+    numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
+    if numpy is not None and issubclass(kind, getattr(numpy, "ndarray", ())):
+        return _of_array
+    if pandas is not None and issubclass(kind, _frames_of(pandas)):
+        return _of_frame
+    if module == "builtins" or module.startswith(_HOLD_NOTHING) or not _has_referents(kind):
         return _of_nothing
     return _of_object
+
+
+def _has_referents(kind: type) -> bool:
+    return bool(type.__dict__["__flags__"].__get__(kind) & _HAS_GC)
+
+
+def _of_set(value: Any) -> Sequence[Any]:
+    return tuple(
+        islice((set if issubclass(type(value), set) else frozenset).__iter__(value), _MOST_OF_ONE)
+    )
+
+
+def _of_deque(value: Any) -> Sequence[Any]:
+    return tuple(islice(deque.__iter__(value), _MOST_OF_ONE))
+
+
+def _of_memory(value: Any) -> Sequence[Any]:
+    try:
+        return (value.obj,)
+    except ValueError:  # released
+        return ()
+
+
+def _of_class(value: Any) -> Sequence[Any]:
+    if not is_theirs(value):
+        return ()
+    return tuple(islice(type.__dict__["__dict__"].__get__(value).values(), _MOST_OF_ONE))
+
+
+def _of_array(value: Any) -> Sequence[Any]:
+    numpy = sys.modules["numpy"]
+    if not numpy.ndarray.dtype.__get__(value).hasobject:
+        return ()
+    return tuple(islice(numpy.ndarray.view(value, numpy.ndarray).flat, _MOST_OF_ONE))
+
+
+def _of_frame(value: Any) -> Sequence[Any]:
+    array = sys.modules["numpy"].ndarray
+    found: list[Any] = []
+    for block in value._mgr.blocks[:_MOST_BLOCKS]:
+        if type(held := block.values) is array and held.dtype.hasobject:
+            found += _of_array(held)
+    return found
 
 
 def _of_list(value: Any) -> Sequence[Any]:
@@ -521,7 +714,26 @@ def _of_nothing(value: Any) -> Sequence[Any]:
 
 
 def _of_object(value: Any) -> Sequence[Any]:
-    return gc.get_referents(value)[:_MOST_OF_ONE]
+    """What an object refers to, but its class, and modules and functions, which lead anywhere."""
+    return [
+        each
+        for each in gc.get_referents(value)[:_MOST_OF_ONE]
+        if not issubclass(type(each), type | ModuleType)
+    ]
+
+
+_BY_KIND: tuple[tuple[Any, Callable[[Any], Sequence[Any]]], ...] = (
+    (list, _of_list),
+    (dict, _of_dict),
+    (tuple, _of_tuple),
+    (set | frozenset, _of_set),
+    (deque, _of_deque),
+    (memoryview, _of_memory),
+    (type, _of_class),
+    (_IMMUTABLE, _of_nothing),
+    ((FunctionType, GeneratorType, CoroutineType, FrameType, CodeType), _of_nothing),
+    (_VIEWS, _of_object),
+)
 
 
 def _memory(value: Any) -> Sequence[int]:
@@ -543,6 +755,38 @@ def _memory_of(kind: type) -> Callable[[Any], Sequence[int]] | None:
     if pandas is not None and issubclass(kind, _frames_of(pandas)):
         return lambda value: _of_blocks(value, array)
     return None
+
+
+def _contents(values: Iterable[Any]) -> Iterator[tuple[Callable[[], Any], bytes]]:
+    """The small arrays that have the memory of the frames among ``values``, and their bytes."""
+    pandas, numpy = sys.modules.get("pandas"), sys.modules.get("numpy")
+    frames = _frames_of(pandas) if pandas is not None else ()
+    for value in values:
+        if numpy is None or not issubclass(type(value), frames):
+            continue
+        for block in value._mgr.blocks[:_MOST_BLOCKS]:
+            array = block.values
+            while type(array) is numpy.ndarray and type(array.base) is numpy.ndarray:
+                array = array.base
+            if (
+                type(array) is numpy.ndarray
+                and array.base is None
+                and not array.dtype.hasobject
+                and array.nbytes <= _MOST_COMPARED
+            ):
+                yield weakref.ref(array), array.tobytes()
+
+
+def _is_still(array: Any, content: bytes) -> bool:
+    return array is not None and array.tobytes() == content
+
+
+def _writes_nothing(value: Any) -> bool:
+    """Whether a column that is set is no write into memory: of a frame of pandas 3 or later."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or type(value) is not getattr(pandas, "DataFrame", None):
+        return False
+    return _MAJOR.match(pandas.__version__) is None
 
 
 def _of_blocks(value: Any, array: type) -> list[int]:

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType, MethodType
 from typing import Any
 
-from parsimony_kernel.lineage.analysis import CHANGES_BY_NAME, CellNames, analyse
+from parsimony_kernel.lineage.analysis import CHANGES_BY_NAME, CellNames, analyse, tree
 from parsimony_kernel.lineage.snapshot import is_theirs
 
 _STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
 _MOST_FUNCTIONS = 200
+# Methods of a frame that read it.
+_READERS = frozenset({"head", "tail", "describe", "info", "sum", "mean", "count", "groupby"})
 
 
 def used_through(names: Iterable[str], bound: Mapping[str, Any]) -> tuple[set[str], bool]:
@@ -45,10 +47,53 @@ def changes_through(names: Iterable[str], bound: Mapping[str, Any]) -> tuple[set
     return changed, by_argument
 
 
+def uses_by_name(word: str, names: Iterable[str], bound: Mapping[str, Any]) -> bool:
+    """Whether a function of the notebook among ``names`` says ``word``."""
+    return any(
+        word in _names_in(function.__code__)
+        for name in names
+        for function in _functions_of(bound[name])
+    )
+
+
 def changes_by(function: Any) -> tuple[frozenset[str], bool]:
     """The names of the notebook whose objects running ``function``, a function or a generator,
     changes, and whether it changes what it was handed or holds."""
     return _changed_by(_code_of(function))
+
+
+@functools.lru_cache(maxsize=128)
+def columns_only(code: str) -> frozenset[str]:
+    """The names with which ``code`` does no more than to read or set columns by a label that
+    stands there, to set an attribute, to call what only reads, or to show them."""
+    parents = {
+        id(child): node for node in ast.walk(tree(code)) for child in ast.iter_child_nodes(node)
+    }
+    every, others = set[str](), set[str]()
+    for node in ast.walk(tree(code)):
+        if isinstance(node, ast.Name):
+            every.add(node.id)
+            if not _is_of_columns(node, parents):
+                others.add(node.id)
+    return frozenset(every - others)
+
+
+def _is_of_columns(node: ast.Name, parents: Mapping[int, ast.AST]) -> bool:
+    use = parents.get(id(node))
+    match use:
+        case ast.Expr():
+            return True
+        case ast.Subscript(value=value, slice=ast.Constant(value=str())) if value is node:
+            above = parents.get(id(use))
+            return (
+                isinstance(use.ctx, ast.Store | ast.Del) and not isinstance(above, ast.AugAssign)
+            ) or isinstance(above, ast.BinOp | ast.Compare | ast.UnaryOp)
+        case ast.Attribute(attr=name, ctx=ast.Store()):
+            return name in ("columns", "index") and isinstance(parents.get(id(use)), ast.Assign)
+        case ast.Attribute(attr=name):
+            called = parents.get(id(use))
+            return name in _READERS and isinstance(called, ast.Call) and called.func is use
+    return False
 
 
 def _code_of(function: Any) -> CodeType:

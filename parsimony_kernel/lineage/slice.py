@@ -7,6 +7,7 @@ told apart is kept, and what cannot be told at all is a ``SliceError``. No scrip
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from parsimony_kernel.lineage.ledger import CellRun, OriginLedger
 from parsimony_kernel.lineage.slicing.cell import SliceError
@@ -33,7 +34,7 @@ class Part:
 class Script:
     """A script that rebuilds ``name``.
 
-    ``sources`` are the files and addresses that its cells read. ``unknown`` are names that its
+    ``sources`` are the files and addresses that its statements read. ``unknown`` are names that its
     functions mention and that nothing is known to have bound.
     """
 
@@ -89,7 +90,7 @@ def _written(name: str, plan: Plan, turns: Mapping[str, int]) -> Script:
                 del current[lost]
         statements = program.statements(chosen.run)
         texts, lines = [], []
-        made = {ref.name for ref in chosen.run.made}
+        made = program.made(chosen.run)
         for index in chosen.kept:
             each = statements[index]
             if each.is_future:
@@ -102,16 +103,21 @@ def _written(name: str, plan: Plan, turns: Mapping[str, int]) -> Script:
                     current[bound] = number
                 elif bound not in current:
                     current[bound] = plan.standing(bound, number)
-            for touched, is_deep in program.touched(each):
-                for other in list(current):
-                    if other in made and program.sharing.affects(touched, is_deep, other):
-                        current[other] = number
+            for other in program.changed(each, current.keys() & made):
+                current[other] = number
             for gone_now in each.deletes - each.writes:
                 current.pop(gone_now, None)
         if texts:
             parts.append(Part(chosen.run, tuple(texts), tuple(lines)))
     _must_stand(plan.at_end, current)
-    sources = tuple(dict.fromkeys(source for part in parts for source in part.run.sources))
+    sources = tuple(
+        dict.fromkeys(
+            source
+            for part in parts
+            for source in part.run.sources
+            if _is_read_by(source, part, program)
+        )
+    )
     return Script(
         name,
         _text(name, plan, parts, removals, tuple(futures), sources, turns),
@@ -119,6 +125,21 @@ def _written(name: str, plan: Plan, turns: Mapping[str, int]) -> Script:
         sources,
         tuple(sorted(plan.unknown)),
     )
+
+
+def _is_read_by(source: str, part: Part, program: Program) -> bool:
+    """Whether it is one of the statements of ``part`` that reads ``source``: its text stands in
+    one of them, or in no statement of the cell at all."""
+    naming = [
+        each.lines
+        for each in program.statements(part.run)
+        if any(_names(literal, source) for literal in each.literals)
+    ]
+    return not naming or not set(naming).isdisjoint(part.lines)
+
+
+def _names(literal: str, source: str) -> bool:
+    return literal == source or PurePath(literal).name == PurePath(source).name
 
 
 def _must_stand(finds: Mapping[str, int], current: Mapping[str, int]) -> None:

@@ -4,15 +4,23 @@ A snapshot is shallow: it holds the objects and compares them by identity, so it
 the number of names and never on the size of the data. No code of an object's own is run.
 """
 
-from collections.abc import Mapping
+import sys
+import weakref
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 _ABSENT = object()
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _IMPORTABLE = (ModuleType, type, FunctionType, BuiltinFunctionType)
-_IMPORTABLE = (ModuleType, type, FunctionType, BuiltinFunctionType)
+# What stands for a value that is gone: nothing in a namespace is it.
+_GONE: Any = range(0)
+_LARGE = 10_000
+_SAMPLE = 64
+_PLAIN = frozenset(map(id, (int, str, bytes, bytearray)))
+_SIZED = frozenset(map(id, (list, dict, set, tuple, str, bytes, bytearray)))
 
 _module_of = type.__dict__["__module__"].__get__
 
@@ -23,6 +31,92 @@ class Difference:
 
     changed: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
+
+
+class Standing:
+    """Bindings as they stand while a cell runs, which keeps nothing large alive for it.
+
+    What can be referred to weakly is. A large list or other builtin is told again by its size and
+    its first items where the cell binds its name. An array that may be resized, which numpy
+    refuses for one with references, weak ones too, is told by its id.
+    """
+
+    def __init__(
+        self,
+        bindings: Mapping[str, Any],
+        used: Collection[str] = (),
+        rebound: Collection[str] = (),
+        *,
+        resizes: bool = False,
+    ) -> None:
+        """Take ``bindings``.
+
+        Args:
+            used: the names that the cell can come to; the others are kept as they are.
+            rebound: those that it binds or unbinds itself.
+            resizes: it may resize arrays.
+        """
+        self._bindings: dict[str, Any] = dict(bindings)
+        self._weak: dict[str, Callable[[], Any]] = {}
+        self._ids: dict[str, int] = {}
+        self._seen: dict[str, tuple[Any, ...]] = {}
+        for name in used:
+            value = bindings.get(name)
+            kind = type(value)
+            if resizes and _is_array(kind):
+                self._ids[name] = id(value)
+            elif _is_weak(kind):
+                self._weak[name] = weakref.ref(value)
+            elif id(kind) in _SIZED and len(value) >= _LARGE and name in rebound:  # type: ignore[arg-type]
+                self._ids[name] = id(value)
+                self._seen[name] = _sample(value)
+            else:
+                continue
+            self._bindings[name] = _GONE
+
+    def now(self, namespace: Mapping[str, Any]) -> dict[str, Any]:
+        """The bindings again, which are kept from now on; what is gone is unlike all there is.
+
+        Args:
+            namespace: what is bound now, where objects that are told by id are looked for.
+        """
+        found = self._bindings
+        for name, get in self._weak.items():
+            value = get()
+            if value is not None:
+                found[name] = value
+        if self._ids:
+            present = {id(value): value for value in namespace.values()}
+            for name, key in self._ids.items():
+                value = present.get(key, _GONE)
+                seen = self._seen.get(name)
+                if seen is None or (id(type(value)) in _SIZED and _is_same(_sample(value), seen)):
+                    found[name] = value
+        return found
+
+
+def _is_weak(kind: type) -> bool:
+    return bool(type.__dict__["__weakrefoffset__"].__get__(kind)) and not issubclass(
+        kind, _IMPORTABLE
+    )
+
+
+def _is_array(kind: type) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and issubclass(kind, getattr(numpy, "ndarray", ()))
+
+
+def _sample(value: Any) -> tuple[Any, ...]:
+    if issubclass(type(value), str | bytes | bytearray):
+        return len(value), value[:_SAMPLE]
+    return len(value), *islice(value, _SAMPLE)
+
+
+def _is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    return len(one) == len(other) and all(
+        mine is its or (id(type(mine)) in _PLAIN and type(mine) is type(its) and mine == its)
+        for mine, its in zip(one, other, strict=True)
+    )
 
 
 def visible(

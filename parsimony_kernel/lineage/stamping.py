@@ -5,12 +5,20 @@ The same for the user's cells and the agent's. One call per cell; nothing here l
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from parsimony_kernel.lineage.analysis import analyse, analyse_statements
 from parsimony_kernel.lineage.file_access import sources_in
-from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, VariableOrigin
+from parsimony_kernel.lineage.ledger import (
+    CellRun,
+    InputRef,
+    OriginLedger,
+    SourceState,
+    VariableOrigin,
+    source_state,
+)
 from parsimony_kernel.lineage.observing import (
     CellEffect,
     Looked,
@@ -70,7 +78,7 @@ def stamp_cell(
     """
     if effect is None:
         effect, _ = observe_cell(before, after, code, cwd, looked=looked, opened=opened)
-    stamp_effect(ledger, effect, code, scope, at, failed=failed, stopped_at=stopped_at)
+    stamp_effect(ledger, effect, code, scope, at, cwd=cwd, failed=failed, stopped_at=stopped_at)
     return effect
 
 
@@ -81,10 +89,17 @@ def stamp_effect(
     scope: Producer,
     at: str,
     *,
+    cwd: Path | None = None,
     failed: bool = False,
     stopped_at: int = 0,
 ) -> None:
-    """Stamp what a cell is known to have done."""
+    """Stamp what a cell is known to have done.
+
+    Args:
+        cwd: the folder in which it ran, right after it has. Without it, that is the folder of the
+            process, and it may have been long ago: of a file that was changed after ``at``,
+            nothing is known then.
+    """
     # Versions as they were when the cell began; 0 for a variable from before anybody looked.
     known = {name for name in effect.asked if ledger.version(name)}
     reads = {*effect.reads, *known}
@@ -100,6 +115,7 @@ def stamp_effect(
         InputRef(name=name, version=ledger.next_version(name))
         for name in sorted({*effect.changed, *bound, *imported})
     )
+    states = _states(effect.sources, cwd, at)
     number = ledger.next_cell_run()
     run = CellRun(
         number=number,
@@ -113,6 +129,7 @@ def stamp_effect(
         made=made,
         deleted=effect.deleted,
         sources=effect.sources,
+        source_states=states,
         at=at,
         failed=failed,
         stopped_at=stopped_at,
@@ -130,6 +147,7 @@ def stamp_effect(
                 code_sha=sha,
                 inputs=inputs,
                 sources=effect.sources,
+                source_states=states,
                 at=at,
                 cell_run=number,
             )
@@ -137,6 +155,26 @@ def stamp_effect(
     for name in effect.deleted:
         ledger.drop(name)
     ledger.record(run)
+
+
+def _states(sources: Iterable[str], cwd: Path | None, at: str) -> tuple[SourceState, ...]:
+    folder = Path() if cwd is None else cwd
+    states = [source_state(source, folder) for source in sources if "://" not in source]
+    if cwd is not None:
+        return tuple(states)
+    ended = _nanoseconds(at)
+    return tuple(
+        SourceState(path=state.path) if ended and (state.mtime_ns or 0) > ended else state
+        for state in states
+    )
+
+
+def _nanoseconds(at: str) -> int:
+    """``at`` since the epoch; 0 where it is no time."""
+    try:
+        return int(datetime.fromisoformat(at).timestamp() * 1e6) * 1_000
+    except (ValueError, OverflowError, OSError):
+        return 0
 
 
 def _home(origin: VariableOrigin | None, name: str) -> str:

@@ -3,20 +3,27 @@
 Pure: the ledger in, an ``Explanation`` out. What is not known is said, never filled in.
 """
 
+import ast
 import difflib
 import textwrap
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from parsimony_kernel.lineage.analysis import analyse, analyse_statements
+from parsimony_kernel.lineage.analysis import analyse, analyse_statements, tree
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger, VariableOrigin
 
 MOST_STEPS = 20
 _MOST_CODE = 200
+_MOST_STATEMENTS = 3
 _MOST_INPUTS = 8
 _WIDTH = 80
 _NEAREST = 3
+# Statements that bind a name to something new, whatever it was before.
+_BINDING = (
+    ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import,
+    ast.ImportFrom,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,18 +44,19 @@ class Input:
 
 @dataclass(frozen=True)
 class Source:
-    """A file or address that a step read, with the digest of its content where it is known."""
+    """A file or address that a step read, with the digest of its content: ``""`` where none was
+    recorded, ``None`` where nobody asked for any."""
 
     path: str
-    digest: str = ""
+    digest: str | None = None
 
 
 @dataclass(frozen=True)
 class Step:
     """One binding or change of a variable.
 
-    ``place`` is the cell in a person's words, ``code`` the statement on one line, ``at`` the
-    time in ISO 8601 or ``""``.
+    ``place`` is the cell in a person's words, ``code`` the statements that made and changed the
+    variable, each on one line and three lines at most, ``at`` the time in ISO 8601 or ``""``.
     """
 
     name: str
@@ -106,7 +114,8 @@ def why(
     Args:
         present: the variables that are bound now.
         turns: the number of the turn of each run id.
-        digests: the digest of each source that is known.
+        digests: the digest of each source that is known; of the others it is said that there is
+            none. Without it nothing is said of digests.
         most: how many steps are told at most; the older ones are counted.
     """
     chain = list(ledger.ancestry(name))
@@ -121,9 +130,12 @@ def why(
             name=each.name,
             version=each.version,
             place=places.get(each.cell_run) or _place(each, turns or {}, 0),
-            code=_statement_of(each),
+            code=_statements_of(each),
             inputs=_inputs(ledger, each, stale),
-            sources=tuple(Source(path, (digests or {}).get(path, "")) for path in each.sources),
+            sources=tuple(
+                Source(path, None if digests is None else digests.get(path, ""))
+                for path in each.sources
+            ),
             at=each.at,
         )
         for each in chain[:most]
@@ -188,14 +200,22 @@ def _place(ran: object, turns: Mapping[str, int], step: int) -> str:
     return f"{turn}, step {step}" if step else turn
 
 
-def _statement_of(origin: VariableOrigin) -> str:
-    """The statement of the cell that last bound or changed the variable, on one line."""
-    found = [
-        each.source
-        for each in analyse_statements(origin.code)
-        if origin.name in each.writes | each.mutated
-    ]
-    text = found[-1] if found else origin.code
+def _statements_of(origin: VariableOrigin) -> str:
+    """The statements of the cell that made and changed the variable, each on one line; where they
+    are many, the first and the last."""
+    found: list[str] = []
+    for node, each in zip(tree(origin.code).body, analyse_statements(origin.code), strict=False):
+        if origin.name not in each.writes | each.mutated:
+            continue
+        if isinstance(node, _BINDING) and origin.name not in each.reads | each.mutated:
+            found.clear()
+        found.append(_on_one_line(each.source))
+    if len(found) > _MOST_STATEMENTS:
+        found = [found[0], "…", found[-1]]
+    return "\n".join(found) or _on_one_line(origin.code)
+
+
+def _on_one_line(text: str) -> str:
     line = " ".join(_safe(text[: 4 * _MOST_CODE]).split())
     return line if len(line) <= _MOST_CODE else line[: _MOST_CODE - 1] + "…"
 
@@ -248,10 +268,10 @@ def _heading(told: Explanation) -> str:
 
 
 def _details(step: Step) -> Iterable[str]:
-    yield step.code
-    known = [f"{_safe(each.name)} v{each.version}" for each in step.inputs if not each.is_unknown]
-    if known:
-        yield f"made from {_listed(known)}"
+    yield from step.code.splitlines()
+    inputs = [f"{_safe(each.name)} v{each.version}" for each in step.inputs if not each.is_unknown]
+    if inputs:
+        yield f"made from {_listed(inputs)}"
     for each in step.inputs:
         if each.is_stale and not each.is_unknown:
             yield f"! {stale_words(each)}"
@@ -260,7 +280,8 @@ def _details(step: Step) -> Iterable[str]:
         yield f"? made from {_listed(unknown)}, whose origin is not known"
     for source in step.sources[:_MOST_INPUTS]:
         digest = f"sha256 {source.digest[:12]}" if source.digest else "its content is not recorded"
-        yield f"reads {_safe(source.path)} ({digest})"
+        known = f" ({digest})" if source.digest is not None else ""
+        yield f"reads {_safe(source.path)}{known}"
     if len(step.sources) > _MOST_INPUTS:
         more = len(step.sources) - _MOST_INPUTS
         yield f"reads {more:,} more {_plural('source', more)}"

@@ -1,6 +1,7 @@
 """The tools that every turn of a notebook has."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from parsimony_kernel.agent.events import AgentEvent
@@ -9,6 +10,7 @@ from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.execution.clean import clean_executor
 from parsimony_kernel.execution.executor import BaseCodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope
+from parsimony_kernel.gate.code_files import CodeFiles
 from parsimony_kernel.lineage.slice import SliceError
 from parsimony_kernel.lineage.slice import slice as slice_of
 from parsimony_kernel.toolbox.code import code_tools
@@ -54,8 +56,16 @@ def catalogue(
             executor, publisher, emit, lambda: scope().run_id, seen=set(), script=script
         )
         + refresh_tools(publisher, emit, clean_executor)
-        + file_tools(workspace, folder)
+        + _files(workspace, folder, workspace / scope().notebook_path)
         + restart_tools(executor)
         + plan_tools()
         + termination_tools()
     )
+
+
+def _files(workspace: Path, folder: Path, notebook: Path) -> Tools:
+    """The tools for files, which wait for the person where they make code."""
+    tools = file_tools(workspace, folder, notebook)
+    code = CodeFiles(workspace.resolve(), folder.resolve())
+    written = replace(tools["write_file"], reaches=code.written)
+    return tools + Tools([written, replace(tools["edit_file"], reaches=code.edited)])

@@ -1,6 +1,9 @@
 """What a notebook adds to a run: its claims, its ledger, its tools' events, and what it allows."""
 
+import functools
+import sys
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from parsimony_kernel.agent.events import AgentEvent
@@ -10,6 +13,7 @@ from parsimony_kernel.agent.state import RunState, SuspensionRecord
 from parsimony_kernel.clock import Clock
 from parsimony_kernel.execution.executor import BaseCodeExecutor
 from parsimony_kernel.gate.approval import Approval, approved
+from parsimony_kernel.gate.code_files import module_text
 from parsimony_kernel.gate.effects import Effects
 from parsimony_kernel.gate.reach import Reach
 from parsimony_kernel.gate.screening import screened
@@ -61,7 +65,7 @@ class NotebookHooks(RunHooks):
         return emitted
 
     def stages(self, state: RunState) -> tuple[Stage, ...]:
-        return (approved(self._approval, self._reaches),)
+        return (approved(self._approval, functools.partial(self._reaches, state)),)
 
     def effects(self, state: RunState) -> Effects:
         journal = self._place.journal
@@ -88,14 +92,38 @@ class NotebookHooks(RunHooks):
     def claim(self, record: SuspensionRecord) -> bool:
         return self._place.journal.claim(record.nonce, self._owner, _LEASE_S)
 
-    def _reaches(self, code: str) -> tuple[Reach, ...]:
-        """What ``code`` would do outside this notebook's workspace."""
+    def _reaches(self, state: RunState, code: str) -> tuple[Reach, ...]:
+        """What ``code`` would do outside this notebook's workspace.
+
+        Modules of the workspace whose files came into being or were changed since the run
+        started are read where they are imported.
+        """
+        workspace, folder = self._place.workspace.resolve(), self._place.folder.resolve()
         return screened(
             code,
-            workspace=self._place.workspace.resolve(),
-            folder=self._place.folder.resolve(),
+            workspace=workspace,
+            folder=folder,
             namespace=self._place.executor.variables(),
+            modules=functools.partial(
+                module_text,
+                folders=_importable(workspace, folder),
+                since_s=_seconds(state.started_at),
+            ),
         )
+
+
+def _importable(workspace: Path, folder: Path) -> tuple[Path, ...]:
+    """The folders of the workspace that modules may be imported from."""
+    listed = (folder / each for each in sys.path if isinstance(each, str))
+    return (folder, workspace, *(each for each in listed if each.is_relative_to(workspace)))
+
+
+def _seconds(started_at: str) -> float:
+    """A date in ISO 8601 as seconds since 1970; 0 where it is none."""
+    try:
+        return datetime.fromisoformat(started_at).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def differences(

@@ -1,16 +1,23 @@
 """The tools for text files of the workspace: list, read, write, edit.
 
-The rules of the place: nothing outside the workspace, nothing hidden, no notebook and nothing of
-the record can be reached; a file that is replaced was read first, is still what was read, and is
-kept as it was.
+The rules of the place: nothing outside the workspace, nothing hidden and nothing of the record
+can be reached, and no notebook written, by whatever name or link; a file that is replaced was
+read first, is still what was read, and is kept as it was.
+
+What does not hold: another notebook than the one of the run, when it is a link to a file of
+another name, is not known for a notebook by that name. Code, which runs beside these tools, may
+change a link between the look at it and the writing. ``durable.rewrite`` says who may still be
+overwritten.
 """
 
+import codecs
 import fnmatch
 import hashlib
+import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from parsimony_kernel import durable
 from parsimony_kernel.identity import ARTIFACT_FOLDER, checked_name
@@ -21,6 +28,8 @@ MAX_VISITED = 20_000
 MAX_SHOWN = 16 * 1024
 MAX_SCANNED = 64 * 2**20
 MAX_WRITTEN = 2**20
+_PIECE = 2**16
+_MAX_LINKS = 40
 REPLACED = f"{ARTIFACT_FOLDER}/replaced"
 
 
@@ -34,11 +43,13 @@ class WorkspaceFiles:
     Args:
         root: the workspace.
         folder: what relative names are relative to: where the notebook's code runs.
+        notebook: the notebook of the run, which may be a link to a file of any name.
     """
 
-    def __init__(self, root: Path, folder: Path) -> None:
+    def __init__(self, root: Path, folder: Path, notebook: Path | None = None) -> None:
         self._root = root.resolve()
         self._folder = folder.resolve()
+        self._notebook = notebook
         # The digests of the files that this run has read or written, as it knows them.
         self._known: dict[Path, str] = {}
 
@@ -48,7 +59,7 @@ class WorkspaceFiles:
         if not place.is_dir():
             raise FileRefused(f"{folder!r} is no folder: list_files() shows what there is.")
         found, more, visited = list[dict[str, Any]](), 0, 0
-        for path in _files_below(place):
+        for path in _files_below(place, but=self._record()):
             visited += 1
             if visited > MAX_VISITED:
                 break
@@ -71,36 +82,65 @@ class WorkspaceFiles:
         if start < 1 or lines < 1:
             raise FileRefused("start_line and lines count from 1.")
         place = self._existing(path)
-        shown, room, number, ends, scanned = list[str](), MAX_SHOWN, 0, True, 0
-        with place.open("rb") as stream:
-            self._text(stream.read(8192), path)
+        with durable.reading(place) as stream:
+            # What is small is read once, so that what is known of it is what was shown of it.
+            head = stream.read(MAX_WRITTEN + 1)
+            self._check_text(head[:8192], path)
             stream.seek(0)
-            for raw in stream:
-                number += 1
-                scanned += len(raw)
-                if number >= start + lines or room <= 0 or scanned > MAX_SCANNED:
-                    ends = False
-                    break
-                if number >= start:
-                    line = self._text(raw, path, whole=False)
-                    shown.append(line[:room])
-                    ends = ends and len(line) <= room
-                    room -= len(shown[-1])
-        if size := _size(place):
-            self._remember(place, size)
+            is_small = len(head) <= MAX_WRITTEN
+            source = io.BytesIO(head) if is_small else stream
+            text, count, ends = self._lines(source, path, start, lines)
+        if is_small:
+            self._known[place] = _sha(head)
         return {
             "path": self._told(place),
-            "text": "".join(shown),
+            "text": text,
             "first_line": start,
-            "last_line": start + len(shown) - 1,
+            "last_line": start + count - 1,
             "complete": ends and start == 1,
         }
+
+    def _lines(self, source: BinaryIO, path: str, start: int, lines: int) -> tuple[str, int, bool]:
+        """The text, of how many lines it is, and whether nothing comes after it.
+
+        No more than a piece is held at once, however long a line is.
+        """
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        shown, room, scanned = list[str](), MAX_SHOWN, 0
+        number, count, is_new = 0, 0, True
+        while piece := source.readline(_PIECE):
+            number += is_new
+            scanned += len(piece)
+            if number >= start + lines or room <= 0 or scanned > MAX_SCANNED:
+                return "".join(shown), count, False
+            if number >= start:
+                count += is_new
+                self._check_text(piece, path)
+                text = decoder.decode(piece)
+                shown.append(text[:room])
+                if len(text) > room:
+                    return "".join(shown), count, False
+                room -= len(text)
+            is_new = piece.endswith(b"\n")
+        shown.append(decoder.decode(b"", final=True))
+        return "".join(shown), count, True
 
     def write(self, path: str, content: str) -> dict[str, Any]:
         """Write a text file; one that is there must be what this run knows of it."""
         place = self._writable(path)
-        before = self._before(place, path) if place.exists() else None
-        return self._replaced(place, before, content)
+        data = content.encode("utf-8", "surrogatepass")
+        if len(data) > MAX_WRITTEN:
+            raise FileRefused("More than 1 MiB of text: write it with code.")
+        if place.exists():
+            self._check_size(place, path)
+            return self._rewritten(
+                place, lambda before: self._known_to_be(place, path, before, data)
+            )
+        if not durable.create(place, data):
+            raise FileRefused(f"{self._told(place)!r} was made meanwhile: read it first.")
+        durable.sweep_temporary(place.parent, deep=False)
+        self._known[place] = _sha(data)
+        return {"path": self._told(place), "bytes": len(data)}
 
     def edit(self, path: str, old: str, new: str) -> dict[str, Any]:
         """Put ``new`` in the place of ``old``, which must stand in the file exactly once."""
@@ -108,53 +148,58 @@ class WorkspaceFiles:
         self._existing(path)
         if not old or old == new:
             raise FileRefused("edit_file needs an `old` text that is in the file, and another new.")
-        if _size(place) > MAX_WRITTEN:
-            raise FileRefused(f"{path!r} is larger than 1 MiB: edit it with code.")
-        before = durable.read(place)
-        try:
-            text = before.decode()
-        except UnicodeDecodeError as exc:
-            raise FileRefused(f"{path!r} is not UTF-8: edit it with code.") from exc
-        count = text.count(old)
-        if count != 1:
-            what = "is not in" if not count else f"stands {count} times in"
-            raise FileRefused(
-                f"The old text {what} {path!r}: read_file shows it; quote more of it."
-            )
-        return self._replaced(place, before, text.replace(old, new))
+        self._check_size(place, path)
 
-    def _replaced(self, place: Path, before: bytes | None, content: str) -> dict[str, Any]:
-        data = content.encode("utf-8", "surrogatepass")
-        if len(data) > MAX_WRITTEN:
-            raise FileRefused("More than 1 MiB of text: write it with code.")
+        def edited(before: bytes) -> bytes:
+            try:
+                text = before.decode()
+            except UnicodeDecodeError as exc:
+                raise FileRefused(f"{path!r} is not UTF-8: edit it with code.") from exc
+            count = text.count(old)
+            if count != 1:
+                what = "is not in" if not count else f"stands {count} times in"
+                raise FileRefused(
+                    f"The old text {what} {path!r}: read_file shows it; quote more of it."
+                )
+            data = text.replace(old, new).encode("utf-8", "surrogatepass")
+            if len(data) > MAX_WRITTEN:
+                raise FileRefused("More than 1 MiB of text: write it with code.")
+            return data
+
+        return self._rewritten(place, edited)
+
+    def _rewritten(self, place: Path, change: Callable[[bytes], bytes]) -> dict[str, Any]:
+        def kept(before: bytes) -> bytes:
+            data = change(before)
+            if data != before:
+                durable.write_once(self._copy(before), before, mode=0o600)
+            return data
+
+        before, data = durable.rewrite(place, kept)
+        durable.sweep_temporary(place.parent, deep=False)
         answer: dict[str, Any] = {"path": self._told(place), "bytes": len(data)}
-        if before is None:
-            if not durable.create(place, data):
-                raise FileRefused(f"{answer['path']!r} was made meanwhile: read it first.")
-        elif before != data:
-            kept = self._root / REPLACED / hashlib.sha256(before).hexdigest()
-            durable.write_once(kept, before)
-            durable.replace(place, data)
-            answer["before"] = kept.relative_to(self._root).as_posix()
-        self._known[place] = hashlib.sha256(data).hexdigest()
+        if data != before:
+            answer["before"] = self._copy(before).relative_to(self._root).as_posix()
+        if self._known.get(place) == _sha(before):  # else others wrote what this run never saw
+            self._known[place] = _sha(data)
         return answer
 
-    def _before(self, place: Path, path: str) -> bytes:
-        if not place.is_file():
-            raise FileRefused(f"{path!r} is a folder.")
-        if _size(place) > MAX_WRITTEN:
-            raise FileRefused(f"{path!r} is larger than 1 MiB: replace it with code.")
-        data = durable.read(place)
+    def _copy(self, before: bytes) -> Path:
+        return self._root / REPLACED / _sha(before)
+
+    def _known_to_be(self, place: Path, path: str, before: bytes, data: bytes) -> bytes:
         known = self._known.get(place)
         if known is None:
             raise FileRefused(f"{path!r} exists: read_file it first, or choose another name.")
-        if known != hashlib.sha256(data).hexdigest():
+        if known != _sha(before):
             raise FileRefused(f"{path!r} was changed since it was read: read_file it again.")
         return data
 
-    def _remember(self, place: Path, size: int) -> None:
-        if size <= MAX_WRITTEN:
-            self._known[place] = hashlib.sha256(durable.read(place)).hexdigest()
+    def _check_size(self, place: Path, path: str) -> None:
+        if not place.is_file():
+            raise FileRefused(f"{path!r} is a folder.")
+        if _size(place) > MAX_WRITTEN:
+            raise FileRefused(f"{path!r} is larger than 1 MiB: change it with code.")
 
     def _existing(self, path: str) -> Path:
         place = self._reached(path)
@@ -164,8 +209,9 @@ class WorkspaceFiles:
         return place
 
     def _writable(self, path: str) -> Path:
-        place = self._reached(path)
-        if place.suffix.casefold() == ".ipynb":
+        passed = self._passed(path)
+        place = passed[-1]
+        if any(_is_notebook(each) for each in passed) or self._is_the_notebook(place):
             raise FileRefused(
                 f"{path!r} is a notebook, and notebooks are not written by file tools: run_code "
                 "works in this one."
@@ -177,25 +223,49 @@ class WorkspaceFiles:
                 raise FileRefused(str(exc)) from exc
         return place
 
+    def _is_the_notebook(self, place: Path) -> bool:
+        if self._notebook is None:
+            return False
+        try:
+            return place == self._notebook.resolve() or place.samefile(self._notebook)
+        except (OSError, RuntimeError):
+            return False  # one of the two is not there
+
     def _reached(self, path: str) -> Path:
         """The file that ``path`` means, links followed."""
+        return self._passed(path)[-1]
+
+    def _passed(self, path: str) -> tuple[Path, ...]:
+        """What is passed on the way to the file that ``path`` means, which is the last."""
         try:
-            place = (self._folder / path).resolve()
+            passed = (*_way_to(self._folder / path), (self._folder / path).resolve())
         except (OSError, RuntimeError, ValueError) as exc:
             raise FileRefused(f"{path!r} is no path: {exc}.") from exc
-        if not place.is_relative_to(self._root):
+        if not passed[-1].is_relative_to(self._root):
             raise FileRefused(
                 f"{path!r} lies outside the workspace: name a file below {self._root.name!r}, or "
                 "use code, which the person may allow."
             )
-        if any(part.startswith(".") for part in place.relative_to(self._root).parts):
-            raise FileRefused(f"{path!r} is hidden, and hidden files are left alone.")
-        return place
+        record = self._record()
+        for each in passed:
+            if not each.is_relative_to(self._root):
+                continue
+            if any(part.startswith(".") for part in each.relative_to(self._root).parts):
+                raise FileRefused(f"{path!r} is hidden, and hidden files are left alone.")
+            if each.is_relative_to(record):
+                raise FileRefused(f"{path!r} is of the record, which is left alone.")
+        return passed
 
-    def _text(self, data: bytes, path: str, *, whole: bool = True) -> str:
+    def _record(self) -> Path:
+        """Where the record lies: its folder may be a link."""
+        try:
+            return (self._root / ARTIFACT_FOLDER).resolve()
+        except (OSError, RuntimeError):
+            return self._root / ARTIFACT_FOLDER
+
+    def _check_text(self, data: bytes, path: str) -> None:
         if b"\0" in data:
             raise FileRefused(f"{path!r} holds no text: load it with run_code, as pandas does.")
-        return data.decode("utf-8-sig" if whole else "utf-8", "replace")
 
     def _told(self, place: Path) -> str:
         base = self._folder if place.is_relative_to(self._folder) else self._root
@@ -205,14 +275,15 @@ class WorkspaceFiles:
         return Path(os.path.relpath(place, self._folder)).as_posix()
 
 
-def file_tools(root: Path, folder: Path) -> Tools:
+def file_tools(root: Path, folder: Path, notebook: Path | None = None) -> Tools:
     """``list_files``, ``read_file``, ``write_file`` and ``edit_file`` for one run.
 
     Args:
         root: the workspace, which bounds them.
         folder: what relative names are relative to.
+        notebook: the notebook of the run, which is never written.
     """
-    files = WorkspaceFiles(root, folder)
+    files = WorkspaceFiles(root, folder, notebook)
 
     @tool(
         description=(
@@ -256,19 +327,53 @@ def file_tools(root: Path, folder: Path) -> Tools:
     return Tools([list_files, read_file, write_file, edit_file])
 
 
-def _files_below(folder: Path) -> Iterator[Path]:
-    """What lies below, by name; nothing hidden, and no link to a folder is followed."""
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in entries:
-        if entry.name.startswith("."):
+def _files_below(folder: Path, *, but: Path) -> Iterator[Path]:
+    """What lies below, by name; nothing hidden, not ``but``, and no link to a folder followed."""
+    ahead = [iter(_entries(folder))]
+    while ahead:
+        entry = next(ahead[-1], None)
+        if entry is None:
+            ahead.pop()
+        elif entry.name.startswith(".") or Path(entry.path) == but:
             continue
-        if entry.is_dir(follow_symlinks=False):
-            yield from _files_below(Path(entry.path))
+        elif entry.is_dir(follow_symlinks=False):
+            ahead.append(iter(_entries(entry)))
         elif entry.is_file():
             yield Path(entry.path)
+
+
+def _entries(folder: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+def _way_to(path: Path) -> Iterator[Path]:
+    """Every place that is passed on the way to ``path``: each folder, each link, what it means."""
+    place, ahead, links = Path(path.anchor), list(reversed(path.parts[1:])), 0
+    yield place
+    while ahead:
+        part = ahead.pop()
+        place = place.parent if part == ".." else place / part
+        yield place
+        if place.is_symlink():
+            links += 1
+            if links > _MAX_LINKS:
+                raise RuntimeError("it is a link to itself")
+            to = place.readlink()
+            place = Path(to.anchor) if to.is_absolute() else place.parent
+            ahead.extend(reversed(to.parts[1:] if to.is_absolute() else to.parts))
+            yield place
+
+
+def _is_notebook(place: Path) -> bool:
+    return place.suffix.casefold() == ".ipynb" and not place.is_dir()
+
+
+def _sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _size(path: Path) -> int:

@@ -1,12 +1,15 @@
 """Snapshots and logs on a real disk."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from parsimony_kernel import durable
 from parsimony_kernel.artifacts.store import (
+    LOG_NAME,
     ArtifactStore,
     LogEntry,
     SnapshotError,
@@ -15,6 +18,7 @@ from parsimony_kernel.artifacts.store import (
     parse_reference,
     reference,
 )
+from parsimony_kernel.artifacts.verify import verify
 from parsimony_kernel.durable import StorageError
 from parsimony_kernel.identity import (
     SNAPSHOT_KINDS,
@@ -403,3 +407,65 @@ def test_of_eight_processes_that_publish_one_content_there_is_one_snapshot_and_e
     assert sorted(entry.title for entry in entries) == sorted(said)
     assert len({entry.content_sha for entry in entries}) == 1
     assert len(store.read(entries[0].ref)) == 80_000
+
+
+_APPENDS = """
+from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
+from parsimony_kernel.identity import snapshot_sha
+store = ArtifactStore(Path(place))
+wait()
+for number in range(6):
+    data = f"{me}-{number}".encode()
+    sha = snapshot_sha("dataset", data)
+    store.publish(LogEntry(kind="dataset", logical_id="df", content_sha=sha, title=me), data)
+"""
+
+
+def test_lines_of_writers_at_once_prove_one_another(
+    tmp_path: Path, race: Callable[[str, Path], list[str]]
+) -> None:
+    race("from pathlib import Path\n" + _APPENDS, tmp_path)
+    store = ArtifactStore(tmp_path)
+    found = verify(store)
+    assert (found.findings, found.lines, found.unnamed) == ((), 48, ())
+    log = store.folder / "datasets" / "df" / LOG_NAME
+    lines = log.read_bytes().splitlines(keepends=True)
+    store.publish(_entry(b"last"), b"last")
+    whole = log.read_bytes()
+    for place in range(len(lines)):
+        log.write_bytes(whole.replace(lines[place], b""))
+        assert not verify(store).ok, place
+
+
+def test_a_line_that_its_writer_took_back_is_not_proved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ArtifactStore(tmp_path)
+    store.publish(_entry(b"one"), b"one")
+    log = store.folder / "datasets" / "df" / LOG_NAME
+    kept = log.read_bytes()
+    log.write_bytes(kept + kept)  # another writer is at it
+    settle = durable.settle
+
+    def fails_there(path: Path) -> None:
+        if path == log and log.read_bytes() != kept:
+            log.write_bytes(kept)
+        settle(path)
+
+    monkeypatch.setattr(durable, "settle", fails_there)
+    store.publish(_entry(b"two"), b"two")
+    assert verify(store).ok
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("nowhere")])
+def test_a_name_in_whose_place_something_else_stands_is_taken_over(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    store = ArtifactStore(tmp_path)
+    store.claim("report", "sales", "a.ipynb")
+    (first,) = (store.folder / "names").iterdir()
+    first.unlink()
+    make(first)
+    store.claim("report", "sales", "b.ipynb")
+    with pytest.raises(LiveNameCollisionError, match=r"b\.ipynb"):
+        store.claim("report", "sales", "a.ipynb")

@@ -1,20 +1,31 @@
 """An artifact is made again from what is on record of it, and from nothing else."""
 
+import io
+import json
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
+from parsimony_kernel.artifacts import refresh as refreshing
+from parsimony_kernel.artifacts import sources
 from parsimony_kernel.artifacts.publish import Published, Publisher
-from parsimony_kernel.artifacts.refresh import Refreshed, RefreshError, refresh_named
-from parsimony_kernel.artifacts.store import ArtifactStore, SnapshotError
+from parsimony_kernel.artifacts.refresh import Refreshed, RefreshError, in_words, refresh_named
+from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SnapshotError
+from parsimony_kernel.artifacts.verify import verify
 from parsimony_kernel.execution.clean import clean_executor
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.execution.outputs import KernelOutput
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.identity import content_sha
+from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.lineage.slice import slice as slice_of
+from parsimony_kernel.lineage.stamping import CellEffect, stamp_effect
 
 SCOPE = RunScope("r1", "analysis.ipynb", "c1", 1)
 CELLS = (
@@ -173,6 +184,247 @@ class TestADataset:
         with pytest.raises(SnapshotError, match="damaged"):
             await desk.refresh("By town")
         assert not desk.places or not desk.places[0].ran
+
+
+async def publish_frame(desk: Desk, code: str, title: str = "T") -> Published:
+    await desk.run(code)
+    return desk.publish(desk.publisher.publish_dataset, "t", title)
+
+
+def entry_of(desk: Desk, published: Published) -> LogEntry:
+    entry = desk.store.latest(published.ref.kind, published.ref.logical_id)
+    assert entry is not None
+    return entry
+
+
+class TestASourceThatChangedBeforePublishing:
+    """What is published names the bytes that were read, or says that they are not known."""
+
+    async def test_it_is_told_and_its_digest_is_not_that_of_the_new_bytes(self, desk: Desk) -> None:
+        (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
+        published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        assert "'sales.csv': not what it was when it was read" in published.note
+        (source,) = entry_of(desk, published).sources
+        assert (source.stale, source.sha256, source.size_bytes) == (True, None, 30)
+
+    async def test_so_of_a_chart(self, desk: Desk) -> None:
+        (desk.root / "sales.csv").unlink()
+        published = desk.publish(desk.publisher.publish_chart, "chart", "Towns")
+        assert "'sales.csv': not what it was" in published.note
+        assert entry_of(desk, published).is_stale
+
+    async def test_refreshing_takes_it_for_changed(self, desk: Desk) -> None:
+        (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
+        published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        with pytest.raises(RefreshError, match=r"'sales\.csv': changed since"):
+            await desk.refresh("By town")
+        done = await desk.refresh("By town", accept=True)
+        assert (done.changed, done.entry.is_stale, desk.lines(published)) == (True, False, 2)
+        assert not (await desk.refresh("By town")).changed
+
+    @pytest.mark.parametrize("again", ["refresh", "publish"])
+    async def test_it_is_so_no_more_once_it_was_read_again(self, desk: Desk, again: str) -> None:
+        source = desk.root / "sales.csv"
+        source.write_text("town,eur\nGraz,4\nWien,2\n")
+        published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        assert published.note
+        if again == "refresh":
+            assert not (await desk.refresh("By town", accept=True)).changed
+        else:
+            await desk.run(*CELLS)
+            anew = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+            assert (anew.reused, anew.note) == (True, "")
+        assert not entry_of(desk, published).is_stale
+        assert (await desk.refresh("By town")).sources == ()
+
+    async def test_a_source_that_the_cells_read_differently_is_told(self, desk: Desk) -> None:
+        await desk.run("first = pd.read_csv('sales.csv')")
+        (desk.root / "sales.csv").write_text("town,eur\nGraz,1\n")
+        await desk.run("both = pd.concat([first, pd.read_csv('sales.csv')])")
+        published = desk.publish(desk.publisher.publish_dataset, "both", "Both")
+        assert "'sales.csv': not what it was" in published.note
+
+    async def test_what_is_as_it_was_read_is_no_note(self, desk: Desk) -> None:
+        published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        (source,) = entry_of(desk, published).sources
+        assert published.note == ""
+        assert source.sha256 == content_sha((desk.root / "sales.csv").read_bytes())
+
+    @pytest.mark.parametrize(("later", "known"), [(0, True), (60, False)])
+    def test_a_cell_that_is_stamped_late_claims_nothing_of_what_changed_since(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: int, known: bool
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        ended = datetime(2026, 1, 1, tzinfo=UTC)
+        (tmp_path / "a.csv").write_text("x")
+        os.utime("a.csv", (0, ended.timestamp() + later))
+        ledger = OriginLedger()
+        effect = CellEffect(changed=("x",), sources=("a.csv",))
+        stamp_effect(ledger, effect, "x = open('a.csv').read()", SCOPE, ended.isoformat())
+        (run,) = ledger.cell_runs()
+        (state,) = run.source_states
+        assert (state.size_bytes == 1) is known
+        origin = ledger.get("x")
+        assert origin is not None
+        assert origin.source_states == run.source_states
+
+
+class TestContentThatIsAnother:
+    """Nothing is published that nobody has accepted."""
+
+    async def refused_then_accepted(self, desk: Desk, published: Published, said: str) -> None:
+        with pytest.raises(RefreshError, match=rf"no known source has changed.*{said}.*--accept"):
+            await desk.refresh("T")
+        assert desk.lines(published) == 1
+        assert (await desk.refresh("T", accept=True)).changed
+        assert desk.lines(published) == 2
+
+    async def test_from_a_folder_with_another_file(self, desk: Desk) -> None:
+        (desk.root / "data").mkdir()
+        (desk.root / "data/a.csv").write_text("v\n1\n")
+        code = "import glob\nt = pd.concat(map(pd.read_csv, sorted(glob.glob('data/*.csv'))))"
+        published = await publish_frame(desk, code)
+        (desk.root / "data/b.csv").write_text("v\n2\n")
+        await self.refused_then_accepted(desk, published, "")
+
+    async def test_from_a_file_too_large_to_be_measured(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sources, "MAX_HASHED_BYTES", 2)
+        published = await publish_frame(desk, "t = pd.read_csv('sales.csv')")
+        (desk.root / "sales.csv").write_text("town,eur\nGraz,1\nWien,2\nGraz,4\n")
+        await self.refused_then_accepted(desk, published, r"'sales\.csv' cannot be compared")
+
+    async def test_from_code_that_gives_something_else_each_time(self, desk: Desk) -> None:
+        published = await publish_frame(desk, "import uuid\nt = pd.DataFrame([str(uuid.uuid4())])")
+        await self.refused_then_accepted(desk, published, "something else each time")
+
+    async def test_with_another_library_that_is_told_and_then_on_record(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        published = await publish_frame(desk, "import uuid\nt = pd.DataFrame([str(uuid.uuid4())])")
+        was = entry_of(desk, published).environment
+        monkeypatch.setattr(refreshing, "environment", lambda: {**was, "pandas": "9.9"})
+        await self.refused_then_accepted(desk, published, rf"pandas {was['pandas']} is 9\.9")
+        assert entry_of(desk, published).environment["pandas"] == "9.9"
+
+    async def test_a_source_that_changes_while_the_code_runs_is_a_failure(self, desk: Desk) -> None:
+        code = (
+            "import pathlib, time\n"
+            "t = pd.read_csv('sales.csv')\n"
+            "t['n'] = pathlib.Path('sales.csv').write_text('town,eur\\nGraz,7')\n"
+        )
+        published = await publish_frame(desk, code)
+        (desk.root / "sales.csv").write_text("town,eur\nGraz,1\nWien,2\n")
+        with pytest.raises(RefreshError, match="changed while its code ran"):
+            await desk.refresh("T", accept=True)
+        assert desk.lines(published) == 1
+
+
+class TestASnapshotThatIsBroken:
+    @pytest.mark.parametrize("data", [None, b"", b"junk"])
+    async def test_the_same_bytes_are_put_back(self, desk: Desk, data: bytes | None) -> None:
+        published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        path = desk.root / published.path
+        whole = path.read_bytes()
+        path.unlink() if data is None else path.write_bytes(data)
+        done = await desk.refresh("By town")
+        assert (done.changed, done.mended, path.read_bytes()) == (False, True, whole)
+        assert "the same bytes are back" in in_words(done)
+        assert desk.lines(published) == 1
+        assert not (await desk.refresh("By town")).mended
+
+    async def test_other_bytes_are_a_failure_until_they_are_accepted(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import pyarrow.parquet
+
+        published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        (desk.root / published.path).unlink()
+        write = pyarrow.parquet.write_table
+        monkeypatch.setattr(
+            pyarrow.parquet,
+            "write_table",
+            lambda table, sink: write(table, sink, compression="zstd"),
+        )
+        with pytest.raises(RefreshError, match=r"missing or damaged.*other bytes"):
+            await desk.refresh("By town")
+        assert desk.lines(published) == 1
+        done = await desk.refresh("By town", accept=True)
+        assert desk.store.read(done.entry.ref)
+        assert desk.lines(published) == 2
+
+
+@pytest.mark.parametrize(
+    "path", ["../../evil.py", "x", "/etc/passwd", ".ockham/notebooks/a/zz.txt", "con/zz.py", "\0/a"]
+)
+async def test_code_that_is_no_snapshot_is_not_run(desk: Desk, path: str) -> None:
+    published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+    log = desk.store.folder / f"datasets/{published.ref.logical_id}/log.jsonl"
+    log.write_text(json.dumps(json.loads(log.read_text()) | {"code_path": path}) + "\n")
+    (desk.root / "evil.py").write_text("by_town = 'something else'\n")
+    with pytest.raises(RefreshError, match="which is no snapshot"):
+        await desk.refresh("By town")
+    assert not desk.places
+
+
+_AT_ONCE = """
+import asyncio
+from contextlib import asynccontextmanager
+from pathlib import Path
+import pandas as pd
+from parsimony_kernel.artifacts.codecs import encode_dataset
+from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.refresh import RefreshError, refresh_named
+from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.identity import snapshot_sha
+
+class Clean(CodeExecutor):
+    async def value(self, name):
+        return self.variables()[name]
+
+@asynccontextmanager
+async def clean():
+    yield Clean()
+
+store = ArtifactStore(Path(place))
+publisher = Publisher(store, notebook_path="analysis.ipynb", quarto="")
+other = next(entry for entry in store.list() if entry.title == "Other")
+encoded = encode_dataset(pd.DataFrame({"x": [me]}), "other")
+made = {
+    "content_sha": snapshot_sha("dataset", encoded.data), "canonical_sha": encoded.canonical_sha
+}
+wait()
+told = []
+for title in ("T", "Random", "Other"):
+    if me in ("n0", "n1", "n2") and title == "Other":
+        store.publish(other.model_copy(update=made), encoded.data)
+        continue
+    try:
+        done = asyncio.run(refresh_named(publisher, title, clean, accept=True))
+        told.append("done" if store.read(done.entry.ref) else "empty")
+    except RefreshError as exc:
+        told.append("anew" if "published anew while" in str(exc) else str(exc))
+print(*told, sep=",")
+"""
+
+
+async def test_eight_that_refresh_and_publish_at_once_leave_whole_logs(
+    desk: Desk, race: Callable[[str, Path], list[str]]
+) -> None:
+    published = await publish_frame(desk, "t = pd.read_csv('sales.csv')")
+    for name in ("random", "other"):
+        await desk.run(f"import uuid\n{name} = pd.DataFrame([str(uuid.uuid4())])")
+        desk.publish(desk.publisher.publish_dataset, name, name.title())
+    (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
+    said = [each.split(",") for each in race(_AT_ONCE, desk.root)]
+    assert {told for each in said for told in each} <= {"done", "anew"}
+    assert [each[0] for each in said] == ["done"] * 8, "the same comes out everywhere"
+    found = verify(desk.store)
+    assert (found.ok, found.notes) == (True, ())
+    newest = desk.store.read(entry_of(desk, published).ref)
+    assert pd.read_parquet(io.BytesIO(newest))["eur"].tolist() == [100]
 
 
 class TestAChartAndAReport:

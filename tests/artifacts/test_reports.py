@@ -1,9 +1,11 @@
 """Reports: what may be written, what is pinned, and the page that people read."""
 
+import os
 import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from html import unescape as html_unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -14,9 +16,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from parsimony_kernel.artifacts import html
 from parsimony_kernel.artifacts.html import Exhibit, render_page, write_page
+from parsimony_kernel.artifacts.markup import LINKS, parts
 from parsimony_kernel.artifacts.publish import Published, Publisher, PublishError
 from parsimony_kernel.artifacts.reports import (
     MAX_BODY,
@@ -99,15 +103,120 @@ def test_a_reference_within_words_is_a_span(written: str, name: str, label: str)
     "code",
     [
         "```\n![Cap](artifact:no)\n```",
-        "~~~~ md\n![Cap](artifact:no)\n~~~\n{{artifact no}}\n~~~~",
         "Write `![Cap](artifact:no)` or ``{{artifact no}} ` `` there.",
-        "> ```\n> {{artifact no}}\n> ```",
-        "```\n{{artifact no}}",
         'A `[x]{.artifact ref="y"}` is pinned.',
     ],
 )
 def test_what_stands_in_code_is_no_reference(code: str) -> None:
     assert draft("T", code, _find).body == code
+
+
+@pytest.mark.parametrize(
+    ("written", "stored"),
+    [
+        ("~~~~ md\nx\n~~~\ny\n~~~~", "```md\nx\n~~~\ny\n```"),
+        ("  ```py title\n  x\n    y\n ```", "```py\nx\n  y\n```"),
+        ("~~~\n``` {a\n~~~", "````\n``` {a\n````"),
+        ("```\n{{artifact no}}", "```\n{{artifact no}}\n```"),
+        ("words\n```\nx\n```\nmore", "words\n\n```\nx\n```\n\nmore"),
+        ("```yaml\n---\na: 1\n\n---\n```", " ```yaml\n ---\n a: 1\n\n ---\n ```"),
+        ("`r = 0.3` and ```x```", "` r = 0.3 ` and ` x `"),
+        ("``` ` `` ```", r"\`\`\` \` \`\` \`\`\`"),
+    ],
+)  # fmt: skip
+def test_code_is_written_as_every_renderer_reads_it(written: str, stored: str) -> None:
+    if "``` {" in written:
+        with pytest.raises(ReportError, match="would be run"):
+            draft("T", written, _find)
+        return
+    assert draft("T", written, _find).body == stored
+    assert draft("T", stored, _find).body == stored
+
+
+@pytest.mark.parametrize(
+    ("written", "stored"),
+    [
+        ("Hello\n\n---\nfilters: [x]\n---\n\nmore", "Hello\n\n***\nfilters: [x]\n\n***\n\nmore"),
+        ("> ---\n> a: 1\n> ---", "> ***\n> a: 1\n> ***"),
+        ("- ---\n  a: 1\n  ---\nend", "***\n  a: 1\n\n  ***\nend"),
+        ("| a | b |\n| --- | --- |\n| 1 | 2 |", "| a | b |\n| --- | --- |\n| 1 | 2 |"),
+        ("a | b\n--- | ---\n1 | 2", "a | b\n--- | ----\n1 | 2"),
+        ("Heading\n-------\nwords", "## Heading\nwords"),
+        ("--- ---\na b", "***\na b"),
+        ("+---+\n| x |\n+---+", "\\+---+\n| x |\n\\+---+"),
+        ("<b>x</b> a < b <https://a.b> <x@y.z>", "\\<b>x\\</b> a < b <https://a.b> <x@y.z>"),
+        ("\\<b> \\\\<b>", "\\<b> \\\\\\<b>"),
+        ("\\`<b>`", "\\`\\<b>\\`"),
+        ("`<b>` [a](`) <b> `", "`<b>` [a]\\(`) <b> `"),
+        ("| ` | <b> ` |\n|---|---|", "| \\` | \\<b> \\` |\n|---|---|"),
+        ("| `<b> \\| ` |\n|---|", "| `<b> \\| ` |\n|---|"),
+        ("`a\n<b>`", "\\`a\n\\<b>\\`"),
+        ("$x$ \\input{/etc/passwd} C:\\data", "\\$x\\$ \\\\input\\{/etc/passwd} C:\\\\data"),
+        ("[@cite] a@b.c @fig-x", "[\\@cite] a@b.c \\@fig-x"),
+        ("[x]{.content-hidden} # a {#b}", "[x]\\{.content-hidden} # a \\{#b}"),
+        ("x\n:::: {.content-visible}\ny\n::::", "x\n\ny"),
+        ("[x](javascript:a) [y](data.csv) [z](#a)", "[x]\\(javascript:a) [y]\\(data.csv) [z](#a)"),
+        ("[x](&#106;avascript:a)", "[x]\\(&#106;avascript:a)"),
+        ("[x]: /etc/passwd\n\n![x] ![y][x]", "[x]\\: /etc/passwd\n\n\\![x] \\![y][x]"),
+        ("![far](https://a.b/c.png)", "[far](https://a.b/c.png)"),
+        ("![a [b] c](/etc/passwd)", "\\![a [b] c]\\(/etc/passwd)"),
+        (r"\{\{< include /etc/passwd >}}", r"\{\{< include /etc/passwd >}}"),
+        ("a\u2028---\u2028b\x00c", "a --- b c"),
+    ],
+)  # fmt: skip
+def test_what_only_some_renderers_act_on_is_written_as_words(written: str, stored: str) -> None:
+    assert draft("T", written, _find).body == stored
+    assert draft("T", stored, _find).body == stored
+
+
+def _acts(body: str, *, tables: bool) -> list[str]:
+    """What a renderer of CommonMark that lets everything through would act on."""
+    markdown = MarkdownIt("commonmark", {"html": True})
+    markdown.validateLink = lambda _address: True  # type: ignore[assignment,method-assign]
+    if tables:
+        markdown.enable("table")
+    tokens = markdown.parse(body)
+    every = tokens + [child for token in tokens for child in token.children or []]
+    found = [token.type for token in every if token.type in {"html_block", "html_inline", "image"}]
+    links = [str(token.attrGet("href")) for token in every if token.type == "link_open"]
+    return found + [link for link in links if not link.lower().startswith(LINKS)]
+
+
+# The header that Quarto looks for in the whole of a file, as its source has it.
+_METADATA = re.compile(
+    r"^---[ \t]*[\r\n]+(?![ \t]*[\r\n]+)[\W\w]*?[\r\n]+(?:---|\.\.\.)[ \t]*$", re.M
+)
+_HOSTILE = st.lists(
+    st.sampled_from(
+        ["`", "``", "```", "~~~", "<b>", "<!--", "](", ")", "[", "!", "\n", "\n\n", "---", "- ",
+         "> ", "1. ", "    ", " ", "|", "|-|-|", "\\", "{", "}", "x", "$", '"', "https://a", "<https://a",
+         ">", ":::", "[x]: ", "/etc", "\t", "+-", "# ", "***", "{=html}", "*", "_"]
+    ),
+    max_size=40,
+).map("".join)  # fmt: skip
+
+
+@given(_HOSTILE)
+def test_no_text_makes_a_body_on_which_a_renderer_acts(text: str) -> None:
+    try:
+        body = draft("T", text, _find).body
+    except ReportError:
+        return
+    assert draft("T", body, _find).body == body
+    assert [_acts(body, tables=tables) for tables in (False, True)] == [[], []]
+    assert not _METADATA.search(body)
+    outside = "\n".join(part for part in parts(body) if isinstance(part, str))
+    assert not re.search(r"^[ \t>]*(---|:::|~~~|```)[ \t]*$", outside, re.M)
+
+
+def test_a_title_is_words_for_pandoc_too() -> None:
+    report = draft("A *b* <script> \\x $y$ {{artifact}} :", "Words.", _find)
+    text = compose(report).decode()
+    assert parse(text.encode()) == report
+    assert "<script>" not in text.replace("\\\\<", "")
+    assert "engine: markdown\n" in text
+    with pytest.raises(ReportError, match="shortcode"):
+        draft("{{< env HOME >}}", "Words.", _find)
 
 
 def test_every_unknown_name_is_said_at_once() -> None:
@@ -123,6 +232,7 @@ def test_every_unknown_name_is_said_at_once() -> None:
         ("", "empty"),
         (" \n\n", "empty"),
         ("# T\n", "empty"),
+        ("\n:::: {.x}\n:::", "empty"),
         ("x" * 500_001, "500,001 characters"),
         ("---\ntitle: x\nfilters: [evil.lua]\n---\nWords", "header of its own"),
         ("{{< include /etc/passwd >}}", "shortcode"),
@@ -132,6 +242,22 @@ def test_every_unknown_name_is_said_at_once() -> None:
         ("the value `{python} x`", "would be run"),
         ("```{=html}\n<script>\n```", "raw text"),
         ("`<b>`{=html}", "raw text"),
+        ("`<b>`{ =html5_x }", "raw text"),
+        ("\u00a0```{python}\nx\n```", "would be run"),
+        ("- ``` {.python .cell-code}\n  x\n  ```", "would be run"),
+        ("````\n```{r}\n````", "would be run"),
+        ("- ```python\n  x\n  ```", "begin and end the fence at the left margin"),
+        ("> ```\n> {{artifact no}}\n> ```", "begin and end the fence at the left margin"),
+        ("    ```\n    x\n    ```", "begin and end the fence at the left margin"),
+        ("```\n`r 1 + 1`\n```", "would be run by R"),
+        ("{ { < include /etc/passwd >}}", "shortcode"),
+        ("&lbrace;&#123;&lt; include /etc/passwd >}}", "shortcode"),
+        ("---\n# c\nexecute:\n  enabled: true\n---\nx", "header of its own"),
+        ("---\n{filters: [x.lua]}\n...\nx", "header of its own"),
+        ('---\n"filters": [x.lua]\n---\nx', "header of its own"),
+        ("![](/etc/passwd)", "is published: publish the chart"),
+        ("![x](file:///etc/passwd)", "is published: publish the chart"),
+        ("![x](data:image/png;base64,x)", "is published: publish the chart"),
         ("![x](artifact:)", "cannot be read"),
         ("{{artifact }}", "cannot be read"),
         ('::: {.artifact ref="chart/a"}\nx\n:::', "no reference"),
@@ -150,13 +276,37 @@ def test_what_a_report_may_not_hold_is_said_in_one_sentence(body: str, words: st
 @pytest.mark.parametrize(
     "piece",
     ["[\\\\", "[\\[", "{{artifact ", "![a](artifact:", "![ artifact )", "[a]{.artifact ref=", "` ",
-     "{{ ", "![x](<artifact:", '![x](artifact:a "', "artifact ) "],
+     "{{ ", "![x](<artifact:", '![x](artifact:a "', "artifact ) ", "![", "[a](b", "](", "- ",
+     "> ", "1. ", "a) ", "1. 1. ", "\\`", "<https://", "![a](https://", "](((", '](a "', "|-",
+     "---\n", ":::\n", "~~~x", "```x\n", "&lbrace;", "![[", "x@", "{=", "``` ",
+     "[a](artifact:a   ", "{{artifact a| "],
 )  # fmt: skip
 def test_no_text_is_read_more_than_a_bounded_number_of_times(piece: str) -> None:
     # Where the work grew with the square of the length, this would take minutes.
     text = piece * (MAX_BODY // len(piece))
     with suppress(ReportError, UnknownArtifactError):
         draft("T", text, _find)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " ".join("`" * length for length in range(1, 980)),
+        "![a](artifact:x" + " " * (MAX_BODY - 20),
+        "{{artifact" + " " * (MAX_BODY - 20),
+        "](" + "(" * (MAX_BODY - 20),
+        "> " * 200_000 + "---",
+        "[" + "`" * 499 + "\n",
+        "\n".join(['::: {.artifact ref="chart/a@b"}'] * 10_000),
+        "- " * 200_000 + "```",
+        "---\nx\n" * 60_000,
+        "``" + "`x``" * 100_000,
+    ],
+)
+def test_no_text_of_one_long_line_is_read_again_and_again(text: str) -> None:
+    with suppress(ReportError, UnknownArtifactError):
+        draft("T", text, _find)
+    assert pinned_in(text) == ()
 
 
 def test_a_language_is_a_tag() -> None:
@@ -170,7 +320,7 @@ def test_a_heading_that_repeats_the_title_is_left_out() -> None:
     assert draft("A title", "# Another\n\nWords.", _find).body == "# Another\n\nWords."
 
 
-@given(st.text(), st.text(alphabet="ab`~[](){}|:!#-<>\\ \n\"='", max_size=200))
+@given(st.text(), st.text(alphabet="abr$@+`~[](){}|:!#-<>\\ \n\"='", max_size=200))
 def test_a_report_reads_back_as_it_was_and_is_pinned_once_for_all(title: str, body: str) -> None:
     try:
         report = draft(title, body, _find)
@@ -359,6 +509,51 @@ def test_what_is_no_report_is_not_edited_as_one(publisher: Publisher) -> None:
         publisher.edit_report("curve", "a", "b", run_id="r")
 
 
+def test_titles_that_share_their_letters_have_names_and_pages_of_their_own(
+    publisher: Publisher,
+) -> None:
+    long = "Revenue and costs of all the branches in Austria and in Germany, "
+    titles = ["A", "A+", "A#", f"{long}north", f"{long}south", "😀", "---", "++", "C", "C++", "con"]
+    made = [publisher.publish_report(title, f"About {title!r}.", run_id="r") for title in titles]
+    assert len({each.page for each in made}) == len(titles)
+    assert len({entry.live_name for entry in publisher.store.list() if entry.kind == "report"}) == (
+        len(titles)
+    )
+    assert (made[0].page, made[8].page) == ("reports/a.html", "reports/c.html")
+    for title, each in zip(titles, made, strict=True):
+        assert f"About {title!r}." in html_unescape(_page(publisher, each))
+
+
+def test_two_reports_of_one_title_have_a_page_each(publisher: Publisher) -> None:
+    first = publisher.publish_report("T", BODY, run_id="r")
+    other = publisher.publish_report("T", "Words alone.", run_id="r")
+    assert (first.page, other.page) == ("reports/t.html", "reports/t-2.html")
+    again = publisher.publish_report("T", f"{BODY}\nMore.", run_id="r")
+    assert again.page == first.page
+    assert "Words alone." in _page(publisher, other)
+
+
+def test_a_renewed_page_says_of_when_its_sentences_are(
+    publisher: Publisher, clock: ManualClock
+) -> None:
+    first = publisher.publish_report("T", BODY, run_id="r")
+    assert "The sentences are of" not in _page(publisher, first)
+    for days, values in ((1, 0), (2, 5)):
+        clock.advance(86_400)
+        _dataset(publisher, FRAME.assign(t=values))
+        page = _page(publisher, publisher.renew_report(publisher.find("T")))
+        seen = _assert_needs_nothing(page)
+        told = (
+            "The sentences are of 2026-01-01 00:00 UTC; the figures, the tables and what is "
+            f"linked were renewed on 2026-01-0{days + 1} 00:00 UTC."
+        )
+        assert told in seen.text
+    same = publisher.renew_report(publisher.find("T"))
+    assert _page(publisher, same) == page
+    edited = publisher.edit_report("T", "Some", "New", run_id="r2")
+    assert "The sentences are of" not in _page(publisher, edited)
+
+
 def test_a_page_that_cannot_be_written_is_a_note_on_a_report_that_is_there(
     publisher: Publisher,
 ) -> None:
@@ -480,7 +675,7 @@ def test_whatever_comes_from_outside_is_only_text(publisher: Publisher) -> None:
         chart, variable="pic", title="p", description=_EVIL, lineage=[_origin("pic")], run_id="r"
     )
     body = f"{_EVIL}\n\n{{{{artifact evil}}}}\n\n![{_EVIL.replace('[', '')}](artifact:pic)\n\n"
-    body += f"[x](javascript:alert(1)) ![y](data:text/html,x) [z](file:///etc/passwd) <{_EVIL}>"
+    body += f"[x](javascript:alert(1)) [y](data:text/html,x) [z](file:///etc/passwd) <{_EVIL}>"
     body += "\n\n![far](https://example.org/x.png) <https://example.org> | a |\n"
     published = hostile.publish_report(_EVIL, body, description=_EVIL, run_id="r")
     page = _page(hostile, published)
@@ -534,30 +729,58 @@ def test_a_script_is_shown_as_code_and_a_report_by_its_title(publisher: Publishe
 
 # -- the file
 
+ONE, OTHER = content_sha(b"one"), content_sha(b"other")
+
 
 def test_a_page_that_was_changed_by_hand_is_left_alone(tmp_path: Path) -> None:
-    first = write_page(tmp_path, "t", "<p>one</p>")
+    first = write_page(tmp_path, "t", "<p>one</p>", ONE)
     assert first == tmp_path / "t.html"
-    assert write_page(tmp_path, "t", "<p>two</p>") == first
+    assert write_page(tmp_path, "t", "<p>two</p>", ONE) == first
     changed = first.read_bytes().replace(b"two", b"2")
     first.write_bytes(changed)
     second = tmp_path / "t-2.html"
-    assert write_page(tmp_path, "t", "<p>three</p>") == second
-    assert write_page(tmp_path, "t", "<p>four</p>") == second
+    assert write_page(tmp_path, "t", "<p>three</p>", ONE) == second
+    assert write_page(tmp_path, "t", "<p>four</p>", ONE) == second
     assert first.read_bytes() == changed
     assert b"four" in second.read_bytes()
+
+
+def test_the_page_of_another_report_of_that_name_is_left_alone(tmp_path: Path) -> None:
+    first = write_page(tmp_path, "t", "<p>one</p>", ONE)
+    was = first.read_bytes()
+    second = write_page(tmp_path, "t", "<p>other</p>", OTHER)
+    assert second == tmp_path / "t-2.html"
+    assert write_page(tmp_path, "t", "<p>again</p>", OTHER) == second
+    assert first.read_bytes() == was
+    first.unlink()
+    assert write_page(tmp_path, "t", "<p>stays</p>", OTHER) == second
+    assert write_page(tmp_path, "t", "<p>back</p>", ONE) == first
+    assert sorted(tmp_path.iterdir()) == [second, first]
+
+
+def test_a_page_with_a_stamp_of_another_report_pasted_in_is_not_taken_for_it(
+    tmp_path: Path,
+) -> None:
+    first = write_page(tmp_path, "t", "<p>one</p>", ONE)
+    first.write_bytes(first.read_bytes().replace(ONE.encode(), OTHER.encode()))
+    write_page(tmp_path, "u", "<!-- parsimony-report -->", ONE)
+    stamp = first.read_bytes()[len(b"<p>one</p>") :]
+    first.write_bytes(b"<p>mine</p>" + stamp)
+    assert write_page(tmp_path, "t", "<p>other</p>", OTHER) == tmp_path / "t-2.html"
 
 
 @pytest.mark.parametrize("there", [b"", b"<p>mine</p>", b"\xff\x00", b"x" * 10_000])
 def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path, there: bytes) -> None:
     (tmp_path / "t.html").write_bytes(there)
-    assert write_page(tmp_path, "t", "<p>one</p>") == tmp_path / "t-2.html"
+    assert write_page(tmp_path, "t", "<p>one</p>", ONE) == tmp_path / "t-2.html"
     assert (tmp_path / "t.html").read_bytes() == there
 
 
-def test_a_folder_in_the_place_of_a_page_is_left_alone(tmp_path: Path) -> None:
+def test_what_is_no_file_in_the_place_of_a_page_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "t.html").mkdir()
-    assert write_page(tmp_path, "t", "<p>one</p>") == tmp_path / "t-2.html"
+    os.mkfifo(tmp_path / "t-2.html")
+    (tmp_path / "t-3.html").symlink_to("nowhere")
+    assert write_page(tmp_path, "t", "<p>one</p>", ONE) == tmp_path / "t-4.html"
 
 
 # -- Quarto, played by a program
@@ -608,7 +831,7 @@ def test_quarto_renders_the_words_and_we_the_figures_and_the_sources(tmp_path: P
 def test_quarto_gets_no_image_no_header_and_nothing_to_run(tmp_path: Path) -> None:
     keep = tmp_path / "kept"
     deed = f"pathlib.Path({str(keep)!r}).write_text(text)" + _RENDERS
-    _rendered(_quarto(tmp_path, deed), "![x](/etc/passwd)\n\n---\n\nfilters: [x]\n\n---\n\nend")
+    _rendered(_quarto(tmp_path, deed), "![x](https://a.b)\n\n---\n\nfilters: [x]\n\n---\n\nend")
     header, body = keep.read_text().removeprefix("---\n").split("\n---\n", 1)
     assert '"enabled": false' in header
     assert "-raw_html" in header

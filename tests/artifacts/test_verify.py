@@ -1,5 +1,7 @@
 """What is broken is found, told and moved aside, and nothing that is sound is touched."""
 
+import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -128,8 +130,49 @@ def _with_a_swapped_snapshot(store: ArtifactStore) -> None:
     first.write_bytes(second.read_bytes())
 
 
-def _with_a_stranger(store: ArtifactStore) -> None:
-    (snapshot(store, "datasets/*/*.parquet").parent / "notes.txt").write_text("mine")
+def _with_what_looks_like_a_snapshot(store: ArtifactStore) -> None:
+    (snapshot(store, "datasets/*/*.parquet").parent / "notes.parquet").write_text("mine")
+
+
+def _without_a_log(store: ArtifactStore) -> None:
+    snapshot(store, "datasets/*/log.jsonl").unlink()
+
+
+def _with_an_empty_log(store: ArtifactStore) -> None:
+    snapshot(store, "data_objects/*/log.jsonl").write_bytes(b"")
+
+
+def _with_a_pipe_for_a_log(store: ArtifactStore) -> None:
+    log = snapshot(store, "reports/*/log.jsonl")
+    log.unlink()
+    os.mkfifo(log)
+
+
+def _with_a_folder_for_a_log(store: ArtifactStore) -> None:
+    log = snapshot(store, "reports/*/log.jsonl")
+    log.unlink()
+    log.mkdir()
+
+
+def _without_the_log_of_a_script(store: ArtifactStore) -> None:
+    Publisher(store, notebook_path="a.ipynb").publish_notebook("x = 1", name="s", run_id="r1")
+    (store.folder / "notebooks/s/log.jsonl").unlink()
+
+
+def _with_a_pipe_for_a_name(store: ArtifactStore) -> None:
+    name = snapshot(store, "names/*.json")
+    name.unlink()
+    os.mkfifo(name)
+
+
+def _with_a_folder_for_a_name(store: ArtifactStore) -> None:
+    name = snapshot(store, "names/*.json")
+    name.unlink()
+    name.mkdir()
+
+
+def _without_a_name(store: ArtifactStore) -> None:
+    snapshot(store, "names/*.json").unlink()
 
 
 def _with_a_folder_in_its_place(store: ArtifactStore) -> None:
@@ -146,8 +189,16 @@ def _with_a_folder_in_its_place(store: ArtifactStore) -> None:
         (_without_what_a_report_shows, "shows"),
         (_with_a_name_of_nobody, "owner of a name"),
         (_with_a_swapped_snapshot, "do not have the digest"),
-        (_with_a_stranger, "no snapshot has"),
+        (_with_what_looks_like_a_snapshot, "do not have the digest"),
         (_with_a_folder_in_its_place, "is no file"),
+        (_without_a_log, "is missing, and snapshots lie beside it"),
+        (_with_an_empty_log, "holds no line"),
+        (_with_a_pipe_for_a_log, "is no file, and stands where a log would"),
+        (_with_a_folder_for_a_log, "is no file, and stands where a log would"),
+        (_without_the_log_of_a_script, "is missing, and snapshots lie beside it"),
+        (_with_a_pipe_for_a_name, "where the owner of a name would"),
+        (_with_a_folder_for_a_name, "where the owner of a name would"),
+        (_without_a_name, "of which no owner is kept"),
     ],
 )
 def test_other_damage_is_told_and_the_command_fails(
@@ -168,10 +219,117 @@ def test_the_command_says_what_it_looked_at(
     assert "snapshots 5, lines of logs 4" in capsys.readouterr().out
 
 
-def test_a_snapshot_that_no_log_names_harms_nobody(store: ArtifactStore) -> None:
-    ref = store.put("dataset", "e" * 64, b"written before a crash")
+def test_a_snapshot_that_no_log_names_is_told_and_harms_nobody(
+    store: ArtifactStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published = next(entry for entry in store.list() if entry.kind == "dataset")
+    ref = store.put("dataset", published.logical_id, b"written before a crash")
     found = verify(store)
     assert (found.ok, found.unnamed) == (True, (ref.workspace_file_path,))
+    assert main(["verify", "--folder", str(store.root)]) == 0
+    assert f"{ref.workspace_file_path!r} is sound, and no log names it" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "name", [".DS_Store", "Thumbs.db", "{}.parquet~", "{}.parquet.bak", ".#{}.parquet"]
+)
+def test_what_other_programs_leave_is_told_and_neither_moved_nor_a_fault(
+    store: ArtifactStore, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = snapshot(store, "datasets/*/*.parquet")
+    other = path.with_name(name.format(path.stem))
+    other.write_bytes(b"theirs")
+    assert main(["verify", "--folder", str(store.root)]) == 0
+    assert "is none of ours and is left alone" in capsys.readouterr().out
+    assert other.read_bytes() == b"theirs"
+
+
+class TestTheSealsOfALog:
+    @pytest.fixture
+    def log(self, store: ArtifactStore) -> Path:
+        for title in ("T2", "T3"):
+            Publisher(store, notebook_path="a.ipynb", quarto="").publish_dataset(
+                pd.DataFrame({"x": [1, 2]}),
+                variable="t",
+                title=title,
+                lineage=[ORIGIN],
+                run_id="r1",
+            )
+        return snapshot(store, "datasets/*/log.jsonl")
+
+    @pytest.mark.parametrize("place", [0, 1, 3])
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"title": "Forged"},
+            {"code_path": ".ockham/notebooks/a/" + "0" * 64 + ".py"},
+            {"sources": [{"path": "other.csv"}]},
+            {"notebook": "b.ipynb"},
+        ],
+    )
+    def test_an_altered_line_is_found(
+        self, store: ArtifactStore, log: Path, place: int, change: dict[str, object]
+    ) -> None:
+        lines = log.read_text().splitlines()
+        told = json.loads(lines[place]) | change
+        lines[place] = json.dumps(told, separators=(",", ":"))
+        log.write_text("\n".join(lines) + "\n")
+        assert any(
+            f"line {place + 1} is not as it was written" in each.problem
+            for each in verify(store).findings
+        )
+
+    @pytest.mark.parametrize("place", [0, 1, 3])
+    def test_a_line_that_lost_its_seal_is_found(
+        self, store: ArtifactStore, log: Path, place: int
+    ) -> None:
+        lines = log.read_text().splitlines()
+        told = json.loads(lines[place])
+        lines[place] = json.dumps({key: told[key] for key in LogEntry.model_fields})
+        log.write_text("\n".join(lines) + "\n")
+        assert not verify(store).ok
+
+    @pytest.mark.parametrize("order", [(0, 1, 3), (1, 2, 3), (0, 2, 1, 3), (0, 1, 2, 3, 1)])
+    def test_a_line_that_is_missing_moved_or_repeated_is_found(
+        self, store: ArtifactStore, log: Path, order: tuple[int, ...]
+    ) -> None:
+        lines = log.read_bytes().splitlines(keepends=True)
+        assert len(lines) == 4
+        log.write_bytes(b"".join(lines[place] for place in order))
+        assert not verify(store).ok
+
+    def test_every_flipped_bit_is_found(self, store: ArtifactStore, log: Path) -> None:
+        sound = log.read_bytes()
+        assert verify(store).ok
+        for place in range(0, len(sound), 17):
+            damaged = bytearray(sound)
+            damaged[place] ^= 1 << place % 8
+            log.write_bytes(damaged)
+            assert not verify(store).ok, (place, sound[place : place + 1])
+
+    def test_lines_that_are_cut_off_at_the_end_leave_their_snapshot_unnamed(
+        self, store: ArtifactStore, log: Path
+    ) -> None:
+        log.write_bytes(log.read_bytes().splitlines(keepends=True)[0])
+        found = verify(store)
+        assert log.parent.relative_to(store.root).as_posix() in str(found.unnamed)
+
+    def test_lines_from_before_there_were_seals_are_read_and_told(
+        self, store: ArtifactStore, log: Path
+    ) -> None:
+        told = [json.loads(line) for line in log.read_text().splitlines()]
+        old = [json.dumps({key: each[key] for key in LogEntry.model_fields}) for each in told]
+        log.write_text("\n".join(old) + "\n")
+        newest = next(entry for entry in store.list() if entry.kind == "dataset")
+        data = store.read(newest.ref)
+        store.publish(newest.model_copy(update={"title": "T4"}), data)
+        found = verify(store)
+        assert found.ok
+        (note,) = (each.problem for each in found.notes if each.path.endswith("log.jsonl"))
+        assert "without a seal" in note
+        assert note.endswith("4")
+        log.write_bytes(log.read_bytes().replace(b'"T2"', b'"T9"'))
+        assert not verify(store).ok, "a sealed line proves those before it"
 
 
 def test_what_a_writer_has_not_named_yet_is_not_looked_at(store: ArtifactStore) -> None:

@@ -120,3 +120,16 @@ async def test_the_cause_of_an_exception_is_told(executor: BaseCodeExecutor) -> 
     error = failure(output)
     assert (error.name, error.message, error.line) == ("ValueError", "second", 4)
     assert "KeyError: 'first'" in error.traceback
+
+
+async def test_an_exception_whose_text_does_not_end_is_told(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute(
+        "class E(Exception):\n    def __str__(self):\n        while True: pass\n"
+        "print('kept')\nx = 1\nraise E",
+        timeout_seconds=5,
+    )
+    error = failure(output)
+    assert (error.name, error.line, error.past_deadline) == ("E", 6, False)
+    assert output.stdout == "kept\n"
+    assert executor.variables()["x"] == 1
+    assert text((await executor.execute("1 + 1")).outputs[0]) == "2"

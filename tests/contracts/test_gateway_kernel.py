@@ -5,12 +5,13 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from jupyter_kernel_client.manager import KernelHttpManager
 
-from parsimony_kernel.execution import RemoteExecutor
+from parsimony_kernel.execution import RemoteExecutor, remote_calls
 from parsimony_kernel.execution.gateway import GatewayKernel, server_address
 from parsimony_kernel.execution.outputs import ExceptionObject, KernelOutput
 
@@ -18,10 +19,10 @@ pytestmark = pytest.mark.kernel
 
 
 @pytest.fixture
-async def executor(gateway: str, token: str) -> AsyncIterator[RemoteExecutor]:
-    """An executor with a kernel of its own behind the gateway."""
-    async with RemoteExecutor(url=gateway, token=token, grace_s=1) as opened:
-        yield opened
+async def executor(gateway_executor: RemoteExecutor) -> RemoteExecutor:
+    """An executor behind the gateway, whose kernel is the one that the test before has left."""
+    await gateway_executor.clear_namespace()
+    return gateway_executor
 
 
 class Line:
@@ -107,11 +108,25 @@ async def test_a_kernel_that_the_server_ended_is_a_loss(
     assert (await executor.execute("print(1)")).stdout == "1\n"
 
 
-async def test_code_that_ends_its_kernel_keeps_its_prints(executor: RemoteExecutor) -> None:
+async def test_code_that_ends_its_kernel_keeps_the_prints_that_had_arrived(
+    executor: RemoteExecutor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What is printed just before ``os._exit`` may be lost on its way, and nothing before it."""
+    hear, heard = remote_calls._hear, tmp_path / "heard"
+
+    def hearing(kind: str, content: dict[str, Any], said: dict[str, Any]) -> None:
+        hear(kind, content, said)
+        if kind == "stream" and "before" in content["text"]:
+            heard.touch()
+
+    monkeypatch.setattr(remote_calls, "_hear", hearing)
     await executor.execute("x = 1")
-    output = await executor.execute("print('before')\nimport os\nos._exit(1)")
+    output = await executor.execute(
+        f"import os, time\nprint('before')\nwhile not os.path.exists({str(heard)!r}):\n"
+        "    time.sleep(0.001)\nprint('last')\nos._exit(1)"
+    )
     assert "gone with it: x." in lost(output).message
-    assert output.stdout == "before\n"
+    assert output.stdout in ("before\n", "before\nlast\n")
     assert (await executor.execute("print(1)")).stdout == "1\n"
 
 

@@ -89,6 +89,37 @@ def _strays(root: Path) -> list[Path]:
     return list(root.rglob(".parsimony-*.tmp"))
 
 
+@pytest.mark.parametrize("is_short", [False, True], ids=["whole", "short"])
+@pytest.mark.parametrize("code", FAULTS, ids=_names)
+def test_a_file_that_cannot_be_rewritten_is_whole_and_is_the_next_time(
+    code: int, is_short: bool, tmp_path: Path
+) -> None:
+    def written(root: Path) -> None:
+        (root / "file").write_bytes(b"one")
+
+    def rewritten(root: Path) -> None:
+        durable._anchored.clear()
+        durable.rewrite(root / "file", lambda before: before.replace(b"one", b"two" * 99))
+
+    failed = 0
+    for number in range(_calls(tmp_path / "counted", rewritten, after=written)):
+        root = tmp_path / str(number)
+        root.mkdir()
+        written(root)
+        seam = Seam(root)
+        with seam.recorded(failing_at(number, code), is_short=is_short):
+            try:
+                rewritten(root)
+            except durable.StorageError as exc:
+                failed += 1
+                _is_a_sentence_with_a_remedy(exc)
+        assert (root / "file").read_bytes() in (b"one", b"two" * 99)
+        assert not _strays(root) or seam.calls[number][0] == "unlink"
+        rewritten(root)
+        assert (root / "file").read_bytes() == b"two" * 99
+    assert failed > 5
+
+
 @pytest.mark.parametrize("code", FAULTS, ids=_names)
 def test_a_key_that_cannot_be_written_is_said_and_made_the_next_time(
     code: int, tmp_path: Path

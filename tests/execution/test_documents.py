@@ -298,14 +298,93 @@ SHEET = (
         '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"/></row>',
         '<row r="1"><c r="XFD1"/></row><row r="1048576"/>',
         '<row><c r="ZZ1"/></row>' + "<row/>" * 30_000,
+        '<row r="99999999"/>',
+        '<row r=" 9999999 "><c r="E1"><v>1</v></c></row>',
+        '<row r="9_999_999"><c r="E1"><v>1</v></c></row>',
+        '<row r="1e7"><c r="E1"><v>1</v></c></row>',
+        '<row r="٩٩٩٩٩٩٩"><c r="E1"><v>1</v></c></row>',
+        '<row r="1040000"><c r="xfd1040000"><v>1</v></c></row>',
+        '<row r="1040000"><c r="XFD١"><v>1</v></c></row>',
+        '<row r="1040000"><x r="XFD1"><v>1</v></x></row>',
+        '<x><row r="1040000"><c r="XFD1"><v>1</v></c></row></x>',
     ],
-    ids=["a far cell", "a far row", "rows that say no number"],
+    ids=[
+        *("a far cell", "a far row", "rows that say no number", "a far row without cells"),
+        *("spaces", "underscores", "an exponent", "Arabic digits", "small letters"),
+        *("Arabic digits in a cell", "a cell of another name", "a row that lies deeper"),
+    ],
 )
 def test_a_sheet_of_few_cells_far_apart_is_refused(workbook: Path, rows: str) -> None:
     """Between them the reader makes a value of every place."""
     sheet = SHEET.format(f"<sheetData>{rows}</sheetData>").encode()
-    with pytest.raises(DocumentError, match="more than 20,000,000 cells"):
+    with pytest.raises(DocumentError, match=r"more than (20,000,000 cells|the 1,048,576 of)"):
         read_excel(changed(workbook, xl__worksheets__sheet1=sheet))
+
+
+def test_a_sheet_has_no_more_rows_than_those_of_excel(workbook: Path) -> None:
+    data = '<sheetData><row r=" {} "><c r="A1"><v>7</v></c></row></sheetData>'
+    for row in (documents.ROWS + 1, 9_999_999):
+        sheet = SHEET.format(data.format(row)).encode()
+        with pytest.raises(DocumentError, match="rows, more than the 1,048,576 of Excel"):
+            read_excel(changed(workbook, xl__worksheets__sheet1=sheet))
+
+
+FAR = '<sheetData><row r="1000000"><c r="XFD1000000"><v>1</v></c></row></sheetData>'
+LAUGHS = '<!DOCTYPE x [<!ENTITY a "ha">]>'
+PICTURE = '<svg xmlns="http://www.w3.org/2000/svg">{}</svg>'
+
+
+def renamed(path: Path, part: str, name: str, data: str) -> Path:
+    """The package at ``path`` with ``data`` as its ``part``, which is called ``name`` there."""
+    with zipfile.ZipFile(path) as package:
+        parts = {each: package.read(each) for each in package.namelist()}
+    old, new = (Path(each).name.encode() for each in (part, name))
+    told = {
+        each: content.replace(old, new) if each.endswith((".rels", "Types].xml")) else content
+        for each, content in parts.items()
+        if each != part
+    }
+    return packed(path.with_name(f"changed{path.suffix}"), {**told, name: data.encode()})
+
+
+@pytest.mark.parametrize("name", ["sheet1.bin", "sheet1.png", "sheet1.svg", "sheet1"])
+class TestASheetOfAnyName:
+    PART = "xl/worksheets/sheet1.xml"
+
+    def read(self, workbook: Path, name: str, data: str) -> Any:
+        return read_excel(renamed(workbook, self.PART, f"xl/worksheets/{name}", data), header=None)
+
+    def test_one_within_the_limits_is_read(self, workbook: Path, name: str) -> None:
+        data = '<sheetData><row r="1"><c r="A1"><v>7</v></c></row></sheetData>'
+        assert self.read(workbook, name, SHEET.format(data)).iloc[0, 0] == 7
+
+    @pytest.mark.parametrize("root", [SHEET, SHEET.replace("worksheet", "sheet")])
+    def test_one_of_too_many_cells_is_refused(self, workbook: Path, name: str, root: str) -> None:
+        with pytest.raises(DocumentError, match="more than 20,000,000 cells"):
+            self.read(workbook, name, root.format(FAR))
+
+    @pytest.mark.parametrize("root", ["{}", PICTURE])
+    def test_one_that_defines_entities_is_refused(
+        self, workbook: Path, name: str, root: str
+    ) -> None:
+        text = '<row r="1"><c r="A1" t="str"><v>&a;</v></c></row>'
+        with pytest.raises(DocumentError, match="defines entities in its XML"):
+            self.read(workbook, name, LAUGHS + root.format(SHEET.format(text)))
+
+
+def test_a_picture_that_is_drawn_with_entities_is_let_be(files: dict[str, Path]) -> None:
+    data = LAUGHS.replace("x [", "svg [") + PICTURE.format("<text>&a;</text>")
+    for suffix in (".xlsx", ".pptx"):
+        path = files[suffix]
+        with zipfile.ZipFile(path, "a") as package:
+            package.writestr("media/image1.svg", data)
+        assert len(READERS[suffix](path)) == 2
+
+
+def test_what_names_far_cells_and_holds_none_is_no_sheet(workbook: Path) -> None:
+    chain = '<calcChain xmlns="{}"><c r="XFD1"/><c r="A1048576"/></calcChain>'
+    data = chain.format("http://schemas.openxmlformats.org/spreadsheetml/2006/main")
+    assert len(read_excel(changed(workbook, xl__calcChain=data.encode()))) == 2
 
 
 def test_a_sheet_that_lies_about_its_dimensions_is_measured(workbook: Path) -> None:

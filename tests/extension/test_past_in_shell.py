@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
 from parsimony_agent.extension import install, uninstall
 from parsimony_agent.overview import why
@@ -197,6 +197,42 @@ def test_what_cannot_be_done_is_one_sentence(
     printed = capsys.readouterr().out
     assert said in printed
     assert "Traceback" not in printed
+
+
+def test_what_a_cell_did_before_its_own_undo_is_the_persons(
+    notebook: Callable[..., Said], shell: Any
+) -> None:
+    said = notebook(*turn("x = 1\ny = [1, 2]"))
+    said("x, y = 0, [1]")
+    said("%%agent\nset them")
+    assert "x: changed or bound anew since, so left" in said("x = 'mine'\n%agent undo")
+    assert (shell.user_ns["x"], shell.user_ns["y"]) == ("mine", [1])
+    assert "x = 'mine'" in said("%agent slice x")
+
+
+def test_a_cell_that_was_interrupted_is_on_record(
+    notebook: Callable[..., Said], shell: Any
+) -> None:
+    said = notebook(*turn("things = [1]"))
+    said("%%agent\nmake things")
+    # As the kernel does with a cell that awaits when Stop is pressed: it ends without a result.
+    cell = "things.append('mine')\nawait asyncio.sleep(60)"
+    info = ExecutionInfo(cell, False, False, True, "c9")
+    shell.events.trigger("pre_run_cell", info)
+    shell.user_ns["things"].append("mine")
+    shell.events.trigger("post_run_cell", ExecutionResult(None))
+    assert "things: changed or bound anew since, so left" in said("%agent undo")
+    assert shell.user_ns["things"] == [1, "mine"]
+
+
+def test_the_body_of_a_capturing_cell_counts_once(
+    notebook: Callable[..., Said], shell: Any
+) -> None:
+    said = notebook()
+    said("rows = []")
+    said("%%capture\nrows.append(1)")
+    assert said("%agent slice rows").count("rows.append(1)") == 1
+    assert shell.user_ns["rows"] == [1]
 
 
 def test_what_is_published_is_verified(notebook: Callable[..., Said], tmp_path: Path) -> None:

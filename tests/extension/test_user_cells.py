@@ -241,3 +241,32 @@ def test_a_cell_that_does_not_compile_did_not_run(
     shell.run_cell("x = (")
     assert ledger.cell_runs() == ()
     capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    "resize",
+    ["arr.resize(8)", "grow()", "def again(): arr.resize(8)\nagain()", "exec('arr.resize(8)')"],
+)
+def test_an_array_can_be_resized_as_without_the_extension(shell: Any, resize: str) -> None:
+    shell.run_cell("import numpy as np\narr = np.arange(5.0)\ndef grow(): arr.resize(8)\n")
+    shell.run_cell(resize).raise_error()
+    assert shell.user_ns["arr"].shape == (8,)
+
+
+@pytest.mark.parametrize("kind", ["np.ones(1000)", "pd.DataFrame({'a': np.ones(1000)})"])
+def test_what_a_cell_lets_go_is_let_go_while_it_runs(shell: Any, kind: str) -> None:
+    shell.run_cell(f"import weakref, numpy as np, pandas as pd\nbig = {kind}")
+    shell.run_cell("seen = weakref.ref(big)\ndel big\nis_gone = seen() is None")
+    assert shell.user_ns["is_gone"]
+
+
+@pytest.mark.parametrize("kind", ["list(range(20_000))", "'ab' * 20_000", "dict.fromkeys('ab', 1)"])
+def test_what_is_bound_anew_is_told_and_what_keeps_its_object_is_not(
+    shell: Any, ledger: OriginLedger, kind: str
+) -> None:
+    shell.run_cell("%%agent\nplot it")
+    shell.run_cell(f"big = {kind}\nother = 1")
+    shell.run_cell("big = big or []")
+    assert ledger.version("big") == 1
+    shell.run_cell("del big\nbig = [2]")
+    assert ledger.version("big") == 2

@@ -12,7 +12,7 @@ from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import APPROVAL, Approval, approved
 from parsimony_kernel.gate.effects import action_sha
 from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.gate.reach import Reach, ReachKind
+from parsimony_kernel.gate.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.gate.screening import screened
 from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.gate.writes import EFFECT_CHOICES
@@ -72,6 +72,81 @@ async def test_the_mode_holds_for_what_sounds_grave_as_well(mode: str, expected:
     assert await waits(named("delete_rows"), Approval(mode)) is expected
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, True),
+        ({"idempotent": True}, True),
+        ({"effect": "idempotent"}, True),
+        ({"effect": "write"}, True),
+        ({"tool_type": "publish"}, True),
+        ({"tool_type": "code", "effect": "none"}, True),
+        ({"effect": "none"}, False),
+        ({"tool_type": "termination"}, False),
+        ({"terminal": True}, False),
+    ],
+    ids=str,
+)
+async def test_before_each_is_before_each_that_does_not_say_that_it_changes_nothing(
+    options: dict[str, Any], expected: bool
+) -> None:
+    assert await waits(named("act", **options), Approval.always) is expected
+
+
+class TestACallThatSaysWhatItReaches:
+    """A tool whose ``reaches`` tells of one argument only."""
+
+    @staticmethod
+    def keep(tells: Callable[[str], Sequence[str]]) -> Tool:
+        @tool(effect="idempotent", reaches=lambda inputs: tells(str(inputs["name"])))
+        async def keep(name: str) -> str:
+            """Keep it."""
+            return "kept"
+
+        return keep
+
+    async def test_it_waits_with_its_own_words_where_there_are_any(self) -> None:
+        gate = gate_of(self.keep(lambda name: (f"{name} is code.",) if name == "a.py" else ()))
+        assert (await gate.step("keep", {"name": "a.txt"})).ok
+        asked = (await gate.step("keep", {"name": "a.py"})).failure
+        assert asked is not None
+        assert (asked.explanation, asked.metadata["question"]) == ("A.py is code.", "May keep run?")
+        leave = asked.metadata[APPROVAL]
+        assert (await gate.step("keep", {"name": "a.py"}, approved=leave)).ok
+
+    async def test_leave_is_for_what_it_reached_when_it_was_given(self) -> None:
+        said = ["it starts a program"]
+        gate = gate_of(self.keep(lambda name: said))
+        asked = (await gate.step("keep", {"name": "a"})).failure
+        assert asked is not None
+        said[:] = ["it deletes a file"]
+        again = await gate.step("keep", {"name": "a"}, approved=asked.metadata[APPROVAL])
+        assert again.failure is not None
+        assert "deletes a file" in again.failure.explanation
+
+    async def test_nobody_is_asked_where_that_is_wished(self) -> None:
+        assert (
+            await gate_of(self.keep(lambda name: ("x",)), Approval.auto).step("keep", {"name": "a"})
+        ).ok
+
+    async def test_one_that_cannot_say_it_does_not_run(self) -> None:
+        def broken(name: str) -> Sequence[str]:
+            raise OSError("no such disk")
+
+        outcome = await gate_of(self.keep(broken)).step("keep", {"name": "a"})
+        assert outcome.failure is not None
+        assert "no such disk" in outcome.failure.explanation
+
+
+@pytest.mark.parametrize("mode", Approval)
+async def test_code_that_forgets_every_variable_waits_in_every_mode(mode: Approval) -> None:
+    gate = gate_of(code_that("done"), mode, lambda code: (place(ReachKind.forgetting),))
+    asked = (await gate.step("run_code", CODE)).failure
+    assert asked is not None
+    assert "forgets every variable" in asked.explanation
+    assert (await gate.step("run_code", CODE, approved=asked.metadata[APPROVAL])).ok
+
+
 async def test_leave_for_what_sounds_grave_is_for_exactly_this_call() -> None:
     gate = gate_of(named("delete_rows"))
     asked = (await gate.step("delete_rows", {})).failure
@@ -116,7 +191,7 @@ async def ran(answer: Any, mode: Approval, *places: Reach | str) -> StepOutcome:
 @pytest.mark.parametrize(
     "where",
     [
-        *(place(kind) for kind in ReachKind if kind is not ReachKind.secret),
+        *map(place, sorted(ACTING)),
         "Line 1 talks to the network: there.",
     ],
     ids=lambda where: where if isinstance(where, str) else where.kind,
@@ -136,8 +211,12 @@ async def test_code_that_reaches_outside_and_is_late_is_asked_about_and_not_trie
 
 
 @pytest.mark.parametrize("mode", Approval)
-@pytest.mark.parametrize("places", [(), (place(ReachKind.secret),)], ids=["nowhere", "a key"])
-async def test_code_that_only_reads_and_is_late_may_be_tried_again(
+@pytest.mark.parametrize(
+    "places",
+    [(), (place(ReachKind.secret),), (place(ReachKind.forgetting),)],
+    ids=["nowhere", "a key", "the namespace"],
+)
+async def test_code_that_does_nothing_outside_and_is_late_may_be_tried_again(
     places: tuple[Reach, ...], mode: Approval
 ) -> None:
     failure = (await ran(ToolResult.from_failure(LATE), mode, *places)).failure

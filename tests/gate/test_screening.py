@@ -59,7 +59,10 @@ def test_what_reaches_outside_is_found_with_its_kind(kind: ReachKind, code: str)
 PLAIN = [
     (kind, code)
     for kind, code in REACHING
-    if "import *" not in code and '"""' not in code and parsed(code) is not None
+    if "import *" not in code
+    and '"""' not in code
+    and parsed(code) is not None
+    and not code.startswith("reset")  # a magic where it stands alone, and a subtraction elsewhere
 ]
 
 
@@ -132,6 +135,43 @@ def test_what_is_deleted_is_named_by_what_earlier_cells_have_bound() -> None:
         "Line 2 deletes or moves files: os.remove old/a.csv."
     ]
     assert reaches("wipe(target)", namespace=bound)[0].what == "shutil.rmtree old/a.csv"
+
+
+class TestModules:
+    HELPERS = "import subprocess\nsubprocess.run(['touch', 'made'])"
+
+    def read(self, code: str, **modules: str) -> list[str]:
+        return [each.sentence for each in reaches(code, modules=modules.get)]
+
+    @pytest.mark.parametrize(
+        "code",
+        [
+            "import h",
+            "import h as harmless",
+            "from h import go",
+            "def later():\n    import h",
+            "import importlib\nimportlib.import_module('h')",
+            "import importlib\nimport os as h\nimportlib.reload(__import__('h'))",
+        ],
+    )
+    def test_one_that_is_given_is_read_where_it_is_imported(self, code: str) -> None:
+        (said,) = self.read(code, h=self.HELPERS)
+        assert "starts another program: touch made (in h)" in said
+
+    def test_a_package_and_what_its_modules_import_are_read(self) -> None:
+        assert self.read("import p.inner", p="import h", h=self.HELPERS)
+        assert self.read("import p.inner", **{"p.inner": self.HELPERS})
+
+    def test_one_that_does_nothing_outside_is_not_told(self) -> None:
+        assert self.read("import h", h="def double(x):\n    return 2 * x") == []
+
+    def test_those_that_import_one_another_are_read_once(self) -> None:
+        assert self.read("import a, b", a="import b", b="import a") == []
+
+    def test_one_behind_too_many_others_is_said_not_to_be_read(self) -> None:
+        chain = {f"m{n}": f"import m{n + 1}" for n in range(9)}
+        (said,) = self.read("import m0", **chain)
+        assert "cannot be read beforehand" in said
 
 
 def test_a_magic_that_goes_over_several_lines_moves_no_other_line() -> None:

@@ -64,6 +64,22 @@ def test_what_is_stale_is_told_by_words_and_a_dashed_line() -> None:
     assert len(dashed) == 2
 
 
+def test_of_several_statements_the_first_is_drawn_and_all_are_in_the_title() -> None:
+    told = Explanation("x", (Step("x", 1, "your cell", "x = [0]\nx.append(1)"),))
+    picture = ElementTree.fromstring(draw(told))
+    assert "x = [0] …" in words(picture)
+    assert [each.text for each in picture.iter(f"{SVG}title")][1] == "x v1: x = [0]\nx.append(1)"
+
+
+def test_without_digests_nothing_is_said_of_the_content_of_a_source() -> None:
+    bare, unrecorded = (
+        words(ElementTree.fromstring(draw(Explanation("x", (step("x", sources=(source,)),)))))
+        for source in (Source("cars.csv"), Source("cars.csv", ""))
+    )
+    assert "content not recorded" in unrecorded
+    assert "content not recorded" not in bare
+
+
 def test_an_unknown_origin_and_both_actors_are_told_by_words() -> None:
     found = words(ElementTree.fromstring(draw(TOLD)))
     assert {"origin not known", "turn 2, step 1", "your cell"} <= set(found)

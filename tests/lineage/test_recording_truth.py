@@ -322,6 +322,61 @@ CASES: dict[str, tuple[str, str]] = {
         f"{ARRAY}import pandas as pd\ndf = pd.DataFrame(arr[:4], copy=False)\n"
         "s = pd.Series(arr, copy=False)\ndel arr", "df.iloc[0, 0] = 99"
     ),
+    # What holds the object that changes
+    "a bound method that outlives the name": (
+        "l = [1]\nw = [l]\nput = l.append\nl = [2]", "put(5)"
+    ),
+    "a namespace that holds it": (
+        "from types import SimpleNamespace\nl = [1]\no = SimpleNamespace(v=l)", "l.clear()"
+    ),
+    "a part of a namespace": (
+        "from types import SimpleNamespace\nl = [1]\no = SimpleNamespace(v=l)", "o.v.clear()"
+    ),
+    "a deque that holds it": (
+        "from collections import deque\nl = [1]\no = deque([l])", "l.clear()"
+    ),
+    "a partial that holds it": (
+        "from functools import partial\nl = [1]\no = partial(max, l)", "l.clear()"
+    ),
+    "a mapping proxy of it": (
+        "from types import MappingProxyType\nd = {'k': 1}\no = MappingProxyType(d)", "d['x'] = 1"
+    ),
+    "an item of a user's dict": (
+        "from collections import UserDict\nl = [1]\no = UserDict(k=l)", "o['k'].clear()"
+    ),
+    "an array of objects that holds it": (
+        "import numpy as np\nl = [1]\no = np.array([l, None], dtype=object)", "l.append(1)"
+    ),
+    "a frame that holds a list": (
+        "import pandas as pd\nl = [1]\no = pd.DataFrame({'a': [l, None]})", "l.append(1)"
+    ),
+    "a memoryview of bytes": ("b = bytearray(b'abc')\nm = memoryview(b)", "b[0] = 1"),
+    "the keys of a dict": ("d = {'a': 1}\nk = d.keys()", "d['b'] = 1"),
+    "a global that the cell binds anew": (
+        "d = {'k': [5]}\ne = dict(d)\nl = []\ndef put(): l.append(7)\n", "l = d['k']\nput()"
+    ),
+    "a part that two dicts hold, through a helper": (
+        "d = {'k': [5]}\ne = dict(d)\ndef put(x): x['k'].append(1)\n", "put(d)"
+    ),
+    # What stays as it was
+    "a column beside others": (
+        f"{FRAME}s = df['a']\nv = df['a'].to_numpy()", "df['c'] = 1"
+    ),
+    "a column of a big frame beside others": (
+        f"{BIG}s = df['a']\nv = df['b'].to_numpy()", "df['c'] = df['a'] * 2"
+    ),
+    "a column in place of another": (f"{BIG}v = df['b'].to_numpy()", "df['b'] = 1"),
+    "the columns' names": (
+        f"{FRAME}s = df['a']\nv = df['a'].to_numpy()", "df.columns = ['p', 'q']"
+    ),
+    "a cell of a big frame with an array of its memory": (
+        f"{BIG}v = df['a'].to_numpy()", "df.iloc[77, 0] = -5"
+    ),
+    "a column and a cell through a dict": (
+        f"{BIG}v = df['a'].to_numpy()\nd = {{'f': df}}", "df['c'] = 1\nd['f'].iloc[77, 0] = -5"
+    ),
+    "a change that does not come about": ("l = [[1]]\nn = [l]", "1 / 0\nl[-1].append(3)"),
+    "a sort of what is sorted": ("l = [1]\nn = [l]", "l.sort()"),
     # The magics, as IPython leaves them
     "time": ("a = [1]", "get_ipython().run_cell_magic('time', '', 'a.append(2)\\nb = 1\\n')"),
     "a line of time": ("a = [1]", "get_ipython().run_line_magic('time', 'a.append(2)')"),
@@ -332,7 +387,6 @@ CASES: dict[str, tuple[str, str]] = {
 
 # What is named though it did not change, by case: what a text alone cannot know.
 NAMED_TOO: dict[str, set[str]] = {
-    "one of two": {"b"},
     "a generator that is run": {"it"},  # and it is changed, though nothing shows it
     "a generator that is iterated": {"it"},
 }

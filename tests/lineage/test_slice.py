@@ -1,5 +1,6 @@
 """The smallest script that rebuilds a variable."""
 
+import ast
 import contextlib
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,8 @@ ROUNDABOUT = (
     "def same(v):\n    return v\nx = []\nsame(x).append(1)",
     "x = []\ndef put(v, into=x):\n    into.append(v)\nput(1)",
     "import functools\nx = []\ndef add(v):\n    v.append(1)\np = functools.partial(add, x)\np()",
+    "x = [1]\n[0 for x[0] in (7, 8)]",
+    "x = [1]\ny = x\n{k: 0 for k, y[0] in ((1, 7), (2, 8))}",
     "x = []\ntry:\n    raise ValueError(x)\nexcept ValueError as e:\n    e.args[0].append(1)",
 )
 
@@ -144,6 +147,135 @@ ROUNDABOUT = (
 async def test_a_change_by_a_roundabout_way_is_kept(desk: Desk, cell: str, tmp_path: Path) -> None:
     await desk.run(cell)
     assert desk.rebuilt("x", tmp_path) == desk.executor.variables()["x"] != []
+
+
+# Cells that use something up, or move it on, by reading it; the name sliced is ``m``.
+MOVING = (
+    "it = iter([1, 2, 3])\nn = next(it)\nm = list(it)",
+    "it = iter([1, 2, 3])\nn = sum(it)\nm = list(it)",
+    "it = iter([1, 2, 3])\nfor n in it:\n    break\nm = list(it)",
+    "it = iter([1, 2, 3, 4])\na, b, *c = it\nm = list(it)",
+    "it = iter([1, 2, 3, 4])\n2 in it\nm = list(it)",
+    "it = iter([1, 2, 3, 4])\nprint(*it)\nm = list(it)",
+    "it = iter([1, 2, 3, 4])\nm = [*zip(it, it)]\nm = (0, *it)",
+    "it = (x * x for x in [1, 2, 3])\nn = max(it)\nm = list(it)",
+    "def up(k):\n    while True:\n        yield k\n        k += 1\nit = up(3)\n[next(it)]\n"
+    "m = next(it)",
+    "def up(k):\n    yield from range(k)\ndef two(v):\n    return up(v)\nit = two(5)\n"
+    "sorted(zip('ab', it))\nm = list(it)",
+    "it = zip([1, 2], 'ab')\ndict(it)\nm = list(it)",
+    "it = map(str, [1, 2])\n','.join(it)\nm = list(it)",
+    "it = filter(None, [1, 2])\nlist(it)\nm = list(it)",
+    "it = enumerate('abc')\nn = {k for k in it}\nm = list(it)",
+    "it = reversed([1, 2])\ntuple(it)\nm = list(it)",
+    "import itertools\nit = itertools.count(1)\nn = next(it)\nm = next(it)",
+    "import itertools\na, b = itertools.tee([1, 2])\nlist(a)\nm = [*a, *b]",
+    "import csv\nit = csv.reader(['a,b', '1,2', '3,4'])\nhead = next(it)\nm = list(it)",
+    "from csv import DictReader\nit = DictReader(['a,b', '1,2', '3,4'])\nhead = next(it)\n"
+    "m = list(it)",
+    "import io\nf = io.StringIO('a\\nb\\nc')\nhead = f.readline()\nm = f.read()",
+    "f = open('lines.txt')\nhead = f.readline()\nm = f.read()\nf.close()",
+    "f = open('lines.txt')\nfor n in f:\n    break\nm = f.readlines()\nf.close()",
+    "f = open('lines.txt')\ndf = pd.read_csv(f)\nm = f.read()\nf.close()",
+    "rng = np.random.default_rng(1)\na = rng.normal()\nm = rng.normal()",
+    "rng = np.random.default_rng(1)\na = pd.Series(range(9)).sample(3, random_state=rng)\n"
+    "m = rng.normal()",
+    "import random\nr = random.Random(1)\na = r.sample(range(9), 3)\nm = r.random()",
+    "import random\nrandom.seed(1)\na = random.random()\nm = random.random()",
+    "np.random.seed(1)\na = np.random.rand(2)\nm = float(np.random.rand())",
+    "from random import seed, gauss\nseed(1)\na = gauss(0, 1)\nm = gauss(0, 1)",
+    "np.random.seed(1)\ndef draw():\n    return float(np.random.rand())\na = draw()\nm = draw()",
+    "np.random.seed(1)\na = pd.Series(range(9)).sample(3)\nm = float(np.random.rand())",
+    "from collections import defaultdict\nd = defaultdict(list)\nd['a']\nm = dict(d)",
+    "class Up:\n    k = 0\n    def __iter__(self):\n        return self\n    def __next__(self):\n"
+    "        self.k += 1\n        return self.k\nit = Up()\nfor n in it:\n    break\nm = next(it)",
+    "class Up:\n    k = 0\n    @property\n    def more(self):\n        self.k += 1\n"
+    "        return self.k\nit = Up()\nit.more\nm = it.more",
+    "w = [iter([1, 2, 3])]\nn = next(w[0])\nm = list(w[0])",
+    "d = dict(it=iter([1, 2, 3]))\nn = sum(d['it'])\nm = list(d['it'])",
+    "it = iter([1, 2, 3])\nother = it\nn = sum(other)\nm = list(it)",
+    "it = iter([1, 2, 3])\nw = []\nw.append(it)\nfor each in w:\n    sum(each)\nm = list(it)",
+    "it = iter([1, 2, 3])\ndef take():\n    for each in it:\n        return each\ntake()\n"
+    "m = list(it)",
+    "it = iter([1, 2, 3])\ndef take(xs):\n    for each in xs:\n        return each\n"
+    "take(it)\nm = list(it)",
+    "def make():\n    it = iter([1, 2, 3])\n    return lambda: next(it)\ntake = make()\n"
+    "n = take()\nm = take()",
+    "def make():\n    k = 0\n    def more():\n        nonlocal k\n        k += 1\n"
+    "        return k\n    return more\nmore = make()\nn = more()\nm = more()",
+    "import functools\nit = iter([1, 2, 3])\ntake = functools.partial(next, it)\n"
+    "n = take()\nm = take()",
+    "l = [1]\nit = iter(l)\nl.append(2)\nm = list(it)",
+    "d = {'a': 1}\nk = d.keys()\nd['b'] = 2\nm = list(k)",
+    "df = pd.DataFrame({'a': [1, 1]})\ng = df.groupby('a')\ndf['b'] = 3\nm = g.sum().to_dict()",
+    "l = [1]\nw = [l]\nput = l.append\nl = 0\nput(5)\nm = w[0]",
+    "import functools, operator\nl = [1]\nw = [l]\nput = functools.partial(operator.iadd, l)\n"
+    "l = 0\nput([5])\nm = w[0]",
+    "draw = np.random.default_rng(1).normal\na = draw()\nm = draw()",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("is_one_cell", [True, False], ids=["one cell", "a cell each"])
+@pytest.mark.parametrize("code", MOVING)
+async def test_what_moved_something_on_before_it_is_read_is_kept(
+    desk: Desk, code: str, is_one_cell: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "lines.txt").write_text("a\n1\n2\n")
+    cells = [code] if is_one_cell else [ast.unparse(each) for each in ast.parse(code).body]
+    await desk.run(*cells)
+    assert not any(run.failed for run in desk.executor.origin_ledger.cell_runs())
+    assert desk.rebuilt("m", tmp_path) == desk.executor.variables()["m"]
+
+
+@pytest.mark.parametrize(
+    "change", ["list(w)[0].append(5)", "def put(v):\n    v[0].append(5)\nput(w)"]
+)
+async def test_what_a_call_changes_below_the_top_is_changed_for_all_that_share_it(
+    desk: Desk, change: str, tmp_path: Path
+) -> None:
+    await desk.run("x = [1]\nw = [x]", "m = list(w)\nx = 0", change)
+    assert desk.rebuilt("m", tmp_path) == desk.executor.variables()["m"] == [[1, 5]]
+
+
+async def test_what_only_names_or_measures_an_iterator_is_left_out(desk: Desk) -> None:
+    await desk.run(
+        "it = iter([1, 2])\nsame = it\nprint(it)\nok = isinstance(it, list)\nm = list(it)"
+    )
+    assert kept(desk.slice("m")) == ["it = iter([1, 2])", "m = list(it)"]
+
+
+async def test_a_list_made_of_an_iterator_is_not_taken_for_one(desk: Desk) -> None:
+    await desk.run("it = iter([1, 2])\nrows = list(it)\nn = sum(rows)\nrows[:1]\nm = rows + [3]")
+    assert kept(desk.slice("m")) == ["it = iter([1, 2])", "rows = list(it)", "m = rows + [3]"]
+
+
+async def test_without_a_seed_other_random_numbers_are_left_out(desk: Desk) -> None:
+    await desk.run("a = np.random.rand(2)\nm = np.random.rand(2)")
+    assert kept(desk.slice("m")) == ["m = np.random.rand(2)"]
+
+
+# Cells in which two changes cancel out, the second one through a function; ``m`` is sliced.
+CANCELLING = (
+    ("l = [1]\nd = dict(l=l)\ndef g(x):\n    x['l'].append(2)\ndef u(x):\n    x['l'].pop()",
+     "g(d); m = len(l); u(d)"),
+    ("l = [1]\nd = dict(l=l)\nm = []\ndef g(x, log):\n    x['l'].append(2)\n    log.append(2)\n"
+     "def u(x):\n    x['l'].pop()",
+     "g(d, m); u(d)", "m.append(len(l))"),
+    ("l = [1]\nd = dict(l=l)\nm = []\ndef g(x, log):\n    x['l'].append(2)\n    log.append(2)\n"
+     "def u(x):\n    x['l'].pop()",
+     "g(d, m); u(d); m.append(len(l))"),
+    ("l = [1]\ndef g():\n    l.append(2)\ndef u():\n    l.pop()",
+     "g()\nw = [len(l)]\nu()\n"
+     "m = w + l"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("cells", CANCELLING)
+async def test_changes_that_cancel_out_are_kept_where_it_was_read_between(
+    desk: Desk, cells: tuple[str, ...], tmp_path: Path
+) -> None:
+    await desk.run(*cells)
+    assert desk.rebuilt("m", tmp_path) == desk.executor.variables()["m"]
 
 
 async def test_what_a_function_bound_for_a_while_is_bound_back(desk: Desk, tmp_path: Path) -> None:
@@ -180,6 +312,16 @@ async def test_a_script_says_its_sources_and_whose_cells_it_holds(
         "cars = pd.read_csv('cars.csv')\n\n# cell of turn 4 (agent)\ncars['c'] = cars.a + cars.b\n"
     )
     assert desk.rebuilt("cars", tmp_path).equals(desk.executor.variables()["cars"])
+
+
+async def test_only_the_sources_that_are_needed_are_named(desk: Desk, tmp_path: Path) -> None:
+    for name in ("cars", "more", "rest"):
+        (tmp_path / f"{name}.csv").write_text("a\n1\n")
+    await desk.run("cars = pd.read_csv('cars.csv')\nmore = pd.read_csv('./more.csv')")
+    await desk.run("rest = pd.read_csv('re' + 'st.csv')")
+    assert desk.slice("cars").sources == ("cars.csv",)
+    assert desk.slice("more").sources == ("more.csv",)
+    assert desk.slice("rest").sources == ("rest.csv",)
 
 
 @pytest.mark.parametrize("name", ["pd", "np", "datetime", "timedelta", "timezone"])
@@ -232,6 +374,18 @@ async def test_two_versions_of_a_name_are_never_mixed(desk: Desk) -> None:
         desk.slice("c")
     assert kept(desk.slice("a")) == ["a = [1]"]
     assert kept(desk.slice("b")) == ["a = [2]", "b = a + [3]"]
+
+
+async def test_an_undone_change_that_nobody_recorded_is_refused(desk: Desk) -> None:
+    await desk.run("x = [1]\nw = [x]")
+    desk.checkpoints.take()
+    await desk.run("put = w[0].append\nput(2)\ndel put", scope=AGENT)
+    change = desk.checkpoints.close()
+    assert change is not None
+    desk.checkpoints.undo(change)
+    assert desk.executor.variables()["x"] == [1]
+    with pytest.raises(SliceError, match="taken back"):
+        desk.slice("x")
 
 
 async def test_a_name_that_was_deleted_gives_way_to_the_builtin(desk: Desk, tmp_path: Path) -> None:

@@ -86,6 +86,29 @@ async def test_a_source_whose_content_nobody_recorded_says_so(desk: Desk) -> Non
     assert "reads more.csv (its content is not recorded)" in desk.why("df").text()
 
 
+async def test_without_any_digests_nothing_is_said_of_the_content(desk: Desk) -> None:
+    await desk.run("df = pd.read_csv('more.csv')")
+    told = why(desk.executor.origin_ledger, "df")
+    assert told.text().splitlines()[-1].strip() == "reads more.csv"
+
+
+async def test_the_statement_that_made_it_is_told_with_those_that_changed_it(desk: Desk) -> None:
+    await desk.run("df = 0\nother = 1\ndf = pd.read_csv('more.csv')\ndf['b'] = other")
+    assert desk.why("df").steps[0].code == "df = pd.read_csv('more.csv')\ndf['b'] = other"
+    lines = [line.strip() for line in desk.why("df").text().splitlines()]
+    assert lines[3:5] == ["df = pd.read_csv('more.csv')", "df['b'] = other"]
+
+
+async def test_of_many_statements_the_first_and_the_last_are_told(desk: Desk) -> None:
+    await desk.run("x = [0]\n" + "\n".join(f"x.append({i})" for i in range(1, 6)))
+    assert desk.why("x").steps[0].code == "x = [0]\n…\nx.append(5)"
+
+
+async def test_a_binding_that_may_not_have_run_hides_nothing(desk: Desk) -> None:
+    await desk.run("x = [0]\nif x:\n    x = [1]")
+    assert desk.why("x").steps[0].code == "x = [0]\nif x: x = [1]"
+
+
 async def test_an_unknown_origin_is_said_plainly(desk: Desk) -> None:
     await desk.executor.execute("old = [1]")  # nobody's cell
     await desk.run("new = old + [2]")

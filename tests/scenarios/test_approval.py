@@ -1,7 +1,9 @@
 """Code that reaches outside, and writes, wait for a person, who allows exactly what they saw."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from parsimony_kernel.agent.failure import FailureKind
 from parsimony_kernel.gate.approval import Approval, approves
 from parsimony_kernel.notebook.turns import SessionError, TurnOptions
 from parsimony_kernel.session import NotebookSession
+from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import call, calls
 
 ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
@@ -205,3 +208,134 @@ async def test_what_was_allowed_is_no_lesson(start: Any) -> None:
     await ask(session)
     await gather(session.resume("Run it"))
     assert "lessons_learned" not in session._model.requests[-1].messages[-1]["content"]
+
+
+class TestCodeInAFile:
+    """What is written first and run later is no way around the question."""
+
+    HELPERS = "import subprocess\nsubprocess.run(['touch', 'made'], check=True)\n"
+    IMPORTS = "import sys\nsys.path.insert(0, '.')\nimport approval_helpers"
+
+    @pytest.fixture(autouse=True)
+    def forget_modules(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        yield
+        sys.modules.pop("approval_helpers", None)
+
+    @pytest.mark.parametrize(
+        ("path", "content"),
+        [
+            ("approval_helpers.py", HELPERS),
+            ("sub/Setup.PY", "x = 1"),
+            ("run.sh", "touch made"),
+            ("Makefile", "all:\n\ttouch made"),
+            ("start", "#!/bin/sh\ntouch made"),
+            ("more.pth", "import os"),
+        ],
+    )
+    async def test_a_file_that_would_be_run_is_written_with_leave_only(
+        self, start: Any, tmp_path: Path, path: str, content: str
+    ) -> None:
+        session = start(call("write_file", path=path, content=content), DONE)
+        asked = question(await ask(session))
+        assert asked.question == "May write_file run?"
+        assert ("starts another program" in (asked.context or "")) is ("subprocess" in content)
+        assert not (tmp_path / path).exists()
+        await gather(session.resume("Run it"))
+        assert (tmp_path / path).read_text() == content
+
+    @pytest.mark.parametrize("path", ["notes.md", "data.csv", "policy.yaml", "pyproject.toml"])
+    async def test_any_other_text_is_written_unasked(
+        self, start: Any, tmp_path: Path, path: str
+    ) -> None:
+        session = start(call("write_file", path=path, content=self.HELPERS), DONE)
+        assert isinstance((await ask(session))[-1], RunCompleted)
+        assert (tmp_path / path).exists()
+
+    async def test_an_edit_is_told_with_what_the_file_reaches_then(
+        self, start: Any, tmp_path: Path
+    ) -> None:
+        (tmp_path / "steps.py").write_text("import os\nos.getcwd()\n")
+        session = start(
+            call("edit_file", path="steps.py", old="os.getcwd()", new="os.system('touch made')")
+        )
+        asked = question(await ask(session))
+        assert "Line 2 starts another program: touch made" in (asked.context or "")
+
+    async def test_a_text_that_becomes_a_program_by_an_edit_waits(
+        self, start: Any, tmp_path: Path
+    ) -> None:
+        (tmp_path / "notes").write_text("touch made\n")
+        session = start(call("edit_file", path="notes", old="touch", new="#!/bin/sh\ntouch"))
+        question(await ask(session))
+
+    async def test_what_code_has_written_is_read_where_it_is_imported(
+        self, start: Any, tmp_path: Path
+    ) -> None:
+        writes = f"with open('approval_helpers.py', 'w') as f:\n    f.write({self.HELPERS!r})"
+        session = start(call("run_code", code=writes), call("run_code", code=self.IMPORTS), DONE)
+        asked = question(await ask(session))
+        assert (tmp_path / "approval_helpers.py").exists()
+        told = "Line 3 starts another program: touch made (in approval_helpers)"
+        assert told in (asked.context or "")
+        assert not (tmp_path / "made").exists()
+        await gather(session.resume("Run it"))
+        assert (tmp_path / "made").exists()
+
+    async def test_a_module_that_was_there_before_is_taken_for_what_its_name_says(
+        self, start: Any, tmp_path: Path
+    ) -> None:
+        module = tmp_path / "approval_helpers.py"
+        module.write_text("import subprocess\n\ndef go():\n    subprocess.run(['true'])\n")
+        later = ManualClock(datetime.now(UTC) + timedelta(hours=1))
+        session = start(call("run_code", code=self.IMPORTS), DONE, clock=later)
+        assert isinstance((await ask(session))[-1], RunCompleted)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("write_file", {"path": "notes.txt", "content": "x"}),
+        ("edit_file", {"path": "analysis.txt", "old": "a", "new": "b"}),
+        ("return_dataset", {"variable": "df", "title": "T"}),
+        ("refresh", {"artifact": "T"}),
+    ],
+)
+async def test_before_each_is_before_what_changes_files_and_artifacts_too(
+    start: Any, name: str, arguments: dict[str, Any]
+) -> None:
+    session = start(call(name, **arguments))
+    assert question(await ask(session, Approval.always)).question == f"May {name} run?"
+
+
+async def test_before_each_lets_the_agent_look_and_end(start: Any) -> None:
+    steps = call("list_files"), call("plan", parts=["a"]), call("plan", parts=["a"], done=["a"])
+    assert isinstance((await ask(start(*steps, DONE), Approval.always))[-1], RunCompleted)
+
+
+@pytest.mark.parametrize("approve", Approval)
+async def test_the_person_s_variables_are_not_forgotten_without_their_word(
+    start: Any, approve: Approval
+) -> None:
+    session = start(call("run_code", code="globals().clear()"))
+    await session.executor.execute("mine = 1")
+    asked = question(await ask(session, approve))
+    assert "forgets every variable" in (asked.context or "")
+    assert session.executor.variables()["mine"] == 1
+
+
+async def test_code_does_not_write_into_the_record_unasked(start: Any, tmp_path: Path) -> None:
+    session = start(call("run_code", code="open('.ockham/x', 'w').write('x')"))
+    asked = question(await ask(session))
+    assert "writes outside the workspace: .ockham/x (the record)" in (asked.context or "")
+    assert not (tmp_path / ".ockham" / "x").exists()
+
+
+async def test_the_notebook_is_not_written_by_the_name_of_what_it_links_to(
+    start: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "store.dat").write_text("{}")
+    (tmp_path / "analysis.ipynb").symlink_to("store.dat")
+    steps = call("read_file", path="store.dat"), call("write_file", path="store.dat", content="x")
+    await ask(start(*steps, DONE), Approval.auto)
+    assert (tmp_path / "store.dat").read_text() == "{}"

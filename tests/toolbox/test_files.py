@@ -1,6 +1,8 @@
 """Text files of the workspace: what may be read and written, and what is never lost."""
 
 import os
+import tracemalloc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def gate(root: Path) -> Gate:
-    return Gate(file_tools(root, root / "analysis"), timeout_s=60)
+    return Gate(file_tools(root, root / "analysis", root / "analysis" / "here.ipynb"), timeout_s=60)
 
 
 async def answered(gate: Gate, name: str, **arguments: Any) -> Any:
@@ -61,6 +63,35 @@ class TestReading:
         assert len(shown["text"]) == MAX_SHOWN
         assert not shown["complete"]
 
+    @pytest.mark.parametrize("length", [MAX_WRITTEN // 2, MAX_WRITTEN * 2])
+    async def test_characters_and_lines_longer_than_a_piece_stay_whole(
+        self, gate: Gate, root: Path, length: int
+    ) -> None:
+        (root / "long.txt").write_text("x" + "é" * (length // 2) + "\nnext é\nlast", "utf-8")
+        shown = await answered(gate, "read_file", path="../long.txt")
+        assert shown["text"] == "x" + "é" * (MAX_SHOWN - 1)
+        assert (shown["last_line"], shown["complete"]) == (1, False)
+        shown = await answered(gate, "read_file", path="../long.txt", start_line=2, lines=9)
+        assert shown["text"] == "next é\nlast"
+        assert (shown["first_line"], shown["last_line"]) == (2, 3)
+
+    @pytest.mark.parametrize("line", [1, 2])
+    async def test_a_line_without_an_end_is_not_held_in_memory(
+        self, gate: Gate, root: Path, line: int
+    ) -> None:
+        with (root / "endless.txt").open("wb") as file:
+            file.write(b"x" * 2**17)
+            file.truncate(2**28)
+        tracemalloc.start()
+        try:
+            shown = await answered(gate, "read_file", path="../endless.txt", start_line=line)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert shown["text"] == {1: "x" * MAX_SHOWN, 2: ""}[line]
+        assert not shown["complete"]
+        assert peak < 8 * 2**20
+
     async def test_what_is_no_text_is_left_to_code(self, gate: Gate, root: Path) -> None:
         (root / "a.parquet").write_bytes(b"PAR1\0\0\0")
         assert "run_code" in await refused(gate, "read_file", path="../a.parquet")
@@ -78,8 +109,38 @@ class TestReading:
         (root / "analysis" / "link.txt").symlink_to(root.parent / "outside.txt")
         assert "outside the workspace" in await refused(gate, "read_file", path="link.txt")
 
+    async def test_nothing_hidden_is_read_by_a_link_that_is(self, gate: Gate, root: Path) -> None:
+        (root / "analysis" / ".mine").symlink_to(root / "other.txt")
+        (root / "analysis" / "way").symlink_to(root / "analysis" / ".mine")
+        for path in (".mine", "way"):
+            assert "is hidden" in await refused(gate, "read_file", path=path)
+
+
+@pytest.fixture
+def deep(root: Path) -> Iterator[Path]:
+    """A file below far more folders than one function may call another."""
+    folder, made = root / "analysis" / "data", list[Path]()
+    while len(made) < 1_200:
+        folder = folder / "d"
+        folder.mkdir()
+        made.append(folder)
+    file = folder / "deep.md"
+    file.touch()
+    yield file
+    file.unlink()
+    for each in reversed(made):
+        each.rmdir()
+
 
 class TestListing:
+    async def test_a_file_however_deep_is_found(self, gate: Gate, root: Path, deep: Path) -> None:
+        (root / "analysis" / "data" / "z.md").touch()
+        listed = await answered(gate, "list_files", folder="data", pattern="*.md")
+        assert [each["path"] for each in listed["files"]] == [
+            deep.relative_to(root / "analysis").as_posix(),
+            "data/z.md",
+        ]
+
     async def test_files_come_with_sizes_and_hidden_ones_do_not(self, gate: Gate) -> None:
         listed = await answered(gate, "list_files", folder="..")
         assert listed["files"] == [
@@ -164,6 +225,97 @@ class TestWriting:
         (root / "analysis" / "plain.txt").symlink_to(root / "analysis" / "here.ipynb")
         assert "notebook" in await refused(gate, "write_file", path="plain.txt", content="mine")
 
+    @pytest.mark.parametrize("path", ["report.ipynb", "plain.txt", "../store/abc.dat"])
+    async def test_a_notebook_that_is_a_link_is_not_written_by_any_name(
+        self, root: Path, path: str
+    ) -> None:
+        (root / "store").mkdir()
+        stored = root / "store" / "abc.dat"
+        stored.write_text("{}")
+        notebook = root / "analysis" / "report.ipynb"
+        notebook.symlink_to("../store/abc.dat")
+        (root / "analysis" / "plain.txt").symlink_to("report.ipynb")
+        gate = Gate(file_tools(root, root / "analysis", notebook), timeout_s=60)
+        await answered(gate, "read_file", path=path)
+        assert "notebook" in await refused(gate, "write_file", path=path, content="mine")
+        assert "notebook" in await refused(gate, "edit_file", path=path, old="{}", new="mine")
+        assert stored.read_text() == "{}"
+
+    async def test_another_link_that_is_named_as_a_notebook_is_not_written(
+        self, gate: Gate, root: Path
+    ) -> None:
+        (root / "analysis" / "store.dat").write_text("{}")
+        (root / "analysis" / "other.ipynb").symlink_to("store.dat")
+        (root / "analysis" / "plain.txt").symlink_to("other.ipynb")
+        for path in ("other.ipynb", "plain.txt"):
+            await answered(gate, "read_file", path=path)
+            assert "notebook" in await refused(gate, "write_file", path=path, content="mine")
+
+    @pytest.mark.parametrize(
+        "path", ["../.ockham/new.txt", "../record/new.txt", "../record/log.jsonl", "way/new.txt"]
+    )
+    async def test_a_record_that_is_a_link_is_not_reached_by_any_name(
+        self, gate: Gate, root: Path, path: str
+    ) -> None:
+        (root / ".ockham").rename(root / "record")
+        (root / ".ockham").symlink_to("record")
+        (root / "analysis" / "way").symlink_to("../.ockham")
+        await refused(gate, "read_file", path=path)
+        await refused(gate, "write_file", path=path, content="mine")
+        listed = await answered(gate, "list_files", folder="..", pattern="*.jsonl")
+        assert listed["files"] == []
+        assert [each.name for each in (root / "record").iterdir()] == ["log.jsonl"]
+        assert (root / "record" / "log.jsonl").read_text() == "{}\n"
+
+    async def test_a_link_within_the_workspace_is_followed(self, gate: Gate, root: Path) -> None:
+        (root / "analysis" / "link.txt").symlink_to("../other.txt")
+        (root / "analysis" / "up").symlink_to("..")
+        await answered(gate, "read_file", path="link.txt")
+        await answered(gate, "write_file", path="up/analysis/link.txt", content="mine")
+        assert (root / "other.txt").read_text() == "mine"
+        assert (root / "analysis" / "link.txt").is_symlink()
+
+    async def test_links_that_go_round_are_refused(self, gate: Gate, root: Path) -> None:
+        (root / "analysis" / "a").symlink_to("b")
+        (root / "analysis" / "b").symlink_to("a")
+        assert "is no path" in await refused(gate, "write_file", path="a/c", content="mine")
+
+    @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+    @pytest.mark.parametrize("mode", [0o600, 0o700, 0o755, 0o664])
+    async def test_a_replaced_file_keeps_its_mode_and_the_copy_is_the_persons_alone(
+        self, gate: Gate, root: Path, mode: int
+    ) -> None:
+        note = root / "analysis" / "note.md"
+        note.chmod(mode)
+        await answered(gate, "read_file", path="note.md")
+        for name, given in (
+            ("write_file", {"content": "mine"}),
+            ("edit_file", {"old": "mine", "new": "yours"}),
+        ):
+            answer = await answered(gate, name, path="note.md", **given)
+            assert note.stat().st_mode & 0o7777 == mode
+            assert (root / answer["before"]).stat().st_mode & 0o7777 == 0o600
+
+    async def test_what_a_killed_writer_left_beside_a_file_is_swept(
+        self, gate: Gate, root: Path
+    ) -> None:
+        for name, path, given in (
+            ("write_file", "new.md", {"content": "1"}),
+            ("edit_file", "note.md", {"old": "two", "new": "2"}),
+        ):
+            for folder in (root / "analysis", root / "analysis" / "data"):
+                (folder / ".parsimony-1-a.tmp").touch()
+                os.utime(folder / ".parsimony-1-a.tmp", (0, 0))
+            await answered(gate, name, path=path, **given)
+            assert not (root / "analysis" / ".parsimony-1-a.tmp").exists()
+            assert (root / "analysis" / "data" / ".parsimony-1-a.tmp").exists()
+
+    async def test_an_empty_file_that_was_read_may_be_filled(self, gate: Gate, root: Path) -> None:
+        (root / "analysis" / "empty.md").touch()
+        await answered(gate, "read_file", path="empty.md")
+        await answered(gate, "write_file", path="empty.md", content="1")
+        assert (root / "analysis" / "empty.md").read_text() == "1"
+
     async def test_a_huge_text_is_refused(self, gate: Gate) -> None:
         said = await refused(gate, "write_file", path="a", content="x" * (MAX_WRITTEN + 1))
         assert "1 MiB" in said
@@ -178,7 +330,56 @@ class TestWriting:
         assert "Cannot" in said
 
 
+_EDITING = """
+from pathlib import Path
+from parsimony_kernel.toolbox.files import WorkspaceFiles
+root = Path(place)
+files = WorkspaceFiles(root, root)
+wait()
+for n in range(8):
+    files.edit("n.txt", "END\\n", f"{me}-{n}\\nEND\\n")
+"""
+
+_WRITING = """
+from pathlib import Path
+from parsimony_kernel.toolbox.files import FileRefused, WorkspaceFiles
+root = Path(place)
+files = WorkspaceFiles(root, root)
+wait()
+for n in range(8):
+    while True:
+        text = files.read("n.txt", 1, 1000)["text"]
+        try:
+            files.write("n.txt", text + f"{me}-{n}\\n")
+        except FileRefused:
+            continue
+        break
+"""
+
+
 class TestEditing:
+    @pytest.mark.parametrize(
+        ("program", "text"), [(_EDITING, "END\n"), (_WRITING, "")], ids=["edits", "writes"]
+    )
+    def test_what_is_acknowledged_to_one_of_many_is_in_the_file(
+        self, race: Callable[[str, Path], list[str]], tmp_path: Path, program: str, text: str
+    ) -> None:
+        pytest.importorskip("fcntl", reason="without locks they are not kept apart")
+        (tmp_path / "n.txt").write_text(text)
+        race(program, tmp_path)
+        lines = (tmp_path / "n.txt").read_text().removesuffix(text).splitlines()
+        assert sorted(lines) == sorted(f"n{me}-{n}" for me in range(8) for n in range(8))
+
+    async def test_an_edit_does_not_make_known_what_others_wrote(
+        self, gate: Gate, root: Path
+    ) -> None:
+        note = root / "analysis" / "note.md"
+        await answered(gate, "read_file", path="note.md")
+        note.write_text("one\ntwo\nthe person's\n")
+        await answered(gate, "edit_file", path="note.md", old="two", new="2")
+        assert "changed since" in await refused(gate, "write_file", path="note.md", content="mine")
+        assert note.read_text() == "one\n2\nthe person's\n"
+
     async def test_one_piece_is_replaced_and_the_file_kept(self, gate: Gate, root: Path) -> None:
         answer = await answered(gate, "edit_file", path="note.md", old="two", new="2")
         assert (root / "analysis" / "note.md").read_text() == "one\n2\nthree\n"

@@ -17,13 +17,15 @@ class SliceError(Exception):
 
 
 class Within:
-    """The backward slice inside one run."""
+    """The backward slice inside one run. ``held`` are names that have to end as they began, made
+    before it and needed after it."""
 
-    def __init__(self, program: Program, run: CellRun) -> None:
+    def __init__(self, program: Program, run: CellRun, held: Collection[str] = ()) -> None:
         self._program = program
         self._run = run
         self._statements = program.statements(run)
-        self._made = {ref.name for ref in run.made}
+        self._made = program.made(run)
+        self._held = frozenset(held)
 
     def slice(self, wanted: Collection[str]) -> tuple[tuple[int, ...], set[str]]:
         """The statements that make ``wanted``, and the names that they find bound before."""
@@ -36,6 +38,22 @@ class Within:
         ran = len(self._program.ran(self._run))
         if self._run.failed and not self._run.stopped_at:
             self._must_be_told(wanted)
+        ends = set(wanted)
+        while True:
+            kept, live = self._backwards(ran, ends)
+            undone = self._undone_between(ran, kept)
+            if undone <= self._made and undone & self._held <= ends:
+                break
+            self._made |= undone
+            ends |= undone & self._held
+        if ran < len(statements):
+            self._check_stop(statements[ran], ran, live | set(wanted))
+        if ANY in wanted:
+            live.add(ANY)
+        return tuple(sorted(kept)), live
+
+    def _backwards(self, ran: int, wanted: Collection[str]) -> tuple[set[int], set[str]]:
+        statements = self._statements
         live, kept, explained = set(wanted), set[int](), set[str]()
         whole = any(each.is_opaque for each in statements[:ran])
         if any(each.is_blind for each in statements[:ran]):
@@ -60,27 +78,39 @@ class Within:
             live |= set(wanted)
         if kept:
             kept |= {index for index in range(ran) if statements[index].is_future}
-        if ran < len(statements):
-            self._check_stop(statements[ran], ran, live | set(wanted))
-        if ANY in wanted:
-            live.add(ANY)
-        return tuple(sorted(kept)), live
+        return kept, live
+
+    def _undone_between(self, ran: int, kept: Collection[int]) -> set[str]:
+        """The names that end as they began, and that something kept may see changed meanwhile."""
+        touching: dict[str, list[int]] = {}
+        read = {name for index in kept for name in self._program.reads(self._statements[index])}
+        for index in range(ran):
+            for name in self._program.changed(self._statements[index], read | self._held):
+                touching.setdefault(name, []).append(index)
+        return {
+            name
+            for name, places in touching.items()
+            if len(places) > 1
+            and any(
+                places[0] <= index <= places[-1]
+                and (index in places or name in self._program.reads(self._statements[index]))
+                for index in kept
+            )
+        }
 
     def _changes(self, statement: Statement, index: int, live: set[str]) -> set[str]:
-        found = set()
-        for name, is_deep in self._program.touched(statement):
-            for other in live:
-                if not self._program.sharing.affects(name, is_deep, other):
-                    continue
-                if other in statement.changes or self._may_have_changed(other, index):
-                    found.add(other)
-        return found
+        return {
+            each
+            for each in self._program.changed(statement, live)
+            if each in statement.changes or self._may_have_changed(each, index)
+        }
 
     def _may_have_changed(self, name: str, index: int) -> bool:
-        """Whether the ledger leaves it open that a statement changed ``name``."""
+        """Whether it is open that a statement changed ``name``: by the ledger, which tells what
+        came of the whole run."""
         if name in self._made or name not in self._program.tracked:
             return True
-        if name in self._run.deleted:
+        if name in self._run.deleted or name in self._program.streams.untold:
             return True
         if name in self._program.known.imports:
             return True

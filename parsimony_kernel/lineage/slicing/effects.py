@@ -16,8 +16,10 @@ from parsimony_kernel.lineage.known_calls import (
     PURE_METHODS,
 )
 from parsimony_kernel.lineage.slicing.sharing import Sharing, links_of, shares
+from parsimony_kernel.lineage.slicing.uses import draws
 from parsimony_kernel.lineage.slicing.vocabulary import (
     BUILTINS,
+    RANDOM,
     Function,
     Vocabulary,
     arguments_of,
@@ -216,8 +218,9 @@ def later_of(function: ast.AST, known: Vocabulary) -> Later:
         for name in names.reads
         if any(links.affects(each, True, name) for each in touched | names.mutated)
     }
+    random = any(isinstance(each, ast.Call) and draws(each, known) for each in nodes_of(function))
     return Later(
-        names.reads - own,
+        (names.reads - own) | ({RANDOM} if random else set()),
         names.writes - own,
         frozenset((touched - bound) & (names.reads | names.mutated) | names.mutated | reached),
     )

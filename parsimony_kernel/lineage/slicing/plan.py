@@ -10,7 +10,7 @@ from parsimony_kernel.lineage.analysis import analyse
 from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger
 from parsimony_kernel.lineage.slicing.cell import SliceError, Within
 from parsimony_kernel.lineage.slicing.program import Program
-from parsimony_kernel.lineage.slicing.vocabulary import ANY, BUILTINS, SEEDS
+from parsimony_kernel.lineage.slicing.vocabulary import ANY, BUILTINS, RANDOM, SEEDS
 
 
 @dataclass
@@ -43,21 +43,55 @@ class Plan:
 
     def need_at_end(self, name: str, number: int) -> None:
         """Want ``name`` as the run ``number`` left it, and what its functions use as it is now."""
-        self.target = (name, number)
-        self._want(name, number, len(self.program.runs) + 1)
-        self.at_end = {name: number}
         runs = len(self.program.runs) + 1
+        number = self._latest(name, number, runs)
+        self.target = (name, number)
+        self._want(name, number, runs)
+        self.at_end = {name: number}
         for other in self.program.through(frozenset({name})).reads - {name}:
             origin = self.ledger.get(other)
             found = origin.cell_run if origin is not None else 0
             found = found or self._by_text(other, runs)
             if found > 0:
+                found = self._latest(other, found, runs)
                 self._want(other, found, runs)
                 self.at_end[other] = found
             elif other in SEEDS:
                 self.seeds.add(other)
             elif other not in BUILTINS:
                 self.unknown.add(other)
+
+    def _latest(self, name: str, number: int, until: int) -> int:
+        """The newest run from ``number`` on that may have changed ``name`` unseen, which the run
+        ``number`` left as the ledger has it for the run ``until``."""
+        if name in self.program.streams.untold:
+            between = self.program.runs[number : until - 1]
+            if any(ref.name == name for run in between for ref in run.made):
+                raise SliceError(
+                    f"{name!r} was taken back to what it was, and how far it had been read by "
+                    f"then is not known: run the cell that makes {name!r} again",
+                    {name},
+                )
+        for run in reversed(self.program.runs[number : until - 1]):
+            if name in self.program.unseen(run):
+                if self._may_be_undone(run, name):
+                    raise SliceError(
+                        f"whether what cell {run.number} may have done to {name!r} was taken back "
+                        f"is not known: run the cell that makes {name!r} again",
+                        {name},
+                    )
+                return run.number
+        return number
+
+    def _may_be_undone(self, run: CellRun, name: str) -> bool:
+        """Whether the turn of ``run`` was taken back, as far as what it made tells. Where it made
+        nothing, only what moves on surely stays as it is."""
+        if not run.run_id:
+            return False
+        turn = [each for each in self.program.runs if each.run_id == run.run_id]
+        if not any(each.made for each in turn):
+            return name not in self.program.streams.untold
+        return any(self._was_taken_back(ref, each) for each in turn for ref in each.made)
 
     def _want(self, name: str, number: int, until: int) -> None:
         self._must_have_stood(name, number, until)
@@ -126,6 +160,8 @@ class Plan:
                 self._want(name, number, run.number)
                 continue
             absent.add(name)
+            if name == RANDOM:
+                continue
             if number == 0:
                 if name in SEEDS:
                     self.seeds.add(name)
@@ -151,20 +187,25 @@ class Plan:
                 )
             elif name not in own:
                 self.unknown.add(name)
-        chosen.absent = frozenset(absent)
+        chosen.absent = frozenset(absent - {RANDOM})
 
     def _slice_of(self, run: CellRun, wanted: Collection[str]) -> tuple[tuple[int, ...], set[str]]:
         """What is kept of a run, and what that finds. A name that ends as it began, bound to
         something else meanwhile, has to end so in the script as well if it is used later on."""
         made = {ref.name for ref in run.made}
+        held = {
+            name
+            for name, spans in self._spans.items()
+            if any(start < run.number < until for start, until in spans)
+        }
         ends = set(wanted)
         while True:
-            kept, live = Within(self.program, run).slice(ends)
+            kept, live = Within(self.program, run, held - made).slice(ends)
             between = {
                 name
                 for index in kept
                 for name in self.program.maybe_writes(self.program.statements(run)[index]) - made
-                if any(start < run.number < until for start, until in self._spans.get(name, ()))
+                if name in held
             }
             if between <= ends:
                 return kept, live
@@ -203,13 +244,13 @@ class Plan:
                 if ref.version:
                     maker = self.ledger.maker(ref)
                     if maker is not None:
-                        return maker.number
+                        return self._latest(name, maker.number, run.number)
                 return max(self._by_text(name, run.number), 0)
         names = analyse(run.code)
         plain = name in names.reads | names.mutated
         if name in self.program.tracked and not plain:
             for earlier in reversed(self.program.runs[: run.number - 1]):
-                if any(ref.name == name for ref in earlier.made):
+                if name in self.program.made(earlier):
                     return earlier.number
                 if name in earlier.deleted:
                     return -1
@@ -218,7 +259,7 @@ class Plan:
     def standing(self, name: str, number: int) -> int:
         """The run that bound or changed ``name`` last, up to the run ``number``; 0 when none."""
         for run in reversed(self.program.runs[:number]):
-            if any(ref.name == name for ref in run.made):
+            if name in self.program.made(run):
                 return run.number
         return 0
 
@@ -226,6 +267,8 @@ class Plan:
         """The newest run before ``before`` whose text binds or changes ``name``; 0 when none."""
         for run in reversed(self.program.runs[: before - 1]):
             for each in reversed(self.program.ran(run)):
+                if name == RANDOM and RANDOM in self.program.moved(each):
+                    return run.number
                 if name == ANY and (each.is_star or each.is_opaque):
                     return run.number
                 if name in each.writes:

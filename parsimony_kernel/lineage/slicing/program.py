@@ -1,13 +1,14 @@
 """The statements of every run of a notebook, and what its functions do, all the way."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from parsimony_kernel.lineage.ledger import CellRun
 from parsimony_kernel.lineage.slicing.effects import Later, vocabulary
 from parsimony_kernel.lineage.slicing.sharing import Sharing
 from parsimony_kernel.lineage.slicing.statements import Statement, statements_of
-from parsimony_kernel.lineage.slicing.vocabulary import defines
+from parsimony_kernel.lineage.slicing.streams import streams
+from parsimony_kernel.lineage.slicing.vocabulary import RANDOM, defines
 
 
 class Program:
@@ -29,9 +30,11 @@ class Program:
                 if each.later is not None:
                     self._later[name] = self._later.get(name, Later()) | each.later
                 self._holds.setdefault(name, set()).update(each.carried)
+        self.streams = streams(tuple(codes), known)
         self.tracked = {ref.name for run in runs for ref in run.made}
         self.sets_path = any("sys" in {name for name, _ in each.touched} for each in everything)
         self.through = functools.lru_cache(maxsize=None)(self._through)
+        self._unseen: dict[int, frozenset[str]] = {}
 
     def run(self, number: int) -> CellRun:
         return self.runs[number - 1]
@@ -71,14 +74,64 @@ class Program:
                 return frozenset(holders)
             holders |= more
 
+    def made(self, run: CellRun) -> set[str]:
+        """The names that a run bound or changed, by the ledger and by what no ledger tells."""
+        return {ref.name for ref in run.made} | self.unseen(run)
+
+    def unseen(self, run: CellRun) -> frozenset[str]:
+        """The names that a run may have changed without a sign of it in the ledger.
+
+        What moves on when it is read, what a bound method or a function of that very cell changes,
+        and what shares a part with something that a call changed below its top.
+        """
+        if run.number not in self._unseen:
+            ran = self.ran(run)
+            made = frozenset(ref.name for ref in run.made)
+            defined = {name for each in ran if each.later is not None for name in each.writes}
+            self._unseen[run.number] = frozenset(
+                name
+                for each in ran
+                for name in self._unseen_of(each, made, not defined.isdisjoint(each.reads))
+            )
+        return self._unseen[run.number]
+
+    def _unseen_of(self, statement: Statement, made: frozenset[str], is_new: bool) -> Iterator[str]:
+        if self.streams.untold:
+            yield from self.changed(statement, self.streams.untold)
+        hidden = made - statement.changes
+        for touched, is_deep in set(self.touched(statement)):
+            if is_new or touched in self.streams.handles or (is_deep and touched in hidden):
+                for name in self.tracked:
+                    if self.sharing.affects(touched, True, name):
+                        yield name
+
     def reads(self, statement: Statement) -> frozenset[str]:
-        extra = {"sys"} if statement.is_import and self.sets_path else frozenset()
-        return statement.reads | self.through(statement.reads).reads | extra
+        extra = {"sys"} if statement.is_import and self.sets_path else set()
+        found = statement.reads | self.through(statement.reads).reads | extra
+        if RANDOM in self.streams.moving:
+            return found | (statement.uses.used & {RANDOM})
+        return found - {RANDOM}
 
     def touched(self, statement: Statement) -> Iterator[tuple[str, bool]]:
         yield from statement.touched
         for name in self.through(statement.reads).touched:
             yield name, True
+
+    def moved(self, statement: Statement) -> frozenset[str]:
+        """The names of what a statement moves on by using it."""
+        used = statement.uses.used | self.through(statement.reads).reads
+        return (used & self.streams.moving) | (statement.uses.iterated & self.streams.loose)
+
+    def changed(self, statement: Statement, among: Collection[str]) -> set[str]:
+        """The names ``among`` these that a statement may change, by itself or through others."""
+        found = set()
+        for name, is_deep in self.touched(statement):
+            found |= {each for each in among if self.sharing.affects(name, is_deep, each)}
+        if moved := self.moved(statement):
+            exposed = self.streams.untold.intersection(among)
+            for name in moved:
+                found |= {each for each in exposed if self.sharing.affects(name, True, each)}
+        return found
 
     def maybe_writes(self, statement: Statement) -> frozenset[str]:
         return statement.writes | self.through(statement.reads).writes

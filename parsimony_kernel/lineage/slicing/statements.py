@@ -15,12 +15,16 @@ from parsimony_kernel.lineage.known_calls import (
 )
 from parsimony_kernel.lineage.slicing.effects import Later, later_of, touched_by
 from parsimony_kernel.lineage.slicing.sharing import Link, links_of, links_of_definition
+from parsimony_kernel.lineage.slicing.uses import Uses, uses_of
 from parsimony_kernel.lineage.slicing.vocabulary import Function, Vocabulary, nodes_of
 
 _DYNAMIC = NAMESPACES | {"exec", "eval"}
 
 
 _DEFINITION = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+_NO_USES = Uses()
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class Statement:
     ``touched`` are names whose object it may change, with whether it may reach below its top, and
     ``changes`` those that it plainly changes. ``is_opaque`` says that it may bind names that its
     text does not tell, ``is_blind`` that it may read any.
-    ``later`` is what the functions in it do when they run.
+    ``later`` is what the functions in it do when they run, ``uses`` how it uses the names that it
+    reads, and ``literals`` are the strings in it.
     """
 
     text: str
@@ -50,6 +55,8 @@ class Statement:
     later: Later | None = None
     carried: frozenset[str] = frozenset()
     links: frozenset[Link] = frozenset()
+    uses: Uses = _NO_USES
+    literals: tuple[str, ...] = ()
 
 
 def _statement(node: ast.stmt, told: StatementNames, known: Vocabulary) -> Statement:
@@ -85,7 +92,13 @@ def _statement(node: ast.stmt, told: StatementNames, known: Vocabulary) -> State
         links=frozenset(
             links_of_definition(definition, known) if definition else links_of(node, known)
         ),
+        uses=_uses(node, known),
+        literals=told.literals,
     )
+
+
+def _uses(node: ast.stmt, known: Vocabulary) -> Uses:
+    return uses_of(_without_bodies(node) if isinstance(node, _DEFINITION) else node, known)
 
 
 def _functions_in(node: ast.stmt, nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:

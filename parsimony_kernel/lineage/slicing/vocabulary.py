@@ -27,6 +27,8 @@ SEEDS: Mapping[str, str] = {
 BUILTINS = frozenset(vars(builtins)) | {"__name__", "__builtins__"}
 # What star imports, exec and %run bind: names that no text tells.
 ANY = "*"
+# The random numbers that libraries keep for all.
+RANDOM = "*random"
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _DEFINING_WORDS = ("def ", "lambda", "class ", "import ")
@@ -40,6 +42,7 @@ class Vocabulary:
         harmless: the functions that leave their arguments and globals alone.
         holding: those that hold objects of their own: defaults, or what a decorator gave them.
         nesting: those in which others are defined.
+        homes: what the names of imports stand for: ``pandas``, ``math:sqrt``.
     """
 
     functions: Mapping[str, tuple[Function, ...]]
@@ -49,12 +52,14 @@ class Vocabulary:
     harmless: frozenset[str]
     holding: frozenset[str]
     nesting: frozenset[str]
+    homes: Mapping[str, str]
 
 
 def gathered(codes: Collection[str]) -> Vocabulary:
     """What ``codes`` define, every function taken for harmless."""
     functions: dict[str, list[Function]] = {}
-    classes, methods, imports = set[str](), set[str](), set[str]()
+    classes, methods = set[str](), set[str]()
+    homes = {name: home for text in SEEDS.values() for name, home in _homes(tree(text).body[0])}
     for node in (each for code in codes for each in nodes_of(tree(code))):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -69,16 +74,27 @@ def gathered(codes: Collection[str]) -> Vocabulary:
                     if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
                 }
             case ast.Import() | ast.ImportFrom():
-                imports |= {each.asname or each.name.partition(".")[0] for each in node.names}
+                homes |= _homes(node)
     return Vocabulary(
         {name: tuple(found) for name, found in functions.items()},
         frozenset(classes),
         frozenset(methods),
-        frozenset(imports | SEEDS.keys()),
+        frozenset(homes),
         harmless=frozenset(functions),
         holding=frozenset(name for name, found in functions.items() if any(map(_holds, found))),
         nesting=frozenset(name for name, found in functions.items() if any(map(_nests, found))),
+        homes=homes,
     )
+
+
+def _homes(node: ast.stmt) -> Iterator[tuple[str, str]]:
+    match node:
+        case ast.Import(names=names):
+            for each in names:
+                yield each.asname or each.name.partition(".")[0], each.name
+        case ast.ImportFrom(names=names):
+            for each in names:
+                yield each.asname or each.name, f"{node.module or ''}:{each.name}"
 
 
 def _holds(function: Function) -> bool:
@@ -129,6 +145,14 @@ def root_of(node: ast.AST) -> tuple[str, int]:
         steps += not isinstance(node, ast.Starred)
         node = node.value
     return (node.id, steps) if isinstance(node, ast.Name) else ("", steps)
+
+
+def last_of(node: ast.expr) -> str:
+    """The last name of ``a.b.c``; ``""`` for others."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
 
 
 def arguments_of(call: ast.Call) -> list[ast.expr]:

@@ -1,0 +1,73 @@
+"""Lines of a log that prove themselves and the lines before them.
+
+Each line says how many lines it found before itself and the digest of their bytes, and ends with
+the digest of itself. So a line that was altered, moved, put in or left out is seen wherever a
+later line was written after it. What no line can show: that lines are missing at the end, and
+that somebody wrote the whole log anew with digests to match, for there is no key in them.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Collection
+
+_SEALED = re.compile(
+    rb'(\{.*,"after":(\d{1,12}),"before":"([0-9a-f]{64})"),"seal":"([0-9a-f]{64})"\}'
+)
+
+
+def whole_lines(log: bytes) -> bytes:
+    """``log`` without a last line that has no end."""
+    return log[: log.rfind(b"\n") + 1]
+
+
+def sealed(line: str, before: bytes) -> str:
+    """``line``, a JSON object, with its seal.
+
+    Args:
+        before: the lines that its writer found. Another may append in the meantime: what slips in
+            is proved by the line after.
+    """
+    after, digest = before.count(b"\n"), hashlib.sha256(before).hexdigest()
+    body = f'{line[:-1]},"after":{after},"before":"{digest}"'
+    seal = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
+    return f'{body},"seal":"{seal}"}}'
+
+
+def faults(log: bytes, fields: Collection[str]) -> tuple[tuple[str, ...], int]:
+    """What is wrong with the lines of a log as a whole, and how many lines have no seal.
+
+    Lines from before there were seals have none, and nothing but ``fields``; once there is a
+    sealed one, all that follow have to be. What is no JSON is passed over.
+    """
+    found, unsealed, seals = list[str](), 0, set[bytes]()
+    prefix = hashlib.sha256()
+    digests = [prefix.hexdigest().encode()]
+    is_broken = False
+    for number, line in enumerate(log.split(b"\n"), start=1):
+        match = _SEALED.fullmatch(line)
+        if match is not None:
+            body, after, before, seal = match.groups()
+            if hashlib.sha256(body).hexdigest().encode() != seal:
+                found.append(f"line {number} is not as it was written")
+            elif seal in seals:
+                found.append(f"line {number} is a copy of one before it")
+            elif not is_broken and (int(after) >= number or digests[int(after)] != before):
+                is_broken = True
+                found.append(f"the lines before line {number} are not those that it follows")
+            seals.add(seal)
+        elif (keys := _keys(line)) is not None:
+            unsealed += 1
+            if seals or not keys <= set(fields):
+                found.append(f"line {number} is not as it was written: it has no seal")
+        prefix.update(line + b"\n")
+        digests.append(prefix.hexdigest().encode())
+    return tuple(found), unsealed
+
+
+def _keys(line: bytes) -> set[str] | None:
+    try:
+        told = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return set(told) if isinstance(told, dict) else None

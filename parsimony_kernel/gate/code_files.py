@@ -1,0 +1,113 @@
+"""Files of the workspace that hold code: what writing one comes to, and what importing one runs.
+
+A file is code by its name or by its first line. Whoever writes it has not run it; but nothing
+says later, where it is imported or started, what stands in it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parsimony_kernel.gate.reach import Reach
+from parsimony_kernel.gate.screening import screened
+
+_MAX_READ = 2**20
+# Times on a disk may be coarser than those of the clock, in seconds.
+_COARSE_S = 2.0
+
+_READ = frozenset({".py", ".pyw", ".ipy"})
+_PYTHON = _READ | {".pyc", ".pyo", ".pyd", ".so", ".dylib", ".dll", ".pth"}
+_SHELL = frozenset(
+    {".sh", ".bash", ".zsh", ".fish", ".ksh", ".csh", ".command", ".bat", ".cmd", ".ps1", ".psm1"}
+)
+_MAKE = re.compile(r"(?:gnu)?makefile|.*\.mk", re.IGNORECASE)
+
+
+def runner_of(name: str, text: str) -> str:
+    """Who would run a file of this name with this text; empty where it is no code."""
+    suffix = Path(name).suffix.casefold()
+    if suffix in _PYTHON:
+        return "Python"
+    if suffix in _SHELL:
+        return "a shell"
+    if _MAKE.fullmatch(Path(name).name):
+        return "make"
+    return "the system" if text.lstrip("\ufeff").startswith("#!") else ""
+
+
+@dataclass(frozen=True)
+class CodeFiles:
+    """What the calls of ``write_file`` and ``edit_file`` would leave behind to be run.
+
+    Both folders are absolute: relative names count from ``folder``.
+    """
+
+    workspace: Path
+    folder: Path
+
+    def written(self, inputs: Mapping[str, Any]) -> tuple[str, ...]:
+        """A sentence for a file that is code, and one for each place that its text reaches."""
+        return self._reaches(str(inputs.get("path", "")), str(inputs.get("content", "")))
+
+    def edited(self, inputs: Mapping[str, Any]) -> tuple[str, ...]:
+        """The same of a file as it is after the edit."""
+        path, old, new = (str(inputs.get(name, "")) for name in ("path", "old", "new"))
+        before = _text_of(self.folder / path) if path and "\0" not in path else None
+        return self._reaches(path, new if before is None else before.replace(old, new))
+
+    def _reaches(self, path: str, text: str) -> tuple[str, ...]:
+        if not path or "\0" in path:
+            return ()
+        named = (path, _resolved(self.folder / path))
+        who = next(filter(None, (runner_of(name, text) for name in named)), "")
+        if not who:
+            return ()
+        said = [f"{path!r} would be code that {who} runs."]
+        if any(Path(name).suffix.casefold() in _READ for name in named) or "python" in _head(text):
+            said += [each.sentence for each in self._screened(text)]
+        return tuple(said)
+
+    def _screened(self, text: str) -> tuple[Reach, ...]:
+        return screened(text, workspace=self.workspace, folder=self.folder)
+
+
+def module_text(name: str, folders: Iterable[Path], since_s: float) -> str | None:
+    """The text of the module ``name`` where its file in one of ``folders`` is newer than that.
+
+    ``since_s`` is in seconds since 1970; a file is as new as its last change of any kind, which
+    no code can date back. ``None`` for a file that is older, compiled or not there.
+    """
+    parts = name.split(".")
+    for folder in folders:
+        inner = folder.joinpath(*parts[:-1])
+        for path in (inner / f"{parts[-1]}.py", inner / parts[-1] / "__init__.py"):
+            try:
+                found = path.stat()
+            except (OSError, ValueError):
+                continue
+            is_new = max(found.st_mtime, found.st_ctime) >= since_s - _COARSE_S
+            return _text_of(path) if is_new else None
+    return None
+
+
+def _text_of(path: Path) -> str | None:
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as stream:
+            return stream.read(_MAX_READ).decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def _resolved(path: Path) -> str:
+    try:
+        return str(path.resolve())
+    except (OSError, RuntimeError):  # a loop of links, which cannot be written through either
+        return str(path)
+
+
+def _head(text: str) -> str:
+    return text.partition("\n")[0] if text.startswith("#!") else ""

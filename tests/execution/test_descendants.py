@@ -1,0 +1,140 @@
+"""Processes that code has started: ended with a cell that is stopped, left with one that is not."""
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel.execution import RemoteExecutor
+from parsimony_kernel.execution.descendants import MARKS, kill_marked, marked, new_mark
+from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.private import CodeExecutor
+
+# Each tells the pids of what it starts, and one of them is no child of the code's any more.
+FORMS = {
+    "shell": "import subprocess\n"
+    "subprocess.run('sleep 60 & echo $! >> pids; sleep 60 & echo $! >> pids; wait', shell=True)",
+    "left-by-its-parent": "import subprocess, time\n"
+    "subprocess.run('(sleep 60 & echo $! >> pids)', shell=True)\n"
+    "subprocess.run('(sleep 60 & echo $! >> pids)', shell=True)\nwhile True: time.sleep(0.001)",
+    "own-session": "import subprocess\n"
+    "subprocess.run(['setsid', 'sh', '-c', 'echo $$ >> pids; sleep 60 & echo $! >> pids; wait'])",
+    "own-environment": "import os, subprocess, time\nfor _ in range(2):\n"
+    "    subprocess.run('sleep 60 & echo $! >> pids', shell=True, env={'PATH': os.environ['PATH']})"
+    "\nwhile True: time.sleep(0.001)",
+    "system": "import os\n"
+    "os.system('sleep 60 & echo $! >> pids; sleep 60 & echo $! >> pids; wait')",
+}
+
+
+@pytest.fixture(params=["private", "notebook"])
+def executor(request: pytest.FixtureRequest, tmp_path: Path) -> BaseCodeExecutor:
+    if request.param == "private":
+        return CodeExecutor(cwd=tmp_path)
+    return NotebookExecutor(request.getfixturevalue("shell"))
+
+
+def lives(pid: int, seconds: float = 0) -> bool:
+    """Whether the process still runs, after ``seconds`` at most that it is given to end."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    try:
+        return not select.select([handle], [], [], seconds)[0]
+    finally:
+        os.close(handle)
+
+
+async def pids(folder: Path, number: int = 2) -> list[int]:
+    """The pids that code has written, once they are there."""
+    for _ in range(30_000):
+        told = (folder / "pids").read_text() if (folder / "pids").exists() else ""
+        if told.count("\n") == number:
+            return [int(line) for line in told.split()]
+        await asyncio.sleep(0.001)
+    raise AssertionError("the code has told no pids")
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_cell_that_is_cancelled_leaves_nothing_running(tmp_path: Path, form: str) -> None:
+    task = asyncio.create_task(CodeExecutor(cwd=tmp_path).execute(FORMS[form]))
+    started = await pids(tmp_path)
+    assert all(lives(pid) for pid in started)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [pid for pid in started if lives(pid, 30)] == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_cell_past_its_deadline_leaves_nothing_running(
+    executor: BaseCodeExecutor, tmp_path: Path, form: str
+) -> None:
+    await executor.set_cwd(str(tmp_path))
+    output = await executor.execute(FORMS[form], timeout_seconds=1)
+    assert output.error is not None
+    assert (output.error.past_deadline, output.error.state_lost) == (True, False)
+    assert [pid for pid in await pids(tmp_path) if lives(pid, 30)] == []
+
+
+async def test_a_magic_past_its_deadline_leaves_nothing_running(
+    shell: object, tmp_path: Path
+) -> None:
+    executor = NotebookExecutor(shell)
+    await executor.set_cwd(str(tmp_path))
+    output = await executor.execute(
+        "%%bash\nsleep 60 & echo $! >> pids\nsleep 60 & echo $! >> pids", timeout_seconds=1
+    )
+    assert output.error is not None
+    assert [pid for pid in await pids(tmp_path) if lives(pid, 30)] == []
+
+
+async def test_what_outlives_a_cell_that_ended_is_the_users(
+    executor: BaseCodeExecutor, tmp_path: Path
+) -> None:
+    await executor.set_cwd(str(tmp_path))
+    output = await executor.execute(
+        "import subprocess\nserver = subprocess.Popen(['sleep', '60'])\n"
+        "with open('pids', 'a') as told: print(server.pid, file=told)"
+    )
+    assert output.error is None
+    (pid,) = await pids(tmp_path, 1)
+    await executor.execute(FORMS["system"], timeout_seconds=1)
+    try:
+        assert lives(pid)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        await executor.execute("server.wait()")
+
+
+@pytest.mark.kernel
+async def test_what_code_of_a_kernel_has_started_ends_when_the_kernel_is_shut_down(
+    tmp_path: Path,
+) -> None:
+    async with RemoteExecutor(cwd=str(tmp_path)) as executor:
+        output = await executor.execute(
+            "import subprocess\nfor command in (['sleep', '60'], ['setsid', 'sleep', '60']):\n"
+            "    with open('pids', 'a') as told: print(subprocess.Popen(command).pid, file=told)"
+        )
+        assert output.error is None
+        started = await pids(tmp_path)
+        assert all(lives(pid) for pid in started)
+    assert [pid for pid in started if lives(pid, 30)] == []
+
+
+def test_a_mark_is_added_to_those_of_before_and_each_finds_the_process() -> None:
+    outer, inner = new_mark(), new_mark()
+    environment = marked(marked({"PATH": os.environ["PATH"]}, outer), inner)
+    assert environment[MARKS] == f"{outer}:{inner}"
+    for mark in (outer, inner):
+        with subprocess.Popen(["sleep", "60"], env=environment) as sleeper:
+            kill_marked(new_mark())
+            assert sleeper.poll() is None
+            kill_marked(mark)
+            assert sleeper.wait() == -signal.SIGKILL

@@ -1,0 +1,134 @@
+"""What is looked at after a cell of code, and what becomes of the cell when that goes wrong."""
+
+import logging
+import threading
+from typing import Any, NoReturn
+
+import pytest
+
+from parsimony_kernel.execution import inprocess
+from parsimony_kernel.execution.inprocess import InProcessExecutor
+from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.outputs import PrimitiveObject
+from parsimony_kernel.execution.private import CodeExecutor
+
+ENDLESS = "def endless(*_):\n    while True: pass\n"
+
+
+@pytest.fixture(params=["private", "notebook"])
+def executor(request: pytest.FixtureRequest) -> InProcessExecutor:
+    if request.param == "private":
+        return CodeExecutor()
+    return NotebookExecutor(request.getfixturevalue("shell"))
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        "class E(Exception):\n    __str__ = endless\nraise E",
+        "class E(Exception):\n    __repr__ = endless\nraise Exception(E())",
+        "class E(Exception):\n    __notes__ = property(endless)\nraise E",
+        "class E(Exception):\n    args = property(endless)\nraise E",
+        "class E(Exception):\n    __traceback__ = property(endless, endless)\nraise E",
+        "class E(Exception):\n    __cause__ = property(endless)\nraise E",
+        "class E(Exception):\n    __setattr__ = endless\nraise E",
+        "class E(Exception):\n    response = property(endless)\nraise E",
+        "class E(SyntaxError):\n    msg = property(endless)\n    filename = msg\nraise E",
+        "class E(SystemExit):\n    code = property(endless)\nraise E",
+        "class C:\n    __repr__ = endless\nraise SystemExit(C())",
+        "class E(Exception):\n    def __str__(self): raise KeyboardInterrupt\nraise E",
+        "class E(Exception):\n    __str__ = endless\nimport asyncio\n"
+        "await asyncio.sleep(0)\nraise E",
+    ],
+)
+async def test_an_exception_is_told_whatever_its_class_does_when_it_is_looked_at(
+    executor: InProcessExecutor, monkeypatch: pytest.MonkeyPatch, raised: str
+) -> None:
+    monkeypatch.setattr(inprocess, "_ERROR_S", 0.05)
+    output = await executor.execute(f"{ENDLESS}print('kept')\n{raised}", timeout_seconds=60)
+    error = output.error
+    assert error is not None
+    assert error.name in ("E", "Exception", "SystemExit")
+    assert error.source_line.startswith("raise ")
+    assert (error.past_deadline, error.state_lost, output.stdout) == (False, False, "kept\n")
+    again = await executor.execute("print('on')", timeout_seconds=60)
+    assert (again.stdout, again.error) == ("on\n", None)
+
+
+async def test_an_exception_that_comes_of_a_deadline_is_told_whatever_it_does(
+    executor: InProcessExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inprocess, "_ERROR_S", 0.05)
+    output = await executor.execute(
+        f"{ENDLESS}class E(Exception):\n    __str__ = endless\n"
+        "try:\n    endless()\nexcept BaseException as exc:\n    raise E from exc",
+        timeout_seconds=0.3,
+    )
+    assert output.error is not None
+    assert output.error.message.startswith("timeout: the code was stopped after 0.3 s")
+
+
+async def test_a_text_that_blocks_in_c_code_is_left_behind_and_nothing_else_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    executor, release = CodeExecutor(), threading.Event()
+    executor.locals["release"] = release
+    monkeypatch.setattr(inprocess, "_ERROR_S", 0.05)
+    monkeypatch.setattr("parsimony_kernel.execution.private.LOOK_S", 0.1)
+    output = await executor.execute(
+        "x = 1\nclass E(Exception):\n    def __str__(self): release.wait()\nraise E"
+    )
+    release.set()
+    assert output.error is not None
+    assert (output.error.name, output.error.line) == ("E", 4)
+    assert (output.error.state_lost, output.truncated) == (False, True)
+    assert set(output.changed) == {"x", "E"}
+
+
+async def test_an_error_that_a_transformer_of_the_users_raises_is_told(
+    shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inprocess, "_ERROR_S", 0.05)
+    executor = NotebookExecutor(shell)
+    await executor.execute(
+        f"{ENDLESS}class E(SyntaxError):\n    __str__ = endless\n    msg = property(endless)\n"
+        "def refuse(lines): raise E"
+    )
+    shell.input_transformers_post.append(shell.user_ns["refuse"])
+    try:
+        output = await executor.execute("1")
+    finally:
+        shell.input_transformers_post.pop()
+    assert output.error is not None
+    assert output.error.name == "E"
+
+
+@pytest.mark.parametrize("step", ["before_cell", "observe_cell", "stamp_cell"])
+async def test_a_cell_whose_lineage_fails_gives_its_output_and_says_so(
+    executor: InProcessExecutor,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    step: str,
+) -> None:
+    def fails(*_: Any, **__: Any) -> NoReturn:
+        raise LookupError("of the lineage")
+
+    await executor.execute("x = 1", producer_notebook_path="nb.ipynb")
+    assert executor.origin_ledger.get("x") is not None
+    with monkeypatch.context() as broken:
+        broken.setattr(inprocess, step, fails)
+        with caplog.at_level(logging.ERROR):
+            output = await executor.execute(
+                "x = 2\nprint('printed')\nx + 1", producer_notebook_path="nb.ipynb"
+            )
+    assert output.error is None
+    assert (output.stdout, output.changed) == ("printed\n", ("x",))
+    assert output.stderr == "The lineage of this cell was not recorded.\n"
+    shown = output.outputs[0]
+    assert isinstance(shown, PrimitiveObject)
+    assert shown.text == "3"
+    assert "LookupError: of the lineage" in caplog.text
+    assert executor.origin_ledger.get("x") is None
+    after = await executor.execute("x = 3", producer_notebook_path="nb.ipynb")
+    assert after.stderr == ""
+    assert executor.origin_ledger.get("x") is not None

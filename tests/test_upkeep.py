@@ -1,0 +1,178 @@
+"""The commands that look after what a workspace has published."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import pytest
+
+from parsimony_kernel import durable, upkeep
+from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.cli import main
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.identity import content_sha
+from parsimony_kernel.lineage.ledger import InputRef, VariableOrigin, source_state
+
+CODE = "import pandas as pd\nt = pd.read_csv('a.csv')"
+DRAW = "import altair as alt\nt_chart = alt.Chart(t).mark_bar().encode(x='v:Q')"
+
+
+def origin(name: str, code: str, folder: Path, *inputs: str) -> VariableOrigin:
+    return VariableOrigin(
+        name=name,
+        version=1,
+        actor="user",
+        notebook_path="a.ipynb",
+        cell_id=name,
+        run_id="r1",
+        code=code,
+        code_sha=content_sha(code.encode()),
+        inputs=tuple(InputRef(name=each, version=1) for each in inputs),
+        sources=("a.csv",),
+        source_states=(source_state("a.csv", folder),),
+    )
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A workspace with a dataset and a chart of one title, and a report that shows both."""
+    (tmp_path / "a.csv").write_text("v\n1\n2\n")
+    (tmp_path / "a.ipynb").write_text("{}")
+    publisher = Publisher(ArtifactStore(tmp_path), notebook_path="a.ipynb", quarto="")
+    frame = pd.read_csv(tmp_path / "a.csv")
+    table, chart = origin("t", CODE, tmp_path), origin("t_chart", DRAW, tmp_path, "t")
+    publisher.publish_dataset(frame, variable="t", title="Same", lineage=[table], run_id="r1")
+    publisher.publish_chart(
+        alt.Chart(frame).mark_bar().encode(x="v:Q"),
+        variable="t_chart",
+        title="Same",
+        lineage=[chart, table],
+        run_id="r1",
+    )
+    publisher.publish_report("R", "![T](artifact:t)\n\n![C](artifact:t_chart)", run_id="r1")
+    return tmp_path
+
+
+class _Clean(CodeExecutor):
+    async def value(self, name: str) -> Any:
+        return self.variables()[name]
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code runs in a fresh namespace of this process, where no kernel has to start."""
+
+    @asynccontextmanager
+    async def clean() -> AsyncIterator[_Clean]:
+        yield _Clean()
+
+    monkeypatch.setattr(upkeep, "clean_executor", clean)
+
+
+def refresh(folder: Path, *arguments: str) -> int:
+    return main(["refresh", *arguments, "--folder", str(folder)])
+
+
+def logs(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in (folder / ".ockham").rglob("log.jsonl")}
+
+
+def spoil(work: Path, fields: dict[str, object]) -> None:
+    """Let the dataset's log say something else."""
+    (log,) = (work / ".ockham/datasets").glob("*/log.jsonl")
+    log.write_text(json.dumps(json.loads(log.read_text()) | fields) + "\n")
+
+
+@pytest.mark.kernel
+def test_without_names_all_that_code_has_made_is_made_again_in_kernels(
+    work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = logs(work)
+    assert refresh(work) == 0
+    told = capsys.readouterr()
+    assert told.err == ""
+    assert "The dataset 'Same' is as it was published" in told.out
+    assert "The chart 'Same' is as it was published" in told.out
+    assert logs(work) == before
+
+
+@pytest.mark.usefixtures("at_once")
+class TestTheCommand:
+    def test_a_change_fails_for_each_until_it_is_accepted(
+        self, work: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        before = logs(work)
+        (work / "a.csv").write_text("v\n7\n")
+        assert refresh(work) == 1
+        assert capsys.readouterr().err.count("'a.csv': changed since") == 2
+        assert logs(work) == before
+        assert refresh(work, "--accept") == 0
+        assert capsys.readouterr().out.count("is another now, from 'a.csv' as changed") == 2
+        assert refresh(work) == 0
+
+    def test_a_report_is_made_again_with_what_it_shows(
+        self, work: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (work / "a.csv").write_text("v\n7\n")
+        assert refresh(work, "R", "--accept") == 0
+        told = capsys.readouterr().out
+        assert "The report 'R' is another now" in told
+        assert "Its page is reports/r.html." in told
+
+    def test_a_name_that_nothing_has_fails_and_the_others_go_on(
+        self, work: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert refresh(work, "nothing like it", "t_chart") == 1
+        told = capsys.readouterr()
+        assert "There is no artifact 'nothing like it'" in told.err
+        assert "The chart 'Same' is as it was published" in told.out
+
+    def test_a_name_that_two_have_fails_with_their_ids(
+        self, work: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert refresh(work, "Same") == 1
+        assert "give the id" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("fields", "said"),
+        [
+            ({"code_path": "../../evil.py"}, "which is no snapshot"),
+            ({"code_path": "x"}, "which is no snapshot"),
+            ({"code_path": f".ockham/notebooks/a/{'0' * 64}.py"}, "is missing"),
+            ({"folder": "nowhere"}, "is gone"),
+            ({"folder": "\0"}, "is gone"),
+            ({"variable": "u"}, "does not bind 'u' any more"),
+        ],
+    )
+    def test_a_line_that_cannot_be_followed_fails_and_the_others_go_on(
+        self,
+        work: Path,
+        fields: dict[str, object],
+        said: str,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        spoil(work, fields)
+        assert refresh(work) == 1
+        told = capsys.readouterr()
+        assert said in told.err
+        assert "The chart 'Same' is as it was published" in told.out
+
+    def test_a_log_that_cannot_be_read_fails_with_what_to_do(
+        self, work: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refused(path: Path) -> bytes:
+            raise durable.StorageError(f"Cannot read {str(path)!r}: permission is denied.")
+
+        monkeypatch.setattr(durable, "read", refused)
+        for names in ((), ("t",)):
+            assert refresh(work, *names) == 1
+            assert "permission is denied" in capsys.readouterr().err
+
+    def test_where_nothing_is_published_nothing_is_done(self, tmp_path: Path) -> None:
+        assert refresh(tmp_path) == 0
+        assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,141 @@
+"""The tool ``refresh`` says what the code on record reaches before it runs."""
+
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel.agent.events import AgentEvent
+from parsimony_kernel.agent.failure.kinds import Failure
+from parsimony_kernel.artifacts.publish import Published, Publisher
+from parsimony_kernel.artifacts.refresh import CleanExecutor
+from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.gate.approval import APPROVAL, Approval, approved
+from parsimony_kernel.gate.gate import Gate, StepOutcome
+from parsimony_kernel.toolbox.refresh import refresh_tools
+
+SCOPE = RunScope("r1", "analysis.ipynb", "c1", 1)
+STARTS = "import subprocess\nsubprocess.run(['touch', 'made'])\n"
+
+
+class Desk:
+    """A workspace in which variables are published together with a script that makes them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.publisher = Publisher(ArtifactStore(root), notebook_path="analysis.ipynb", quarto="")
+        self.executor = CodeExecutor(cwd=str(root))
+        self.emitted: list[AgentEvent] = []
+        self.began = 0
+
+    async def publish(self, script: str, variable: str = "df", title: str = "T") -> Published:
+        with run_scope(SCOPE):
+            output = await self.executor.execute(f"{variable} = pd.DataFrame({{'v': [1]}})")
+        assert output.error is None
+        return self.publisher.publish_dataset(
+            self.executor.variables()[variable],
+            variable=variable,
+            title=title,
+            lineage=tuple(self.executor.origin_ledger.ancestry(variable)),
+            run_id="r1",
+            script=script,
+        )
+
+    @asynccontextmanager
+    async def clean(self) -> AsyncIterator[CleanExecutor]:
+        self.began += 1
+
+        class Place(CodeExecutor):
+            async def value(self, name: str) -> object:
+                return self.variables()[name]
+
+        yield Place(cwd=str(self.root))
+
+    async def refresh(
+        self, words: str, mode: Approval = Approval.guarded, leave: str | None = None
+    ) -> StepOutcome:
+        tools = refresh_tools(self.publisher, self.emitted.append, self.clean)
+        stages = (approved(mode, lambda code: ()),)
+        gate = Gate(tools, stages=stages, timeout_s=60)
+        return await gate.step("refresh", {"artifact": words}, approved=leave)
+
+
+def asked(outcome: StepOutcome) -> Failure:
+    assert outcome.failure is not None
+    assert APPROVAL in outcome.failure.metadata, outcome.failure.explanation
+    return outcome.failure
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    (tmp_path / "analysis.ipynb").write_text("{}")
+    return Desk(tmp_path)
+
+
+PLAIN = "import pandas as pd\ndf = pd.DataFrame({'v': [1]})"
+
+
+async def test_code_that_reaches_nothing_is_run_unasked(desk: Desk) -> None:
+    await desk.publish(PLAIN)
+    assert (await desk.refresh("T")).ok
+    assert desk.began == 1
+
+
+async def test_code_that_reaches_outside_waits_and_runs_with_leave(desk: Desk) -> None:
+    await desk.publish(STARTS + PLAIN)
+    failure = asked(await desk.refresh("T"))
+    assert "The code of 'T'" in failure.explanation
+    assert "Line 2 starts another program: touch made" in failure.explanation
+    assert (desk.began, (desk.root / "made").exists()) == (0, False)
+    assert (await desk.refresh("T", leave=failure.metadata[APPROVAL])).ok
+    assert (desk.root / "made").exists()
+
+
+async def test_nobody_is_asked_where_that_is_wished(desk: Desk) -> None:
+    await desk.publish(STARTS + PLAIN)
+    assert (await desk.refresh("T", Approval.auto)).ok
+
+
+async def test_what_a_report_shows_is_read_as_well(desk: Desk) -> None:
+    await desk.publish(STARTS + PLAIN)
+    desk.publisher.publish_report("R", "![T](artifact:df)", run_id="r1")
+    assert "The code of 'T'" in asked(await desk.refresh("R")).explanation
+    assert desk.began == 0
+
+
+async def test_leave_is_for_the_code_that_was_read(desk: Desk) -> None:
+    published = await desk.publish(STARTS + PLAIN)
+    leave = asked(await desk.refresh("T")).metadata[APPROVAL]
+    another = STARTS + PLAIN.replace("1", "2")
+    forged(desk, published, another)
+    assert asked(await desk.refresh("T", leave=leave)).metadata[APPROVAL] != leave
+    assert desk.began == 0
+
+
+async def test_code_that_was_put_on_record_by_hand_is_read_like_any_other(desk: Desk) -> None:
+    published = await desk.publish(PLAIN)
+    forged(desk, published, STARTS + PLAIN)
+    assert "starts another program" in asked(await desk.refresh("T")).explanation
+    assert not (desk.root / "made").exists()
+
+
+async def test_an_unknown_name_is_answered_and_asks_nobody(desk: Desk) -> None:
+    failure = (await desk.refresh("nothing")).failure
+    assert failure is not None
+    assert APPROVAL not in failure.metadata
+    assert "nothing" in failure.explanation
+
+
+def forged(desk: Desk, published: Published, code: str) -> None:
+    """Append a line to the artifact's log that names ``code`` as what makes it."""
+    log = desk.root / ".ockham" / "datasets" / published.ref.logical_id / "log.jsonl"
+    line = json.loads(log.read_text().splitlines()[-1])
+    path = Path(line["code_path"]).with_name(f"{hashlib.sha256(code.encode()).hexdigest()}.py")
+    (desk.root / path).write_text(code)
+    with log.open("a") as stream:
+        stream.write(json.dumps({**line, "code_path": path.as_posix()}) + "\n")
