@@ -130,7 +130,7 @@ CELL_FLAGS = (
     Flag(
         ("--approve",),
         "approve",
-        "ask before code runs: auto (never), guarded (where it reaches outside), or always",
+        "ask before a step: auto (never), guarded (where it reaches outside), or always",
         "WHEN",
         "--approve always",
         _approval,

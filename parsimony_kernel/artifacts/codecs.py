@@ -302,7 +302,7 @@ def _column_content(column: Any) -> Iterator[Any]:
         lengths = pc.binary_length(filled).to_numpy().astype("<i8")
         yield lengths.tobytes()
         for chunk in filled.chunks:
-            yield from (value for value in chunk.to_pylist() if value)
+            yield b"".join(chunk.to_pylist())
         return
     filled = pc.fill_null(column.cast(target), 0)
     values = filled.to_numpy()

@@ -36,7 +36,7 @@ from parsimony_kernel.execution.run_scope import RunScope, current_scope
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch, watching
 from parsimony_kernel.lineage.ledger import OriginLedger
-from parsimony_kernel.lineage.snapshot import visible
+from parsimony_kernel.lineage.snapshot import Standing, visible
 from parsimony_kernel.lineage.stamping import (
     CellEffect,
     Looked,
@@ -416,8 +416,12 @@ class Observation:
         self.is_recorded = True
         self._looked: Looked | None = self.recorded(lambda: before_cell(cell.code, namespace), None)
         self.namespace = namespace
-        self.before = visible(namespace, executor._hidden())
-        self.after = self.before
+        there = visible(namespace, executor._hidden())
+        looked = self._looked
+        # What stood before is not kept alive by being looked at, as far as that can be.
+        self._standing = Standing(there) if looked is None else looked.keep(there)
+        self.before: Mapping[str, Any] = {}
+        self.after: dict[str, Any] = {}
         self.cell = cell
         self.folder = folder
         self.effect = CellEffect()
@@ -446,7 +450,8 @@ class Observation:
         if self._is_compared:
             return
         self._is_compared = True
-        self.after = visible(self.namespace, self._executor._hidden())
+        self.before = self._standing.now(self.namespace)
+        self.after = visible(self.namespace, self._executor._hidden(), self.before)
         looked = self._looked
         seen = None
         if looked is not None:

@@ -147,7 +147,8 @@ def publish_tools(
             "Publish a report for people to read: Markdown, kept and written as one HTML page. "
             "Show a published chart or dataset with ![Caption](artifact:name) alone on a line, "
             "by its variable, title or id; publish it first. `language` is that of the text, "
-            "such as en or de. No heading for the title, no HTML, no code that runs."
+            "such as en or de. No heading for the title, no HTML, no code that runs; fences at the "
+            "left margin, images only as artifacts."
         ),
         tool_type="publish",
         idempotent=True,

@@ -146,3 +146,11 @@ async def test_what_a_cell_defines_can_be_pickled(executor: BaseCodeExecutor) ->
         "except Exception as exc:\n    kept = exc\nkept, pickle.loads(pickle.dumps(print)) is print"
     )
     assert text(output.outputs[0]) == "(7, True)"
+
+
+async def test_an_array_can_be_resized_in_place(executor: BaseCodeExecutor) -> None:
+    await executor.execute("import numpy as np\narr = np.arange(3)")
+    output = await executor.execute("arr.resize(5)\narr.tolist()")
+    assert output.error is None
+    assert output.changed == ("arr",)
+    assert text(output.outputs[0]) == "[0, 1, 2, 0, 0]"
