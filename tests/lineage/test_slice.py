@@ -427,3 +427,30 @@ def test_the_text_of_a_timing_magic_is_sliced_like_a_cell() -> None:
     made = tuple(InputRef(name=name, version=1) for name in "ab")
     ledger.record(CellRun(number=1, made=made, **who))
     assert kept(slice(ledger, "b")) == ["b = 2"]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "df['month'] = df['day'].dt.month",
+        "df['upper'] = df['town'].str.upper().str.title()",
+        "df['first'] = df.loc[0, 'town']",
+        "df['last'] = df.iloc[-1].town",
+    ],
+)
+async def test_what_an_accessor_gives_is_a_value_and_stands_in_no_ones_way_after_an_undo(
+    cell: str,
+) -> None:
+    executor = CodeExecutor()
+    load = "df = pd.DataFrame({'day': pd.to_datetime(['2026-01-02']), 'town': ['graz']})"
+    for code in (load, cell):
+        await executor.execute(code, producer_notebook_path="a.ipynb")
+    checkpoints = executor.checkpoints()
+    checkpoints.take()
+    await executor.execute("df['town'] = 'x'", producer_notebook_path="a.ipynb")
+    change = checkpoints.close()
+    assert change is not None
+    checkpoints.undo(change)
+    script = slice(executor.origin_ledger, "df").code
+    assert cell in script
+    assert "= 'x'" not in script

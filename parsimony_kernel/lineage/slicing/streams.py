@@ -284,13 +284,12 @@ class _Kinds:
                 return self._of_call(value)
             case ast.Attribute(value=held, attr=name):
                 kinds = self.of(held)
-                found = _parts(kinds) | (kinds & (_STREAM | _VIEW))
+                found = _parts(kinds) | (kinds & _STREAM) | self._view(held)
                 if name in MUTATING_METHODS:
                     found |= _HANDLE
                 return found | (_VIEW if name in VIEW_ATTRIBUTES else _NONE)
             case ast.Subscript(value=held):
-                kinds = self.of(held)
-                return _parts(kinds) | (kinds & _VIEW)
+                return _parts(self.of(held)) | self._view(held)
             case ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements):
                 return self._inside_all(elements)
             case ast.Dict(values=elements):
@@ -312,6 +311,13 @@ class _Kinds:
             case ast.Lambda():
                 return _STREAM if self._reads_moving(value) else _NONE
         return _NONE
+
+    def _view(self, held: ast.expr) -> Kinds:
+        """Whether what is asked of ``held`` shows what another object holds. What an accessor
+        gives, as ``df.loc[0]`` and ``df.day.dt.month`` do, is a value of its own."""
+        if isinstance(held, ast.Attribute) and held.attr in VIEW_ATTRIBUTES:
+            return _NONE
+        return self.of(held) & _VIEW
 
     def _inside_all(self, elements: Iterable[ast.expr]) -> Kinds:
         return frozenset(each for part in elements for each in _inside(self.of(part)))
@@ -350,7 +356,7 @@ class _Kinds:
                     return own | _VIEW
                 if self.of(receiver) & _STREAM:
                     own |= _LOOSE
-                return own | (self.of(receiver) & _VIEW if method not in PURE_METHODS else _NONE)
+                return own | (self._view(receiver) if method not in PURE_METHODS else _NONE)
         anything = frozenset(each for part in self.given.values() for each in part)
         return kinds | anything | self.of(node.func)
 
