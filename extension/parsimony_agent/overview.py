@@ -3,6 +3,7 @@
 Everything is read from the session when it is asked for, so it is the same after a restart.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from parsimony_kernel.view.history import story, troubles
 
 _STORY_WORDS = 600
 _PATH = 400
+_CHANGED = "changed or bound anew since, so left"
 
 
 def history(session: Session) -> dict[str, Any]:
@@ -106,9 +108,9 @@ def undone(session: Session, named: str | None) -> str:
     ordinal, back = session.past.undo(_ordinal(session, named))
     return "\n".join(
         [
-            f"Turn {ordinal} is taken back.",
+            _head(back, f"Turn {ordinal}", "taken back"),
             *_put_back(session, ordinal, back, redone=False),
-            "  Files, published artifacts and what happened outside stay.",
+            *(["  Files, published artifacts and what happened outside stay."] if back else []),
         ]
     )
 
@@ -118,17 +120,27 @@ def redone(session: Session, named: str | None) -> str:
     ordinal, back = session.past.redo(_ordinal(session, named))
     return "\n".join(
         [
-            f"What turn {ordinal} did is done again.",
+            _head(back, f"What turn {ordinal} did", "done again"),
             *_put_back(session, ordinal, back, redone=True),
         ]
     )
 
 
+def _head(back: PutBack, turn: str, what: str) -> str:
+    """How far it went: all of it, a part, or nothing."""
+    if back:
+        return f"{turn} is {what}{' in part' if back.kept else ''}."
+    return f"Nothing of {turn[:1].lower()}{turn[1:]} is {what}."
+
+
 def _put_back(session: Session, ordinal: int, back: PutBack, *, redone: bool) -> list[str]:
-    parts = [
+    whys: dict[str, list[str]] = {}
+    for name in back.kept:
+        whys.setdefault(back.reasons.get(name, _CHANGED), []).append(name)
+    parts: list[tuple[Sequence[str], str]] = [
         (back.restored, "again as the turn left them" if redone else "as before"),
         (back.removed, "deleted again" if redone else "gone again"),
-        (back.kept, "changed or bound anew since, so left"),
+        *((names, why) for why, names in sorted(whys.items())),
         (back.lost, "perhaps changed, for there was no copy"),
     ]
     lines = [f"  {', '.join(names)}: {what}" for names, what in parts if names]
@@ -139,7 +151,10 @@ def _put_back(session: Session, ordinal: int, back: PutBack, *, redone: bool) ->
             back.dependents, ordinal, removed=back.removed, turns=turns, redone=redone
         )
     ]
-    return lines or ["  Nothing of it was left to take back."]
+    if back.kept and not back:
+        first = "the turns before it are done again" if redone else "what came since is taken back"
+        lines.append(f"  It stays on record: try again once {first}.")
+    return lines
 
 
 def _ordinal(session: Session, named: str | None) -> int | None:

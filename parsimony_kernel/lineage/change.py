@@ -2,11 +2,12 @@
 
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from parsimony_kernel.lineage.copies import Copies, Copy
-from parsimony_kernel.lineage.kinds import bytes_of, unshared_bytes
+from parsimony_kernel.lineage.holding import Holding
+from parsimony_kernel.lineage.kinds import bytes_of, is_atomic, is_opaque, unshared_bytes
 from parsimony_kernel.lineage.ledger import InputRef
 from parsimony_kernel.lineage.put_back import (
     ABSENT,
@@ -21,6 +22,11 @@ from parsimony_kernel.lineage.put_back import (
 
 # What a name was bound to that nobody holds any more.
 GONE = object()
+
+# Why a name is left that was neither changed nor bound anew itself.
+_SHARES = "holds a part of what is left, so left too"
+_OF_A_TURN = "a later turn bound it to the same object, so left"
+_UNSEEN = "used since, and whether that changed it cannot be seen, so left"
 
 
 @dataclass(frozen=True)
@@ -96,28 +102,81 @@ def change_since(place: Place, before: State, changed: Mapping[int, Copy]) -> Ch
     return _change(place, state, images, now)
 
 
-def undo(place: Place, change: Change) -> tuple[PutBack, Change | None]:
-    """Take ``change`` back, and give what takes that back again, if anything was done.
+class TakenBack(NamedTuple):
+    """What came of taking a change back, what takes that back again, and what of the change was
+    left and can be taken back later. ``None`` where there is none of it."""
+
+    back: PutBack
+    inverse: Change | None
+    rest: Change | None
+
+
+def take_back(place: Place, change: Change) -> TakenBack:
+    """Take ``change`` back, as far as nothing was done since that this would undo with it.
 
     A name that was bound or changed again since is left, with all that it holds, and is ``kept``;
-    so is whatever holds a part of that.
+    so is whatever holds a part of that. A person's new name for an object that has not changed
+    since is in nobody's way: it sees the object as it was, and nobody made it that.
     """
     before, now = change.before, dict(place.bindings())
+    holding = place.holding(now.values())
     objects = {key: image.value for key, image in change.images.items()}
-    holds = place.holding(now.values()).holders(now, objects)
-    later, touched = _since(place, change, now, holds)
-    names = change.versions.keys() - later
+    holds = holding.holders(now, objects)
+    since = _since(place, change, now, holding, holds)
     changed = {
         key: copy
         for key, copy in before.copies.by_id.items()
-        if key in change.images and key not in touched
+        if key in change.images and key not in since.touched
     }
+    others = {
+        name
+        for name, found in holds.items()
+        if name not in change.versions and name not in since.later and found & changed.keys()
+    }
+    names = (change.versions.keys() - since.later) | others
     versions = {name: place.ledger.version(name) for name in names}
-    done = set_back(place, before, names, changed)
-    back = PutBack(done.restored, done.removed, shown(later), done.lost)
+    target = replace(
+        before,
+        bindings={**before.bindings, **{name: now[name] for name in others}},
+        holds={**before.holds, **{name: holds[name] for name in others}},
+    )
+    done = set_back(place, target, names, changed)
+    kept = shown(since.later)
+    reasons = {name: why for name in kept if (why := since.reasons.get(name))}
+    back = replace(done, kept=kept, reasons=reasons)
+    rest = change if not done and kept else _rest(change, since)
     if not done:
-        return back, None
-    return back, _inverse(place, change, changed, State(now, versions, holds=holds))
+        return TakenBack(back, None, rest)
+    stood = State(now, versions, holds=holds)
+    return TakenBack(back, _inverse(place, change, changed, stood), rest)
+
+
+def _rest(change: Change, since: "_Since") -> Change | None:
+    """What of ``change`` was left."""
+    before, names = change.before, change.versions.keys() & since.later
+    if not names:
+        return None
+    held = {name: value for name, value in before.bindings.items() if name in names}
+    holds = {name: found for name, found in before.holds.items() if name in names}
+    kept = before.copies.reachable(held.values()).union(*holds.values())
+    copies = {key: copy for key, copy in before.copies.by_id.items() if key in kept}
+    state = State(
+        held,
+        {name: before.versions[name] for name in names},
+        Copies(copies),
+        holds,
+        before.uncopied & names,
+        before.forgotten & names,
+    )
+    images = {key: each for key, each in change.images.items() if key in since.touched & kept}
+    return Change(
+        state,
+        {name: each for name, each in change.after.items() if name in names},
+        images,
+        {name: change.versions[name] for name in names},
+        change.runs,
+        _size(held.values(), copies.values()),
+    )
 
 
 def _inverse(place: Place, change: Change, changed: Mapping[int, Copy], stood: State) -> Change:
@@ -145,55 +204,109 @@ def _change(place: Place, before: State, images: Mapping[int, Copy], now: Bindin
     replaced = [
         value for name, value in before.bindings.items() if now.get(name, ABSENT) is not value
     ]
-    copies = before.copies.by_id.values()
     return Change(
         before,
         {name: _reference(now[name]) for name in before.versions if name in now},
         images,
         {name: place.ledger.version(name) for name in before.versions},
         place.ledger.next_cell_run() - 1,
-        sum(map(bytes_of, replaced))
-        + sum(copy.size or unshared_bytes(copy.held, copy.value) for copy in copies),
+        _size(replaced, before.copies.by_id.values()),
     )
 
 
+def _size(values: Iterable[Any], copies: Iterable[Copy]) -> int:
+    return sum(map(bytes_of, values)) + sum(
+        copy.size or unshared_bytes(copy.held, copy.value) for copy in copies
+    )
+
+
+@dataclass
+class _Since:
+    """What is left of a change: names, why, and the objects by id that are not to be changed."""
+
+    later: set[str] = field(default_factory=set)
+    reasons: dict[str, str] = field(default_factory=dict)
+    touched: set[int] = field(default_factory=set)
+
+    def leave(self, names: Collection[str], why: str) -> None:
+        """Leave ``names``, none of which is left yet."""
+        self.reasons.update(dict.fromkeys(names, why))
+        self.later.update(names)
+
+
 def _since(
-    place: Place, change: Change, now: Bindings, holds: Mapping[str, Collection[int]]
-) -> tuple[set[str], set[int]]:
+    place: Place,
+    change: Change,
+    now: Bindings,
+    holding: Holding,
+    holds: Mapping[str, Collection[int]],
+) -> _Since:
     """The names, and the objects by id, that were bound or changed since ``change``.
 
     Args:
         holds: the changed objects that each name holds now, by id.
     """
-    before = change.before
-    later = {
-        name
-        for name, version in change.versions.items()
-        if now.get(name, ABSENT) is not change.after.get(name, _absent)()
-        or (name in now and place.ledger.version(name) != version)
+    before, names = change.before, change.versions.keys()
+    bound = {
+        name for name in names if now.get(name, ABSENT) is not change.after.get(name, _absent)()
     }
-    later |= holds.keys() - change.versions.keys()
-    touched = {key for key, image in change.images.items() if image.is_changed}
+    changed = {
+        name for name in names & now.keys() if place.ledger.version(name) != change.versions[name]
+    }
+    since = _Since({*bound, *changed})
+    since.touched = {key for key, image in change.images.items() if image.is_changed}
+    since.later |= {
+        name for name in names if not since.touched.isdisjoint(before.holds.get(name, ()))
+    }
+    since.leave(_used_unseen(place, change, now) - since.later, _UNSEEN)
+    of_turns = {name for name in holds.keys() - names if _is_of_a_turn(place, name)}
+    since.leave(of_turns, _OF_A_TURN)
+    made = {name: now[name] for name in names & now.keys() if name not in before.bindings}
     ended = Copies(dict(change.images))
     while True:
         values = [
             each
-            for name in later
+            for name in since.later
             for each in (now.get(name), before.bindings.get(name))
             if each is not None
         ]
-        touched |= before.copies.reachable(values) | ended.reachable(values)
-        for name in later:
-            touched.update(holds.get(name, ()), before.holds.get(name, ()))
+        since.touched |= before.copies.reachable(values) | ended.reachable(values)
+        for name in since.later:
+            since.touched.update(holds.get(name, ()), before.holds.get(name, ()))
+        left = {
+            id(now[name]): now[name]
+            for name in (since.later & made.keys()) - bound
+            if not is_atomic(now[name])
+        }
         more = {
             name
-            for name in change.versions.keys() - later
-            if not touched.isdisjoint(before.holds.get(name, ()))
-            or not touched.isdisjoint(holds.get(name, ()))
-        }
+            for name in (names | holds.keys()) - since.later
+            if not since.touched.isdisjoint(before.holds.get(name, ()))
+            or not since.touched.isdisjoint(holds.get(name, ()))
+        } | (holding.holders(made, left).keys() - since.later)
         if not more:
-            return later, touched
-        later |= more
+            return since
+        since.leave(more, _SHARES)
+
+
+def _used_unseen(place: Place, change: Change, now: Bindings) -> set[str]:
+    """The new names that a person's cell has read since, whose objects may be changed in ways
+    that nobody sees."""
+    before = change.before
+    used = {
+        ref.name
+        for run in place.ledger.cell_runs()[change.runs :]
+        if run.actor == "user"
+        for ref in run.reads
+        if ref.version == change.versions.get(ref.name)
+    }
+    is_new = used & now.keys() - before.bindings.keys() - before.forgotten
+    return {name for name in is_new if is_opaque(now[name])}
+
+
+def _is_of_a_turn(place: Place, name: str) -> bool:
+    origin = place.ledger.get(name)
+    return origin is not None and origin.actor == "agent"
 
 
 def _absent() -> Any:

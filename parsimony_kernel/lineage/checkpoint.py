@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from parsimony_kernel.lineage.change import GONE, Change, change_since, undo
+from parsimony_kernel.lineage.change import GONE, Change, TakenBack, change_since, take_back
 from parsimony_kernel.lineage.copies import MOST_EFFORT, ROOM_BYTES, Copies, Copy, Room
 from parsimony_kernel.lineage.kinds import (
     bytes_of,
@@ -24,7 +24,7 @@ from parsimony_kernel.lineage.plausible import Plausible, plausible
 from parsimony_kernel.lineage.put_back import ABSENT, Bindings, Place, PutBack, State, set_back
 from parsimony_kernel.lineage.reach import used_by, used_through
 
-__all__ = ["ABSENT", "GONE", "Change", "Checkpoints", "PutBack"]
+__all__ = ["ABSENT", "GONE", "Change", "Checkpoints", "PutBack", "TakenBack"]
 
 # What earlier checkpoints may keep alive that is bound no more: one frame of a gigabyte.
 MOST_REPLACED_BYTES = 1_200 * 2**20
@@ -206,7 +206,12 @@ class Checkpoints:
         A name that was bound or changed again since is left, with all that it holds, and is
         ``kept``; so is whatever holds a part of that.
         """
-        return undo(self._place, change)
+        done = self.take_back(change)
+        return done.back, done.inverse
+
+    def take_back(self, change: Change) -> TakenBack:
+        """The same, with what of ``change`` was left and can be taken back later."""
+        return take_back(self._place, change)
 
     def _state(self, target: _Checkpoint, changed: Mapping[int, Copy]) -> State:
         """The state that ``target`` remembers."""

@@ -20,6 +20,7 @@ from parsimony_kernel.lineage.frame_difference import (
 )
 from parsimony_kernel.lineage.kinds import (
     ATOMS,
+    fields,
     is_atomic,
     is_frame,
     kind_of,
@@ -51,7 +52,8 @@ class Item:
 class ItemsDifference:
     """What differs between two containers, or two arrays of one shape.
 
-    Of a list what stands between the first and the last difference counts, item by item. It is not
+    Of a list what stands between the first and the last difference counts, item by item. A
+    mapping ``is_reordered`` where the keys that both have stand in another order. It is not
     ``is_complete`` where there was too much to look at.
     """
 
@@ -60,9 +62,11 @@ class ItemsDifference:
     changed: int = 0
     first: tuple[Item, ...] = ()
     is_complete: bool = True
+    is_reordered: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.changed or not self.is_complete)
+        counted = self.added or self.removed or self.changed
+        return bool(counted or self.is_reordered or not self.is_complete)
 
 
 @dataclass(frozen=True)
@@ -281,7 +285,12 @@ class _Comparison:
         except _Spent:
             is_complete = False
         return ItemsDifference(
-            tally.added, tally.removed, tally.changed, tuple(tally.first), is_complete
+            tally.added,
+            tally.removed,
+            tally.changed,
+            tuple(tally.first),
+            is_complete,
+            tally.is_reordered,
         )
 
     def _mappings(self, one: dict[Any, Any], other: dict[Any, Any], tally: "_Tally") -> None:
@@ -297,6 +306,9 @@ class _Comparison:
         for key, value in other.items():
             if key not in one:
                 tally.add(key, value)
+        tally.is_reordered = [key for key in one if key in other] != [
+            key for key in other if key in one
+        ]
 
     def _sets(self, one: set[Any], other: set[Any], tally: "_Tally") -> None:
         if not (self._are_known(one) and self._are_known(other)):
@@ -332,8 +344,14 @@ class _Comparison:
             a, b = _content(one, self._before), _content(other, self._after)
             if same_frames(a, b):
                 return False
+            if depth > _MOST_DEPTH:
+                raise _Spent
             self.effort -= min(MOST_CELLS, a.size) // 100
-            return bool(frame_difference(a, b, allowance=self._cells))
+            return bool(
+                frame_difference(
+                    a, b, lambda value: self.differ(value, value, depth + 1), self._cells
+                )
+            )
         if _is_array(one) and _is_array(other):
             if one is other and id(one) not in self._before.contents:
                 return False
@@ -367,9 +385,8 @@ class _Comparison:
                         self._differ(a, b, depth)
                         for a, b in zip(one.values(), other.values(), strict=True)
                     )
-                return any(
-                    key not in other or self._differ(value, other[key], depth)
-                    for key, value in one.items()
+                return list(one) != list(other) or any(
+                    self._differ(value, other[key], depth) for key, value in one.items()
                 )
             case set():
                 if self._are_known(one) and self._are_known(other):
@@ -390,6 +407,8 @@ class _Comparison:
             return None
         copy = state.contents.get(id(value))
         held = kind.copy(value) if copy is None else copy.held
+        if (named := fields(kind, held)) is not None:
+            return named
         if isinstance(held, dict):
             return dict(held)
         if type(held).__name__ == "deque":
@@ -413,6 +432,7 @@ class _Tally:
 
     def __init__(self) -> None:
         self.added = self.removed = self.changed = 0
+        self.is_reordered = False
         self.first: list[Item] = []
 
     def add(self, place: Any, value: Any) -> None:
@@ -505,6 +525,8 @@ def _frame_lines(found: FrameDifference) -> list[str]:
         lines.append("The rows cannot be matched, so their cells are not compared.")
     if found.is_reordered:
         lines.append("rows in another order")
+    shown = found.others[: 2 * MOST_SHOWN]
+    lines += [f"{what}: {' → '.join(filter(None, (was, now)))}" for what, was, now in shown]
     if found.cells:
         lines.append(f"{found.cells:,} {_plural('cell', found.cells)} changed")
         lines += [
@@ -530,6 +552,8 @@ def _item_lines(found: ItemsDifference) -> list[str]:
         values = " → ".join(filter(None, (each.before, each.after)))
         where = f"{each.place}: " if each.place else ""
         lines.append(f"  {sign}{where}{values}")
+    if found.is_reordered:
+        lines.append("items in another order")
     if not found.is_complete:
         lines.append("Not compared in full: it is too big.")
     return [line for line in lines if line]

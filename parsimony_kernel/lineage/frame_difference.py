@@ -6,7 +6,7 @@ matched by their labels where these say which is which, otherwise by place.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,9 @@ _LEAST = 100
 # Row labels that are matched one by one.
 _MOST_LABELS = 500_000
 _CHUNK = 1_000_000
+# What is looked at of a value in the attrs of a frame.
+_DEEPEST = 5
+_MOST_ATTRIBUTES = 100
 _NUMBERS = frozenset({int, float})
 
 
@@ -70,7 +73,8 @@ class FrameDifference:
 
     ``cells`` counts those that differ among ``compared`` of ``common``: the cells in rows and
     columns that both have. Where rows cannot be told apart nothing is compared. Labels and values
-    are in words; ``first`` are the first cells that differ.
+    are in words; ``first`` are the first cells that differ. ``others`` are what else pandas keeps
+    of a frame, before and after: names of its axes, categories, ``attrs``, flags.
     """
 
     rows: tuple[int, int]
@@ -86,6 +90,7 @@ class FrameDifference:
     compared: int = 0
     common: int = 0
     first: tuple[Cell, ...] = ()
+    others: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -104,6 +109,7 @@ class FrameDifference:
             or self.rows_removed
             or self.is_reordered
             or self.cells
+            or self.others
         )
 
 
@@ -130,6 +136,11 @@ class _Rows:
     removed: int = 0
     is_reordered: bool = False
 
+    @property
+    def by_place(self) -> bool:
+        """Whether the first row of one is the first of the other, and so on."""
+        return bool(self.count) and self.before is None
+
 
 def frame_difference(
     before: Any,
@@ -152,6 +163,12 @@ def frame_difference(
     renamed = comparison.renamed(removed, added)
     pairs += renamed
     comparison.run(pairs)
+    others: list[tuple[str, str, str]] = []
+    if one.index is not None and other.index is not None:
+        others = [
+            *_columns_apart(one, other, pairs),
+            *_apart(before, after, is_changed, by_place=rows.by_place),
+        ]
     told_removed = [n for n in removed if n not in {pair[0] for pair in renamed}]
     told_added = [n for n in added if n not in {pair[1] for pair in renamed}]
     return FrameDifference(
@@ -172,6 +189,7 @@ def frame_difference(
         comparison.compared,
         min(one.rows - rows.removed, other.rows - rows.added) * len(pairs),
         tuple(comparison.first),
+        tuple(others),
     )
 
 
@@ -280,6 +298,101 @@ def _table(frame: Any) -> _Table | None:
         lambda n: read.get_column(read.columns[n]),
         lambda column, where: column[where].to_list(),
     )
+
+
+def _columns_apart(
+    one: _Table, other: _Table, pairs: Sequence[tuple[int, int]]
+) -> Iterator[tuple[str, str, str]]:
+    """The order of the columns of ``pairs``, by place in each, and their categories."""
+    places = [m for _, m in sorted(pairs)]
+    if places != sorted(places):
+        yield "columns", "", "in another order"
+    for n, m in pairs:
+        a, b = one.column(n).dtype, other.column(m).dtype
+        if not (hasattr(a, "categories") and hasattr(b, "categories")) or a is b:
+            continue
+        label = other.labels[m]
+        what = "categories" if label is None else f"categories of {short(label)}"
+        if not _same_labels(a.categories, b.categories):
+            yield what, _some_labels(a.categories), _some_labels(b.categories)
+        if a.ordered != b.ordered:
+            yield what, _ordered(a.ordered), _ordered(b.ordered)
+
+
+def _apart(
+    before: Any, after: Any, is_changed: Callable[[Any], bool], *, by_place: bool
+) -> Iterator[tuple[str, str, str]]:
+    """What two frames of pandas have besides columns and cells, where it differs: of the labels
+    of rows only where these were matched by place."""
+    labels = before.index, after.index
+    if by_place and not _same_labels(*labels):
+        yield "row labels", _some_labels(labels[0]), _some_labels(labels[1])
+    axes = zip(("index", "columns"), before.axes, after.axes, strict=False)
+    for which, one, other in axes:
+        was, now = list(one.names), list(other.names)
+        if len(was) != len(now) or any(map(differs_from, was, now)):
+            yield f"name of the {which}", _some_words(was), _some_words(now)
+    yield from _attrs_apart(before.attrs, after.attrs, is_changed)
+    allowed = [str(each.flags.allows_duplicate_labels) for each in (before, after)]
+    if allowed[0] != allowed[1]:
+        yield "flags.allows_duplicate_labels", allowed[0], allowed[1]
+
+
+def _attrs_apart(
+    before: dict[Any, Any], after: dict[Any, Any], is_changed: Callable[[Any], bool]
+) -> Iterator[tuple[str, str, str]]:
+    if not all(map(_is_known, (*before, *after))):
+        if list(map(id, before)) != list(map(id, after)):
+            yield "attrs", short(before), short(after)
+        return
+    for key in {**before, **after}:
+        was, now = (short(each[key]) if key in each else "none" for each in (before, after))
+        if (
+            key not in before
+            or key not in after
+            or _attributes_differ(before[key], after[key], is_changed)
+        ):
+            yield f"attrs[{short(key)}]", was, now
+
+
+def _attributes_differ(
+    one: Any, other: Any, is_changed: Callable[[Any], bool], depth: int = 0
+) -> bool:
+    """Whether two values differ; pandas copies what lies in them from frame to frame."""
+    if one is other:
+        return is_changed(one)
+    kind = type(one)
+    if kind is not type(other) or kind not in (list, tuple, dict) or depth >= _DEEPEST:
+        return differs_from(one, other)
+    if len(one) != len(other) or len(one) > _MOST_ATTRIBUTES:
+        return True
+    keys = zip(one, other, strict=True) if kind is dict else ()
+    values = (one.values(), other.values()) if kind is dict else (one, other)
+    return any(differs_from(a, b) for a, b in keys) or any(
+        _attributes_differ(a, b, is_changed, depth + 1) for a, b in zip(*values, strict=True)
+    )
+
+
+def _same_labels(one: Any, other: Any) -> bool:
+    """Whether two indexes hold the same; ``True`` where only code of a person's could tell."""
+    if one.is_(other) or one is other:
+        return True
+    if not (_is_safe(one) and _is_safe(other)):
+        return True
+    return len(one) == len(other) and bool(one.equals(other))
+
+
+def _some_labels(labels: Any) -> str:
+    return _some_words(list(labels[: MOST_SHOWN + 1]))
+
+
+def _some_words(values: list[Any]) -> str:
+    told = [short(each) for each in values[:MOST_SHOWN]]
+    return ", ".join(told) + (" …" if len(values) > MOST_SHOWN else "")
+
+
+def _ordered(is_ordered: bool | None) -> str:
+    return "ordered" if is_ordered else "not ordered"
 
 
 def _pandas_part(column: Any, where: Any) -> Any:

@@ -1,19 +1,23 @@
 """Which names hold which objects, a bounded number of objects deep. No code of a person's runs."""
 
 import gc
+import itertools
 import sys
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping
+from types import FrameType, ModuleType, TracebackType
 from typing import Any
 
 from parsimony_kernel.lineage.copies import Copies
 from parsimony_kernel.lineage.kinds import ATOMS, is_atomic, is_frame, kind_of
 
 # Objects that are looked at in all, and within those whose kind is not known.
-MOST_LOOKED_AT = 300_000
-_MOST_OPAQUE = 5_000
+MOST_LOOKED_AT = 30_000
+_MOST_OPAQUE = 300
 _DEEPEST_OPAQUE = 4
 _PLAIN = frozenset({list, tuple, set, deque})
+# What runs leads to all that runs, the looking itself included, and a module to the others.
+_EVERYWHERE = frozenset({FrameType, TracebackType, ModuleType})
 # What these packages make leads to everything that a notebook has.
 _OUTSIDE = ("parsimony_kernel", "parsimony_agent", "IPython", "ipykernel", "asyncio")
 
@@ -63,11 +67,13 @@ class Holding:
 
     def _look(self, values: Iterable[Any]) -> None:
         known = [(value, 0) for value in values if type(value) not in ATOMS]
-        opaque: list[tuple[Any, int]] = []
+        opaque = deque[tuple[Any, int]]()
         left, left_opaque = MOST_LOOKED_AT, _MOST_OPAQUE
         while (known or opaque) and left > 0:
-            value, depth = known.pop() if known else opaque.pop(0)
+            value, depth = known.pop() if known else opaque.popleft()
             if id(value) in self._parts or id(value) in self._apart_from or is_atomic(value):
+                continue
+            if _leads_everywhere(value):
                 continue
             is_known = id(value) in self._copies.by_id or kind_of(value) is not None
             if not is_known:
@@ -128,8 +134,8 @@ class Holding:
 def _live_parts(value: Any) -> Iterable[Any]:
     kind = type(value)
     if kind in _PLAIN:
-        items: Iterable[Any] = value
-        return items
+        # A copy: what is looked at may be a list that grows with the looking.
+        return list(itertools.islice(value, MOST_LOOKED_AT))
     if kind is dict:
         return (*value.values(), *value)
     known = kind_of(value)
@@ -152,6 +158,15 @@ def _root(value: Any) -> Any:
     while _is_array(value) and value.base is not None:
         value = value.base
     return value
+
+
+def _leads_everywhere(value: Any) -> bool:
+    kind = type(value)
+    if kind is dict:
+        return "__spec__" in value or "__builtins__" in value
+    return kind in _EVERYWHERE or (
+        kind is type and vars(type)["__module__"].__get__(value) != "__main__"
+    )
 
 
 def _is_outside(value: Any) -> bool:

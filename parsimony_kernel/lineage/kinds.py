@@ -315,6 +315,16 @@ class _Extended:
         return [*found, *slots.values(), *attributes.values()]
 
 
+def fields(kind: Kind, held: Any) -> dict[str, Any] | None:
+    """What an instance of a class with slots, or derived from a container, held, by name: its
+    items together. ``None`` for what is of another kind."""
+    if not isinstance(kind, _Extended):
+        return None
+    inside, slots, attributes = held
+    items = {} if kind.inner is None else {"its items": inside}
+    return {**items, **{member.__name__: each for member, each in slots.items()}, **attributes}
+
+
 def _slots(value: Any) -> dict[MemberDescriptorType, Any]:
     """What the slots of an instance hold."""
     found: dict[MemberDescriptorType, Any] = {}
@@ -473,6 +483,7 @@ def copies_lazily() -> bool:
 class _HeldFrame:
     manager: Any
     attributes: dict[str, Any]
+    allows_duplicates: bool = True
 
 
 @dataclass(frozen=True)
@@ -488,12 +499,18 @@ class _Frame:
         attributes = {name: own[name] for name in names if name in own}
         if type(attributes.get("_attrs")) is dict:
             attributes["_attrs"] = attributes["_attrs"].copy()
-        return _HeldFrame(own["_mgr"].copy(deep=not copies_lazily()), attributes)
+        manager = own["_mgr"].copy(deep=not copies_lazily())
+        return _HeldFrame(manager, attributes, _allows_duplicates(own))
 
     def same(self, value: Any, held: _HeldFrame) -> bool:
         own = _attributes(value)
-        return _same_managers(own["_mgr"], held.manager) and all(
-            _same_attribute(own.get(name, _ABSENT), each) for name, each in held.attributes.items()
+        return (
+            _allows_duplicates(own) == held.allows_duplicates
+            and _same_managers(own["_mgr"], held.manager)
+            and all(
+                _same_attribute(own.get(name, _ABSENT), each)
+                for name, each in held.attributes.items()
+            )
         )
 
     def set_back(self, value: Any, held: _HeldFrame) -> Any:
@@ -501,6 +518,7 @@ class _Frame:
         own["_mgr"] = held.manager.copy(deep=not copies_lazily())
         for name, each in held.attributes.items():
             own[name] = each.copy() if type(each) is dict else each
+        own["_flags"]._allows_duplicate_labels = held.allows_duplicates
         own.pop("_item_cache", None)
         return value
 
@@ -519,6 +537,11 @@ class _Frame:
         return found
 
 
+def _allows_duplicates(own: dict[str, Any]) -> bool:
+    """What the flags of a frame say, from its attributes."""
+    return bool(own["_flags"]._allows_duplicate_labels)
+
+
 def frame_shape(value: Any) -> tuple[int, ...]:
     """The rows of a frame or a series, and the columns of a frame."""
     return tuple(len(axis) for axis in reversed(_attributes(value)["_mgr"].axes))
@@ -531,9 +554,12 @@ def plain_frame(value: Any, held: Any = None) -> Any:
     manager = (own["_mgr"] if held is None else held.manager).copy(deep=False)
     base = pandas.DataFrame if issubclass(type(value), pandas.DataFrame) else pandas.Series
     made = base._from_mgr(manager, axes=manager.axes)
+    attributes = own if held is None else held.attributes
+    allowed = _allows_duplicates(own) if held is None else held.allows_duplicates
     if base is pandas.Series:
-        attributes = own if held is None else held.attributes
         object.__setattr__(made, "_name", attributes.get("_name"))
+    object.__setattr__(made, "_attrs", dict(attributes.get("_attrs") or {}))
+    _attributes(made)["_flags"]._allows_duplicate_labels = allowed
     return made
 
 
@@ -541,8 +567,14 @@ def same_frames(one: Any, other: Any) -> bool:
     """Whether two frames or series share all of their memory, and so hold the same."""
     if type(one) is not type(other):
         return False
-    managers = _attributes(one)["_mgr"], _attributes(other)["_mgr"]
-    return _same_managers(*managers) and not _FRAME.parts(_HeldFrame(managers[0], {}))
+    own, others = _attributes(one), _attributes(other)
+    if _allows_duplicates(own) != _allows_duplicates(others):
+        return False
+    if not _same_attribute(own.get("_attrs"), others.get("_attrs")):
+        return False
+    managers = own["_mgr"], others["_mgr"]
+    held = _HeldFrame(managers[0], {"_attrs": own.get("_attrs") or {}})
+    return _same_managers(*managers) and all(map(is_atomic, _FRAME.parts(held)))
 
 
 def is_missing(value: Any) -> bool:
@@ -724,6 +756,15 @@ def bytes_of(value: Any) -> int:
 def is_bound(value: Any) -> bool:
     """Whether ``value`` is a callable that holds what it may change."""
     return type(value) in _BOUND and not is_atomic(value)
+
+
+def is_opaque(value: Any) -> bool:
+    """Whether ``value`` may hold what changes and cannot be looked into, as the variables around
+    a function when it is called."""
+    if type(value) is FunctionType:
+        cells = value.__closure__ or ()
+        return not is_atomic(value) and bool(cells)
+    return is_bound(value) or (kind_of(value) is None and not is_atomic(value))
 
 
 def changes_arguments(value: Any) -> bool:

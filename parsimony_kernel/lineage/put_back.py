@@ -24,7 +24,8 @@ class PutBack:
     ``kept`` were left: new names, or such as were changed since, with whatever holds a part of
     what they hold. ``lost`` may have been changed in place, and there was no copy of all that
     they hold, or their earlier value was too big to be kept. ``dependents`` are cells that ran
-    since and used what is now taken back.
+    since and used what is now taken back. ``reasons`` say of names in ``kept`` why, where it is
+    not that they themselves were changed or bound anew.
     """
 
     restored: tuple[str, ...] = ()
@@ -32,6 +33,7 @@ class PutBack:
     kept: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     dependents: tuple[Dependent, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __bool__(self) -> bool:
         return bool(self.restored or self.removed or self.lost)

@@ -1,7 +1,7 @@
 """What the newest turns did to the variables, so that it can be told, taken back and done again."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from parsimony_kernel.execution.executor import BaseCodeExecutor
 from parsimony_kernel.lineage.checkpoint import Change, PutBack
@@ -16,12 +16,14 @@ MOST_BYTES = 512 * 2**20
 
 @dataclass
 class _Turn:
-    changes: list[Change]
-    is_undone: bool = False
+    """What stands of a turn, and what was taken back of it, the newest change last."""
+
+    done: list[Change] = field(default_factory=list)
+    undone: list[Change] = field(default_factory=list)
 
     @property
     def size(self) -> int:
-        return sum(change.size for change in self.changes)
+        return sum(change.size for change in (*self.done, *self.undone))
 
 
 class Changes:
@@ -32,13 +34,13 @@ class Changes:
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """The runs that can be taken back, oldest first."""
-        return tuple(run_id for run_id, turn in self._by_run.items() if not turn.is_undone)
+        """The runs of which something can be taken back, oldest first."""
+        return tuple(run_id for run_id, turn in self._by_run.items() if turn.done)
 
     @property
     def undone(self) -> tuple[str, ...]:
-        """The runs that were taken back and can be done again, oldest first."""
-        return tuple(run_id for run_id, turn in self._by_run.items() if turn.is_undone)
+        """The runs of which something was taken back and can be done again, oldest first."""
+        return tuple(run_id for run_id, turn in self._by_run.items() if turn.undone)
 
     def add(self, run_id: str, change: Change) -> None:
         """Remember a change; a run that waited in between has several.
@@ -47,44 +49,55 @@ class Changes:
         stays in any case.
         """
         held = self._by_run.pop(run_id, None)
-        earlier = [] if held is None or held.is_undone else held.changes
+        earlier = [] if held is None else held.done
         self._keep(run_id, _Turn([*earlier, change]))
 
     def diff(self, run_id: str) -> Diff:
         """What a run did to the variables. ``KeyError`` when it is not remembered, or undone."""
         turn = self._by_run[run_id]
-        if turn.is_undone:
+        if not turn.done:
             raise KeyError(run_id)
-        return of_changes(turn.changes)
+        return of_changes(turn.done)
 
     def undo(self, run_id: str, executor: BaseCodeExecutor) -> PutBack:
-        """Take a run back, its newest change first. ``KeyError`` when that cannot be done."""
-        return self._turned(run_id, executor, is_undone=False)
+        """Take a run back, its newest change first. ``KeyError`` when that cannot be done.
+
+        What was bound or changed since is left, and can be taken back later, once what came after
+        it is.
+        """
+        return self._turned(run_id, executor, redone=False)
 
     def redo(self, run_id: str, executor: BaseCodeExecutor) -> PutBack:
         """Do again what was taken back of a run. ``KeyError`` when that cannot be done.
 
-        What was bound or changed since is left. It can be taken back again.
+        What was bound or changed since is left, and can be done later. It can be taken back again.
         """
-        return self._turned(run_id, executor, is_undone=True)
+        return self._turned(run_id, executor, redone=True)
 
-    def _turned(self, run_id: str, executor: BaseCodeExecutor, *, is_undone: bool) -> PutBack:
+    def _turned(self, run_id: str, executor: BaseCodeExecutor, *, redone: bool) -> PutBack:
         checkpoints, turn = executor.checkpoints(), self._by_run.get(run_id)
-        if checkpoints is None or turn is None or turn.is_undone is not is_undone:
+        changes = [] if turn is None else turn.undone if redone else turn.done
+        if checkpoints is None or turn is None or not changes:
             raise KeyError(run_id)
+        done, inverses, rests = [], list[Change](), list[Change]()
+        found: dict[int, Dependent] = {}
+        for change in reversed(changes):
+            back, inverse, rest = checkpoints.take_back(change)
+            done.append(back)
+            inverses += [] if inverse is None else [inverse]
+            rests += [] if rest is None else [rest]
+            for each in _on(change, back, executor.origin_ledger, "" if redone else run_id):
+                found.setdefault(each.cell.number, each)
+        rests.reverse()
+        now = (
+            _Turn([*turn.done, *inverses], rests)
+            if redone
+            else _Turn(rests, [*turn.undone, *inverses])
+        )
         order = tuple(self._by_run)
         del self._by_run[run_id]
-        done, inverses = [], []
-        found: dict[int, Dependent] = {}
-        for change in reversed(turn.changes):
-            back, inverse = checkpoints.undo(change)
-            done.append(back)
-            if inverse is not None:
-                inverses.append(inverse)
-            for each in _on(change, back, executor.origin_ledger, "" if is_undone else run_id):
-                found.setdefault(each.cell.number, each)
-        if inverses:
-            self._keep(run_id, _Turn(inverses, not is_undone), order)
+        if now.done or now.undone:
+            self._keep(run_id, now, order)
         return _merged(done, tuple(found[number] for number in sorted(found)))
 
     def _keep(self, run_id: str, turn: _Turn, order: tuple[str, ...] = ()) -> None:
@@ -108,7 +121,7 @@ def _on(change: Change, back: PutBack, ledger: OriginLedger, run_id: str) -> tup
     return dependents(ledger, change.given(names), after=change.runs, apart_from=run_id)
 
 
-def _merged(done: Iterable[PutBack], found: tuple[Dependent, ...]) -> PutBack:
+def _merged(done: Sequence[PutBack], found: tuple[Dependent, ...]) -> PutBack:
     """What came of each name in the end, where ``done`` was done one after the other."""
     came: dict[str, str] = {}
     for back in done:
@@ -123,4 +136,6 @@ def _merged(done: Iterable[PutBack], found: tuple[Dependent, ...]) -> PutBack:
     def named(how: str) -> tuple[str, ...]:
         return tuple(sorted(name for name in came if came[name] == how))
 
-    return PutBack(named("restored"), named("removed"), named("kept"), named("lost"), found)
+    kept = named("kept")
+    whys = {name: why for back in done for name, why in back.reasons.items() if name in kept}
+    return PutBack(named("restored"), named("removed"), kept, named("lost"), found, whys)

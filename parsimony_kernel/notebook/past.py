@@ -66,13 +66,14 @@ class Past:
     def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
         """Take back what a turn, by default the newest, did to the variables.
 
-        What was bound or changed again since is left. ``SessionError`` when it is not
-        remembered, or in a turn.
+        What was bound or changed again since is left, and can be taken back later.
+        ``SessionError`` when it is not remembered, or in a turn.
         """
         self._must_be_free()
         chosen, run_id = self._chosen(ordinal, self.changes.runs, "be taken back")
         back = self.changes.undo(run_id, self._executor)
-        self._write(run_id, _event(back, redone=False))
+        if back:
+            self._write(run_id, _event(back, redone=False))
         return chosen, back
 
     def redo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
@@ -83,7 +84,8 @@ class Past:
         self._must_be_free()
         chosen, run_id = self._chosen(ordinal, self.changes.undone, "be done again", newest=False)
         back = self.changes.redo(run_id, self._executor)
-        self._write(run_id, _event(back, redone=True))
+        if back:
+            self._write(run_id, _event(back, redone=True))
         return chosen, back
 
     def ordinals(self) -> Mapping[str, int]:
@@ -99,8 +101,11 @@ class Past:
             if newest:
                 raise SessionError("No turn of this kernel's life has changed a variable.")
             raise SessionError("No turn was taken back that could be done again.")
-        # The order of the undone is that of the turns: one goes forward from the oldest.
-        chosen = ordinal if ordinal is not None else (max(known) if newest else min(known))
+        # What is left of a turn waits for the whole ones. The order of the undone is that of the
+        # turns: one goes forward from the oldest.
+        halves = {*self.changes.runs} & {*self.changes.undone}
+        first = [number for number, run_id in known.items() if run_id not in halves] or known
+        chosen = ordinal if ordinal is not None else (max(first) if newest else min(first))
         if chosen not in known:
             raise SessionError(
                 f"Turn {chosen} cannot {what}: it changed no variable since this kernel started, "

@@ -267,7 +267,7 @@ def test_an_undo_says_what_became_of_each_variable(
     capsys.readouterr()
     assert shell.run_cell("%agent undo 1").success
     assert capsys.readouterr().out.splitlines() == [
-        "Turn 1 is taken back.",
+        "Turn 1 is taken back in part.",
         "  prices: as before",
         "  total: gone again",
         "  rate: changed or bound anew since, so left",

@@ -154,7 +154,10 @@ FRAMES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], dict[str, Any]]]
         {"rows_added": 1},
     ),
     "another order": (lambda df: df.iloc[::-1], {"is_reordered": True}),
-    "other labels": (lambda df: df.set_axis(["x", "y", "z"]), {}),
+    "other labels": (
+        lambda df: df.set_axis(["x", "y", "z"]),
+        {"others": (("row labels", "0, 1, 2", "'x', 'y', 'z'"),)},
+    ),
     "a cell beside a dropped row": (
         lambda df: df.drop(index=0).assign(n=[2, 9]),
         {"rows_removed": 1, "cells": 1, "first": (Cell("2", "'n'", "3", "9"),)},
@@ -444,3 +447,82 @@ def test_what_may_be_compared_is_shared_by_all_frames_of_a_diff(
     assert compared[0] == 1_000
     assert 0 < compared[-1] < 100
     assert sum(compared) < 2_200
+
+
+BESIDES = {
+    "categories": (
+        "c = pd.Series(['a', 'b'], dtype='category')", "c = c.cat.add_categories(['z'])",
+        "categories: 'a', 'b' → 'a', 'b', 'z'",
+    ),
+    "an order of categories": (
+        "c = pd.Series(['a', 'b'], dtype='category')", "c = c.cat.as_ordered()",
+        "categories: not ordered → ordered",
+    ),
+    "categories of a column": (
+        "df = pd.DataFrame({'c': pd.Categorical(['a'])})",
+        "df['c'] = df.c.cat.add_categories(['z'])",
+        "categories of 'c': 'a' → 'a', 'z'",
+    ),
+    "attrs": ("df = pd.DataFrame({'a': [1]})", "df.attrs['u'] = 1", "attrs['u']: none → 1"),
+    "attrs of a frame in a list": (
+        "xs = [pd.DataFrame({'a': [1]})]", "xs[0].attrs['u'] = 1", "1 item changed",
+    ),
+    "a list in attrs": (
+        "df = pd.DataFrame({'a': [1]})\ndf.attrs['u'] = [1]", "df.attrs['u'].append(2)",
+        "attrs['u']: list of 2 → list of 2",
+    ),
+    "the name of an index": (
+        "df = pd.DataFrame({'a': [1]})", "df.index.name = 'q'", "name of the index: None → 'q'",
+    ),
+    "the name of the columns": (
+        "df = pd.DataFrame({'a': [1]})", "df.columns.name = 'q'",
+        "name of the columns: None → 'q'",
+    ),
+    "flags": (
+        "df = pd.DataFrame({'a': [1]})", "df.flags.allows_duplicate_labels = False",
+        "flags.allows_duplicate_labels: True → False",
+    ),
+    "labels of rows": (
+        "df = pd.DataFrame({'a': [1, 2]})", "df.index = ['p', 'q']", "row labels: 0, 1 → 'p', 'q'",
+    ),
+    "the order of columns": (
+        "df = pd.DataFrame({'a': [1], 'b': [2]})", "df = df[['b', 'a']]",
+        "columns: in another order",
+    ),
+    "the order of keys": (
+        "from collections import OrderedDict\nod = OrderedDict(a=1, b=2)", "od.move_to_end('a')",
+        "items in another order",
+    ),
+    "the order of keys inside": (
+        "from collections import OrderedDict\nods = [OrderedDict(a=1, b=2)]",
+        "ods[0].move_to_end('a')", "1 item changed",
+    ),
+    "a slot": (
+        "class S:\n    __slots__ = ('v',)\ns = S()\ns.v = 1", "s.v = 2", "  'v': 1 → 2",
+    ),
+    "an attribute of a list": (
+        "class S(list): pass\ns = S([1])\ns.v = 1", "s.v = 2", "  'v': 1 → 2",
+    ),
+    "the items of a list with attributes": (
+        "class S(list): pass\ns = S([1])\ns.v = 1", "s.append(2)",
+        "  'its items': list of 1 → list of 2",
+    ),
+}  # fmt: skip
+
+
+def test_attrs_that_were_copied_along_are_the_same() -> None:
+    before = pd.DataFrame({"a": [1]})
+    before.attrs["k"] = {"from": ["x", float("nan")]}
+    assert between(before, before.copy()).is_equal
+    after = before.copy()
+    after.attrs["k"]["from"].append("y")
+    assert not between(before, after).is_equal
+
+
+@pytest.mark.parametrize(("setting", "code", "wanted"), BESIDES.values(), ids=BESIDES.keys())
+async def test_what_differs_besides_the_content_is_told(
+    setting: str, code: str, wanted: str
+) -> None:
+    lines = told(await ran(setting, code))
+    assert f"    {wanted}" in lines
+    assert "same content" not in "".join(lines)

@@ -1,11 +1,14 @@
 """Turns are taken back, done again and told, as often as a person likes."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from parsimony_agent import overview
+from parsimony_kernel.agent.events import TurnTakenBack
 from parsimony_kernel.execution.executor import BaseCodeExecutor, CodeExecutor
 from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
@@ -13,6 +16,7 @@ from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.dependents import warnings
 from parsimony_kernel.notebook import changes as limits
 from parsimony_kernel.notebook.changes import Changes
+from parsimony_kernel.notebook.past import Past
 
 
 class Desk:
@@ -152,9 +156,226 @@ async def test_two_turns_are_undone_and_redone_in_their_order(desk: Desk) -> Non
     desk.undo("one")
     assert "a" not in desk.names()
     assert desk.redo("two").kept == ("a", "b")
-    assert desk.changes.undone == ("one",)
+    assert desk.changes.undone == ("one", "two")
     desk.redo("one")
     assert desk["a"] == [1]
+    assert desk.redo("two").restored == ("a", "b")
+    assert desk["a"] == desk["b"] == [1, 2]
+
+
+async def test_what_is_undone_or_redone_out_of_order_waits_for_its_order(desk: Desk) -> None:
+    await desk.mine("x = 1")
+    await desk.turn("one", "x = x + 1")
+    await desk.turn("two", "x = x * 10")
+    assert not desk.undo("one")
+    assert desk.changes.runs == ("one", "two")
+    desk.undo("two")
+    desk.undo("one")
+    for _ in range(2):
+        assert not desk.redo("two")
+    assert (desk["x"], desk.changes.undone) == (1, ("one", "two"))
+    desk.redo("one")
+    assert desk["x"] == 2
+    desk.redo("two")
+    assert desk["x"] == 20
+
+
+async def test_what_a_half_undo_left_is_taken_back_later(desk: Desk) -> None:
+    await desk.mine("L = [1]")
+    await desk.turn("one", "x = 1; L.append(2)")
+    await desk.turn("two", "L.append(3)")
+    assert desk.undo("one") == PutBack(removed=("x",), kept=("L",))
+    desk.undo("two")
+    desk.redo("one")
+    assert (desk["x"], desk["L"]) == (1, [1, 2])
+    assert desk.undo("one") == PutBack(restored=("L",), removed=("x",))
+    assert desk["L"] == [1]
+    desk.redo("one")
+    desk.redo("two")
+    assert (desk["x"], desk["L"]) == (1, [1, 2, 3])
+
+
+async def test_a_half_undo_of_a_turn_that_waited_goes_on_where_it_stopped(desk: Desk) -> None:
+    await desk.mine("L = [1]; M = [1]; x = 0")
+    await desk.turn("one", "x = 1; L.append(2)")
+    await desk.turn("one", "x = 2; M.append(2)")
+    await desk.turn("two", "M.append(3); x = 3")
+    assert desk.undo("one") == PutBack(restored=("L",), kept=("M", "x"))
+    desk.undo("two")
+    assert desk.undo("one") == PutBack(restored=("M", "x"))
+    assert (desk["L"], desk["M"], desk["x"]) == ([1], [1], 0)
+    desk.redo("one")
+    desk.redo("two")
+    assert (desk["L"], desk["M"], desk["x"]) == ([1, 2], [1, 2, 3], 3)
+
+
+ALIASES = ("d2 = df", "frames = {'a': df}", "def show(): return df", "d2 = df; d3 = [d2]")
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+async def test_a_persons_alias_does_not_stop_an_undo(desk: Desk, alias: str) -> None:
+    await desk.mine("df = pd.DataFrame({'x': [1]})")
+    await desk.turn("t", "df['x'] = df.x * 2")
+    await desk.mine(alias)
+    held = desk["df"]
+    for _ in range(2):
+        back = desk.undo("t")
+        assert "df" in back.restored
+        assert not back.kept
+        assert desk["df"] is held
+        assert held["x"].tolist() == [1]
+        assert "df" in desk.redo("t").restored
+        assert held["x"].tolist() == [2]
+
+
+async def test_an_alias_is_told_and_of_nobodys_making_while_it_sees_what_is_put_back(
+    desk: Desk,
+) -> None:
+    ledger = desk.executor.origin_ledger
+    await desk.mine("L = [1]")
+    await desk.turn("t", "L.append(2)")
+    await desk.mine("M = L")
+    assert desk.undo("t").restored == ("L", "M")
+    assert (desk["M"], ledger.version("M")) == ([1], 0)
+    assert desk.redo("t").restored == ("L", "M")
+    assert (desk["M"], ledger.version("M")) == ([1, 2], 1)
+
+
+async def test_through_an_alias_that_changed_it_an_object_is_kept(desk: Desk) -> None:
+    await desk.mine("L = [1]; x = 0")
+    await desk.turn("t", "L.append(2); x = 1")
+    await desk.mine("M = L")
+    await desk.mine("M.append('mine')")
+    assert desk.undo("t") == PutBack(restored=("x",), kept=("L", "M"))
+    assert desk["L"] == [1, 2, "mine"]
+
+
+async def test_what_a_later_turn_bound_to_the_same_object_is_why_it_waits(desk: Desk) -> None:
+    await desk.mine("L = [1]")
+    await desk.turn("one", "L.append(2)")
+    await desk.turn("two", "M = L")
+    back = desk.undo("one")
+    assert back == PutBack(kept=("L", "M"))
+    assert back.reasons["M"] == "a later turn bound it to the same object, so left"
+    desk.undo("two")
+    assert desk.undo("one") == PutBack(restored=("L",))
+
+
+async def test_new_objects_that_hold_each_other_are_left_together(desk: Desk) -> None:
+    await desk.mine("import matplotlib\nmatplotlib.use('agg')\nimport matplotlib.pyplot as plt")
+    await desk.turn("t", "fig, ax = plt.subplots(); other = 1")
+    await desk.mine("ax.plot([1, 2])")
+    try:
+        assert desk.undo("t") == PutBack(removed=("other",), kept=("ax", "fig"))
+        assert len(desk["fig"].axes[0].lines) == 1
+    finally:
+        await desk.mine("plt.close('all')")
+
+
+OPAQUE = {
+    "a file in memory": ("import io\nmade = io.StringIO()", "print('mine', file=made)"),
+    "a closure": (
+        "def maker():\n    kept = []\n    def add(x): kept.append(x)\n    return add\n"
+        "made = maker()",
+        "made(1)",
+    ),
+    "a view of memory": ("made = memoryview(bytearray(3))", "made[0] = 1"),
+    "a partial": ("import functools\nmade = functools.partial([].append)", "made(1)"),
+}
+
+
+@pytest.mark.parametrize(("agents", "mine"), OPAQUE.values(), ids=OPAQUE.keys())
+async def test_what_is_new_and_opaque_and_was_used_since_is_not_removed(
+    desk: Desk, agents: str, mine: str
+) -> None:
+    await desk.turn("t", f"{agents}\nother = 1")
+    await desk.mine(mine)
+    back = desk.undo("t")
+    assert "made" in back.kept
+    assert "other" in back.removed
+    assert "made" in desk.names()
+
+
+class Shown:
+    """What a person reads of the turns "1" and on."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.events: list[tuple[str, TurnTakenBack]] = []
+        turns: Any = [SimpleNamespace(turn_id=str(each), ordinal=each) for each in (1, 2)]
+        past = Past(
+            desk.executor,
+            turns=lambda: turns,
+            write=lambda run_id, event: self.events.append((run_id, event)),
+            must_be_free=lambda: None,
+        )
+        past.changes = desk.changes
+        self.session: Any = SimpleNamespace(past=past, turns=lambda: turns)
+
+    def undo(self, named: str | None = None) -> list[str]:
+        return overview.undone(self.session, named).splitlines()
+
+    def redo(self, named: str | None = None) -> list[str]:
+        return overview.redone(self.session, named).splitlines()
+
+
+async def test_what_was_not_done_is_not_said_to_be_nor_put_on_record(desk: Desk) -> None:
+    shown = Shown(desk)
+    await desk.mine("x = 1")
+    await desk.turn("1", "x = x + 1")
+    await desk.turn("2", "x = x * 10")
+    left = "  x: changed or bound anew since, so left"
+    assert shown.undo("1") == [
+        "Nothing of turn 1 is taken back.",
+        left,
+        "  It stays on record: try again once what came since is taken back.",
+    ]
+    assert not shown.events
+    assert shown.undo()[0] == "Turn 2 is taken back."
+    assert shown.undo()[0] == "Turn 1 is taken back."
+    assert shown.redo("2") == [
+        "Nothing of what turn 2 did is done again.",
+        left,
+        "  It stays on record: try again once the turns before it are done again.",
+    ]
+    assert shown.redo()[0] == "What turn 1 did is done again."
+    assert shown.redo()[0] == "What turn 2 did is done again."
+    assert [run_id for run_id, _ in shown.events] == ["2", "1", "1", "2"]
+    assert desk["x"] == 20
+
+
+async def test_a_part_is_said_to_be_one_and_the_rest_waits_for_the_whole_turns(desk: Desk) -> None:
+    shown = Shown(desk)
+    await desk.mine("L = [1]")
+    await desk.turn("1", "x = 1; L.append(2)")
+    await desk.turn("2", "L.append(3)")
+    assert shown.undo("1")[0] == "Turn 1 is taken back in part."
+    assert shown.undo()[0] == "Turn 2 is taken back."
+    assert shown.undo()[0] == "Turn 1 is taken back."
+    assert desk["L"] == [1]
+    assert "x" not in desk.names()
+
+
+async def test_what_is_new_and_opaque_is_removed_where_nobody_used_it(desk: Desk) -> None:
+    await desk.turn("t", "import io\nmade = io.StringIO()\nmade.write('agent')", "made.seek(0)")
+    await desk.mine("other = 1")
+    assert desk.undo("t") == PutBack(removed=("made",))
+
+
+async def test_why_an_opaque_name_is_left_is_told(desk: Desk) -> None:
+    await desk.turn("t", "import io\nmade = io.StringIO()")
+    await desk.mine("len(repr(made))")
+    back = desk.undo("t")
+    assert back == PutBack(kept=("made",))
+    assert "cannot be seen" in back.reasons["made"]
+
+
+async def test_the_flags_of_a_frame_go_back_and_forth(desk: Desk) -> None:
+    await desk.mine("df = pd.DataFrame({'a': [1]})")
+    await desk.turn("t", "df.flags.allows_duplicate_labels = False")
+    assert desk.undo("t").restored == ("df",)
+    assert desk["df"].flags.allows_duplicate_labels
+    assert desk.redo("t").restored == ("df",)
+    assert not desk["df"].flags.allows_duplicate_labels
 
 
 async def test_a_turn_that_waited_is_undone_and_redone_as_a_whole(desk: Desk) -> None:
