@@ -279,8 +279,9 @@ def _text(x: float, y: float, text: str, kind: str) -> str:
 
 
 def _document(told: Explanation, body: Iterable[str], height: float) -> str:
-    text = told.text()
-    mark = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+    text, drawn = told.text(), "".join(body)
+    # Of what is drawn, which holds no times: the same picture is the same document.
+    mark = hashlib.sha256(f"{told.name} {drawn}".encode("utf-8", "replace")).hexdigest()[:12]
     heading = f"Where {told.name} comes from"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="pkw pkw-{mark}" role="img" '
@@ -291,7 +292,7 @@ def _document(told: Explanation, body: Iterable[str], height: float) -> str:
         f'<desc id="pkw-d-{mark}">{_escaped(text)}</desc>'
         f"<style>{_style()}</style>"
         f'<rect class="pkw-paper" width="100%" height="100%" rx="6" fill="{_LIGHT[0]}"/>'
-        + "".join(body)
+        + drawn
         + "</svg>"
     )
 
