@@ -31,6 +31,8 @@ _PURE = frozenset(
     }
 )  # fmt: skip
 _KINDS = ("DataFrame", "Series", "Index", "Timestamp", "LazyFrame", "Expr", "ndarray", "Chart")
+# A frame of polars has these, and so has a connection, where they may write anything.
+_STATEMENTS = frozenset({"execute", "sql"})
 _BUILT_IN = frozenset(
     name for each in (str, bytes, int, float, list, dict, set, tuple) for name in dir(each)
 )
@@ -129,4 +131,4 @@ def _methods(loaded: tuple[str, ...]) -> frozenset[str]:
         series = getattr(module, "Series", None)
         kinds += [getattr(series, each, None) for each in ("str", "dt", "cat")]
         found.update(each for kind in kinds if kind is not None for each in dir(kind))
-    return frozenset(found)
+    return frozenset(found) - _STATEMENTS

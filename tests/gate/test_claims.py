@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import polars  # noqa: F401  (the names of a loaded library's methods are known to be harmless)
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -272,6 +273,7 @@ def test_a_saved_file_has_a_name_that_was_seen() -> None:
     "code",
     [
         'con.execute("create table t2 as select 1")',
+        'con.sql("create table t2 as select 1")',
         "export_report(sales)",
         "sales.pipe(lambda d: d).to_html(path)",
         "joblib.dump(model, path)",

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
@@ -65,7 +67,7 @@ STATEMENTS = (
     "all(each.append(4) is None for each in [{l}, {l2}])", "list(each.clear() for each in ({d},))",
     "(lambda xs: xs.append(4))({l})", "list(map(lambda xs: xs.append(4), ({l}, {l2})))",
     "list(map(list.clear, [{l}, {l2}]))", "list(map({l}.append, [1, 2]))",
-    "list(filter({l}.append, {l2}))", "[*filter(lambda each: each.pop(), ({l}, {l2}))]",
+    "list(filter({l}.append, list({l2})))", "[*filter(lambda each: each.pop(), ({l}, {l2}))]",
     "(some := {l}).append(4)", "[(some := each).append(4) for each in ({l}, {l2})]",
     "with contextlib.nullcontext({l}) as xs:\n    xs.append(4)",
     "with contextlib.nullcontext({d}) as {d2}['with']:\n    pass",
@@ -109,6 +111,17 @@ STATEMENTS = (
     "import __main__\n__main__.{l}.append(1)", "async def f4(xs): xs.append(1)\nf4({l}).send(None)",
 )  # fmt: skip
 POOL = {"l": ("l1", "l2", "l3"), "n": ("n1", "n2"), "d": ("d1", "d2"), "t": ("t1", "t2")}
+
+
+@st.composite
+def statements(draw: st.DrawFn) -> str:
+    words = {kind: draw(st.sampled_from(names)) for kind, names in POOL.items()}
+    others = {f"{kind}2": draw(st.sampled_from(names)) for kind, names in POOL.items()}
+    return draw(st.sampled_from(STATEMENTS)).format(**words, **others)
+
+
+CELLS = st.lists(statements(), min_size=1, max_size=3).map("\n".join)
+TURNS = st.lists(CELLS, min_size=1, max_size=3)
 
 
 class Looks:
@@ -286,27 +299,38 @@ async def play(turn: list[str], later: list[str], room: Room | None = None) -> N
 
 
 QUIET = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore:The inplace keyword")
+BOUNDED = settings(max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 @QUIET
-@pytest.mark.parametrize(
-    ("turn", "later"),
-    [
-        (["[each.append(4) for each in (l1, l2)]\nl1 = d1['k']"], []),
-        (["d2['in']['k'].append(5)"], []),
-        (["l1.append(5)", "l2 = l1\nl2.append(6)"], []),
-        (["d2.update(z=1)"], ["d1 = d2"]),
-        (["l1.append(5)"], ["l3 = l1", "l3.append(7)"]),
-    ],
-)
-def test_what_is_told_of_a_turn_is_so(turn: list[str], later: list[str]) -> None:
+@BOUNDED
+@given(TURNS)
+@example(["[each.append(4) for each in (l1, l2)]\nl1 = d1['k']"])
+@example(["d2['in']['k'].append(5)"])
+def test_a_name_that_is_not_lost_is_as_it_was_and_after_a_redo_as_it_became(
+    turn: list[str],
+) -> None:
+    asyncio.run(play(turn, []))
+
+
+@QUIET
+@BOUNDED
+@given(TURNS, st.lists(CELLS, min_size=1, max_size=2))
+@example(["d2.update(z=1)"], ["d1 = d2"])
+@example(["l1.append(5)"], ["l3 = l1", "l3.append(7)"])
+def test_what_a_person_did_since_stays_and_what_is_told_as_put_back_is_so(
+    turn: list[str], later: list[str]
+) -> None:
     asyncio.run(play(turn, later))
 
 
 @QUIET
-@pytest.mark.parametrize(("size", "effort"), [(0, 0), (200, 4_000), (1_500, 10)])
-def test_what_there_was_no_room_to_copy_is_told_as_lost(size: int, effort: int) -> None:
-    turn = ["l1.append(5)\nd1['k'].append(6)", "d2['in']['k'].append(5)"]
+@BOUNDED
+@given(TURNS, st.integers(0, 1_500), st.integers(0, 4_000))
+@example(["l1.append(5)\nd1['k'].append(6)", "d2['in']['k'].append(5)"], 0, 0)
+def test_what_there_was_no_room_to_copy_is_told_as_lost(
+    turn: list[str], size: int, effort: int
+) -> None:
     asyncio.run(play(turn, [], Room(size, effort)))
 
 
