@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.execution import interrupt
 from parsimony_kernel.execution.interrupt import (
     CodeGuard,
     DeadlineReached,
@@ -35,13 +34,6 @@ def plain_handler() -> Iterator[None]:
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-@pytest.fixture
-def nothing_recurs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither handler nor watchdog looks again, so what ends code is the press itself."""
-    for name in ("_REASSERT_S", "_FIRST_RESEND_S", "_RESEND_S"):
-        monkeypatch.setattr(interrupt, name, 3600.0)
 
 
 class Press:
@@ -113,7 +105,7 @@ async def test_stop_ends_the_wait_for_a_child(shell: Any) -> None:
     assert child.wait() == -signal.SIGKILL  # 0, had it been waited for
 
 
-async def test_stop_ends_an_idle_await_at_once(shell: Any, nothing_recurs: None) -> None:
+async def test_stop_ends_an_idle_await_at_once(shell: Any) -> None:
     """The selector is asleep when the signal comes; it must wake."""
     executor, stop, press = NotebookExecutor(shell), CancellationRequest(), Press()
     shell.user_ns["ready"] = press.ready.set
@@ -124,7 +116,7 @@ async def test_stop_ends_an_idle_await_at_once(shell: Any, nothing_recurs: None)
     assert press.since() < PATIENCE_S
 
 
-async def test_stop_while_nothing_of_the_agent_runs(nothing_recurs: None) -> None:
+async def test_stop_while_nothing_of_the_agent_runs() -> None:
     stop, press = CancellationRequest(), Press()
     with plain_handler(), stop_on_sigint(stop):
         press.ready.set()
