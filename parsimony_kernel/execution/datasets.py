@@ -4,11 +4,11 @@ The bytes are read through ``artifacts.store``, which verifies their digest; the
 a source of what is made of them.
 """
 
-import io
 import os
 from pathlib import Path
 from typing import Any
 
+from parsimony_kernel.artifacts.codecs import decode_dataset
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.journal.workspace import find_workspace
@@ -28,11 +28,9 @@ def load_dataset(name: str) -> Any:
         LookupError: no dataset is called so, or several are; the near ones are named.
         SnapshotError: the snapshot is missing, or is not what was published.
     """
-    import pandas
-
     store = _Tables(find_workspace(Path.cwd()))
     entry = store.find(_in_workspace(str(name), store.root))
-    return pandas.read_parquet(io.BytesIO(store.read(entry.ref)))
+    return decode_dataset(store.read(entry.ref))
 
 
 class _Tables(ArtifactStore):

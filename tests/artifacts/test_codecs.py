@@ -14,6 +14,7 @@ import pytest
 
 from parsimony_kernel.artifacts.codecs import (
     CodecError,
+    decode_dataset,
     encode_chart,
     encode_dataset,
     render_png,
@@ -42,9 +43,12 @@ def test_a_frame_comes_back_as_it_was() -> None:
             "t": pd.to_datetime(["2020-01-01", "2020-01-02", "NaT"]),
             "c": pd.Categorical(["x", "y", "x"]),
             "b": [True, False, True],
+            "z": pd.to_datetime(["2020-01-01", "2020-06-01", None]).tz_localize("Europe/Berlin"),
+            "u": pd.to_datetime(["2020-01-01", "2020-06-01", None], utc=True),
         }
     )
     pd.testing.assert_frame_equal(_back(frame), frame)
+    pd.testing.assert_frame_equal(decode_dataset(encode_dataset(frame, "frame").data), frame)
 
 
 def test_row_numbers_are_left_out_and_a_meaningful_index_is_kept() -> None:

@@ -76,8 +76,13 @@ async def test_cancelling_ends_an_await_and_lets_it_clean_up(
     await executor.set_cwd(str(tmp_path))
     task = asyncio.create_task(
         executor.execute(
-            "import asyncio\nopen('begun', 'w').close()\ntry:\n    await asyncio.sleep(60)\n"
-            "finally:\n    cleaned = True"
+            "import asyncio\n"
+            "def suspended(): open('begun', 'w').close()\n"
+            "try:\n"
+            "    asyncio.get_running_loop().call_soon(suspended)\n"
+            "    await asyncio.sleep(60)\n"
+            "finally:\n"
+            "    cleaned = True"
         )
     )
     while not (tmp_path / "begun").exists():
