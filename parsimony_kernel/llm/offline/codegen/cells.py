@@ -6,13 +6,15 @@ The headings of the cells are the memory of a run: a transcript is read by them 
 from dataclasses import dataclass
 
 # The headings of the steps, by which a transcript is read later.
-LOAD, LOOK, SEARCH, DISTINCT, KEEP, KEEP_FIRST = (
+LOAD, LOOK, SEARCH, DISTINCT, KEEP, KEEP_FIRST, DERIVE, JOIN = (
     "Load",
     "Look at",
     "Look for",
     "Count the different values in",
     "Keep the rows of",
     "First keep the rows of",
+    "Add the column",
+    "Join the tables",
 )
 MAX_POINTS = 5000
 MAX_BARS = 30

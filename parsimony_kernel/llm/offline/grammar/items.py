@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parsimony_kernel.llm.offline import lexicon
+from parsimony_kernel.llm.offline.lexicon.entries import Entry
+from parsimony_kernel.llm.offline.lexicon.ranks import ADJECTIVES
+from parsimony_kernel.llm.offline.lexicon.vocabulary import LEXICON, LONGEST
 from parsimony_kernel.llm.offline.words import Token, fold, singular
 
 
@@ -115,21 +117,21 @@ def _column_at(
     return found
 
 
-def _entry_at(tokens: Sequence[Token], at: int) -> tuple[lexicon.Entry | None, int]:
+def _entry_at(tokens: Sequence[Token], at: int) -> tuple[Entry | None, int]:
     words: list[str] = []
-    for token in tokens[at : at + lexicon.LONGEST]:
+    for token in tokens[at : at + LONGEST]:
         if token.kind != "word":
             break
         words.append(token.low)
     for length in range(len(words), 0, -1):
         phrase = tuple(words[:length])
-        if phrase in lexicon.LEXICON:
-            return lexicon.LEXICON[phrase], length
-        if phrase in lexicon.ADJECTIVES:
-            return ("adjective", lexicon.ADJECTIVES[phrase]), length
+        if phrase in LEXICON:
+            return LEXICON[phrase], length
+        if phrase in ADJECTIVES:
+            return ("adjective", ADJECTIVES[phrase]), length
     whole = tokens[at].text.casefold()
-    if (whole,) in lexicon.LEXICON:
-        return lexicon.LEXICON[(whole,)], 1
+    if (whole,) in LEXICON:
+        return LEXICON[(whole,)], 1
     return None, 0
 
 

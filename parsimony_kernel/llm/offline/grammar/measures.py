@@ -100,22 +100,95 @@ def _as(reader: Reader, item: Item, following: Item | None) -> None:
 
 
 _RESAMPLED = Phrase(
-    "monthly mean of temp_max", "resamples by day, week, month, quarter or year", "table"
+    "monthly mean of temp_max",
+    "resamples by day, week, month, quarter or year",
+    "table",
+    (
+        "monthly average of temp_max",
+        "mean temp_max by month",
+        "mean of temp_max per month",
+    ),
 )
-_COUNTS = Phrase("how many cars per origin and year?", "counts by one or more groups", "table")
-_NUMBER = Phrase("what is the mean weight of the cars?", "computes one number", "number")
+_COUNTS = Phrase(
+    "how many cars per origin and year?",
+    "counts by one or more groups",
+    "table",
+    (
+        "number of cars per origin and year",
+        "count the cars by origin and year",
+        "count of cars for each origin and year",
+    ),
+)
+_NUMBER = Phrase(
+    "what is the mean weight of the cars?",
+    "computes one number",
+    "number",
+    (
+        "mean weight of the cars",
+        "what's the average weight of the cars?",
+        "compute the mean weight of cars",
+    ),
+)
 _PLOT = Phrase(
-    "plot mean horsepower by year for Japan", "draws, choosing line or bar by the data", "line"
+    "plot mean horsepower by year for Japan",
+    "draws, choosing line or bar by the data",
+    "line",
+    (
+        "draw the mean horsepower by year for Japan",
+        "chart average horsepower per year for Japan",
+        "plot the mean horsepower by year for cars from Japan",
+    ),
 )
-_BARS = Phrase("mean horsepower by origin as a bar chart", "draws bars", "bar")
+_BARS = Phrase(
+    "mean horsepower by origin as a bar chart",
+    "draws bars",
+    "bar",
+    (
+        "bar chart of mean horsepower by origin",
+        "draw a bar chart of the mean horsepower by origin",
+        "show mean horsepower per origin as bars",
+    ),
+)
 _STACKED = Phrase(
-    "stacked bar chart of the number of cars by year and origin", "stacks the bars of groups", "bar"
+    "stacked bar chart of the number of cars by year and origin",
+    "stacks the bars of groups",
+    "bar",
+    (
+        "stacked bar chart of the count of cars by year and origin",
+        "draw a stacked bar chart of the number of cars per year and origin",
+        "number of cars by year and origin as a stacked bar chart",
+    ),
 )
 _POINTS = Phrase(
-    "scatter horsepower vs weight colored by origin", "draws two measures as points", "scatter"
+    "scatter horsepower vs weight colored by origin",
+    "draws two measures as points",
+    "scatter",
+    (
+        "scatter plot of horsepower vs weight colored by origin",
+        "scatter chart of horsepower against weight coloured by origin",
+        "plot horsepower vs weight as a scatter colored by origin",
+    ),
 )
-_LINES = Phrase("line chart of price over time by symbol", "draws one line per group", "line")
-_BINS = Phrase("histogram of horsepower with 20 bins", "draws a distribution", "histogram")
+_LINES = Phrase(
+    "line chart of price over time by symbol",
+    "draws one line per group",
+    "line",
+    (
+        "line plot of price over time per symbol",
+        "draw a line chart of price over time for each symbol",
+        "price over time by symbol as a line chart",
+    ),
+)
+_BINS = Phrase(
+    "histogram of horsepower with 20 bins",
+    "draws a distribution",
+    "histogram",
+    (
+        "histogram of horsepower with 20 buckets",
+        "distribution of horsepower with 20 bins",
+        "draw a histogram of horsepower with 20 bins",
+    ),
+)
 
 RULES = (
     Rule("func", _func, MEAN, (_COUNTS, _NUMBER)),

@@ -16,16 +16,33 @@ PHRASES = (
         "plot mean horsepower by origin and publish it as a report titled 'Power by origin'",
         "writes a report that shows what was made",
         "published report",
+        (
+            "draw mean horsepower by origin and publish it as a report titled 'Power by origin'",
+            "plot average horsepower per origin and save it as a report titled 'Power by origin'",
+            "plot the mean horsepower by origin and save it as a report titled 'Power by origin'",
+        ),
     ),
     Phrase(
-        "make a report of the charts", "writes a report that shows what is there",
+        "make a report of the charts",
+        "writes a report that shows what is there",
         "published report",
+        (
+            "write a report of the charts",
+            "create a report with the charts",
+            "build a report of all the charts",
+        ),
     ),
     Phrase(
-        "write a report called Power with the chart and the table", "shows what is named",
+        "write a report called Power with the chart and the table",
+        "shows what is named",
         "published report",
+        (
+            "make a report called Power with the chart and the table",
+            "write a report named Power with the chart and the table",
+            "create a report titled Power with the chart and the table",
+        ),
     ),
-)  # fmt: skip
+)
 
 _LINKS = frozenset({"skip", "and", "comma", "as", "of", "where", "show", "to"})
 _THINGS = frozenset({"plot", "kind", "noun", "publish", "func", "refresh"})

@@ -28,7 +28,7 @@ def keep(turn: Turn, work: Work) -> Step | None:
             c for c in turn.transcript.code_calls if c.failed and c.bound[:1] == (task.narrowed,)
         ]
         options = recovery.analysis_options(failed, day_first(turn, task))
-        cell = keep_rows(task.base, task.narrowed, task.reading.keeps, options, first=first)
+        cell = keep_rows(task.base, task.narrowed, task.reading.filters, options, first=first)
         cells.append(cell)
         turn.tell(task.reading.notes)
     if not cells:

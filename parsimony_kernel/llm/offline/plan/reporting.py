@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 from parsimony_kernel.llm.offline.missing import Declined
+from parsimony_kernel.llm.offline.plan.observing import observed
 from parsimony_kernel.llm.offline.plan.publishing import publications, shown
 from parsimony_kernel.llm.offline.plan.records import findings, result_calls
 from parsimony_kernel.llm.offline.plan.sources import told_file
@@ -81,9 +82,16 @@ def _body(turn: Turn, work: Work, exhibits: Sequence[Exhibit]) -> str:
     lead = [f"Shown here: {'; '.join(titles)}."] if titles else []
     # The text stays when what it shows is refreshed.
     lead += [f"Found when this was written: {'; '.join(map(plain, told))}."] if told else []
-    figures = [f"![{plain(e.title)}](artifact:{_reference(turn, e)})" for e in exhibits]
+    figures = [part for e in exhibits for part in _figure(turn, e)]
     made = dict.fromkeys(_how(turn, work, e) for e in exhibits) or _loaded(turn, work)
     return "\n\n".join([" ".join(lead), *figures, "## How it was made", *made])
+
+
+def _figure(turn: Turn, exhibit: Exhibit) -> list[str]:
+    """An exhibit and what is said of it."""
+    figure = f"![{plain(exhibit.title)}](artifact:{_reference(turn, exhibit)})"
+    said = observed(turn, exhibit)
+    return [figure, said] if said else [figure]
 
 
 def plain(text: str) -> str:

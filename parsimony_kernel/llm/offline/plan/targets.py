@@ -7,11 +7,11 @@ that has the columns it names. Only tables that fit equally well are asked about
 import re
 from collections.abc import Sequence
 
-from parsimony_kernel.llm.offline import lexicon
 from parsimony_kernel.llm.offline.answers import choose
 from parsimony_kernel.llm.offline.codegen.loading import name_for_file
 from parsimony_kernel.llm.offline.columns import candidates, near_values, same_value
 from parsimony_kernel.llm.offline.grammar.clauses import Mention, Statement
+from parsimony_kernel.llm.offline.lexicon.vocabulary import LEXICON
 from parsimony_kernel.llm.offline.missing import Declined
 from parsimony_kernel.llm.offline.phrases import help_steps
 from parsimony_kernel.llm.offline.plan.files import choose_file, file_by_name, no_files, words_of
@@ -28,7 +28,7 @@ def target(turn: Turn, statement: Statement, current: str | None, work: Work) ->
     """The variable of the table that ``statement`` is about; raises ``Missing``."""
     if statement.files:
         return [add_source(turn, work, file_by_name(turn, f)) for f in statement.files][-1]
-    known = list(dict.fromkeys([*turn.frames, *(s.name for s in work.sources)]))
+    known = list(dict.fromkeys([*turn.frames, *work.made]))
     named = named_table(turn, statement.text, known)
     if named is not None:
         return named
@@ -65,7 +65,7 @@ def _is_result(turn: Turn, name: str) -> bool:
 
     Any request for the same content has these words and does not mean the table.
     """
-    kinds = {lexicon.LEXICON.get((word,), ("",))[0] for word in fold(name)}
+    kinds = {LEXICON.get((word,), ("",))[0] for word in fold(name)}
     return name in turn.results or {"func", "by"} <= kinds
 
 

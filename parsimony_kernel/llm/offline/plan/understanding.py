@@ -37,7 +37,7 @@ def understand(turn: Turn, work: Work) -> Step | None:
         except LookFor as missing:
             wanted.setdefault(task.table, []).extend(missing.words)
             continue
-        if task.reading.keeps:
+        if task.reading.filters:
             task.narrowed = done.bound[0] if done else _keep_name(turn, task, work)
             if task.statement.is_plain:
                 narrowed[task.table] = task.narrowed
@@ -78,6 +78,6 @@ def _kept(work: Work) -> list[Task]:
 
 def _keep_name(turn: Turn, task: Task, work: Work) -> str:
     assert task.reading is not None
-    wanted = filtered_name(task.base, task.reading.keeps)
+    wanted = filtered_name(task.base, task.reading.filters)
     taken = (turn.taken(work) - turn.free(work)) | {t.narrowed for t in work.tasks if t.narrowed}
     return unique(wanted, taken)

@@ -5,9 +5,9 @@ A function that was not named is chosen only where one is right, and that is not
 
 from collections.abc import Sequence
 
-from parsimony_kernel.llm.offline import lexicon
 from parsimony_kernel.llm.offline.analysis import Aggregate, Analysis, Group
-from parsimony_kernel.llm.offline.lexicon import ADDITIVE
+from parsimony_kernel.llm.offline.lexicon.measures import ADDITIVE
+from parsimony_kernel.llm.offline.lexicon.vocabulary import LEXICON
 from parsimony_kernel.llm.offline.missing import Ask, Declined, not_understood
 from parsimony_kernel.llm.offline.resolve.mentions import group_by
 from parsimony_kernel.llm.offline.resolve.reading import Reading
@@ -210,7 +210,7 @@ def any_group(subject: Subject, aggregate: Aggregate) -> Group:
     """The grouping of a chart that names none, asked for."""
     question = f"By which column of `{subject.table.name}` should I draw the {aggregate.label}?"
     reply = bare_reply(subject.known.answers.get(question, "")).casefold().split()
-    unit = lexicon.LEXICON.get(tuple(reply[-1:]), ("", None))
+    unit = LEXICON.get(tuple(reply[-1:]), ("", None))
     if len(reply) == 1 and unit[0] == "unit" and subject.table.dates:
         return Group(subject.table.dates[0], unit[1])
     answered = subject.answered(question, "the grouping")

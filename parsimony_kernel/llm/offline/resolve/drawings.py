@@ -22,7 +22,8 @@ def drawn(subject: Subject, reading: Reading) -> Analysis:
         else:
             options = [*subject.table.numbers]
             question = f"Which column of `{subject.table.name}` should the {chart} chart show?"
-        answered = subject.answered(question, "the column to plot")
+        alone = options[0] if len(options) == 1 else None
+        answered = alone or subject.answered(question, "the column to plot")
         if answered is None:
             raise Ask(question, names_of(options))
         measures = [answered]
