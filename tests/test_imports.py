@@ -48,6 +48,7 @@ RANKS: tuple[frozenset[str], ...] = (
             "__main__",
             "audit",
             "cli",
+            "commands",
             "demo",
             "doctor",
             "kernel",
