@@ -15,15 +15,13 @@ import argparse
 import ast
 import copy
 import gc
-import json
-import os
-import platform
 import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +31,7 @@ import polars as pl
 import pyarrow as pa
 from IPython.core.interactiveshell import InteractiveShell
 
-from benchmarks.loop import Row, cells, values
+from benchmarks.table import Row, show
 from parsimony_agent.extension import install, uninstall
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
@@ -425,23 +423,9 @@ def main() -> None:
     parser.add_argument("rounds", nargs="?", type=int, default=7, help="runs of each figure")
     parser.add_argument("--json", action="store_true", help="JSON in place of the table")
     given = parser.parse_args()
-    heads = ["", "at", "median", "spread", "baseline", "ratio", "growth"]
-    if not given.json:
-        print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
-    firsts: dict[str, Row] = {}
-    kept: list[dict[str, Any]] = []
-    for name, measure in SECTIONS.items():
-        if given.section not in ("all", name):
-            continue
-        for row in measure(given.rounds):
-            first = firsts.setdefault(row.section, row)
-            if given.json:
-                kept.append(values(row, first))
-            else:
-                print(f"| {' | '.join(cells(row, first))} |", flush=True)
-    if given.json:
-        about = {"python": platform.python_version(), "cpus": os.cpu_count()}
-        print(json.dumps({**about, "rounds": given.rounds, "rows": kept}, indent=2))
+    chosen = [name for name in SECTIONS if given.section in ("all", name)]
+    rows = chain.from_iterable(SECTIONS[name](given.rounds) for name in chosen)
+    show(rows, rounds=given.rounds, as_json=given.json)
 
 
 if __name__ == "__main__":

@@ -18,9 +18,6 @@ import asyncio
 import copy
 import gc
 import json
-import os
-import platform
-import statistics
 import subprocess
 import sys
 import threading
@@ -33,6 +30,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
+from benchmarks.table import Row, show
 from parsimony_kernel.agent.cancellation import CancellationRequest
 from parsimony_kernel.agent.config import AgentGuardrails
 from parsimony_kernel.agent.events import (
@@ -79,38 +77,6 @@ print(took, sum(
     name.partition(".")[0] not in sys.stdlib_module_names for name in set(sys.modules) - before
 ))
 """
-
-
-@dataclass(frozen=True)
-class Row:
-    """One figure. ``items`` is what it grows with; 1 for a figure per item, 0 for none."""
-
-    section: str
-    at: str
-    unit: str
-    samples: Sequence[float]
-    baseline: str = ""
-    floor: Sequence[float] = ()
-    items: int = 0
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.samples)
-
-    @property
-    def floor_median(self) -> float | None:
-        return statistics.median(self.floor) if self.floor else None
-
-    @property
-    def ratio(self) -> float | None:
-        """To the baseline; ``None`` without one, or when it is nothing at all."""
-        return self.median / self.floor_median if self.floor_median else None
-
-    def growth(self, first: "Row") -> float | None:
-        """Per item, in proportion to ``first``."""
-        if not self.items:
-            return None
-        return (self.median / self.items) / (first.median / first.items)
 
 
 def observation(number: int) -> dict[str, Any]:
@@ -500,72 +466,13 @@ def measure(rounds: int) -> Iterator[Row]:
     yield from stops(rounds)
 
 
-def written(value: float | None, unit: str = "") -> str:
-    """Three digits that say something, or a dash."""
-    if value is None:
-        return "–"
-    if unit == "modules":
-        return f"{value:.0f} {unit}"
-    digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
-    return f"{value:,.{digits}f} {unit}".rstrip()
-
-
-def spread(row: Row) -> str:
-    """The least and the most, unless they are the same."""
-    low, high = min(row.samples), max(row.samples)
-    return "–" if low == high else f"{written(low)} to {written(high, row.unit)}"
-
-
-def cells(row: Row, first: Row) -> list[str]:
-    """The row as the table shows it; the section is named in its ``first`` row only."""
-    floor = row.floor_median
-    return [
-        row.section if row is first else "",
-        row.at,
-        written(row.median, row.unit),
-        spread(row),
-        "–" if floor is None else f"{row.baseline} {written(floor, row.unit)}",
-        written(row.ratio),
-        written(row.growth(first)),
-    ]
-
-
-def values(row: Row, first: Row) -> dict[str, Any]:
-    """The row as JSON shows it."""
-    return {
-        "section": row.section,
-        "at": row.at,
-        "unit": row.unit,
-        "median": row.median,
-        "low": min(row.samples),
-        "high": max(row.samples),
-        "baseline": row.baseline,
-        "baseline_median": row.floor_median,
-        "ratio": row.ratio,
-        "growth": row.growth(first),
-    }
-
-
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("rounds", nargs="?", type=int, default=5, help="runs of each figure")
     parser.add_argument("--json", action="store_true", help="JSON in place of the table")
     given = parser.parse_args()
-    heads = ["", "at", "median", "spread", "baseline", "ratio", "growth"]
-    if not given.json:
-        print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
-    firsts: dict[str, Row] = {}
-    kept: list[dict[str, Any]] = []
-    for row in measure(given.rounds):
-        first = firsts.setdefault(row.section, row)
-        if given.json:
-            kept.append(values(row, first))
-        else:
-            print(f"| {' | '.join(cells(row, first))} |", flush=True)
-    if given.json:
-        about = {"python": platform.python_version(), "cpus": os.cpu_count()}
-        print(json.dumps({**about, "rounds": given.rounds, "rows": kept}, indent=2))
+    show(measure(given.rounds), rounds=given.rounds, as_json=given.json)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,7 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
-from functools import wraps
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.cancellation import CancellationRequest
@@ -25,7 +22,7 @@ from parsimony_kernel.agent.events import (
     UserInputRequested,
     is_terminal,
 )
-from parsimony_kernel.agent.failure.keyring import GRACE_S, Keyring, KeyringError
+from parsimony_kernel.agent.failure.keyring import Keyring
 from parsimony_kernel.agent.failure.suspension import (
     SuspensionConsumed,
     SuspensionElsewhere,
@@ -33,15 +30,13 @@ from parsimony_kernel.agent.failure.suspension import (
     SuspensionTokenMismatch,
 )
 from parsimony_kernel.agent.loop import admit, go_on, run_loop
-from parsimony_kernel.agent.models import AgentContext, AgentMessage
-from parsimony_kernel.agent.prompts import request_message
-from parsimony_kernel.agent.state import SuspensionRecord
+from parsimony_kernel.agent.models import AgentContext
 from parsimony_kernel.artifacts.publish import PAGES, Publisher
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed, refresh_named
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.durable import StorageError, sweep_temporary
+from parsimony_kernel.durable import sweep_temporary
 from parsimony_kernel.execution.clean import clean_executor
 from parsimony_kernel.execution.executor import BaseCodeExecutor
 from parsimony_kernel.execution.interrupt import stop_on_sigint, stop_running_code
@@ -49,7 +44,6 @@ from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.gate.playbook import Playbook
 from parsimony_kernel.journal.breakers import JournalBreakers
-from parsimony_kernel.journal.database import JournalError
 from parsimony_kernel.journal.store import Journal, PendingRow, SqliteJournal
 from parsimony_kernel.journal.workspace import find_workspace, journal_path
 from parsimony_kernel.limits.breaker import Breakers
@@ -65,8 +59,14 @@ from parsimony_kernel.notebook.own_tools import OwnTools
 from parsimony_kernel.notebook.past import Past
 from parsimony_kernel.notebook.playbooks import read_playbook
 from parsimony_kernel.notebook.scribe import Scribe, ending
+from parsimony_kernel.notebook.trouble import TROUBLE, explained
+from parsimony_kernel.notebook.turn_log import (
+    MAX_QUESTION_AGE_S,
+    TurnLog,
+    abandon_cut_off,
+    limits_of,
+)
 from parsimony_kernel.notebook.turns import (
-    LIMITS,
     PendingQuestion,
     PublishedArtifact,
     SessionError,
@@ -76,19 +76,9 @@ from parsimony_kernel.notebook.turns import (
 )
 from parsimony_kernel.tools import Tool, Tools
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 DEFAULT_MODEL = "offline"
 
-# A question may wait over a long weekend.
-MAX_QUESTION_AGE_S = GRACE_S
-
-# What the places that are written to may say; each text is a sentence with the remedy.
-_TROUBLE = (JournalError, StorageError, KeyringError)
 _REFUSED = (SuspensionTokenMismatch, SuspensionExpired, SuspensionElsewhere, SuspensionConsumed)
-_REMEMBERED_TURNS = 10
-_CUT_OFF = "the kernel ended in the middle of the turn"
 
 
 @dataclass
@@ -97,19 +87,6 @@ class _Running:
     ordinal: int
     cell_key: str
     cancellation: CancellationRequest = field(default_factory=CancellationRequest)
-
-
-def _explained(method: Callable[P, T]) -> Callable[P, T]:
-    """``method`` with what the journal and the disk say as a ``SessionError``."""
-
-    @wraps(method)
-    def explained(*arguments: P.args, **named: P.kwargs) -> T:
-        try:
-            return method(*arguments, **named)
-        except _TROUBLE as exc:
-            raise SessionError(str(exc)) from exc
-
-    return explained
 
 
 class NotebookSession:
@@ -141,7 +118,6 @@ class NotebookSession:
         self._model = model
         self._environ = environ
         self._clock = clock
-        self._connection_file = connection_file
         self._running: _Running | None = None
         self._session_id = uuid.uuid4().hex
         self._own_tools = OwnTools(executor.variables, self._every_turns_tools)
@@ -152,6 +128,7 @@ class NotebookSession:
         self._tool_breakers = Breakers(clock)
         self._breakers = breakers or Breakers(clock)
         self._owner = f"{os.getpid()}:{self._session_id}"
+        self._log = TurnLog(journal, notebook, owner=self._owner, connection_file=connection_file)
 
     @property
     def model_name(self) -> str:
@@ -186,7 +163,7 @@ class NotebookSession:
         try:
             guardrails = chosen.guardrails()
             agent = self._agent(models, running, guardrails, chosen.approve, chosen.procedure or "")
-            earlier = self._earlier(cell_key)
+            earlier = self._log.earlier(cell_key)
             context, shared = notebook_in_words(
                 self.executor,
                 self._folder,
@@ -194,7 +171,9 @@ class NotebookSession:
                 earlier_turns=len(earlier) // 2,
                 replaceable=self._replaceable(cell_key),
             )
-            running.ordinal = self._begin(running, request, model_name)
+            running.ordinal = self._log.begin(
+                running.run_id, cell_key=cell_key, request=request, model=model_name
+            )
             state = agent.start(
                 request,
                 ctx=AgentContext(earlier, context),
@@ -210,12 +189,12 @@ class NotebookSession:
                 procedure=chosen.procedure or "",
                 **shown_limits(guardrails),
             )
-            self._write_start(running, started)
+            self._log.write_start(running.run_id, started)
             stream = run_loop(agent, state)
             async with aclosing(self._drive(running, started, stream)) as events:
                 async for event in events:
                     yield event
-        except _TROUBLE as exc:
+        except TROUBLE as exc:
             raise SessionError(str(exc)) from exc
         finally:
             self._running = None
@@ -243,8 +222,8 @@ class NotebookSession:
         running = _Running(record.run_id, row.turn.ordinal, row.turn.cell_key)
         self._running = running
         try:
-            guardrails = self._limits_of(running.run_id)
-            begun = self._beginning_of(running.run_id)
+            begun = self._log.beginning_of(running.run_id)
+            guardrails = limits_of(begun)
             approval = Approval(begun.approve) if begun and begun.approve else Approval.guarded
             followed = begun.procedure if begun else ""
             agent = self._agent(models, running, guardrails, approval, followed)
@@ -265,104 +244,38 @@ class NotebookSession:
                 gone=gone,
                 **shown_limits(guardrails, state),
             )
-            self._take_up(running, record, started)
+            self._log.take_up(running.run_id, record, started)
             stream = or_ask_again(go_on(agent, state, record, answer))
             ran = False
             async with aclosing(self._drive(running, started, stream)) as events:
                 async for event in events:
                     ran = ran or is_doing(event)
                     if not ran and came_to_nothing(event):
-                        self._wait_on(running, record)
+                        self._log.wait_on(running.run_id, record)
                     yield event
         except (*_REFUSED, ValueError) as exc:
             raise SessionError(_sentence(str(exc))) from exc
-        except _TROUBLE as exc:
+        except TROUBLE as exc:
             raise SessionError(str(exc)) from exc
         finally:
             self._running = None
 
-    def _write_start(self, running: _Running, started: RunStarted) -> None:
-        try:
-            self._journal.append(running.run_id, started)
-        except BaseException:
-            with suppress(*_TROUBLE):
-                self._journal.end_turn(running.run_id, "cancelled")
-            raise
-
-    def _take_up(self, running: _Running, record: SuspensionRecord, started: RunStarted) -> None:
-        """Write down that a claimed question goes on; its single use is spent with that."""
-        if not self._journal.consume(record.nonce, self._owner):
-            # The lease ran out meanwhile, while this machine slept, and another took it up.
-            raise SuspensionConsumed("this question was answered elsewhere meanwhile")
-        try:
-            self._journal.resume_turn(
-                running.run_id,
-                connection_file=self._connection_file,
-                pid=os.getpid(),
-                alive=_is_alive,
-            )
-            self._journal.append(running.run_id, started)
-        except BaseException:
-            with suppress(*_TROUBLE):
-                self._wait_on(running, record)
-            raise
-
-    def _wait_on(self, running: _Running, record: SuspensionRecord) -> None:
-        """Nothing ran, so the question waits on."""
-        if self._journal.reopen(record.nonce, self._owner):
-            self._journal.end_turn(running.run_id, "suspended", record.pending_question)
-
-    def _beginning_of(self, run_id: str) -> RunStarted | None:
-        """How the turn began."""
-        events = self._journal.events(run_id)
-        return next((event for event in events if isinstance(event, RunStarted)), None)
-
-    def _limits_of(self, run_id: str) -> AgentGuardrails:
-        """The limits that the turn began with."""
-        begun = self._beginning_of(run_id)
-        if begun is None or not begun.max_iterations:
-            return AgentGuardrails()
-        return AgentGuardrails(**{name: getattr(begun, name) for name in LIMITS})
-
-    @_explained
+    @explained
     def pending(self) -> tuple[PendingQuestion, ...]:
         """The questions that wait in this notebook, newest first."""
-        return tuple(
-            PendingQuestion(
-                turn_id=row.turn.run_id,
-                ordinal=row.turn.ordinal,
-                request=row.turn.request,
-                question=row.record.pending_question,
-                context=row.record.pending_question_context,
-                choices=tuple(row.record.choices),
-                asked_at=row.record.suspended_at,
-                nonce=row.record.nonce,
-            )
-            for row in self._waiting()
-        )
+        return self._log.pending(self._clock.now())
 
-    @_explained
+    @explained
     def turns(self) -> tuple[TurnSummary, ...]:
         """This notebook's turns, oldest first."""
-        return tuple(
-            TurnSummary(
-                turn_id=row.run_id,
-                ordinal=row.ordinal,
-                request=row.request,
-                status=row.status,
-                model=row.model,
-                started_at=row.started_at,
-                summary=row.summary,
-            )
-            for row in self._journal.turns(self.notebook)
-        )
+        return self._log.turns()
 
-    @_explained
+    @explained
     def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
         """What happened in a turn, from the journal."""
         return self._journal.events(turn_id)
 
-    @_explained
+    @explained
     def artifacts(self) -> tuple[PublishedArtifact, ...]:
         """What is published in the workspace, newest snapshot of each."""
         return tuple(
@@ -378,7 +291,7 @@ class NotebookSession:
             if entry.kind != "notebook"
         )
 
-    @_explained
+    @explained
     def verify(self) -> tuple[tuple[int, str] | None, Verification]:
         """The first entry of the journal that is not as it was written, if one is, and what was
         found of everything published. Nothing is moved."""
@@ -413,7 +326,7 @@ class NotebookSession:
         self._must_be_free()
         try:
             return await refresh_named(self._publisher(), name, clean_executor, accept=accept)
-        except (*_TROUBLE, *NOT_REFRESHED) as exc:
+        except (*TROUBLE, *NOT_REFRESHED) as exc:
             raise SessionError(_sentence(str(exc))) from exc
 
     def playbook(self, file: str) -> tuple[Playbook, tuple[str, ...]]:
@@ -438,7 +351,7 @@ class NotebookSession:
         """Release the journal."""
         self._journal.close()
 
-    @_explained
+    @explained
     def _record(self, run_id: str, event: AgentEvent) -> None:
         self._journal.append(run_id, event)
 
@@ -455,18 +368,6 @@ class NotebookSession:
                 f"Turn {self._running.ordinal} is still running in this notebook. Wait for it, or "
                 "stop it with the Stop button or %agent stop."
             )
-
-    def _begin(self, running: _Running, request: str, model: str) -> int:
-        return self._journal.begin_turn(
-            running.run_id,
-            notebook=self.notebook,
-            cell_key=running.cell_key,
-            request=request,
-            model=model,
-            connection_file=self._connection_file,
-            pid=os.getpid(),
-            alive=_is_alive,
-        )
 
     def _publisher(self) -> Publisher:
         return Publisher(
@@ -556,16 +457,14 @@ class NotebookSession:
                     running.cancellation.set("the cell was cancelled")
                     cut_short = RunCancelled(reason=running.cancellation.reason)
                     trace(cut_short)
-                    with suppress(*_TROUBLE):
+                    with suppress(*TROUBLE):
                         scribe.write(cut_short)
-                    with suppress(*_TROUBLE):
+                    with suppress(*TROUBLE):
                         self._journal.end_turn(running.run_id, "cancelled")
 
     def _replaceable(self, cell_key: str) -> tuple[str, ...]:
         """The names that hold what this cell's earlier turn bound."""
-        replaced = {
-            row.run_id for row in self._journal.turns(self.notebook) if row.cell_key == cell_key
-        }
+        replaced = self._log.of_cell(cell_key)
         ledger = self.executor.origin_ledger
         return tuple(
             name
@@ -573,52 +472,9 @@ class NotebookSession:
             if (origin := ledger.get(name)) is not None and origin.run_id in replaced
         )
 
-    def _earlier(self, cell_key: str) -> tuple[AgentMessage, ...]:
-        finished = [
-            row
-            for row in self._journal.turns(self.notebook)
-            if row.status == "done" and row.cell_key != cell_key
-        ][-_REMEMBERED_TURNS:]
-        messages: list[AgentMessage] = []
-        for row in finished:
-            messages.append(AgentMessage("user", str(request_message(row.request)["content"])))
-            messages.append(AgentMessage("assistant", row.summary))
-        return tuple(messages)
-
-    def _waiting(self) -> list[PendingRow]:
-        """The questions that can still be answered, newest first."""
-        now = self._clock.now()
-        return [
-            row
-            for row in self._journal.pending(self.notebook)
-            if _age_s(row.record, now) <= MAX_QUESTION_AGE_S
-        ]
-
-    @_explained
+    @explained
     def _question(self, turn_id: str | None, nonce: str | None = None) -> PendingRow:
-        rows = self._waiting() if turn_id is None else list(self._journal.pending(self.notebook))
-        if not rows:
-            raise SessionError("No question is waiting in this notebook. See %agent history.")
-        if turn_id is None:
-            return rows[0]
-        for row in rows:
-            if row.turn.run_id == turn_id:
-                if nonce not in (None, row.record.nonce):
-                    raise SessionError(
-                        "This question was answered already, and the turn asks another one now: "
-                        "%agent show draws it."
-                    )
-                return row
-        raise SessionError(
-            f"No question is waiting in turn {turn_id!r}. See %agent history for those that are."
-        )
-
-
-def _age_s(record: SuspensionRecord, now: datetime) -> float:
-    try:
-        return (now - datetime.fromisoformat(record.suspended_at)).total_seconds()
-    except (ValueError, TypeError):
-        return 0.0  # the checks of resuming say what is wrong with it
+        return self._log.question(turn_id, nonce, self._clock.now())
 
 
 def _sentence(text: str) -> str:
@@ -646,12 +502,11 @@ def open_session(
     try:
         journal = SqliteJournal(journal_path(workspace), clock)
         keyring = Keyring.open(None, environ, clock)
-        for run_id in journal.abandon_running(name, _is_alive):
-            journal.append(run_id, RunCancelled(reason=_CUT_OFF))
+        abandon_cut_off(journal, name)
         store = ArtifactStore(workspace)
         for written in (store.folder, workspace / PAGES):
             sweep_temporary(written, clock=clock)
-    except (JournalError, KeyringError, StorageError) as exc:
+    except TROUBLE as exc:
         raise SessionError(str(exc)) from exc
     return NotebookSession(
         workspace=workspace,
@@ -676,17 +531,3 @@ def _name_in(workspace: Path, notebook: Path) -> str:
         return notebook.resolve().relative_to(workspace.resolve()).as_posix()
     except ValueError:
         return notebook.resolve().as_posix()
-
-
-def _is_alive(pid: int, since: str) -> bool:
-    """Whether process ``pid`` is the one that ran at ``since``; ids are given again."""
-    if pid == os.getpid():
-        return False  # a turn of this very process that is still marked running was cut off
-    import psutil  # deferred: only asked when another process has a turn here
-
-    try:
-        started = float(psutil.Process(pid).create_time())
-        ran_at = datetime.fromisoformat(since).timestamp()
-    except (psutil.Error, ValueError, OverflowError):
-        return False
-    return started <= ran_at + 1.0

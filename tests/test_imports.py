@@ -37,7 +37,17 @@ RANKS: tuple[frozenset[str], ...] = (
             "triage.taxonomy",
         }
     ),
-    frozenset({"durable", "identity", "likeness"}),
+    frozenset(
+        {
+            "durable",
+            "identity",
+            "likeness",
+            "lineage.kinds",
+            "lineage.known_calls",
+            "lineage.snapshot",
+            "lineage.syntax",
+        }
+    ),
     frozenset({"artifacts", "journal", "limits", "lineage"}),
     frozenset({"execution", "llm"}),
     frozenset({"agent.failure", "agent.prompts", "gate", "toolbox", "triage"}),

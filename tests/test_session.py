@@ -462,7 +462,7 @@ async def test_a_question_whose_lease_ran_out_is_gone_on_from_by_one(
     clock = ManualClock(datetime.now(UTC))
     for session in (asking, slow, quick):
         session._clock = session._journal._clock = clock
-    take_up = slow._take_up
+    take_up = slow._log.take_up
 
     def asleep(*arguments: Any) -> None:
         """The machine sleeps past the lease, and another process answers meanwhile."""
@@ -472,7 +472,7 @@ async def test_a_question_whose_lease_ran_out_is_gone_on_from_by_one(
         other.join()
         take_up(*arguments)
 
-    monkeypatch.setattr(slow, "_take_up", asleep)
+    monkeypatch.setattr(slow._log, "take_up", asleep)
     with pytest.raises(SessionError, match="answered elsewhere"):
         await gather(slow.resume("north"))
     assert (len(slow._model.requests), len(quick._model.requests)) == (0, 1)

@@ -371,28 +371,26 @@ def parse_cell(line: str, body: str, magic: str = "%%agent") -> CellRequest:
 
 def parse_answer(rest: str, magic: str = "%agent") -> AnswerRequest:
     """What follows ``%agent answer``. ``Misuse`` when there are no words."""
-    command = command_named("answer")
-    assert command is not None
-    values, words = _scan(rest, command.flags, f"{magic} answer")
-    if not words:
-        raise Misuse(
-            f"{magic} answer needs the answer: words, or the number of a choice, "
-            f"for example {magic} answer 2"
-        )
+    needed = "the answer: words, or the number of a choice"
+    values, words = _scan_words("answer", rest, magic, needed)
     return AnswerRequest(words=words, **values)
 
 
 def parse_refresh(rest: str, magic: str = "%agent") -> RefreshRequest:
     """What follows ``%agent refresh``. ``Misuse`` when no artifact is named."""
-    command = command_named("refresh")
-    assert command is not None
-    values, words = _scan(rest, command.flags, f"{magic} refresh")
-    if not words:
-        raise Misuse(
-            f"{magic} refresh needs an artifact: its title, variable or id, for example "
-            f"{magic} {command.example}"
-        )
+    needed = "an artifact: its title, variable or id"
+    values, words = _scan_words("refresh", rest, magic, needed)
     return RefreshRequest(words=words, **values)
+
+
+def _scan_words(name: str, rest: str, magic: str, needed: str) -> tuple[dict[str, Any], str]:
+    """The flags and the words behind the sub-command ``name``, which are what is ``needed``."""
+    command = command_named(name)
+    assert command is not None
+    values, words = _scan(rest, command.flags, f"{magic} {name}")
+    if not words:
+        raise Misuse(f"{magic} {name} needs {needed}, for example {magic} {command.example}")
+    return values, words
 
 
 def command_named(name: str) -> Command | None:

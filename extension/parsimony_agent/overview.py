@@ -17,7 +17,7 @@ from parsimony_kernel.gate.mermaid import drawn
 from parsimony_kernel.gate.rules import breach_of
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.dependents import warnings
-from parsimony_kernel.lineage.diff import told
+from parsimony_kernel.lineage.diff_words import told
 from parsimony_kernel.lineage.drawing import draw
 from parsimony_kernel.metrics import alerts, figures, prometheus
 from parsimony_kernel.notebook.turns import SessionError

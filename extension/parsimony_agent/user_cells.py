@@ -16,13 +16,8 @@ from parsimony_agent.cell import Cells, locate, working_folder
 from parsimony_kernel.clock import SYSTEM_CLOCK
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.file_access import Watch, start_watching, stop_watching
-from parsimony_kernel.lineage.observing import (
-    CellEffect,
-    Looked,
-    before_cell,
-    observe_cell,
-    stopped_line,
-)
+from parsimony_kernel.lineage.look import Looked, before_cell
+from parsimony_kernel.lineage.observing import CellEffect, observe_cell, stopped_line
 from parsimony_kernel.lineage.snapshot import Standing, visible
 
 if TYPE_CHECKING:

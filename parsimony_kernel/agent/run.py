@@ -13,22 +13,16 @@ from typing import Any
 from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.agent.events import (
     AgentEvent,
-    BudgetWarning,
     Handoff,
-    Heartbeat,
-    LLMCallCompleted,
-    ReasoningDelta,
     RunCompleted,
     StateSnapshot,
-    TextDelta,
     ToolEvent,
     ToolResultObserved,
     UserInputRequested,
     is_terminal,
 )
-from parsimony_kernel.agent.failure.causes import CAPABILITY_GAP, PROVIDER_FAULT
+from parsimony_kernel.agent.failure.causes import CAPABILITY_GAP
 from parsimony_kernel.agent.failure.detectors import (
-    accumulate_usage,
     arguments_of,
     loop_signature,
     post_llm,
@@ -38,30 +32,14 @@ from parsimony_kernel.agent.failure.detectors import (
     text_only,
 )
 from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
-from parsimony_kernel.agent.failure.recovery import (
-    FALLBACK,
-    FINAL,
-    asks_for_long,
-    budget_of,
-    handle_failure,
-    suspend,
-)
-from parsimony_kernel.agent.failure.spending import capped, charged, charged_failure, reserve
-from parsimony_kernel.agent.failure.suspension import (
-    SuspensionRequest,
-)
+from parsimony_kernel.agent.failure.recovery import FALLBACK, handle_failure, suspend
+from parsimony_kernel.agent.failure.suspension import SuspensionRequest
 from parsimony_kernel.agent.failure.termination import TerminationRequest
 from parsimony_kernel.agent.hooks import RunHooks, hooks_of
 from parsimony_kernel.agent.knowledge import Knowledge, typed
+from parsimony_kernel.agent.model_calls import ModelCalls, given_up
 from parsimony_kernel.agent.progress import Progress, told
-from parsimony_kernel.agent.prompts import FINISH_WITHIN_BUDGET
-from parsimony_kernel.agent.renderer import MAX_COMPACTION, IncrementalRenderer
-from parsimony_kernel.agent.state import (
-    HeldCall,
-    RunState,
-    TurnSubstate,
-    remember,
-)
+from parsimony_kernel.agent.state import HeldCall, RunState, TurnSubstate, remember
 from parsimony_kernel.agent.terms import terms_of
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.outputs import KernelOutput
@@ -70,15 +48,7 @@ from parsimony_kernel.gate.envelope import cleaned, to_text
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.refusal import GUIDANCE
 from parsimony_kernel.gate.repetition import Repetition
-from parsimony_kernel.limits.budget import Demand
-from parsimony_kernel.llm.base import (
-    Beat,
-    Completion,
-    Delta,
-    FunctionCall,
-    ModelRequest,
-    ToolCall,
-)
+from parsimony_kernel.llm.base import Completion, FunctionCall, ToolCall
 from parsimony_kernel.llm.chain import Chain
 from parsimony_kernel.llm.transcript import encodable
 from parsimony_kernel.toolbox.plan import Plan
@@ -101,22 +71,25 @@ class Run:
     hooks: RunHooks = field(init=False)
     tools: Tools = field(init=False)
     gate: Gate = field(init=False)
-    chain: Chain = field(init=False)
+    model_calls: ModelCalls = field(init=False)
     progress: Progress = field(init=False)
     _limits_met: int = 0
-    _prompt_tokens: int | None = None
     _refused: set[FailureKind] = field(default_factory=set)
-    _renderer: IncrementalRenderer = field(default_factory=IncrementalRenderer)
-    _schemas: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.clock = getattr(self.agent, "clock", None) or SYSTEM_CLOCK
         self.hooks = hooks_of(self.agent)
         self.tools = self.hooks.tools(self.agent)
         self.gate = self.hooks.gate(self.tools, self.agent, self.state)
-        self.chain = Chain(self.hooks.models(self.agent), self.hooks.breakers, self.clock)
+        self.model_calls = ModelCalls(
+            self.agent,
+            self.state,
+            Chain(self.hooks.models(self.agent), self.hooks.breakers, self.clock),
+            self.tools.to_llm(),
+            cancellation=self.cancellation,
+            clock=self.clock,
+        )
         self.progress = Progress(self.state)
-        self._schemas = self.tools.to_llm()
         self.state.cancellation = self.cancellation
         self.state.terms = terms_of(self.agent)
         if not self.state.started_at:
@@ -139,140 +112,44 @@ class Run:
             async for event in self._fail(self._met(failure)):
                 yield event
             return
-        request, demand = await self._reckoned()
+        request, demand = await self.model_calls.reckoned()
         if isinstance(demand, Failure):
             async for event in self._fail(self._met(demand)):
                 yield event
             return
         self._limits_met = 0
         if demand is not None and not state.budget_warned:
-            yield self._warn(demand)
-            request = replace(self._request(), max_answer_tokens=request.max_answer_tokens)
+            yield self.model_calls.warn(demand)
+            request = replace(
+                self.model_calls.request(), max_answer_tokens=request.max_answer_tokens
+            )
         state.iteration += 1
         state.turn = TurnSubstate(
             minted_refs=state.turn.minted_refs,
             minted_live_names=state.turn.minted_live_names,
         )
         reply: Completion | Failure | None = None
-        started = now
-        asked = self.chain.current.name
-        answers = self.chain.ask(request, cancellation=self.cancellation)
-        async with aclosing(answers) as items:
+        async with aclosing(self.model_calls.ask(request, since=now)) as items:
             async for item in items:
-                match item:
-                    case Delta():
-                        self._remember_reasoning(item)
-                        for event in _deltas(item):
-                            yield event
-                    case Beat(silent_s):
-                        yield Heartbeat(model=asked, silent_s=silent_s)
-                    case _:
-                        reply = item
-                state.last_event_time_s = self.clock.monotonic()
-        if not isinstance(reply, Completion):
-            failure = reply or _nothing_came()
-            if self._is_limited:
-                bill = await self.cancellation.race(
-                    charged_failure(failure, request, self.chain.current, self.agent.guardrails)
-                )
-                if bill is not None:
-                    accumulate_usage(state, bill)
-            failure = self._rerouted(failure)
-            async for event in self._fail(failure):
+                if isinstance(item, Completion | Failure):
+                    reply = item
+                else:
+                    yield item
+        assert reply is not None
+        if isinstance(reply, Completion):
+            async for event in self._act(reply):
                 yield event
-            if FALLBACK in failure.metadata:
-                # Its last failure is not the next model's first.
-                state.failure_attempts.pop(failure.kind, None)
             return
-        state.pending_instruction = None
-        state.failure_attempts.pop(FailureKind.transient_provider, None)
-        if self._is_limited:
-            reply = await self.cancellation.race(
-                charged(reply, request, self.chain.current, self.agent.guardrails)
-            )
-        yield self._account(reply, started)
-        async for event in self._act(reply):
+        async for event in self._fail(reply):
             yield event
+        if FALLBACK in reply.metadata:
+            # Its last failure is not the next model's first.
+            state.failure_attempts.pop(reply.kind, None)
 
     def _met(self, failure: Failure) -> Failure:
         """``failure`` of a limit; trying again meets it again, so once is the most."""
         self._limits_met += 1
-        return failure if self._limits_met == 1 else _noted(failure, FINAL, True)
-
-    @property
-    def _is_limited(self) -> bool:
-        limits = self.agent.guardrails
-        return limits.max_tokens is not None or limits.max_cost_usd is not None
-
-    async def _reckoned(self) -> tuple[ModelRequest, Failure | Demand | None]:
-        """The next request, and what it asks of the budget; compacted where it would not fit."""
-        if not self._is_limited:
-            return self._request(), None
-        while True:
-            given = (self.state, self.agent.guardrails, self.chain.current)
-            request = await self.cancellation.race(capped(*given, self._request()))
-            demand = await self.cancellation.race(reserve(*given, request))
-            fits = not isinstance(demand, Failure) or "reserved" not in demand.metadata
-            if fits or self.state.compaction >= MAX_COMPACTION:
-                return request, demand
-            self.state.compaction += 1
-
-    def _request(self) -> ModelRequest:
-        limits = self.agent.guardrails
-        return ModelRequest(
-            self._renderer.render(self.state, instructions=self.agent.instructions),
-            self._schemas,
-            timeout_s=limits.llm_timeout_s,
-            heartbeat_s=limits.stream_heartbeat_s,
-            deadline_s=limits.max_execution_time_s
-            - self.state.elapsed_seconds(self.clock.monotonic()),
-        )
-
-    def _warn(self, demand: Demand) -> BudgetWarning:
-        """Most of a budget is used: less of the past is sent, and the model is told to finish."""
-        state = self.state
-        state.budget_warned = True
-        state.compaction = max(state.compaction, 1)
-        told = filter(None, (state.pending_instruction, FINISH_WITHIN_BUDGET))
-        state.pending_instruction = "\n\n".join(told)
-        return BudgetWarning(guard=demand.guard, used=demand.used, limit=demand.limit)
-
-    def _remember_reasoning(self, delta: Delta) -> None:
-        state = self.state
-        if delta.reasoning:
-            since = state.last_event_time_s
-            state.accumulated_reasoning += delta.reasoning
-            if since is not None:
-                state.accumulated_reasoning_duration_s += self.clock.monotonic() - since
-
-    def _rerouted(self, failure: Failure) -> Failure:
-        """``failure``, after the next model has taken over where this one is given up."""
-        if self.chain.is_spent:
-            return _noted(failure, FINAL, True)
-        if failure.kind is not FailureKind.transient_provider:
-            return failure
-        attempts = self.state.failure_attempts
-        budget = budget_of(self.agent.policy, failure.kind)
-        spent = attempts.get(failure.kind, 0) >= budget
-        is_open = self.chain.is_open or "breaker" in failure.metadata
-        if spent or is_open or asks_for_long(failure):
-            fallback = self.chain.move_on()
-            if fallback is not None:
-                attempts.pop(failure.kind, None)
-                return _noted(failure, FALLBACK, fallback)
-        return _noted(failure, FINAL, True) if is_open else failure
-
-    def _account(self, reply: Completion, started: float) -> LLMCallCompleted:
-        prompt, completion, _ = accumulate_usage(self.state, reply, model=reply.model)
-        self._prompt_tokens = prompt or None
-        return LLMCallCompleted(
-            model=reply.model,
-            prompt_tokens=prompt,
-            completion_tokens=completion,
-            cost_usd=reply.cost_usd,
-            duration_s=self.clock.monotonic() - started,
-            finish_reason=reply.choices[0].finish_reason,
-        )
+        return failure if self._limits_met == 1 else given_up(failure)
 
     async def _act(self, reply: Completion) -> AsyncGenerator[AgentEvent, None]:
         state = self.state
@@ -561,8 +438,8 @@ class Run:
             self.tools,
             self.hooks.identifiers(self.agent),
             self.progress.checkpoints,
-            self._prompt_tokens,
-            getattr(self.chain.current, "context_window", None),
+            self.model_calls.prompt_tokens,
+            getattr(self.model_calls.chain.current, "context_window", None),
         )
 
     def _skip(self, calls: Sequence[ToolCall], why: str) -> None:
@@ -578,15 +455,6 @@ class Run:
                 "content": content,
             }
         )
-
-
-def _deltas(delta: Delta) -> list[AgentEvent]:
-    events: list[AgentEvent] = []
-    if delta.reasoning:
-        events.append(ReasoningDelta(content=encodable(delta.reasoning)))
-    if delta.text:
-        events.append(TextDelta(content=encodable(delta.text)))
-    return events
 
 
 def _assistant(reply: Completion, calls: Sequence[ToolCall]) -> dict[str, Any]:
@@ -605,10 +473,6 @@ def _assistant(reply: Completion, calls: Sequence[ToolCall]) -> dict[str, Any]:
             for call in calls
         ]
     return message
-
-
-def _noted(failure: Failure, key: str, value: Any) -> Failure:
-    return replace(failure, metadata={**failure.metadata, key: value})
 
 
 def _is_late(outcome: StepOutcome) -> bool:
@@ -634,7 +498,3 @@ def _for_people(outcome: StepOutcome, *, stopped: bool) -> dict[str, Any]:
     if isinstance(data, KernelOutput):
         result["output"] = cleaned(data.model_dump(mode="json"))
     return result
-
-
-def _nothing_came() -> Failure:
-    return PROVIDER_FAULT.failure("the model's stream ended without an answer")

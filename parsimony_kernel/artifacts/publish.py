@@ -6,19 +6,21 @@ known to have made cannot be published. Everything here blocks; callers keep it 
 
 import ast
 import base64
-import platform
 import unicodedata
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from graphlib import CycleError, TopologicalSorter
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePosixPath
 
 from parsimony_kernel.artifacts.chart_words import describe_chart
 from parsimony_kernel.artifacts.codecs import encode_chart, encode_dataset, render_png
 from parsimony_kernel.artifacts.html import Exhibit, find_quarto, render_page, write_page
+from parsimony_kernel.artifacts.provenance import (
+    environment,
+    producing_code,
+    sources_of,
+    split_datasets,
+)
 from parsimony_kernel.artifacts.reports import (
     Report,
     compose,
@@ -40,7 +42,6 @@ from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.durable import StorageError
 from parsimony_kernel.execution.outputs import FigureObject
 from parsimony_kernel.identity import (
-    ARTIFACT_FOLDER,
     ArtifactRef,
     chart_logical_id,
     content_sha,
@@ -57,7 +58,6 @@ MAX_TITLE = 200
 PAGES = "reports"
 
 LiveName = tuple[str, str]
-_LIBRARIES = ("pandas", "pyarrow", "altair", "numpy")
 
 
 class PublishError(ValueError):
@@ -155,7 +155,7 @@ class Publisher:
         encoded = encode_dataset(value, variable)
         notebooks = {self._id_of(origin) for origin in origins} | {self._notebook_id}
         logical_id = dataset_logical_id(
-            notebook_ids=notebooks, variable_name=variable, sources=_sources(origins)
+            notebook_ids=notebooks, variable_name=variable, sources=sources_of(origins)
         )
         sources = self._measured(origins)
         entry, reused = self._publish(
@@ -187,7 +187,7 @@ class Publisher:
         origins = _known_lineage(variable, lineage)
         title = _checked_title(title, repr(variable))
         encoded, spec = encode_chart(value, variable)
-        datasets, others = _split_datasets(_sources(origins))
+        datasets, others = split_datasets(sources_of(origins))
         logical_id = chart_logical_id(
             notebook=self._notebook_id,
             variable_name=variable,
@@ -438,7 +438,7 @@ class Publisher:
 
     def _measured(self, origins: Sequence[VariableOrigin]) -> tuple[SourceFile, ...]:
         read = [state for origin in origins for state in origin.source_states]
-        return tuple(measured(source, self._folder, read) for source in _sources(origins))
+        return tuple(measured(source, self._folder, read) for source in sources_of(origins))
 
     def _provenance(
         self, variable: str, origins: Sequence[VariableOrigin], script: str | None
@@ -468,18 +468,6 @@ class Publisher:
 
     def _id_of(self, origin: VariableOrigin) -> str:
         return notebook_logical_id(origin.notebook_path or self._notebook)
-
-
-@cache
-def environment() -> Mapping[str, str]:
-    """The versions of Python and of the libraries whose values are published."""
-    versions = {"python": platform.python_version()}
-    for name in _LIBRARIES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return versions
 
 
 # What a slug drops and nobody misses.
@@ -562,61 +550,3 @@ def _within(root: Path, path: str) -> str:
     whole = root / path
     inside = whole.is_relative_to(root)
     return (whole.relative_to(root) if inside else whole).as_posix()
-
-
-def _sources(origins: Iterable[VariableOrigin]) -> list[str]:
-    return sorted({source for origin in origins for source in origin.sources})
-
-
-def _split_datasets(sources: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The logical ids of the published datasets among ``sources``, and the other sources."""
-    datasets, others = set(), []
-    marker = f"{ARTIFACT_FOLDER}/datasets/"
-    for source in sources:
-        _, found, rest = source.replace("\\", "/").partition(marker)
-        if found and "/" in rest:
-            datasets.add(rest.partition("/")[0])
-        else:
-            others.append(source)
-    return sorted(datasets), others
-
-
-# One run of one cell: when, in which run, which cell, which code.
-_CellRun = tuple[str, str, str, str]
-
-
-def producing_code(origins: Sequence[VariableOrigin]) -> str:
-    """The cells that made a variable as one script, each after what it reads, oldest first.
-
-    A cell that bound several of the variables stands once for each time it ran.
-    """
-    cells: dict[_CellRun, VariableOrigin] = {}
-    cell_of: dict[tuple[str, int], _CellRun] = {}
-    for origin in origins:
-        ran = (origin.at, origin.run_id, origin.cell_id, origin.code_sha)
-        cells.setdefault(ran, origin)
-        cell_of[(origin.name, origin.version)] = ran
-    before: dict[_CellRun, set[_CellRun]] = {ran: set() for ran in cells}
-    for origin in origins:
-        ran = cell_of[(origin.name, origin.version)]
-        read = {cell_of.get((ref.name, ref.version), ran) for ref in origin.inputs}
-        before[ran] |= read - {ran}
-    blocks = [f"# %% {cells[ran].actor}\n{cells[ran].code.strip()}\n" for ran in _in_order(before)]
-    return "\n".join(blocks)
-
-
-def _in_order(
-    before: dict[_CellRun, set[_CellRun]],
-) -> list[_CellRun]:
-    sorter = TopologicalSorter(before)
-    try:
-        sorter.prepare()
-    except CycleError:  # stamps that contradict one another: time decides
-        return sorted(before)
-    ordered: list[_CellRun] = []
-    waiting: list[_CellRun] = []
-    while sorter.is_active():
-        waiting = sorted([*waiting, *sorter.get_ready()])
-        ordered.append(waiting.pop(0))
-        sorter.done(ordered[-1])
-    return ordered

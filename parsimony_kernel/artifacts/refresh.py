@@ -14,7 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from parsimony_kernel.artifacts.codecs import CodecError, Encoded, encode_chart, encode_dataset
-from parsimony_kernel.artifacts.publish import Publisher, PublishError, environment
+from parsimony_kernel.artifacts.provenance import environment
+from parsimony_kernel.artifacts.publish import Publisher, PublishError
 from parsimony_kernel.artifacts.reports import ReportError, pinned_in
 from parsimony_kernel.artifacts.sources import measured
 from parsimony_kernel.artifacts.store import (

@@ -150,6 +150,7 @@ class Capture:
 
 _here: ContextVar[Capture | None] = ContextVar("parsimony_capture", default=None)
 _open: list[Capture] = []
+_at_work: list[Capture] = []
 _lock = threading.RLock()
 
 
@@ -270,6 +271,7 @@ class _Interception:
         self._undo: list[Callable[[], None]] = []
         self._streams: dict[str, _RoutedStream] = {}
         self._shells: list[Any] = []
+        self._is_after_code = True
 
     def install(self, shell: Any) -> None:
         if not self._undo:
@@ -290,12 +292,16 @@ class _Interception:
         routed = self._streams.get(name)
         if routed is None:
             routed = self._streams[name] = _RoutedStream(name, stream)
-            self._undo.append(lambda: self._restore(name, stream))
+            self._undo.append(lambda: self._restore(name))
+        elif not _open and stream is not routed:
+            # No cell runs, so the host has put it there. Who kept the one before has its way.
+            routed = self._streams[name] = _RoutedStream(name, stream)
         setattr(sys, name, routed)
 
-    def _restore(self, name: str, stream: TextIO) -> None:
-        setattr(sys, name, stream)
-        del self._streams[name]
+    def _restore(self, name: str) -> None:
+        routed = self._streams.pop(name)
+        if self._is_after_code or getattr(sys, name) is routed:
+            setattr(sys, name, routed.fallback)
 
     def _replace(self, owner: Any, name: str, inside: Callable[..., Any]) -> None:
         outside = getattr(owner, name)
@@ -304,7 +310,8 @@ class _Interception:
 
         def undo() -> None:
             # What code has put in the place of ours is to last, but for what belongs to the cell.
-            if owner is sys or getattr(owner, name) is chosen:
+            is_the_cells = owner is sys and self._is_after_code
+            if is_the_cells or getattr(owner, name) is chosen:
                 setattr(owner, name, outside)
 
         self._undo.append(undo)
@@ -343,7 +350,10 @@ class _Interception:
         self._override(shell, "ask_exit", _no_exit)
         self._override(getattr(shell, "payload_manager", None), "write_payload", _page)
 
-    def remove(self) -> None:
+    def remove(self, *, is_after_code: bool) -> None:
+        """Put everything back. Not right after code of a cell, what stands in ``sys`` may be the
+        host's, which is to last."""
+        self._is_after_code = is_after_code
         for undo in reversed(self._undo):
             undo()
         self._undo.clear()
@@ -437,10 +447,25 @@ def capturing(capture: Capture, shell: Any = None) -> Iterator[Capture]:
         capture.is_closed = True
         with _lock:
             _open.remove(capture)
-            if not _open:
-                _interception.remove()
-            else:
+            if _open or _at_work:
                 _interception.install(None)
+            else:
+                _interception.remove(is_after_code=True)
+
+
+@contextmanager
+def working(capture: Capture) -> Iterator[None]:
+    """Within an open capture, in another thread: the routers stay for the body even if it is left
+    behind and the capture closed meanwhile."""
+    with _lock:
+        _at_work.append(capture)
+    try:
+        yield
+    finally:
+        with _lock:
+            _at_work.remove(capture)
+            if not _open and not _at_work:
+                _interception.remove(is_after_code=False)
 
 
 def live_shell() -> Any:

@@ -16,6 +16,7 @@ from parsimony_kernel.execution.capture import (
     live_shell,
     open_figures,
     show_figures,
+    working,
 )
 from parsimony_kernel.execution.cell import (
     Cell,
@@ -131,14 +132,15 @@ class CodeExecutor(InProcessExecutor):
 
         def thread() -> None:
             try:
-                with guard:
-                    end.error = self._work(cell, capture, namespace, guard)
-                state.put_back()
-                settle(ran)
-                if not capture.is_closed:
-                    observed.compare()
-                    settle(compared)
-                    observed.look(end.error)
+                with working(capture):
+                    with guard:
+                        end.error = self._work(cell, capture, namespace, guard)
+                    state.put_back()
+                    settle(ran)
+                    if not capture.is_closed:
+                        observed.compare()
+                        settle(compared)
+                        observed.look(end.error)
             finally:
                 for stage in (ran, compared, looked):
                     settle(stage)

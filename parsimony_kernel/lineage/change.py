@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 from parsimony_kernel.lineage.copies import Copies, Copy
 from parsimony_kernel.lineage.holding import Holding
-from parsimony_kernel.lineage.kinds import bytes_of, is_atomic, is_opaque, unshared_bytes
+from parsimony_kernel.lineage.kinds.atoms import is_atomic
+from parsimony_kernel.lineage.kinds.frames import unshared_bytes
+from parsimony_kernel.lineage.kinds.lookup import bytes_of, is_opaque
 from parsimony_kernel.lineage.ledger import InputRef
 from parsimony_kernel.lineage.put_back import (
     ABSENT,

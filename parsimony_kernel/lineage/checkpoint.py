@@ -11,14 +11,10 @@ from typing import Any
 
 from parsimony_kernel.lineage.change import GONE, Change, TakenBack, change_since, take_back
 from parsimony_kernel.lineage.copies import MOST_EFFORT, ROOM_BYTES, Copies, Copy, Room
-from parsimony_kernel.lineage.kinds import (
-    bytes_of,
-    changes_arguments,
-    is_atomic,
-    is_bound,
-    is_free,
-    kind_of,
-)
+from parsimony_kernel.lineage.kinds.atoms import is_atomic
+from parsimony_kernel.lineage.kinds.callables import changes_arguments, is_bound
+from parsimony_kernel.lineage.kinds.frames import is_free
+from parsimony_kernel.lineage.kinds.lookup import bytes_of, kind_of
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.lineage.plausible import Plausible, plausible
 from parsimony_kernel.lineage.put_back import ABSENT, Bindings, Place, PutBack, State, set_back

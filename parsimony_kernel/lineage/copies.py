@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from parsimony_kernel.lineage.kinds import ATOMS, Kind, is_atomic, kind_of, most_bytes
+from parsimony_kernel.lineage.kinds.atoms import ATOMS, is_atomic
+from parsimony_kernel.lineage.kinds.kind import Kind
+from parsimony_kernel.lineage.kinds.lookup import kind_of, most_bytes
 
 # What copies may take up in memory for all of a run, and what looking for them may take at once.
 ROOM_BYTES = 128 * 2**20

@@ -5,19 +5,29 @@ import itertools
 import sys
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping
-from types import FrameType, ModuleType, TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from parsimony_kernel.lineage.copies import Copies
-from parsimony_kernel.lineage.kinds import ATOMS, is_atomic, is_frame, kind_of
+from parsimony_kernel.lineage.kinds.atoms import ATOMS, is_atomic
+from parsimony_kernel.lineage.kinds.frames import is_frame
+from parsimony_kernel.lineage.kinds.lookup import MOST_CONTAINER_BYTES, kind_of
 
-# Objects that are looked at in all, and within those whose kind is not known.
-MOST_LOOKED_AT = 30_000
-_MOST_OPAQUE = 300
+# Places in objects that are looked at in all: about half a second. What holds many comes last, so
+# that it takes nothing from the others. Beyond that a name is not told as one that holds an object;
+# the object itself is put back all the same.
+MOST_LOOKED_AT = 300_000
+_MANY = 1_000
+# A list whose first items, as many as are ever copied, are plain values has no others.
+_MOST_ITEMS = MOST_CONTAINER_BYTES // 8
+# Objects whose kind is not known: about 50 ms. What one of them was given lies near its surface,
+# within this many of them; deeper are the library's own things.
+_MOST_OPAQUE = 3_000
 _DEEPEST_OPAQUE = 4
 _PLAIN = frozenset({list, tuple, set, deque})
-# What runs leads to all that runs, the looking itself included, and a module to the others.
-_EVERYWHERE = frozenset({FrameType, TracebackType, ModuleType})
+_COMMON = _PLAIN | {dict}
+# What runs leads to all that runs, the looking itself included.
+_RUNNING = frozenset({FrameType, TracebackType})
 # What these packages make leads to everything that a notebook has.
 _OUTSIDE = ("parsimony_kernel", "parsimony_agent", "IPython", "ipykernel", "asyncio")
 
@@ -29,6 +39,8 @@ class Holding:
         copies: objects that hold what they held when they were copied; the others are looked at
             as they are.
         apart_from: ids of objects that are not looked into.
+
+    ``objects`` are those that were looked into, by id.
     """
 
     def __init__(
@@ -38,7 +50,7 @@ class Holding:
         apart_from: Collection[int] = (),
     ) -> None:
         self.objects: dict[int, Any] = {}
-        self._parts: dict[int, list[int]] = {}
+        self._parts: dict[int, tuple[int, ...]] = {}
         self._copies = copies or Copies()
         self._apart_from = apart_from
         self._look(values)
@@ -66,28 +78,41 @@ class Holding:
         return found
 
     def _look(self, values: Iterable[Any]) -> None:
-        known = [(value, 0) for value in values if type(value) not in ATOMS]
-        opaque = deque[tuple[Any, int]]()
+        known = deque(value for value in values if type(value) not in ATOMS)
+        opaque, many = deque[tuple[Any, int]](), deque[tuple[Any, list[Any], int]]()
         left, left_opaque = MOST_LOOKED_AT, _MOST_OPAQUE
-        while (known or opaque) and left > 0:
-            value, depth = known.pop() if known else opaque.popleft()
-            if id(value) in self._parts or id(value) in self._apart_from or is_atomic(value):
-                continue
-            if _leads_everywhere(value):
-                continue
-            is_known = id(value) in self._copies.by_id or kind_of(value) is not None
-            if not is_known:
-                if depth >= _DEEPEST_OPAQUE or left_opaque <= 0 or _is_outside(value):
+        while known or opaque or many:
+            if known or opaque:
+                value, depth = (known.popleft(), 0) if known else opaque.popleft()
+                key, is_known = id(value), type(value) in _COMMON
+                if key in self._parts or key in self._apart_from:
                     continue
-                left_opaque -= 1
-            parts = self._parts_of(value)
-            left -= 1 + len(parts)
-            self.objects[id(value)] = value
-            self._parts[id(value)] = list(map(id, parts))
-            for each in parts:
-                if id(each) not in self._parts:
-                    deeper = depth if is_known else depth + 1
-                    (known if is_known and not deeper else opaque).append((each, deeper))
+                if not is_known:
+                    if is_atomic(value) or type(value) in _RUNNING:
+                        continue
+                    is_known = key in self._copies.by_id or kind_of(value) is not None
+                if not is_known:
+                    if depth >= _DEEPEST_OPAQUE or left_opaque <= 0 or _is_outside(value):
+                        continue
+                    left_opaque -= 1
+                    depth += 1
+                parts = self._parts_of(value)
+                self.objects[key], self._parts[key] = value, ()
+                if not parts:
+                    continue
+                if len(parts) > _MANY:
+                    many.append((value, parts, depth))
+                    continue
+            else:
+                value, parts, depth = many.popleft()
+            if len(parts) > left:
+                continue
+            left -= len(parts)
+            self._parts[id(value)] = tuple(map(id, parts))
+            if depth:
+                opaque.extend((part, depth) for part in parts)
+            else:
+                known.extend(parts)
 
     def _parts_of(self, value: Any) -> list[Any]:
         copy = self._copies.by_id.get(id(value))
@@ -128,14 +153,14 @@ class Holding:
         for value in changed:
             for other in roots[id(_root(value))]:
                 if other is not value and numpy.may_share_memory(value, other):
-                    self._parts[id(other)].append(id(value))
+                    self._parts[id(other)] += (id(value),)
 
 
 def _live_parts(value: Any) -> Iterable[Any]:
     kind = type(value)
     if kind in _PLAIN:
         # A copy: what is looked at may be a list that grows with the looking.
-        return list(itertools.islice(value, MOST_LOOKED_AT))
+        return list(itertools.islice(value, _MOST_ITEMS))
     if kind is dict:
         return (*value.values(), *value)
     known = kind_of(value)
@@ -158,15 +183,6 @@ def _root(value: Any) -> Any:
     while _is_array(value) and value.base is not None:
         value = value.base
     return value
-
-
-def _leads_everywhere(value: Any) -> bool:
-    kind = type(value)
-    if kind is dict:
-        return "__spec__" in value or "__builtins__" in value
-    return kind in _EVERYWHERE or (
-        kind is type and vars(type)["__module__"].__get__(value) != "__main__"
-    )
 
 
 def _is_outside(value: Any) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from parsimony_kernel.lineage.analysis import CHANGES_BY_NAME, analyse
-from parsimony_kernel.lineage.kinds import CHANGING_FUNCTIONS
+from parsimony_kernel.lineage.kinds.callables import CHANGING_FUNCTIONS
 
 # Attributes that are read without a call all the time, though they are named like a change.
 _READ = frozenset({"at", "put", "place", "next"})

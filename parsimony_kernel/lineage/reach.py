@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType, MethodType
 from typing import Any
 
-from parsimony_kernel.lineage.analysis import CHANGES_BY_NAME, CellNames, analyse, tree
+from parsimony_kernel.lineage.analysis import CHANGES_BY_NAME, CellNames, analyse
 from parsimony_kernel.lineage.snapshot import is_theirs
+from parsimony_kernel.lineage.syntax.parsing import tree
 
 _STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
 _MOST_FUNCTIONS = 200

@@ -7,7 +7,8 @@ import sys
 import uuid
 from typing import Any
 
-from parsimony_kernel.lineage.kinds import frame_shape, is_frame, is_missing, is_scalar_of_pandas
+from parsimony_kernel.lineage.kinds.atoms import is_missing, is_scalar_of_pandas
+from parsimony_kernel.lineage.kinds.frames import frame_shape, is_frame
 
 MOST_CHARS = 60
 # Longer numbers are not written out.

@@ -19,13 +19,8 @@ from parsimony_kernel.lineage.ledger import (
     VariableOrigin,
     source_state,
 )
-from parsimony_kernel.lineage.observing import (
-    CellEffect,
-    Looked,
-    before_cell,
-    observe_cell,
-    stopped_line,
-)
+from parsimony_kernel.lineage.look import Looked, before_cell
+from parsimony_kernel.lineage.observing import CellEffect, observe_cell, stopped_line
 
 __all__ = [
     "CellEffect", "Looked", "Producer", "before_cell", "observe_cell", "sources_in", "stamp_cell",

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from parsimony_kernel.lineage.analysis import analyse, analyse_statements, tree
+from parsimony_kernel.lineage.analysis import analyse, analyse_statements
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger, VariableOrigin
+from parsimony_kernel.lineage.syntax.parsing import tree
 
 MOST_STEPS = 20
 _MOST_CODE = 200

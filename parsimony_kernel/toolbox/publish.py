@@ -26,7 +26,7 @@ from parsimony_kernel.durable import StorageError
 from parsimony_kernel.execution.executor import BaseCodeExecutor
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError
 from parsimony_kernel.execution.remote_values import RemoteValue
-from parsimony_kernel.identity import LiveNameCollisionError
+from parsimony_kernel.identity import ArtifactRef, LiveNameCollisionError
 from parsimony_kernel.toolbox.naming import no_such_variable
 from parsimony_kernel.tools import ToolResult, Tools, tool
 from parsimony_kernel.triage.taxonomy import FailureType
@@ -78,8 +78,9 @@ def publish_tools(
     """
     known = set() if seen is None else seen
 
-    async def announced(work: Callable[[], Published], variable: str = "") -> ToolResult:
-        writing = asyncio.ensure_future(asyncio.to_thread(work))
+    async def announced(work: Callable[..., Published], variable: str = "") -> ToolResult:
+        of_this_run = partial(work, run_id=run_id(), seen=known)
+        writing = asyncio.ensure_future(asyncio.to_thread(of_this_run))
         try:
             published = await asyncio.shield(writing)
         except asyncio.CancelledError:
@@ -101,16 +102,15 @@ def publish_tools(
             return _failed(NameError(no_such_variable(variable, variables)))
         value = variables[variable]
 
-        def work() -> Published:
+        def work(**of_this_run: Any) -> Published:
             return how(
                 value.fetch() if isinstance(value, RemoteValue) else value,
                 variable=variable,
                 title=title,
                 description=description,
                 lineage=tuple(executor.origin_ledger.ancestry(variable)),
-                run_id=run_id(),
                 script=script(variable),
-                seen=known,
+                **of_this_run,
             )
 
         return await announced(work, variable)
@@ -163,8 +163,6 @@ def publish_tools(
                 body,
                 description=description,
                 language=language,
-                run_id=run_id(),
-                seen=known,
             )
         )
 
@@ -180,9 +178,7 @@ def publish_tools(
         idempotent=True,
     )
     async def edit_report(report: str, old: str, new: str) -> ToolResult:
-        return await announced(
-            partial(publisher.edit_report, report, old, new, run_id=run_id(), seen=known)
-        )
+        return await announced(partial(publisher.edit_report, report, old, new))
 
     @tool(
         name="return_notebook",
@@ -200,8 +196,6 @@ def publish_tools(
                 code if code.strip() else _cells_of(executor, run_id()),
                 name=name,
                 description=description,
-                run_id=run_id(),
-                seen=known,
             )
         )
 
@@ -216,9 +210,7 @@ def publish_tools(
         idempotent=True,
     )
     async def edit_notebook(notebook: str, old: str, new: str) -> ToolResult:
-        return await announced(
-            partial(publisher.edit_notebook, notebook, old, new, run_id=run_id(), seen=known)
-        )
+        return await announced(partial(publisher.edit_notebook, notebook, old, new))
 
     @tool(
         name="read_artifact",
@@ -302,16 +294,24 @@ def _failed(exc: Exception) -> ToolResult:
 
 def _event(published: Published, variable: str) -> ArtifactPublished:
     figure = published.figure
-    return ArtifactPublished(
-        kind=published.ref.kind,
-        logical_id=published.ref.logical_id,
-        content_sha=published.ref.content_sha,
-        path=published.path,
+    return announcement(
+        published.ref,
         title=published.title,
         variable=variable,
         reused=published.reused,
         page=published.page,
         figure=None if figure is None else figure.model_dump(mode="json"),
+    )
+
+
+def announcement(ref: ArtifactRef, **more: Any) -> ArtifactPublished:
+    """The event that tells of the snapshot ``ref``, which is on the disk."""
+    return ArtifactPublished(
+        kind=ref.kind,
+        logical_id=ref.logical_id,
+        content_sha=ref.content_sha,
+        path=ref.workspace_file_path,
+        **more,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from parsimony_kernel.agent.events import AgentEvent, ArtifactPublished
+from parsimony_kernel.agent.events import AgentEvent
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.refresh import Clean, Refreshed, refresh_named
 from parsimony_kernel.artifacts.reports import pinned_in
@@ -20,6 +20,7 @@ from parsimony_kernel.artifacts.store import (
 )
 from parsimony_kernel.gate.screening import screened
 from parsimony_kernel.identity import ArtifactRef
+from parsimony_kernel.toolbox.publish import announcement
 from parsimony_kernel.tools import Tools, tool
 
 # Behind the deadline of the code, which knows how to stop it and say so.
@@ -45,7 +46,12 @@ def refresh_tools(publisher: Publisher, emit: Callable[[AgentEvent], None], clea
         done = await refresh_named(publisher, artifact, clean, accept=accept_changed_sources)
         for each in (*done.parts, done):
             if each.changed:
-                emit(_event(each))
+                entry = each.entry
+                emit(
+                    announcement(
+                        entry.ref, title=entry.title, variable=entry.variable, page=each.page
+                    )
+                )
         return _answer(done)
 
     return Tools([refresh])
@@ -82,19 +88,6 @@ def _with_parts(store: ArtifactStore, entry: LogEntry) -> Iterator[LogEntry]:
             part = store.latest(ref.kind, ref.logical_id)
             if part is not None:
                 yield part
-
-
-def _event(done: Refreshed) -> ArtifactPublished:
-    entry = done.entry
-    return ArtifactPublished(
-        kind=entry.kind,
-        logical_id=entry.logical_id,
-        content_sha=entry.content_sha,
-        path=entry.path,
-        title=entry.title,
-        variable=entry.variable,
-        page=done.page,
-    )
 
 
 def _answer(done: Refreshed) -> dict[str, Any]:

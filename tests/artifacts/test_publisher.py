@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from parsimony_kernel.artifacts.codecs import encode_dataset
-from parsimony_kernel.artifacts.publish import Publisher, PublishError, producing_code
+from parsimony_kernel.artifacts.provenance import producing_code
+from parsimony_kernel.artifacts.publish import Publisher, PublishError
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.identity import ArtifactRef, LiveNameCollisionError, content_sha
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger, VariableOrigin

@@ -2,10 +2,14 @@
 
 import asyncio
 import builtins
+import contextlib
+import io
 import os
 import subprocess
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,20 @@ def failure(output: KernelOutput) -> ExceptionObject:
     assert isinstance(last, ExceptionObject)
     assert output.error == last
     return last
+
+
+@asynccontextmanager
+async def running(code: str) -> AsyncIterator[asyncio.Task[KernelOutput]]:
+    """A cell that has begun; ``code`` is what it does when the block is left."""
+    executor = CodeExecutor()
+    begun, go_on = threading.Event(), threading.Event()
+    executor.locals.update(begun=begun, go_on=go_on)
+    task = asyncio.create_task(executor.execute(f"begun.set()\ngo_on.wait()\n{code}"))
+    await asyncio.to_thread(begun.wait)
+    try:
+        yield task
+    finally:
+        go_on.set()
 
 
 async def test_two_executors_in_two_threads_never_see_each_other(tmp_path: Path) -> None:
@@ -85,15 +103,34 @@ async def test_a_blocked_call_is_reported_and_its_late_writes_reach_nothing() ->
 
 
 async def test_what_is_late_prints_to_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
-    executor = CodeExecutor()
-    done: list[Callable[[], None]] = []
-    executor.locals["keep"] = done.append
-    await executor.execute("import threading\nkeep(lambda: print('leaked'))")
-    await executor.execute("import time\ntime.sleep(0.8)\nprint('late')", timeout_seconds=0.1)
+    executor, release = CodeExecutor(), threading.Event()
+    executor.locals["release"] = release
+    stream = sys.stdout
+    code = "try:\n    release.wait()\nfinally:\n    print('late')"
+    await executor.execute(code, timeout_seconds=0.1)
+    print("of the host")
+    release.set()
     for each in threading.enumerate():
         if each.name == "parsimony-cell":
             await asyncio.to_thread(each.join)
-    assert "late" not in capsys.readouterr().out
+    assert capsys.readouterr().out == "of the host\n"
+    assert sys.stdout is stream
+
+
+async def test_code_left_behind_takes_no_stream_that_the_host_has_put_there_since() -> None:
+    executor, release = CodeExecutor(), threading.Event()
+    executor.locals["release"] = release
+    code = "try:\n    release.wait()\nfinally:\n    print('late')"
+    await executor.execute(code, timeout_seconds=0.1)
+    with contextlib.redirect_stdout(io.StringIO()) as theirs:
+        assert (await executor.execute("print('mine')")).stdout == "mine\n"
+        print("of the host")
+        release.set()
+        for each in threading.enumerate():
+            if each.name == "parsimony-cell":
+                await asyncio.to_thread(each.join)
+        assert sys.stdout is theirs
+    assert theirs.getvalue() == "of the host\n"
 
 
 async def test_the_readers_and_datasets_of_the_seed_are_there_when_they_are_named() -> None:
@@ -118,20 +155,11 @@ async def test_a_seeded_name_is_found_inside_a_function_that_is_called_later() -
 async def test_what_children_print_reaches_nobody_else_and_others_print_meanwhile(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    executor = CodeExecutor()
-    begun, go_on = threading.Event(), threading.Event()
-    executor.locals.update(begun=begun, go_on=go_on)
-    task = asyncio.create_task(
-        executor.execute(
-            "import subprocess\nbegun.set()\ngo_on.wait()\n"
-            "subprocess.run('echo child; echo wrong >&2', shell=True);"
-        )
-    )
-    await asyncio.to_thread(begun.wait)
-    print("of the host")
-    os.write(1, b"past python\n")
-    subprocess.run(["echo", "a child of the host"], check=True)
-    go_on.set()
+    code = "import subprocess\nsubprocess.run('echo child; echo wrong >&2', shell=True);"
+    async with running(code) as task:
+        print("of the host")
+        os.write(1, b"past python\n")
+        subprocess.run(["echo", "a child of the host"], check=True)
     output = await task
     assert (output.stdout, output.stderr) == ("child\n", "wrong\n")
     told = capfd.readouterr()
@@ -142,21 +170,14 @@ async def test_what_children_print_reaches_nobody_else_and_others_print_meanwhil
 async def test_what_a_thread_prints_that_somebody_else_starts_meanwhile_is_theirs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    executor = CodeExecutor()
-    begun, go_on = threading.Event(), threading.Event()
-    executor.locals.update(begun=begun, go_on=go_on)
-    task = asyncio.create_task(
-        executor.execute(
-            "import threading\nbegun.set()\ngo_on.wait()\n"
-            "mine = threading.Thread(target=print, args=('of the cell',))\n"
-            "mine.start()\nmine.join()"
-        )
+    code = (
+        "import threading\nmine = threading.Thread(target=print, args=('of the cell',))\n"
+        "mine.start()\nmine.join()"
     )
-    await asyncio.to_thread(begun.wait)
-    theirs = threading.Thread(target=print, args=("of the host",))
-    theirs.start()
-    theirs.join()
-    go_on.set()
+    async with running(code) as task:
+        theirs = threading.Thread(target=print, args=("of the host",))
+        theirs.start()
+        theirs.join()
     assert (await task).stdout == "of the cell\n"
     assert capsys.readouterr().out == "of the host\n"
 

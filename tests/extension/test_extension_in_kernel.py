@@ -229,14 +229,11 @@ def test_the_kernel_completes_flags_sub_commands_and_models(
     assert proposed.startswith(code[start : completed["cursor_end"]])
 
 
-def test_an_interrupt_ends_an_idle_turn_at_once(front: Front, manager: KernelManager) -> None:
+def test_an_interrupt_ends_a_turn_that_waits_for_ever(front: Front, manager: KernelManager) -> None:
     waiting = front.send("%%agent\nwait for it", "c4")
     front.until("Waiting.")
-    begun = time.monotonic()
     manager.interrupt_kernel()
-    reply = front.reply(waiting)
-    assert reply["status"] == "error"
-    assert time.monotonic() - begun < 1
+    assert front.reply(waiting)["status"] == "error"
     # A kernel drops what comes right behind a cell that failed: wait until it has done so.
     while front.reply(front.send("None", None))["status"] == "aborted":
         pass

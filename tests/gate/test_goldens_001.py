@@ -341,11 +341,12 @@ async def test_the_answer_comes_at_the_deadline_whatever_the_body_honours() -> N
 
 @pytest.mark.parametrize("as_tool", [True, False])
 async def test_a_blocking_body_blocks_neither_the_loop_nor_the_answer(as_tool: bool) -> None:
-    release, done = threading.Event(), threading.Event()
+    begun, release, done = threading.Event(), threading.Event(), threading.Event()
 
     def fetch_report() -> str:
         """Blocks its thread."""
         try:
+            begun.set()
             release.wait()
         finally:
             done.set()
@@ -362,9 +363,12 @@ async def test_a_blocking_body_blocks_neither_the_loop_nor_the_answer(as_tool: b
     walker = Walker(REPORT)
     gate = walking(Tools([built, cancel]), walker)
     try:
-        async with hurried() as passed:
-            outcome = await gate.step("fetch_report", {})
-            assert 30 <= passed() < 31
+        answer = asyncio.ensure_future(gate.step("fetch_report", {}))
+        # A thread that has not begun at its deadline never does.
+        assert await asyncio.to_thread(begun.wait, 60)
+        async with hurried():
+            outcome = await answer
+        assert not done.is_set()
         contains(outcome.envelope, TIMEOUT)
         before = dict(outcome.envelope)
     finally:

@@ -21,8 +21,8 @@ from parsimony_kernel.lineage.diff import (
     State,
     difference,
     of_changes,
-    told,
 )
+from parsimony_kernel.lineage.diff_words import told
 from parsimony_kernel.lineage.frame_difference import Cell, FrameDifference, frame_difference
 from parsimony_kernel.lineage.short import MOST_CHARS, short
 

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import ChainMap, deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -124,13 +125,20 @@ CELLS = st.lists(statements(), min_size=1, max_size=3).map("\n".join)
 TURNS = st.lists(CELLS, min_size=1, max_size=3)
 
 
+CHANGEABLE = (dict, list, deque, set, np.ndarray, pd.DataFrame, pd.Series, ChainMap)
+
+
 class Looks:
-    """What a value holds, as plain values that can be compared."""
+    """What a value holds, as plain values that can be compared; ``met`` are the objects in it
+    that can be changed."""
 
     def __init__(self) -> None:
+        self.met: list[Any] = []
         self._within: list[int] = []
 
     def at(self, value: Any) -> Any:
+        if isinstance(value, CHANGEABLE) or type(value).__module__ == "__main__":
+            self.met.append(value)
         if id(value) in self._within:
             return ("again", len(self._within) - self._within.index(id(value)))
         self._within.append(id(value))
@@ -174,18 +182,50 @@ class Looks:
         return id(value)
 
 
+def met(values: Iterable[Any]) -> list[Any]:
+    """The objects in ``values`` that can be changed, themselves too, each once."""
+    looks = Looks()
+    for value in values:
+        looks.at(value)
+    return list({id(each): each for each in looks.met}.values())
+
+
+class Photo:
+    """What names held at one time, and what the objects looked like, those of ``before`` too."""
+
+    def __init__(self, bindings: Mapping[str, Any], before: "Photo | None" = None) -> None:
+        self._holds = {name: set(map(id, met([value]))) for name, value in bindings.items()}
+        # Kept alive, so that no other object has the identity of one.
+        self._objects: list[Any] = met([*bindings.values(), *(before._objects if before else ())])
+        self._looks = {id(each): Looks().at(each) for each in self._objects}
+        self._inside = {id(each): set(map(id, met([each]))) for each in self._objects}
+
+    def differing(self) -> set[int]:
+        """The objects that look otherwise by now."""
+        return {id(each) for each in self._objects if Looks().at(each) != self._looks[id(each)]}
+
+    def holding(self, objects: set[int]) -> set[str]:
+        return {name for name, held in self._holds.items() if held & objects}
+
+    def without(self, objects: set[int]) -> dict[int, Any]:
+        """What those looked like that held none of ``objects``."""
+        return {key: look for key, look in self._looks.items() if not self._inside[key] & objects}
+
+
 @dataclass
 class Notebook:
     executor: CodeExecutor = field(default_factory=CodeExecutor)
     changes: Changes = field(default_factory=Changes)
     ran: list[str] = field(default_factory=list)
 
+    def values(self) -> dict[str, Any]:
+        """What is bound, methods among it; an import alone is no change."""
+        bound = self.executor._bindings()
+        return {name: value for name, value in bound.items() if type(value) is not ModuleType}
+
     def look(self) -> dict[str, tuple[Any, int]]:
         version = self.executor.origin_ledger.version
-        return {
-            name: (Looks().at(value), version(name))
-            for name, value in self.executor.variables().items()
-        }
+        return {name: (Looks().at(value), version(name)) for name, value in self.values().items()}
 
     async def run(self, code: str, scope: RunScope = USER) -> None:
         self.ran.append(("# mine\n" if scope is USER else "# agent\n") + code)
@@ -218,20 +258,28 @@ class Notebook:
         theirs: set[str],
         *,
         later: bool,
-        aliases: frozenset[str] = frozenset(),
+        aliases: Mapping[str, Any],
+        photo: Mapping[int, Any],
     ) -> None:
         """``goal`` is what there was at the time that was gone back to, ``now`` what there was
         just before, which is what there must still be where nothing is told; without ``later``
         cells that is the same for what is not told. Of ``theirs`` a person changed parts that the
-        turn had not changed. ``aliases`` are names that a person bound since to what the turn had
-        changed and nobody since: they see it as it is put back, which is told."""
+        turn had not changed. ``aliases`` are names that a person bound since, with what to: they
+        see what the turn had changed and nobody since as it is put back, which is told. ``photo``
+        is what the objects that no person changed looked like at that time, by id."""
         found = self.look()
         whole = "\n".join(self.ran)
         for name in {*found, *goal, *now} - set(back.lost):
             if name in theirs and name in back.restored:
                 continue
             if name in aliases and name in back.restored:
-                assert name in found, f"{name}\n{back}\n{whole}"
+                value = self.values()[name]
+                pairs = [(id(each), each) for each in met([value])]
+                for key, each in [(id(aliases[name]), value), *pairs]:
+                    look = Looks().at(each)
+                    assert look == photo.get(key, look), (
+                        f"in {name}: {look}, not {photo[key]}\n{back}\n{whole}"
+                    )
                 continue
             is_told = name in back.restored or name in back.removed
             wanted = [goal] if is_told or not later else [now]
@@ -250,13 +298,15 @@ async def play(turn: list[str], later: list[str], room: Room | None = None) -> N
     book = Notebook()
     await book.run(BEGINNING)
     before = book.look()
-    objects = book.executor.variables()
+    objects = book.values()
+    began = Photo(objects)
     if not await book.turn(turn, room):
         assert contents(book.look()) == contents(before), "\n".join(book.ran)
         return book
     after = book.look()
-    both = (objects, book.executor.variables())
+    both = (objects, book.values())
     ended = book.held(*both)
+    end = Photo(both[1], began)
     for code in later:
         await book.run(code)
     now = book.look()
@@ -266,14 +316,17 @@ async def play(turn: list[str], later: list[str], room: Room | None = None) -> N
         for name in each
         if each[name] != was[name]
     }
-    aliases = frozenset(
-        name
-        for name, value in book.executor.variables().items()
+    aliases = {
+        name: value
+        for name, value in book.values().items()
         if name not in both[1] or value is not both[1][name]
-    )
+    }
+    touched = end.differing()
+    theirs |= began.holding(touched) | end.holding(touched)
+    earlier, ending = began.without(touched), end.without(touched)
     back = book.changes.undo("t", book.executor)
     book.ran.append("# undone")
-    book.is_so(back, before, now, theirs, later=bool(later), aliases=aliases)
+    book.is_so(back, before, now, theirs, later=bool(later), aliases=aliases, photo=earlier)
     if not later:
         assert not back.kept
     undone = book.look()
@@ -287,6 +340,7 @@ async def play(turn: list[str], later: list[str], room: Room | None = None) -> N
             theirs,
             later=bool(later or back.lost or back.kept),
             aliases=aliases,
+            photo=ending,
         )
         if not later:
             assert not again.kept
@@ -294,12 +348,12 @@ async def play(turn: list[str], later: list[str], room: Room | None = None) -> N
         if "t" in book.changes.runs:
             back = book.changes.undo("t", book.executor)
             is_later = bool(later or back.lost or back.kept)
-            book.is_so(back, undone, redone, theirs, later=is_later, aliases=aliases)
+            book.is_so(back, undone, redone, theirs, later=is_later, aliases=aliases, photo=earlier)
     return book
 
 
 QUIET = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore:The inplace keyword")
-BOUNDED = settings(max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+BOUNDED = settings(max_examples=75, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 @QUIET
@@ -317,6 +371,7 @@ def test_a_name_that_is_not_lost_is_as_it_was_and_after_a_redo_as_it_became(
 @BOUNDED
 @given(TURNS, st.lists(CELLS, min_size=1, max_size=2))
 @example(["d2.update(z=1)"], ["d1 = d2"])
+@example(["class Bag:\n    def __init__(self, v): v.append(1)\no1 = Bag(l2)"], ["g1 = l2.append"])
 @example(["l1.append(5)"], ["l3 = l1", "l3.append(7)"])
 def test_what_a_person_did_since_stays_and_what_is_told_as_put_back_is_so(
     turn: list[str], later: list[str]

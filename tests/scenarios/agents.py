@@ -231,7 +231,7 @@ async def _assert_nothing_is_left(
     provider: LoopbackProvider, clock: ManualClock, before: set[asyncio.Task[Any]]
 ) -> None:
     for request in provider.requests:
-        assert await asyncio.to_thread(request.gone.wait, 5)
+        assert await asyncio.to_thread(request.gone.wait, 60)
     assert clock.sleepers == 0
     assert [task for task in asyncio.all_tasks() - before if not task.done()] == []
 

@@ -71,6 +71,21 @@ class _Link:
     since: datetime
 
 
+@dataclass(frozen=True)
+class _Held:
+    """What a key's file held in one look: a second look may find that it was revoked between.
+
+    Neither a secret nor a date when the file is damaged or missing.
+    """
+
+    secret: str | None = field(default=None, repr=False)
+    revoked_at: datetime | None = None
+
+    @property
+    def is_revoked(self) -> bool:
+        return self.revoked_at is not None
+
+
 class Keyring:
     """The keys of one user. Nothing is read or created before a key is asked for."""
 
@@ -111,12 +126,9 @@ class Keyring:
         if self._from_environment is not None:
             return self._from_environment
         try:
-            head = self._head()
-            while head is None or self._revoked_at(head.key_id) is not None:
+            while (head := self._head()) is None or (held := self._held(head.key_id)).is_revoked:
                 self._create(self._after(head), self._clock.now())
-                head = self._head()
-            secret = self._secret(head.key_id)
-            if secret is not None:
+            if held.secret is not None:
                 # Whoever made it may have been killed before its name was synced.
                 durable.settle(head.path)
         except durable.StorageError as exc:
@@ -124,9 +136,9 @@ class Keyring:
                 f"There is no key to sign questions with: {str(exc).rstrip('.')}, or set "
                 f"{ENVIRONMENT_VARIABLE} to a secret of your own."
             ) from exc
-        if secret is None:
+        if held.secret is None:
             raise _damaged(head)
-        return Key(head.key_id, secret)
+        return Key(head.key_id, held.secret)
 
     def get(self, key_id: str, now: datetime | None = None) -> Key | None:
         """The key of this id while questions that it signed are answered.
@@ -140,7 +152,7 @@ class Keyring:
         if info is None or info.state not in {"current", "grace"}:
             return None
         with _explained():
-            secret = self._secret(key_id)
+            secret = self._held(key_id).secret
         return None if secret is None else Key(key_id, secret)
 
     def rotate(self, now: datetime | None = None) -> Key:
@@ -159,10 +171,12 @@ class Keyring:
             head = self._sound_head()
             durable.sweep_temporary(self._folder, clock=self._clock)
             link = self._create(self._after(head), now or self._clock.now())
-            secret = self._secret(link.key_id)
-        if secret is None:
+            held = self._held(link.key_id)
+        if held.is_revoked:  # by somebody else, since
+            return self.current()
+        if held.secret is None:
             raise _damaged(link)
-        return Key(link.key_id, secret)
+        return Key(link.key_id, held.secret)
 
     def revoke(self, key_id: str) -> None:
         """Destroy a key's secret now; its questions cannot be answered any more.
@@ -183,7 +197,7 @@ class Keyring:
                 "that are."
             )
         with _explained():
-            if self._revoked_at(key_id) is None:
+            if not self._held(key_id).is_revoked:
                 tombstone = f"{_TOMBSTONE}{self._clock.now().isoformat()}"
                 durable.replace(self._file(key_id), tombstone.encode(), mode=0o600)
             durable.sweep_temporary(self._folder, clock=self._clock)
@@ -242,17 +256,17 @@ class Keyring:
         return next((info for info in self.keys(now) if info.key_id == key_id), None)
 
     def _tell(self, link: _Link, replaced_at: datetime | None, now: datetime) -> KeyInfo:
-        revoked_at = self._revoked_at(link.key_id)
+        held = self._held(link.key_id)
         state: KeyState
-        if revoked_at is not None:
+        if held.is_revoked:
             state = "revoked"
-        elif self._secret(link.key_id) is None:
+        elif held.secret is None:
             state = "damaged"
         elif replaced_at is None:
             state = "current"
         else:
             state = "grace" if now - replaced_at <= timedelta(seconds=GRACE_S) else "expired"
-        return KeyInfo(link.key_id, state, link.since, replaced_at or revoked_at)
+        return KeyInfo(link.key_id, state, link.since, replaced_at or held.revoked_at)
 
     def _chain(self) -> Iterator[_Link]:
         """The links from the first key to the one that signs."""
@@ -295,14 +309,12 @@ class Keyring:
         self._file(key_id).unlink(missing_ok=True)
         return _Link(path, (_text(path) or "").partition("\n")[0], now)
 
-    def _secret(self, key_id: str) -> str | None:
-        secret = _text(self._file(key_id))
-        return secret if secret and _id_of(secret) == key_id else None
-
-    def _revoked_at(self, key_id: str) -> datetime | None:
+    def _held(self, key_id: str) -> _Held:
         path = self._file(key_id)
         text = _text(path) or ""
-        return _date(text.removeprefix(_TOMBSTONE), path) if text.startswith(_TOMBSTONE) else None
+        if text.startswith(_TOMBSTONE):
+            return _Held(revoked_at=_date(text.removeprefix(_TOMBSTONE), path))
+        return _Held(text if text and _id_of(text) == key_id else None)
 
     def _file(self, key_id: str) -> Path:
         return self._folder / f"{key_id}.key"

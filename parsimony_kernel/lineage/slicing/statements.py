@@ -5,7 +5,7 @@ import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from parsimony_kernel.lineage.analysis import StatementNames, analyse, analyse_statements, tree
+from parsimony_kernel.lineage.analysis import StatementNames, analyse, analyse_statements
 from parsimony_kernel.lineage.known_calls import (
     MAGIC_CALLS,
     NAMESPACES,
@@ -17,6 +17,7 @@ from parsimony_kernel.lineage.slicing.effects import Later, later_of, touched_by
 from parsimony_kernel.lineage.slicing.sharing import Link, links_of, links_of_definition
 from parsimony_kernel.lineage.slicing.uses import Uses, uses_of
 from parsimony_kernel.lineage.slicing.vocabulary import Function, Vocabulary, nodes_of
+from parsimony_kernel.lineage.syntax.parsing import tree
 
 _DYNAMIC = NAMESPACES | {"exec", "eval"}
 

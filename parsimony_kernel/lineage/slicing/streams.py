@@ -10,7 +10,6 @@ import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from parsimony_kernel.lineage.analysis import tree
 from parsimony_kernel.lineage.known_calls import (
     ATOMIC_FUNCTIONS,
     MUTATING_METHODS,
@@ -35,6 +34,7 @@ from parsimony_kernel.lineage.slicing.vocabulary import (
     nodes_of,
     root_of,
 )
+from parsimony_kernel.lineage.syntax.parsing import tree
 
 Kinds = frozenset[str]
 

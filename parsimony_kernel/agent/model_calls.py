@@ -1,0 +1,197 @@
+"""Asking the model: the requests of a run, the budget that they are within, and what they cost."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+from parsimony_kernel.agent.cancellation import CancellationRequest
+from parsimony_kernel.agent.events import (
+    AgentEvent,
+    BudgetWarning,
+    Heartbeat,
+    LLMCallCompleted,
+    ReasoningDelta,
+    TextDelta,
+)
+from parsimony_kernel.agent.failure.causes import PROVIDER_FAULT
+from parsimony_kernel.agent.failure.detectors import accumulate_usage
+from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.agent.failure.recovery import FALLBACK, FINAL, asks_for_long, budget_of
+from parsimony_kernel.agent.failure.spending import capped, charged, charged_failure, reserve
+from parsimony_kernel.agent.prompts import FINISH_WITHIN_BUDGET
+from parsimony_kernel.agent.renderer import MAX_COMPACTION, IncrementalRenderer
+from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.clock import Clock
+from parsimony_kernel.limits.budget import Demand
+from parsimony_kernel.llm.base import Beat, Completion, Delta, ModelRequest
+from parsimony_kernel.llm.chain import Chain
+from parsimony_kernel.llm.transcript import encodable
+
+
+class ModelCalls:
+    """The requests of one run, and what comes of them.
+
+    Args:
+        schemas: the tools that every request offers.
+
+    Attributes:
+        chain: the models, of which one is asked at a time.
+        prompt_tokens: those of the last request, as its provider counts them, if it does.
+    """
+
+    def __init__(
+        self,
+        agent: Any,
+        state: RunState,
+        chain: Chain,
+        schemas: list[dict[str, Any]],
+        *,
+        cancellation: CancellationRequest,
+        clock: Clock,
+    ) -> None:
+        self.chain = chain
+        self.prompt_tokens: int | None = None
+        self._agent = agent
+        self._state = state
+        self._schemas = schemas
+        self._cancellation = cancellation
+        self._clock = clock
+        self._renderer = IncrementalRenderer()
+
+    async def reckoned(self) -> tuple[ModelRequest, Failure | Demand | None]:
+        """The next request, and what it asks of the budget; compacted where it would not fit."""
+        if not self._is_limited:
+            return self.request(), None
+        while True:
+            given = (self._state, self._agent.guardrails, self.chain.current)
+            request = await self._cancellation.race(capped(*given, self.request()))
+            demand = await self._cancellation.race(reserve(*given, request))
+            fits = not isinstance(demand, Failure) or "reserved" not in demand.metadata
+            if fits or self._state.compaction >= MAX_COMPACTION:
+                return request, demand
+            self._state.compaction += 1
+
+    def request(self) -> ModelRequest:
+        """The next request as the state is now."""
+        limits = self._agent.guardrails
+        return ModelRequest(
+            self._renderer.render(self._state, instructions=self._agent.instructions),
+            self._schemas,
+            timeout_s=limits.llm_timeout_s,
+            heartbeat_s=limits.stream_heartbeat_s,
+            deadline_s=limits.max_execution_time_s
+            - self._state.elapsed_seconds(self._clock.monotonic()),
+        )
+
+    def warn(self, demand: Demand) -> BudgetWarning:
+        """Most of a budget is used: less of the past is sent, and the model is told to finish."""
+        state = self._state
+        state.budget_warned = True
+        state.compaction = max(state.compaction, 1)
+        told = filter(None, (state.pending_instruction, FINISH_WITHIN_BUDGET))
+        state.pending_instruction = "\n\n".join(told)
+        return BudgetWarning(guard=demand.guard, used=demand.used, limit=demand.limit)
+
+    async def ask(
+        self, request: ModelRequest, *, since: float
+    ) -> AsyncGenerator[AgentEvent | Completion | Failure, None]:
+        """What happens while ``request`` is answered; last the answer, or why there is none.
+
+        ``since`` is when the pass began, in seconds of the clock.
+        """
+        state = self._state
+        reply: Completion | Failure | None = None
+        asked = self.chain.current.name
+        answers = self.chain.ask(request, cancellation=self._cancellation)
+        async with aclosing(answers) as items:
+            async for item in items:
+                match item:
+                    case Delta():
+                        self._remember_reasoning(item)
+                        for event in _deltas(item):
+                            yield event
+                    case Beat(silent_s):
+                        yield Heartbeat(model=asked, silent_s=silent_s)
+                    case _:
+                        reply = item
+                state.last_event_time_s = self._clock.monotonic()
+        billed = request, self.chain.current, self._agent.guardrails
+        if not isinstance(reply, Completion):
+            failure = reply or _nothing_came()
+            if self._is_limited:
+                bill = await self._cancellation.race(charged_failure(failure, *billed))
+                if bill is not None:
+                    accumulate_usage(state, bill)
+            yield self._rerouted(failure)
+            return
+        state.pending_instruction = None
+        state.failure_attempts.pop(FailureKind.transient_provider, None)
+        if self._is_limited:
+            reply = await self._cancellation.race(charged(reply, *billed))
+        yield self._account(reply, since)
+        yield reply
+
+    @property
+    def _is_limited(self) -> bool:
+        limits = self._agent.guardrails
+        return limits.max_tokens is not None or limits.max_cost_usd is not None
+
+    def _remember_reasoning(self, delta: Delta) -> None:
+        state = self._state
+        if delta.reasoning:
+            since = state.last_event_time_s
+            state.accumulated_reasoning += delta.reasoning
+            if since is not None:
+                state.accumulated_reasoning_duration_s += self._clock.monotonic() - since
+
+    def _rerouted(self, failure: Failure) -> Failure:
+        """``failure``, after the next model has taken over where this one is given up."""
+        if self.chain.is_spent:
+            return given_up(failure)
+        if failure.kind is not FailureKind.transient_provider:
+            return failure
+        attempts = self._state.failure_attempts
+        budget = budget_of(self._agent.policy, failure.kind)
+        spent = attempts.get(failure.kind, 0) >= budget
+        is_open = self.chain.is_open or "breaker" in failure.metadata
+        if spent or is_open or asks_for_long(failure):
+            fallback = self.chain.move_on()
+            if fallback is not None:
+                attempts.pop(failure.kind, None)
+                return _noted(failure, FALLBACK, fallback)
+        return given_up(failure) if is_open else failure
+
+    def _account(self, reply: Completion, started: float) -> LLMCallCompleted:
+        prompt, completion, _ = accumulate_usage(self._state, reply, model=reply.model)
+        self.prompt_tokens = prompt or None
+        return LLMCallCompleted(
+            model=reply.model,
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            cost_usd=reply.cost_usd,
+            duration_s=self._clock.monotonic() - started,
+            finish_reason=reply.choices[0].finish_reason,
+        )
+
+
+def given_up(failure: Failure) -> Failure:
+    """``failure``, for which nothing is left to be tried."""
+    return _noted(failure, FINAL, True)
+
+
+def _noted(failure: Failure, key: str, value: Any) -> Failure:
+    return replace(failure, metadata={**failure.metadata, key: value})
+
+
+def _deltas(delta: Delta) -> list[AgentEvent]:
+    events: list[AgentEvent] = []
+    if delta.reasoning:
+        events.append(ReasoningDelta(content=encodable(delta.reasoning)))
+    if delta.text:
+        events.append(TextDelta(content=encodable(delta.text)))
+    return events
+
+
+def _nothing_came() -> Failure:
+    return PROVIDER_FAULT.failure("the model's stream ended without an answer")

@@ -1,0 +1,202 @@
+"""How frames and series of pandas are copied, compared and set back.
+
+pandas copies lazily, so that a copy costs nothing until something is written. It has no public
+way to give a frame another content where it lies, nor to ask whether two still share their
+memory: here its managers are asked, as its own methods with inplace=True do.
+"""
+
+import sys
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from parsimony_kernel.lineage.kinds.arrays import ARRAYS_INSIDE, same_memory
+from parsimony_kernel.lineage.kinds.atoms import is_atomic
+from parsimony_kernel.lineage.kinds.containers import MAPPING
+from parsimony_kernel.lineage.kinds.instances import attributes_of
+
+_ABSENT = object()
+_SAMPLED = 1_000
+
+
+def is_frame(kind: type) -> bool:
+    """Whether values of ``kind`` are frames or series of pandas."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and issubclass(kind, pandas.DataFrame | pandas.Series)
+
+
+def copies_lazily() -> bool:
+    """Whether a copy of a frame takes no room until either is written to."""
+    pandas = sys.modules["pandas"]
+    if int(pandas.__version__.partition(".")[0]) >= 3:
+        return True
+    return pandas.get_option("mode.copy_on_write") is True
+
+
+def is_free(value: Any) -> bool:
+    """Whether a copy of ``value`` takes neither time nor room."""
+    return is_frame(type(value)) and copies_lazily()
+
+
+@dataclass(frozen=True)
+class _HeldFrame:
+    manager: Any
+    attributes: dict[str, Any]
+    allows_duplicates: bool = True
+
+
+@dataclass(frozen=True)
+class FrameKind:
+    """A frame or a series, with what its class says belongs to it."""
+
+    def size(self, value: Any) -> int:
+        return 0 if copies_lazily() else frame_bytes(value)
+
+    def copy(self, value: Any) -> _HeldFrame:
+        own = attributes_of(value)
+        names = ("_attrs", "_name", *type.__getattribute__(type(value), "_metadata"))
+        attributes = {name: own[name] for name in names if name in own}
+        if type(attributes.get("_attrs")) is dict:
+            attributes["_attrs"] = attributes["_attrs"].copy()
+        manager = own["_mgr"].copy(deep=not copies_lazily())
+        return _HeldFrame(manager, attributes, _allows_duplicates(own))
+
+    def same(self, value: Any, held: _HeldFrame) -> bool:
+        own = attributes_of(value)
+        return (
+            _allows_duplicates(own) == held.allows_duplicates
+            and _same_managers(own["_mgr"], held.manager)
+            and all(
+                _same_attribute(own.get(name, _ABSENT), each)
+                for name, each in held.attributes.items()
+            )
+        )
+
+    def set_back(self, value: Any, held: _HeldFrame) -> Any:
+        own = attributes_of(value)
+        own["_mgr"] = held.manager.copy(deep=not copies_lazily())
+        for name, each in held.attributes.items():
+            own[name] = each.copy() if type(each) is dict else each
+        own["_flags"]._allows_duplicate_labels = held.allows_duplicates
+        own.pop("_item_cache", None)
+        return value
+
+    def parts(self, held: _HeldFrame) -> Collection[Any]:
+        """What lies in its columns of objects, where the first of them can change."""
+        found: list[Any] = []
+        for each in held.attributes.values():
+            found.extend(each.values() if type(each) is dict else [each])
+        numpy = sys.modules["numpy"]
+        for block in held.manager.blocks:
+            # Columns of strings call themselves objects too; they are no plain arrays.
+            if type(block.values) is numpy.ndarray and block.values.dtype.kind == "O":
+                cells = block.values.reshape(-1)
+                if not all(is_atomic(each) for each in cells[:_SAMPLED]):
+                    found.extend(cells)
+        return found
+
+
+FRAME = FrameKind()
+
+
+def _allows_duplicates(own: dict[str, Any]) -> bool:
+    """What the flags of a frame say, from its attributes."""
+    return bool(own["_flags"]._allows_duplicate_labels)
+
+
+def frame_shape(value: Any) -> tuple[int, ...]:
+    """The rows of a frame or a series, and the columns of a frame."""
+    return tuple(len(axis) for axis in reversed(attributes_of(value)["_mgr"].axes))
+
+
+def plain_frame(value: Any, held: Any = None) -> Any:
+    """A frame or a series of pandas' own class with what ``value`` has, or had in ``held``."""
+    pandas = sys.modules["pandas"]
+    own = attributes_of(value)
+    manager = (own["_mgr"] if held is None else held.manager).copy(deep=False)
+    base = pandas.DataFrame if issubclass(type(value), pandas.DataFrame) else pandas.Series
+    made = base._from_mgr(manager, axes=manager.axes)
+    attributes = own if held is None else held.attributes
+    allowed = _allows_duplicates(own) if held is None else held.allows_duplicates
+    if base is pandas.Series:
+        object.__setattr__(made, "_name", attributes.get("_name"))
+    object.__setattr__(made, "_attrs", dict(attributes.get("_attrs") or {}))
+    attributes_of(made)["_flags"]._allows_duplicate_labels = allowed
+    return made
+
+
+def same_frames(one: Any, other: Any) -> bool:
+    """Whether two frames or series share all of their memory, and so hold the same."""
+    if type(one) is not type(other):
+        return False
+    own, others = attributes_of(one), attributes_of(other)
+    if _allows_duplicates(own) != _allows_duplicates(others):
+        return False
+    if not _same_attribute(own.get("_attrs"), others.get("_attrs")):
+        return False
+    managers = own["_mgr"], others["_mgr"]
+    held = _HeldFrame(managers[0], {"_attrs": own.get("_attrs") or {}})
+    return _same_managers(*managers) and all(map(is_atomic, FRAME.parts(held)))
+
+
+def frame_bytes(value: Any) -> int:
+    """The memory of a frame's columns, strings without their text."""
+    blocks = attributes_of(value)["_mgr"].blocks
+    return sum(int(getattr(block.values, "nbytes", 0)) for block in blocks)
+
+
+def unshared_bytes(held: Any, value: Any) -> int:
+    """The memory in bytes that a lazy copy of ``value`` keeps for itself alone."""
+    if not isinstance(held, _HeldFrame):
+        return 0
+    shared = {place for block in attributes_of(value)["_mgr"].blocks for place, _ in _places(block)}
+    return sum(
+        size
+        for block in held.manager.blocks
+        for place, size in _places(block)
+        if place not in shared
+    )
+
+
+def _places(block: Any) -> Iterator[tuple[int, int]]:
+    """Where the memory of each column of a block begins, or its identity, and its bytes.
+
+    By column: a write to one takes it out of its block and leaves the others where they are.
+    """
+    values, numpy = block.values, sys.modules["numpy"]
+    inside = (getattr(values, name, None) for name in ARRAYS_INSIDE)
+    found = [values, *(each for each in inside if each is not None)]
+    array = next((each for each in found if isinstance(each, numpy.ndarray)), None)
+    size = int(getattr(values, "nbytes", 0))
+    if array is None:
+        yield id(found[-1]), size
+    elif array.ndim == 2 and len(array):
+        begin = int(array.__array_interface__["data"][0])
+        for number in range(len(array)):
+            yield begin + number * array.strides[0], size // len(array)
+    else:
+        yield int(array.__array_interface__["data"][0]), size
+
+
+def _same_attribute(now: Any, held: Any) -> bool:
+    if type(now) is dict and type(held) is dict:
+        return MAPPING.same(now, held)
+    return now is held
+
+
+def _same_managers(one: Any, other: Any) -> bool:
+    if len(one.blocks) != len(other.blocks):
+        return False
+    axes = zip(one.axes, other.axes, strict=True)
+    if not all((a is b or a.is_(b)) and _same_names(a, b) for a, b in axes):
+        return False
+    return all(
+        list(a.mgr_locs) == list(b.mgr_locs) and same_memory(a.values, b.values)
+        for a, b in zip(one.blocks, other.blocks, strict=True)
+    )
+
+
+def _same_names(one: Any, other: Any) -> bool:
+    return len(one.names) == len(other.names) and all(
+        a is b for a, b in zip(one.names, other.names, strict=True)
+    )

@@ -1,0 +1,113 @@
+"""What tests of reports publish, and what a browser would make of the page."""
+
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pandas as pd
+
+from parsimony_kernel.artifacts.publish import Published, Publisher
+from parsimony_kernel.artifacts.store import LogEntry, UnknownArtifactError, reference
+from parsimony_kernel.identity import content_sha
+from parsimony_kernel.lineage.ledger import VariableOrigin
+
+SHA = content_sha(b"chart")
+
+
+def find(words: str) -> LogEntry:
+    if words.startswith("no"):
+        raise UnknownArtifactError(f"There is no artifact {words!r}.")
+    return LogEntry(kind="chart", logical_id=content_sha(words.encode()), content_sha=SHA,
+                    title=f"About {words}")  # fmt: skip
+
+
+def reference_to(words: str) -> str:
+    return reference(find(words).ref)
+
+
+FRAME = pd.DataFrame({"month": pd.date_range("2024-01-01", periods=12, freq="MS"), "t": range(12)})
+
+
+def origin(name: str) -> VariableOrigin:
+    return VariableOrigin(
+        name=name,
+        version=1,
+        actor="agent",
+        notebook_path="work.ipynb",
+        cell_id="c",
+        run_id="r",
+        code=f"{name} = made()",
+        code_sha="0",
+        sources=("data.csv",),
+    )
+
+
+def publish_table(publisher: Publisher, frame: pd.DataFrame = FRAME) -> Published:
+    return publisher.publish_dataset(
+        frame,
+        variable="monthly",
+        title="By month",
+        lineage=[origin("monthly")],
+        run_id="r",
+        script="monthly = made()  # <all>",
+    )
+
+
+BODY = "Some words.\n\n![Mean *t*](artifact:curve)\n\nSee [the table](artifact:monthly).\n"
+
+
+class Seen(HTMLParser):
+    """What a browser would make of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, name: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.tags if tag == name]
+
+
+_HARMLESS = set(
+    re.findall(
+        r"\w+",
+        "html head meta title style body main footer h1 h2 h3 h4 h5 h6 p a em strong s "
+        "code pre hr br ul ol li blockquote table thead tbody tr th td figure figcaption "
+        "img div dl dt dd details summary time span",
+    )
+)
+
+
+def assert_needs_nothing(page: str) -> Seen:
+    seen = Seen(page)
+    assert {tag for tag, _ in seen.tags} <= _HARMLESS
+    for tag, attributes in seen.tags:
+        assert not [name for name in attributes if name.startswith("on")], (tag, attributes)
+        assert set(attributes) <= {
+            "lang", "charset", "http-equiv", "content", "name", "href", "rel", "id", "class",
+            "scope", "src", "alt", "title", "datetime", "tabindex", "role", "aria-label", "style",
+            "start",
+        }  # fmt: skip
+        assert str(attributes.get("style", "")) in {
+            "", "text-align:left", "text-align:right", "text-align:center"
+        }  # fmt: skip
+    assert all(str(each["src"]).startswith("data:image/") for each in seen.all("img"))
+    for each in seen.all("a"):
+        assert str(each["href"]).lower().startswith(("http://", "https://", "mailto:", "#"))
+    levels = [int(tag[1]) for tag, _ in seen.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    return seen
+
+
+def page_of(publisher: Publisher, published: Published) -> str:
+    return (publisher.store.root / published.page).read_text()

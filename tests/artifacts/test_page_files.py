@@ -1,0 +1,62 @@
+"""The file that a page is written to."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel.artifacts.html import write_page
+from parsimony_kernel.identity import content_sha
+
+ONE, OTHER = content_sha(b"one"), content_sha(b"other")
+
+
+def test_a_page_that_was_changed_by_hand_is_left_alone(tmp_path: Path) -> None:
+    first = write_page(tmp_path, "t", "<p>one</p>", ONE)
+    assert first == tmp_path / "t.html"
+    assert write_page(tmp_path, "t", "<p>two</p>", ONE) == first
+    changed = first.read_bytes().replace(b"two", b"2")
+    first.write_bytes(changed)
+    second = tmp_path / "t-2.html"
+    assert write_page(tmp_path, "t", "<p>three</p>", ONE) == second
+    assert write_page(tmp_path, "t", "<p>four</p>", ONE) == second
+    assert first.read_bytes() == changed
+    assert b"four" in second.read_bytes()
+
+
+def test_the_page_of_another_report_of_that_name_is_left_alone(tmp_path: Path) -> None:
+    first = write_page(tmp_path, "t", "<p>one</p>", ONE)
+    was = first.read_bytes()
+    second = write_page(tmp_path, "t", "<p>other</p>", OTHER)
+    assert second == tmp_path / "t-2.html"
+    assert write_page(tmp_path, "t", "<p>again</p>", OTHER) == second
+    assert first.read_bytes() == was
+    first.unlink()
+    assert write_page(tmp_path, "t", "<p>stays</p>", OTHER) == second
+    assert write_page(tmp_path, "t", "<p>back</p>", ONE) == first
+    assert sorted(tmp_path.iterdir()) == [second, first]
+
+
+def test_a_page_with_a_stamp_of_another_report_pasted_in_is_not_taken_for_it(
+    tmp_path: Path,
+) -> None:
+    first = write_page(tmp_path, "t", "<p>one</p>", ONE)
+    first.write_bytes(first.read_bytes().replace(ONE.encode(), OTHER.encode()))
+    write_page(tmp_path, "u", "<!-- parsimony-report -->", ONE)
+    stamp = first.read_bytes()[len(b"<p>one</p>") :]
+    first.write_bytes(b"<p>mine</p>" + stamp)
+    assert write_page(tmp_path, "t", "<p>other</p>", OTHER) == tmp_path / "t-2.html"
+
+
+@pytest.mark.parametrize("there", [b"", b"<p>mine</p>", b"\xff\x00", b"x" * 10_000])
+def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path, there: bytes) -> None:
+    (tmp_path / "t.html").write_bytes(there)
+    assert write_page(tmp_path, "t", "<p>one</p>", ONE) == tmp_path / "t-2.html"
+    assert (tmp_path / "t.html").read_bytes() == there
+
+
+def test_what_is_no_file_in_the_place_of_a_page_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "t.html").mkdir()
+    os.mkfifo(tmp_path / "t-2.html")
+    (tmp_path / "t-3.html").symlink_to("nowhere")
+    assert write_page(tmp_path, "t", "<p>one</p>", ONE) == tmp_path / "t-4.html"

@@ -1,0 +1,117 @@
+"""The page of a report that people read."""
+
+import re
+
+import altair as alt
+import pandas as pd
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsimony_kernel.artifacts.html import Exhibit, render_page
+from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.reports import ReportError, draft
+from parsimony_kernel.artifacts.store import LogEntry
+from tests.artifacts.report_cases import BODY, FRAME, assert_needs_nothing, find, origin, page_of
+
+
+def test_a_page_tells_what_it_shows_and_where_it_comes_from(publisher: Publisher) -> None:
+    published = publisher.publish_report(
+        "How warm?", f"{BODY}\n![Table](artifact:monthly)", language="de", run_id="r"
+    )
+    page = page_of(publisher, published)
+    seen = assert_needs_nothing(page)
+    assert seen.all("html") == [{"lang": "de"}]
+    assert "<title>How warm?</title>" in page
+    (image,) = seen.all("img")
+    assert image["alt"] == "Mean *t*: line chart of t by month"
+    assert "(12 rows, 2 columns; the first 10 rows shown)" in seen.text
+    assert "2024-01-01" in seen.text
+    ids = {str(attributes["id"]) for _, attributes in seen.tags if "id" in attributes}
+    assert {"artifact-1", "source-1", "artifact-2", "source-2"} <= ids
+    targets = {str(each["href"])[1:] for each in seen.all("a")}
+    assert targets <= ids
+    curve = publisher.find("curve")
+    for told in ("# %% agent\ncurve = made()", "monthly = made()  # <all>", "data.csv",
+                 curve.logical_id[:12], curve.content_sha[:12], published.ref.content_sha[:12],
+                 "work.ipynb", "2026-01-01 00:00 UTC"):  # fmt: skip
+        assert told in seen.text
+
+
+def test_headings_begin_below_the_title_and_none_is_skipped(publisher: Publisher) -> None:
+    body = "# One\n\n#### Deep\n\n###### Deeper\n\n## Two\n\n# Three\n\n### Four"
+    page = page_of(publisher, publisher.publish_report("T", body, run_id="r"))
+    assert_needs_nothing(page)
+    main = page[: page.index("</main>")]
+    assert re.findall(r"<(h\d)>", main) == ["h1", "h2", "h3", "h4", "h3", "h2", "h3"]
+
+
+_EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(1)>'&amp;"
+
+
+def test_whatever_comes_from_outside_is_only_text(publisher: Publisher) -> None:
+    store = publisher.store
+    frame = pd.DataFrame({_EVIL: [_EVIL, None]})
+    hostile = Publisher(store, notebook_path=f"{_EVIL[:20]}.ipynb", quarto="")
+    hostile.publish_dataset(
+        frame,
+        variable="evil",
+        title=_EVIL,
+        description=_EVIL,
+        lineage=[origin("evil").model_copy(update={"code": _EVIL, "sources": (_EVIL,)})],
+        run_id="r",
+    )
+    chart = alt.Chart(FRAME, title=_EVIL).mark_line().encode(x="month:T", y="t:Q")
+    hostile.publish_chart(
+        chart, variable="pic", title="p", description=_EVIL, lineage=[origin("pic")], run_id="r"
+    )
+    body = f"{_EVIL}\n\n{{{{artifact evil}}}}\n\n![{_EVIL.replace('[', '')}](artifact:pic)\n\n"
+    body += f"[x](javascript:alert(1)) [y](data:text/html,x) [z](file:///etc/passwd) <{_EVIL}>"
+    body += "\n\n![far](https://example.org/x.png) <https://example.org> | a |\n"
+    published = hostile.publish_report(_EVIL, body, description=_EVIL, run_id="r")
+    page = page_of(hostile, published)
+    seen = assert_needs_nothing(page)
+    assert "<script" not in page
+    assert "onerror" in seen.text
+    assert "default-src 'none'" in str(seen.all("meta"))
+
+
+@given(st.text(alphabet="ab`~*_[](){}|:!#-+<>\\/ \n\"='&1.", max_size=300))
+def test_no_words_make_a_page_that_needs_anything_or_runs(body: str) -> None:
+    try:
+        report = draft("T", body, find)
+    except ReportError:
+        return
+    ref = find("sales").ref
+    entry = LogEntry(kind="report", logical_id="a", content_sha="b")
+    shown = {ref: Exhibit(find("sales"), b"{}")}
+    assert_needs_nothing(render_page(report, shown, entry).html)
+
+
+def test_a_chart_whose_data_lies_elsewhere_is_told_in_words(publisher: Publisher) -> None:
+    far = alt.Chart("https://example.invalid/x.csv").mark_line().encode(x="a:T", y="b:Q")
+    publisher.publish_chart(far, variable="far", title="Far", lineage=[origin("far")], run_id="r")
+    page = page_of(publisher, publisher.publish_report("T", "![Far](artifact:far)", run_id="r"))
+    assert "Far: line chart of b by a. No picture could be made" in assert_needs_nothing(page).text
+
+
+def test_a_chart_that_is_large_as_a_drawing_is_a_picture(publisher: Publisher) -> None:
+    many = pd.DataFrame({"x": range(4000), "y": range(4000)})
+    publisher.publish_chart(
+        alt.Chart(many).mark_point().encode(x="x:Q", y="y:Q"),
+        variable="many",
+        title="Many",
+        lineage=[origin("many")],
+        run_id="r",
+    )
+    page = page_of(publisher, publisher.publish_report("T", "{{artifact many}}", run_id="r"))
+    (image,) = assert_needs_nothing(page).all("img")
+    assert str(image["src"]).startswith("data:image/png;base64,")
+
+
+def test_a_script_is_shown_as_code_and_a_report_by_its_title(publisher: Publisher) -> None:
+    publisher.publish_notebook("if 1 < 2:\n    pass", name="steps", run_id="r")
+    publisher.publish_report("Earlier", "Words.", run_id="r")
+    body = "{{artifact steps}}\n\n{{artifact Earlier}}"
+    seen = assert_needs_nothing(page_of(publisher, publisher.publish_report("T", body, run_id="r")))
+    assert "if 1 < 2:\n    pass" in seen.text
+    assert "Earlier · Source 2" in seen.text
