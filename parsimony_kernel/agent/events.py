@@ -40,6 +40,7 @@ class RunStarted(AgentEvent):
     max_cost_usd: float | None = None
     approve: str = ""
     procedure: str = ""
+    notice: str = ""
 
 
 class TextDelta(AgentEvent):
