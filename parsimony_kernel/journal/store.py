@@ -5,12 +5,11 @@ before it; a question that waits is taken up by exactly one of all who try; and 
 a crash (a suspension, a claim, the end of a turn) is synced before the call returns.
 """
 
-import hashlib
 import json
 import logging
 import sqlite3
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -19,6 +18,7 @@ from pydantic_core import to_jsonable_python
 from parsimony_kernel.agent.events import AgentEvent, parse_event
 from parsimony_kernel.agent.state import SCHEMA_VERSION, SuspensionRecord
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.journal import chain, notebooks
 from parsimony_kernel.journal.database import (
     BUSY_TIMEOUT_S,
     Database,
@@ -29,7 +29,6 @@ from parsimony_kernel.journal.database import (
 STATUSES: Final = frozenset(
     {"running", "done", "suspended", "handed_off", "stopped", "cancelled", "replaced"}
 )
-_GENESIS = "0" * 64
 
 _SCHEMA = """
 CREATE TABLE turns (
@@ -153,7 +152,14 @@ class Journal(Protocol):
         ...
 
     def turns(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
-        """The turns, of one notebook or of all, oldest first."""
+        """The turns, of one notebook or of all, oldest first.
+
+        A notebook that is a copy sees those that its parent had when it was copied.
+        """
+        ...
+
+    def origins(self, notebook: str) -> tuple[notebooks.Origin, ...]:
+        """How the notebook came to turns that were not begun in it, oldest first."""
         ...
 
     def append(self, run_id: str, event: AgentEvent) -> None:
@@ -226,6 +232,11 @@ class SqliteJournal:
         self.database = Database(path, _SCHEMA, busy_timeout_s=busy_timeout_s)
         self._clock = clock
 
+    @property
+    def clock(self) -> Clock:
+        """The time of entries and leases."""
+        return self._clock
+
     # -- turns
 
     def begin_turn(
@@ -247,11 +258,7 @@ class SqliteJournal:
                 "WHERE notebook = ? AND cell_key = ? AND status != 'replaced'",
                 (run_id, storable(notebook), storable(cell_key)),
             )
-            newest = db.execute(
-                "SELECT COALESCE(MAX(ordinal), 0) FROM turns WHERE notebook = ?",
-                (storable(notebook),),
-            ).fetchone()[0]
-            ordinal = int(newest) + 1
+            ordinal = self._newest(db, storable(notebook)) + 1
             db.execute(
                 "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
                 "started_at, running_since, connection_file, pid) "
@@ -320,12 +327,64 @@ class SqliteJournal:
         return TurnRow(*rows[0]) if rows else None
 
     def turns(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
-        rows = self.database.select(
-            f"SELECT {_TURN_COLUMNS} FROM turns "
-            "WHERE notebook = COALESCE(?, notebook) ORDER BY rowid",
-            None if notebook is None else storable(notebook),
-        )
-        return tuple(TurnRow(*row) for row in rows)
+        with self.database.reading("read") as db:
+            return self._turns(db, None if notebook is None else storable(notebook))
+
+    def _turns(self, db: sqlite3.Connection, notebook: str | None) -> tuple[TurnRow, ...]:
+        own = [
+            TurnRow(*row)
+            for row in db.execute(
+                f"SELECT {_TURN_COLUMNS} FROM turns "
+                "WHERE notebook = COALESCE(?, notebook) ORDER BY rowid",
+                (notebook,),
+            ).fetchall()
+        ]
+        origins = () if notebook is None else notebooks.origins(db).get(notebook, ())
+        seen = _inherited(db, notebooks.inherited(origins), own)
+        return (*seen, *own)
+
+    def _newest(self, db: sqlite3.Connection, notebook: str) -> int:
+        """The number of a notebook's newest turn, which may be one that it sees of another."""
+        own = db.execute("SELECT MAX(ordinal) FROM turns WHERE notebook = ?", (notebook,))
+        origins = notebooks.origins(db).get(notebook, ())
+        return max(own.fetchone()[0] or 0, notebooks.newest_inherited(origins))
+
+    def notebook_names(self) -> tuple[str, ...]:
+        """The names of all notebooks that have turns or see those of another."""
+        with self.database.reading("read") as db:
+            with_turns = db.execute("SELECT DISTINCT notebook FROM turns").fetchall()
+            return tuple(sorted({name for (name,) in with_turns} | {*notebooks.origins(db)}))
+
+    def origins(self, notebook: str) -> tuple[notebooks.Origin, ...]:
+        """How the notebook came to turns that were not begun in it, oldest first."""
+        with self.database.reading("read") as db:
+            return notebooks.origins(db).get(storable(notebook), ())
+
+    def move_notebook(self, old: str, new: str) -> bool:
+        """Give the turns of ``old`` to ``new``; synced.
+
+        ``False``, and nothing is done, when ``old`` has none or ``new`` has some.
+        """
+        with self.database.transaction(synced=True) as db:
+            if self._newest(db, storable(new)) or not self._newest(db, storable(old)):
+                return False
+            notebooks.move(db, storable(old), storable(new), self._now())
+        return True
+
+    def fork_notebook(self, parent: str, child: str) -> int:
+        """Let ``child`` see the turns that ``parent`` has now; synced.
+
+        The number of the newest; 0, and nothing is done, when there are none or ``child`` has some.
+        """
+        with self.database.transaction(synced=True) as db:
+            newest = self._newest(db, storable(parent))
+            if not newest or self._newest(db, storable(child)):
+                return 0
+            turns = {turn.run_id: turn.status for turn in self._turns(db, storable(parent))}
+            notebooks.fork(
+                db, storable(parent), storable(child), self._now(), newest=newest, turns=turns
+            )
+        return newest
 
     def abandon_running(self, notebook: str, alive: Alive) -> tuple[str, ...]:
         running = [turn for turn in self.turns(notebook) if turn.status == "running"]
@@ -345,15 +404,10 @@ class SqliteJournal:
 
     def append(self, run_id: str, event: AgentEvent) -> None:
         # What a tool or a failure carries may be any object: what is no JSON is kept as text.
-        body = _canonical(to_jsonable_python(event, fallback=repr))
+        body = chain.canonical(to_jsonable_python(event, fallback=repr))
         at = self._now()
         with self.database.transaction() as db:
-            last = db.execute("SELECT hash FROM events ORDER BY seq DESC LIMIT 1").fetchone()
-            prev = last[0] if last else _GENESIS
-            db.execute(
-                "INSERT INTO events (run_id, at, body, prev, hash) VALUES (?, ?, ?, ?, ?)",
-                (run_id, at, body, prev, _link(prev, run_id, at, body)),
-            )
+            chain.append(db, run_id, at, body)
 
     def events(self, run_id: str) -> tuple[AgentEvent, ...]:
         rows = self.database.select(
@@ -372,28 +426,7 @@ class SqliteJournal:
 
     def verify(self) -> tuple[int, str] | None:
         with self.database.reading("check") as db:
-            prev, seq = _GENESIS, 0
-            for row in db.execute(
-                # As bytes: a damaged text need not be UTF-8.
-                "SELECT seq, CAST(run_id AS BLOB), CAST(at AS BLOB), CAST(body AS BLOB), "
-                "CAST(prev AS BLOB), CAST(hash AS BLOB) FROM events ORDER BY seq"
-            ):
-                expected, seq = seq + 1, row[0]
-                run_id, at, body, before, own = (
-                    part.decode("utf-8", "replace") for part in row[1:]
-                )
-                if seq != expected:
-                    return expected, "the entry is missing"
-                if before != prev:
-                    return seq, "the entry does not follow the one before it"
-                if _link(prev, run_id, at, body) != own:
-                    return seq, "the entry was changed after it was written"
-                prev = own
-            last = "SELECT seq FROM sqlite_sequence WHERE name = 'events'"
-            counted = db.execute(last).fetchone()
-            if counted is not None and counted[0] != seq:
-                return seq + 1, "the entry is missing"
-        return None
+            return chain.first_bad(db)
 
     # -- suspensions
 
@@ -404,7 +437,7 @@ class SqliteJournal:
             db.execute(
                 "INSERT INTO suspensions (nonce, run_id, record) VALUES (?, ?, ?) "
                 "ON CONFLICT (nonce) DO UPDATE SET nonce = excluded.nonce",
-                (record.nonce, record.run_id, _canonical(record.model_dump(mode="json"))),
+                (record.nonce, record.run_id, chain.canonical(record.model_dump(mode="json"))),
             )
 
     def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
@@ -480,9 +513,18 @@ class SqliteJournal:
         return self._clock.now().isoformat()
 
 
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-
-
-def _link(prev: str, run_id: str, at: str, body: str) -> str:
-    return hashlib.sha256(_canonical([prev, run_id, at, body]).encode("ascii")).hexdigest()
+def _inherited(
+    db: sqlite3.Connection, runs: Mapping[str, str], own: Sequence[TurnRow]
+) -> tuple[TurnRow, ...]:
+    """The turns ``runs`` of another notebook with their status of then; those whose cell ``own``
+    has run again are replaced."""
+    again = {turn.cell_key: turn.run_id for turn in reversed(own)}
+    seen: list[TurnRow] = []
+    for run_id, status in runs.items():
+        for row in db.execute(f"SELECT {_TURN_COLUMNS} FROM turns WHERE run_id = ?", (run_id,)):
+            turn = TurnRow(*row)
+            if turn.cell_key in again and status != "replaced":
+                seen.append(replace(turn, status="replaced", replaced_by=again[turn.cell_key]))
+            else:
+                seen.append(replace(turn, status=status))
+    return tuple(sorted(seen, key=lambda turn: turn.ordinal))
