@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from parsimony_agent.completion import Completion
+from parsimony_agent.completion import Completion, sources
 from parsimony_agent.magics import AgentMagics
 from parsimony_agent.pending import SilentStop
 from parsimony_agent.sessions import SessionFactory, open_in
@@ -37,7 +37,6 @@ class Extension:
         )
         self.name = SECOND_NAME if taken else NAME
         self._transform = awaiting(self.name)
-        self._completion = Completion(shell, self.name)
         self._silence = SilentStop(shell)
         self.magics = AgentMagics(
             shell,
@@ -46,6 +45,8 @@ class Extension:
             environ=environ,
             silence=self._silence.install,
         )
+        known = sources(shell, lambda: self.magics.opened)
+        self._completion = Completion(shell, self.name, known)
 
     def install(self) -> None:
         """Register everything; says so only when the usual name was taken."""

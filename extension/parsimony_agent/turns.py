@@ -9,7 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
-from parsimony_agent.arguments import AnswerRequest, CellRequest
+from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import Cell, Cells
 from parsimony_agent.outlet import Outlet, TextOutlet, outlet_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
@@ -124,36 +124,44 @@ class Turns:
         await self._follow(record, events, begun)
         self._end_cell(record, mode, outlet)
 
-    async def answer(self, request: AnswerRequest, stop: CancellationRequest | None = None) -> None:
+    async def answer(
+        self,
+        words: str,
+        *,
+        turn: str | None = None,
+        here: bool = False,
+        stop: CancellationRequest | None = None,
+    ) -> None:
         """Answer a question and show how the turn goes on; raises what ``ask`` raises.
 
-        In the cell that runs now, or, with ``here``, where the question stands if this process
-        still has it, and the caller gets the continuation as text.
+        ``turn`` names which, the newest by default. In the cell that runs now, or, with ``here``,
+        where the question stands if this process still has it, and the caller gets the
+        continuation as text.
         """
         mode, outlet = self._surroundings()
         session = self._open()
-        question = self._question(session, request.turn)
+        question = self._question(session, turn)
         record = self._records.get(question.turn_id)
         if record is None:
             view = replay(session.events(question.turn_id))
             record = TurnRecord(run_id=question.turn_id, view=view, clock=self._clock)
         known = {block.key for block in record.view.blocks}
-        stays = request.here and record.prompt is not None
+        stays = here and record.prompt is not None
 
         def begun() -> None:
             self._records[question.turn_id] = record
             if stays:
                 record.settle_prompt()
             else:
-                record.go_on_in(NoPlace() if request.here else self._place(mode, outlet))
+                record.go_on_in(NoPlace() if here else self._place(mode, outlet))
                 record.settle_prompt(
                     f"Answered: {_reply(record)}. It goes on in the cell that answered."
                 )
             _pass_on(stop, session)
 
-        events = session.resume(request.words, turn_id=question.turn_id, nonce=question.nonce)
+        events = session.resume(words, turn_id=question.turn_id, nonce=question.nonce)
         await self._follow(record, events, begun)
-        if not request.here:
+        if not here:
             self._end_cell(record, mode, outlet)
             return
         if stays:

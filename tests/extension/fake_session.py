@@ -88,6 +88,7 @@ class FakeSession:
             origin_ledger=OriginLedger(), variables=lambda: self.variables
         )
         self.is_closed = False
+        self.came_from: tuple[str, ...] = ()
         self.requests: list[tuple[str, str, TurnOptions]] = []
         self.replies: list[tuple[str, str]] = []
         self.nonces: list[str | None] = []
@@ -222,6 +223,9 @@ class FakeSession:
                     )
                 )
         return tuple(reversed(found))
+
+    def origins(self) -> tuple[str, ...]:
+        return self.came_from
 
     def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
         return tuple(self.by_turn[turn_id])

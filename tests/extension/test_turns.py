@@ -9,7 +9,7 @@ import pytest
 from fake_session import FakeSession, Segment, asks
 from output_area import OutputArea
 
-from parsimony_agent.arguments import AnswerRequest, CellRequest
+from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import Cells
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.record_display import RESERVED
@@ -75,7 +75,7 @@ class Notebook:
         await self.turns.ask(CellRequest(words), self.cells.next_turn(words))
 
     async def answer(self, words: str, **flags: Any) -> None:
-        await self.turns.answer(AnswerRequest(words, **flags))
+        await self.turns.answer(words, **flags)
 
     @property
     def buttons(self) -> list[Any]:
