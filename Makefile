@@ -32,7 +32,7 @@ $(VENV)/.test-installed: $(VENV)/.installed
 install: $(VENV)/.installed ## the package and JupyterLab, in .venv
 
 demo: $(VENV)/.installed ## runs the quickstart notebook with the embedded offline model
-	@$(BIN)/jupyter parsimony demo
+	@$(BIN)/jupyter parsimony demo notebooks/01_quickstart.ipynb
 
 lab: $(VENV)/.installed ## opens JupyterLab on the example notebooks
 	$(BIN)/jupyter lab notebooks

@@ -54,6 +54,13 @@ from parsimony_kernel.metrics import tracing
 from parsimony_kernel.notebook.answers import came_to_nothing, is_doing, or_ask_again, resolve
 from parsimony_kernel.notebook.catalogue import catalogue
 from parsimony_kernel.notebook.hooks import NotebookHooks, NotebookPlace, differences
+from parsimony_kernel.notebook.identity import (
+    adopt,
+    history_name,
+    name_in,
+    origins_in_words,
+    plain_name,
+)
 from parsimony_kernel.notebook.inventory import notebook_in_words
 from parsimony_kernel.notebook.own_tools import OwnTools
 from parsimony_kernel.notebook.past import Past
@@ -64,6 +71,7 @@ from parsimony_kernel.notebook.turn_log import (
     MAX_QUESTION_AGE_S,
     TurnLog,
     abandon_cut_off,
+    is_alive,
     limits_of,
 )
 from parsimony_kernel.notebook.turns import (
@@ -96,7 +104,7 @@ class NotebookSession:
         self,
         *,
         workspace: Path,
-        notebook: str,
+        history: str,
         folder: Path,
         executor: BaseCodeExecutor,
         journal: Journal,
@@ -107,9 +115,14 @@ class NotebookSession:
         clock: Clock = SYSTEM_CLOCK,
         connection_file: str = "",
         breakers: Breakers | None = None,
+        notice: str = "",
     ) -> None:
+        """``history`` is the name under which the journal keeps the notebook's turns, ``notice``
+        what the record of the next turn says first."""
         self.workspace = workspace
-        self.notebook = notebook
+        self.notebook = plain_name(history)
+        self._history = history
+        self._notice = notice
         self.executor = executor
         self._folder = folder
         self._journal = journal
@@ -128,7 +141,7 @@ class NotebookSession:
         self._tool_breakers = Breakers(clock)
         self._breakers = breakers or Breakers(clock)
         self._owner = f"{os.getpid()}:{self._session_id}"
-        self._log = TurnLog(journal, notebook, owner=self._owner, connection_file=connection_file)
+        self._log = TurnLog(journal, history, owner=self._owner, connection_file=connection_file)
 
     @property
     def model_name(self) -> str:
@@ -187,9 +200,11 @@ class NotebookSession:
                 shared=(*shared, *self._own_tools.kept_in_words()),
                 approve=chosen.approve.value,
                 procedure=chosen.procedure or "",
+                notice=self._notice,
                 **shown_limits(guardrails),
             )
             self._log.write_start(running.run_id, started)
+            self._notice = ""
             stream = run_loop(agent, state)
             async with aclosing(self._drive(running, started, stream)) as events:
                 async for event in events:
@@ -269,6 +284,11 @@ class NotebookSession:
     def turns(self) -> tuple[TurnSummary, ...]:
         """This notebook's turns, oldest first."""
         return self._log.turns()
+
+    @explained
+    def origins(self) -> tuple[str, ...]:
+        """Where the notebook's history is from, in words, if it was moved or copied."""
+        return origins_in_words(self._journal, self._history)
 
     @explained
     def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
@@ -498,11 +518,12 @@ def open_session(
     ``SessionError`` when the workspace's journal or the key folder cannot be written.
     """
     workspace = find_workspace(folder, environ)
-    name = _name_in(workspace, folder / notebook)
+    history = history_name(name_in(workspace, folder / notebook))
     try:
         journal = SqliteJournal(journal_path(workspace), clock)
         keyring = Keyring.open(None, environ, clock)
-        abandon_cut_off(journal, name)
+        notice = adopt(journal, workspace, folder / notebook, alive=is_alive)
+        abandon_cut_off(journal, history)
         store = ArtifactStore(workspace)
         for written in (store.folder, workspace / PAGES):
             sweep_temporary(written, clock=clock)
@@ -510,7 +531,8 @@ def open_session(
         raise SessionError(str(exc)) from exc
     return NotebookSession(
         workspace=workspace,
-        notebook=name,
+        history=history,
+        notice=notice,
         folder=folder,
         executor=executor,
         journal=journal,
@@ -522,12 +544,3 @@ def open_session(
         connection_file=connection_file,
         breakers=breakers_for(environ, JournalBreakers(journal, clock), clock),
     )
-
-
-def _name_in(workspace: Path, notebook: Path) -> str:
-    """The notebook's name in the journal: its path in the workspace, so that two of one file
-    name in different folders stay apart."""
-    try:
-        return notebook.resolve().relative_to(workspace.resolve()).as_posix()
-    except ValueError:
-        return notebook.resolve().as_posix()

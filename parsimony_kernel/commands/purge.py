@@ -1,4 +1,4 @@
-"""``purge``: forget what is old in the journal; what is published stays."""
+"""``purge``: forget what is old in the workspace; what is published stays."""
 
 import argparse
 from datetime import timedelta
@@ -25,6 +25,8 @@ KEYS = {
     "turns": "how many turns are forgotten",
     "events": "how many entries of the journal",
     "bytes": "how much that was",
+    "copies": "how many replaced and quarantined files are deleted",
+    "copied_bytes": "how much those files were",
     "kept": "how many old turns stay because somebody may still need them",
     "unfinished": "what is still to be done, which fails, or empty",
 }
@@ -35,7 +37,7 @@ def add(commands: Commands) -> None:
         commands,
         "purge",
         run,
-        "forget old turns in the journal; published artifacts stay",
+        "forget old turns and replaced files; published artifacts stay",
         examples=EXAMPLES,
         keys=KEYS,
     )
@@ -52,19 +54,16 @@ def add(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from parsimony_kernel.audit import journal_of
+    from parsimony_kernel.durable import StorageError
     from parsimony_kernel.journal.database import JournalError
-    from parsimony_kernel.journal.purge import purge
-    from parsimony_kernel.session import MAX_QUESTION_AGE_S
+    from parsimony_kernel.upkeep import forget_in
 
     before = SYSTEM_CLOCK.now() - timedelta(seconds=arguments.older_than)
     try:
-        with journal_of(arguments.folder.resolve()) as journal:
-            gone = purge(
-                journal, before, dry_run=arguments.dry_run, answerable_s=MAX_QUESTION_AGE_S
-            )
-    except JournalError as problem:
+        forgotten = forget_in(arguments.folder.resolve(), before, dry_run=arguments.dry_run)
+    except (JournalError, StorageError) as problem:
         return output.fail(problem)
+    gone = forgotten.purged
     if arguments.json:
         output.as_json(
             {
@@ -73,6 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
                 "turns": gone.turns,
                 "events": gone.events,
                 "bytes": gone.bytes,
+                "copies": forgotten.copies,
+                "copied_bytes": forgotten.copied_bytes,
                 "kept": gone.kept,
                 "unfinished": gone.unfinished,
             }
@@ -83,6 +84,12 @@ def run(arguments: argparse.Namespace) -> int:
         f"{verb}, from before {before:%Y-%m-%d %H:%M} UTC: turns {gone.turns:,}, entries "
         f"{gone.events:,}, bytes {gone.bytes:,}."
     )
+    if forgotten.copies:
+        verb = "Would be deleted" if arguments.dry_run else "Deleted"
+        output.say(
+            f"{verb}, replaced and quarantined files: {forgotten.copies:,}, bytes "
+            f"{forgotten.copied_bytes:,}."
+        )
     if gone.kept:
         output.say(f"Old turns that somebody may still need stay: {gone.kept:,}.")
     if gone.unfinished:

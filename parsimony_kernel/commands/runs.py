@@ -90,11 +90,12 @@ def described(turn: TurnRow) -> dict[str, Any]:
 def _listing(turns: list[TurnRow], more: int) -> str:
     from parsimony_agent.tables import table
     from parsimony_kernel.commands.turns import ID_CHARS
+    from parsimony_kernel.notebook.identity import called
 
     rows = [
         (
             turn.run_id[:ID_CHARS],
-            turn.notebook,
+            called(turn.notebook),
             str(turn.ordinal),
             turn.status,
             turn.started_at[:16].replace("T", " "),
