@@ -25,6 +25,7 @@ from parsimony_kernel.commands import (
     uninstall,
     verify,
 )
+from parsimony_kernel.commands.config import GenerateConfig
 from parsimony_kernel.commands.parser import PROGRAM, Parser, epilog_of
 
 # In the order of help. Each has ``add(commands)``, ``run(arguments)`` and its ``EXAMPLES``.
@@ -70,6 +71,7 @@ def parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     whole.add_argument("--version", action="version", version=__version__)
+    whole.add_argument("--generate-config", action=GenerateConfig)
     commands = whole.add_commands("COMMAND")
     for command in COMMANDS:
         command.add(commands)

@@ -14,7 +14,9 @@ from parsimony_kernel.view.escape import plain
 
 if TYPE_CHECKING:
     from parsimony_agent.arguments import Command
+    from parsimony_agent.cell import Cells
     from parsimony_agent.sessions import Session
+    from parsimony_agent.settings import ParsimonyAgent
     from parsimony_agent.turns import Turns
     from parsimony_agent.user_cells import UserCells
 
@@ -37,7 +39,9 @@ class Desk:
     open_turns: Callable[[], Turns]
     is_open: Callable[[], bool]
     user_cells: UserCells
+    cells: Cells
     environ: Mapping[str, str]
+    settings: ParsimonyAgent
     stop: CancellationRequest = field(default_factory=CancellationRequest)
 
     @property

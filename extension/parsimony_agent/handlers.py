@@ -3,14 +3,21 @@
 Each is named in the table of ``arguments``, and imported only when one of them is called.
 """
 
+from traitlets import TraitError
+
 from parsimony_agent import overview
 from parsimony_agent.arguments import help_text
 from parsimony_agent.cell import working_folder
 from parsimony_agent.desk import Desk, Told
 from parsimony_agent.pending import TurnStopped
 from parsimony_agent.sessions import chosen_model
+from parsimony_agent.settings import SETTINGS
+from parsimony_agent.tables import table
 from parsimony_kernel.agent.cancellation import Cancelled
 from parsimony_kernel.artifacts.refresh import in_words
+from parsimony_kernel.doctor import examine
+
+_SAYS = 400
 
 
 async def answer(desk: Desk, words: str, *, turn: str | None = None, here: bool = False) -> None:
@@ -97,6 +104,24 @@ def procedure(desk: Desk, file: str) -> Told:
 
 def next_actions(desk: Desk) -> Told:
     return overview.next_actions(desk.session, desk.magic)
+
+
+def config(desk: Desk) -> Told:
+    rows = []
+    for setting in SETTINGS:
+        try:
+            value, source = desk.settings.told(setting.name)
+        except TraitError as wrong:
+            value, source = "", str(wrong)
+        rows.append((setting.name, value, source, setting.help))
+    listed = table(("setting", "value", "from", "what it does"), rows, empty="", widest=_SAYS)
+    return [listed, "To set one: %config ParsimonyAgent.budget = 0.50"]
+
+
+def doctor(desk: Desk) -> Told:
+    found = examine(working_folder(), desk.environ)
+    rows = [("ok" if each.ok else "to mend", each.name, each.says) for each in found]
+    return table(("", "what", "says"), rows, empty="", widest=_SAYS)
 
 
 def metrics(desk: Desk, form: str = "") -> Told:

@@ -20,6 +20,7 @@ from parsimony_agent.desk import Desk, doer
 from parsimony_agent.outlet import outlet_of
 from parsimony_agent.pending import Misuse, Silent, TurnError, TurnStopped
 from parsimony_agent.sessions import Session, SessionFactory, open_in
+from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.tables import note
 from parsimony_agent.user_cells import UserCells
 from parsimony_kernel.agent.cancellation import CancellationRequest
@@ -72,6 +73,7 @@ class AgentMagics:
         name: str = "agent",
         session_factory: SessionFactory = open_in,
         environ: Mapping[str, str],
+        settings: ParsimonyAgent | None = None,
         silence: Callable[[], None] = lambda: None,
     ) -> None:
         self._shell = shell
@@ -79,6 +81,7 @@ class AgentMagics:
         self._silence = silence
         self._session_factory = session_factory
         self._environ = environ
+        self._settings = settings or ParsimonyAgent(environ=environ)
         self._cells = Cells(shell)
         self.user_cells = UserCells(shell, self._cells)
         self._session: Session | None = None
@@ -136,7 +139,9 @@ class AgentMagics:
             self._needed_turns,
             lambda: self._session is not None,
             self.user_cells,
+            self._cells,
             self._environ,
+            self._settings,
         )
 
     async def answer_here(self, turn_id: str, reply: str) -> None:

@@ -1,9 +1,9 @@
 """``show``: the record of a turn as its cell shows it, from the journal alone."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from parsimony_kernel.agent.events import AgentEvent, ToolEvent
+from parsimony_kernel.agent.events import AgentEvent
 from parsimony_kernel.commands import output
 from parsimony_kernel.commands.parser import Commands, Examples, add_command, add_folder, add_json
 
@@ -58,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     from parsimony_kernel.commands.turns import of_notebook, resolve
     from parsimony_kernel.journal.database import JournalError
     from parsimony_kernel.notebook.turns import SessionError
+    from parsimony_kernel.view.code import code_that_worked
     from parsimony_kernel.view.history import story
 
     try:
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         why = "yet: it has just begun" if turn.request else "any more: it was purged"
         return output.fail(f"Nothing of turn {turn.ordinal} is on record {why}.")
     steps = story(events)
-    code = "\n\n".join(code_that_worked(events))
+    code = "\n\n".join(step.source for step in code_that_worked(events))
     if arguments.json:
         rest = {"steps": [vars(line) for line in steps], "code": code, "text": record(events)}
         output.as_json({**described(turn), **rest})
@@ -96,20 +97,3 @@ def record(events: Sequence[AgentEvent]) -> str:
 
     blocks = replay(events).blocks
     return text_of([block for block in blocks if not isinstance(block, ProgressBlock)])
-
-
-def code_that_worked(events: Sequence[AgentEvent]) -> Iterator[str]:
-    """The code of each step that the record calls done, exactly as it ran."""
-    from parsimony_kernel.view.blocks import StepBlock
-    from parsimony_kernel.view.fold import replay
-
-    begun: dict[str, list[str]] = {}
-    for event in events:
-        if isinstance(event, ToolEvent) and event.tool_type == "code" and not event.completed:
-            begun.setdefault(event.tool_call_id, []).append(str(event.arguments.get("code", "")))
-    for block in replay(events).blocks:
-        if isinstance(block, StepBlock) and block.tool_type == "code":
-            whole = begun.get(block.call_id)
-            code = whole.pop(0) if whole else block.code.head
-            if block.state == "done":
-                yield code
