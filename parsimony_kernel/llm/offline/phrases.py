@@ -57,8 +57,9 @@ def help_steps(*, short: bool = False) -> list[str]:
     if not short:
         steps.insert(
             0,
-            "The offline model can load files, describe, filter, group and aggregate, resample by "
-            "time, rank, draw line, bar and scatter charts and histograms, publish datasets, "
-            "charts and reports, and refresh what is published.",
+            "The offline model can load and join files, add columns, count and fill missing "
+            "values, describe, filter, group and aggregate, resample by time, rank, correlate, "
+            "draw line, bar and scatter charts, histograms and heat maps, publish datasets, "
+            "charts and reports, refresh what is published, and go on from the request before.",
         )
     return [*steps, _REAL_MODEL]

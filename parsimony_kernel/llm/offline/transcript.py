@@ -207,6 +207,20 @@ def missing_name(call: Call) -> str | None:
     return found.group(1) if found else None
 
 
+def told_table(summary: str) -> str | None:
+    """The table that a request worked on, where its summary tells it."""
+    for pattern in (
+        r"(?:Add the column|Join the tables) .*?: `(\w+)` \(",
+        r"Loaded `(\w+)` from ",
+        r"I used `(\w+)`, the table that has",
+        r"`(\w+)` is in the notebook already",
+    ):
+        found = re.findall(pattern, summary)
+        if found:
+            return str(found[-1])
+    return None
+
+
 def bound_names(code: str) -> tuple[str, ...]:
     """The names that ``code`` assigns at its top level; none when it is no Python."""
     try:

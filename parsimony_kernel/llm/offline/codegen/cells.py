@@ -16,6 +16,8 @@ LOAD, LOOK, SEARCH, DISTINCT, KEEP, KEEP_FIRST, DERIVE, JOIN = (
     "Add the column",
     "Join the tables",
 )
+# What a cell prints that shows the rows where something is missing; there may be none.
+INCOMPLETE = "Rows with a missing value"
 MAX_POINTS = 5000
 MAX_BARS = 30
 

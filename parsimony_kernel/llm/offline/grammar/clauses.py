@@ -150,7 +150,7 @@ class Statement:
 
     ``missing`` is what to do about missing values, and ``fill`` what to put there; ``correlation``
     is the way in which columns are correlated; ``again`` says that it goes on from what came
-    before.
+    before, in place of ``instead_of``.
     """
 
     text: str = ""
@@ -178,6 +178,7 @@ class Statement:
     fill: str | float | None = None
     correlation: str | None = None
     again: bool = False
+    instead_of: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     unsupported: list[str] = field(default_factory=list)
 

@@ -15,15 +15,21 @@ from parsimony_kernel.llm.offline.words import Token, fold, singular
 
 @dataclass
 class Item:
-    """A word or words with their meaning: ``kind`` names the rule, ``value`` is for it."""
+    """A word or words with their meaning: ``kind`` names the rule, ``value`` is for it.
+
+    ``before`` holds the signs of arithmetic that stand in front of it, as they were written.
+    """
 
     kind: str
     value: Any
     text: str
     start: int = 0
+    before: str = ""
 
 
-_EXPLICIT = frozenset({"by", "func", "of", "vs", "color", "sort_by", "plot", "kind"})
+_EXPLICIT = frozenset(
+    {"by", "func", "of", "vs", "color", "sort_by", "plot", "kind", "fill", "correlation"}
+)
 
 
 _NEEDS_PLACE = frozenset(
@@ -56,13 +62,21 @@ def _items(tokens: Sequence[Token], columns: Mapping[tuple[str, ...], str]) -> l
     at = 0
     while at < len(tokens):
         item, used = _item(tokens, at, columns, longest, items)
+        item.before = tokens[at].before
         at += used
         last = items[-1] if items else None
-        if item.kind == "words" and last is not None and last.kind == "words":
+        divided = "/" in item.before and any(i.text == "=" for i in items)
+        joined = item.kind == "words" and not (divided or is_computed(item.before))
+        if joined and last is not None and last.kind == "words":
             last.text = f"{last.text} {item.text}"
         else:
             items.append(item)
     return items
+
+
+def is_computed(before: str) -> bool:
+    """Whether signs part words like a formula: "a - b" does, and "follow-up" does not."""
+    return bool(set("(*×÷^") & set(before)) or (before != before.strip() and bool(before.strip()))
 
 
 def _item(
@@ -135,11 +149,18 @@ def _entry_at(tokens: Sequence[Token], at: int) -> tuple[Entry | None, int]:
     return None, 0
 
 
+def _parts_sides(before: str) -> bool:
+    """Whether there is a sign between two sides of a formula, and not a bracket alone."""
+    return is_computed(before) and bool(set("-−*×/÷") & set(before))
+
+
 def _is_column_here(
     kind: str, tokens: Sequence[Token], at: int, used: int, before: Sequence[Item]
 ) -> bool:
     previous = next((i for i in reversed(before) if i.kind not in ("skip",)), None)
     following = tokens[at + used] if at + used < len(tokens) else None
+    if _parts_sides(tokens[at].before) or (following and _parts_sides(following.before)):
+        return True
     if kind in ("skip", "and"):
         # A column called "a" is one where nothing follows that the article could belong to.
         alone = following is None or following.kind != "word" or following.low in _CONNECTS

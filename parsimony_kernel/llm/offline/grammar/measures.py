@@ -4,6 +4,7 @@ from parsimony_kernel.llm.offline.grammar.clauses import Condition, Mention, Wis
 from parsimony_kernel.llm.offline.grammar.items import Item
 from parsimony_kernel.llm.offline.grammar.reader import Reader
 from parsimony_kernel.llm.offline.grammar.rules import MEAN, Phrase, Rule
+from parsimony_kernel.llm.offline.lexicon.charts import APART
 
 
 def _func(reader: Reader, item: Item, following: Item | None) -> None:
@@ -57,6 +58,8 @@ def _of(reader: Reader, item: Item, following: Item | None) -> None:
 
 
 def _plot(reader: Reader, item: Item, following: Item | None) -> None:
+    if item.value == APART:
+        reader.made.unsupported.append(item.text)
     reader.made.chart = reader.made.chart or "auto"
     reader.close()
     if not reader.made.measures and not reader.made.wishes:
@@ -189,15 +192,35 @@ _BINS = Phrase(
         "draw a histogram of horsepower with 20 bins",
     ),
 )
+_SEVERAL = Phrase(
+    "plot mean horsepower by origin and mean weight by origin",
+    "draws a chart for each",
+    "bar",
+    (
+        "two charts: mean horsepower by origin and mean weight by origin",
+        "separate charts of mean horsepower and mean weight by origin",
+        "draw the mean horsepower by origin and the average weight per origin",
+    ),
+)
+_DISTRIBUTIONS = Phrase(
+    "histograms of horsepower and weight",
+    "draws a distribution for each",
+    "histogram",
+    (
+        "plot the distributions of horsepower and weight",
+        "draw two histograms: horsepower and weight",
+        "a histogram for each of horsepower and weight",
+    ),
+)
 
 RULES = (
     Rule("func", _func, MEAN, (_COUNTS, _NUMBER)),
     Rule("by", read_by, MEAN),
     Rule("freq", _freq, _RESAMPLED),
     Rule("of", _of, MEAN),
-    Rule("plot", _plot, _PLOT),
+    Rule("plot", _plot, _PLOT, (_SEVERAL,)),
     Rule("as", _as, _BARS),
-    Rule("kind", _kind, _BINS),
+    Rule("kind", _kind, _BINS, (_DISTRIBUTIONS,)),
     Rule("stacked", _stacked, _STACKED),
     Rule("vs", read_vs, _POINTS),
     Rule("color", _color, _POINTS),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from parsimony_kernel.llm.offline.grammar.clauses import Condition, Mention, Rank, Statement
+from parsimony_kernel.llm.offline.lexicon.missing_values import says_anywhere
 
 
 class Reader:
@@ -129,7 +130,8 @@ class Reader:
     def close(self) -> None:
         """End the condition that is open; a number without a place is unsupported."""
         condition = self.condition
-        if condition is not None and not condition.empty:
+        anywhere = condition is not None and condition.lacks and says_anywhere(condition.word)
+        if condition is not None and (anywhere or not condition.empty):
             self.made.conditions.append(condition)
         elif condition is not None and condition.lacks and not self.made.describe:
             self.made.unsupported.append(condition.word)

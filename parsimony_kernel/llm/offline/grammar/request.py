@@ -39,7 +39,7 @@ def _clauses(items: list[Item]) -> list[Clause]:
     prepared = read_join(items) or read_derive(items)
     if prepared is not None:
         clause, rest = prepared
-        return [clause, *(_clauses(rest) if rest else [])]
+        return [clause, *(told for part in apart(rest) for told in _clauses(part) if rest)]
     if "publish" in kinds:
         at = kinds.index("publish")
         before, after = items[:at], items[at + 1 :]

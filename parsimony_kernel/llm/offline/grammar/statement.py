@@ -39,6 +39,7 @@ def read_statement(items: Sequence[Item]) -> Statement:
     """What ``items`` ask of a table."""
     reader = Reader()
     reader.made.text = " ".join(i.text for i in items)
+    items = missing_values.cut_filling(reader, items)
     for index, item in enumerate(items):
         after = [i for i in items[index + 1 :] if i.kind not in ("skip", "comma")]
         following = after[0] if after else None

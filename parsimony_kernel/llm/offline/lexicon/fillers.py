@@ -22,7 +22,7 @@ _ENTRIES = {
     **entries(
         "skip",
         None,
-        "the|a|an|please|me|my|i|i'd|i'm|you|could|can|would|will|like|want|wish|to know|"
+        "the|a|an|please|pls|plz|me|my|i|i'd|i'm|you|could|can|would|will|like|want|wish|to know|"
         "need|us|our|we|its|their|there|here|all|any|some|so|now|quick|quickly|nice|simple|"
         "short|small|let|let's|lets|does|did|do|have|has|had|having|been|hello|hi|hey|thanks|"
         "thank|kindly|using|use|take|next|finally|first of all|after that|afterwards|"

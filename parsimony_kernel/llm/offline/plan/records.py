@@ -5,6 +5,7 @@ import re
 from parsimony_kernel.llm.offline.codegen.cells import (
     DERIVE,
     DISTINCT,
+    INCOMPLETE,
     JOIN,
     KEEP,
     KEEP_FIRST,
@@ -97,7 +98,7 @@ def told(call: Call) -> str:
         made += [f"`{name}`" for name in call.bound]
     shown = rows.get(product.table or "")
     lines = findings(call)
-    if shown == 0:
+    if shown == 0 and not any(line.startswith(INCOMPLETE) for line in lines):
         lines = ["There are no rows in it: no row has a value in every column that it needs"]
     cut = f".head({MAX_BARS}))" in call.code
     if cut and isinstance(shown, int) and shown > MAX_BARS:

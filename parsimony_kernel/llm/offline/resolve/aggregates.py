@@ -9,6 +9,7 @@ from parsimony_kernel.llm.offline.analysis import Aggregate, Analysis, Group
 from parsimony_kernel.llm.offline.lexicon.measures import ADDITIVE
 from parsimony_kernel.llm.offline.lexicon.vocabulary import LEXICON
 from parsimony_kernel.llm.offline.missing import Ask, Declined, not_understood
+from parsimony_kernel.llm.offline.resolve.heat_maps import heat_map_groups
 from parsimony_kernel.llm.offline.resolve.mentions import group_by
 from parsimony_kernel.llm.offline.resolve.reading import Reading
 from parsimony_kernel.llm.offline.resolve.subject import Subject, bare_reply, names_of
@@ -151,6 +152,8 @@ def grouped(reading: Reading, aggregates: list[Aggregate], notes: list[str]) -> 
                 [f"the request groups by {spoken(g.label for g in groups)}"],
                 ["Ask for a bar chart, or leave the grouping out."],
             )
+        if chart == "heatmap":
+            groups = heat_map_groups(groups, aggregates[0].label, notes)
         groups = sorted(groups, key=lambda g: not g.is_time)
         if chart in ("auto", "scatter"):
             chart = "line" if groups[0].is_time and chart == "auto" else chart

@@ -5,6 +5,7 @@ from parsimony_kernel.llm.offline.missing import not_understood
 from parsimony_kernel.llm.offline.resolve.aggregates import aggregated, counted, default_aggregate
 from parsimony_kernel.llm.offline.resolve.correlating import correlation_analysis
 from parsimony_kernel.llm.offline.resolve.drawings import drawn
+from parsimony_kernel.llm.offline.resolve.heat_maps import check_heat_map
 from parsimony_kernel.llm.offline.resolve.mentions import group_by, once
 from parsimony_kernel.llm.offline.resolve.missing_values import missing_analysis
 from parsimony_kernel.llm.offline.resolve.ranks import rank_analysis
@@ -17,6 +18,7 @@ def decide(subject: Subject, reading: Reading) -> Analysis:
     """What to compute and how to draw it; raises ``Missing``."""
     asked = _asked(reading)
     made = _decide(subject, reading)
+    check_heat_map(subject, reading, made)
     whole_rows = made.shape in ("rows", "head", "describe") and not made.columns
     lost = set() if whole_rows and not reading.wishes else asked - _used(made)
     if lost:
