@@ -354,6 +354,25 @@ COMMANDS = (
         example="metrics prometheus",
     ),
     Command("cost", "", "show what each turn has used: calls, tokens, dollars", "cost:cost"),
+    Command(
+        "forget",
+        "TURN",
+        "tell later turns nothing of a turn",
+        "forgetting:forget",
+        words=1,
+        needs="the number of a turn",
+        completes="turns",
+        example="forget 2",
+    ),
+    Command(
+        "reset",
+        "[--yes]",
+        "forget every turn, take your tools away and go back to the first model; without --yes, "
+        "say what that would do",
+        "forgetting:reset",
+        (Flag(("--yes",), "yes", "do it"),),
+        example="reset --yes",
+    ),
     Command("config", "", "show how the agent is set up here, and from where", "handlers:config"),
     Command(
         "doctor",

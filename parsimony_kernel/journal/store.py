@@ -8,16 +8,22 @@ a crash (a suspension, a claim, the end of a turn) is synced before the call ret
 import json
 import logging
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from pydantic_core import to_jsonable_python
 
-from parsimony_kernel.agent.events import AgentEvent, parse_event
+from parsimony_kernel.agent.events import (
+    AgentEvent,
+    ArtifactPublished,
+    TurnForgotten,
+    parse_event,
+)
 from parsimony_kernel.agent.state import SCHEMA_VERSION, SuspensionRecord
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.identity import ArtifactRef
 from parsimony_kernel.journal import chain, notebooks
 from parsimony_kernel.journal.database import (
     BUSY_TIMEOUT_S,
@@ -26,9 +32,9 @@ from parsimony_kernel.journal.database import (
     storable,
 )
 
-STATUSES: Final = frozenset(
-    {"running", "done", "suspended", "handed_off", "stopped", "cancelled", "replaced"}
-)
+# Of turns that later ones are told nothing of, and whose questions wait no more.
+GONE: Final = frozenset({"replaced", "forgotten"})
+STATUSES: Final = GONE | {"running", "done", "suspended", "handed_off", "stopped", "cancelled"}
 
 _SCHEMA = """
 CREATE TABLE turns (
@@ -69,6 +75,10 @@ CREATE TABLE suspensions (
 
 
 _log = logging.getLogger(__name__)
+
+_GONE = f"({', '.join(map(repr, sorted(GONE)))})"
+# What an entry about the journal itself is that tells of turns of other notebooks.
+_FORGOTTEN = "forgotten"
 
 
 @dataclass(frozen=True)
@@ -127,8 +137,8 @@ class Journal(Protocol):
     ) -> int:
         """Record a new turn as running; returns its ordinal in the notebook.
 
-        Earlier turns of the same notebook and cell become ``replaced``. ``JournalError`` when a
-        turn of the notebook runs in another process that is ``alive``.
+        Earlier turns of the same notebook and cell become ``replaced``, unless they are forgotten.
+        ``JournalError`` when a turn of the notebook runs in another process that is ``alive``.
         """
         ...
 
@@ -140,11 +150,11 @@ class Journal(Protocol):
         pid: int = 0,
         alive: Alive = _nobody,
     ) -> None:
-        """Record that a turn runs again, in this process. One that is replaced stays so."""
+        """Record that a turn runs again, in this process. One that is gone stays so."""
         ...
 
     def end_turn(self, run_id: str, status: str, summary: str = "") -> None:
-        """Record how a turn ended. One that is replaced stays so."""
+        """Record how a turn ended. One that is gone stays so."""
         ...
 
     def turn(self, run_id: str) -> TurnRow | None:
@@ -162,6 +172,18 @@ class Journal(Protocol):
         """How the notebook came to turns that were not begun in it, oldest first."""
         ...
 
+    def forget(self, notebook: str, run_ids: Collection[str]) -> tuple[str, ...]:
+        """Mark these turns of ``notebook`` as forgotten; synced. Nothing of them is emptied.
+
+        Their questions wait no more. Those of another notebook are forgotten in this one alone.
+        The runs that were marked: not those that run, or are forgotten already.
+        """
+        ...
+
+    def published(self, since: str) -> frozenset[ArtifactRef]:
+        """The snapshots that turns which are not gone have published since then (ISO 8601)."""
+        ...
+
     def append(self, run_id: str, event: AgentEvent) -> None:
         """Append an event to the chain."""
         ...
@@ -175,7 +197,7 @@ class Journal(Protocol):
         ...
 
     def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
-        """The questions that wait, newest first, of turns that are not replaced."""
+        """The questions that wait, newest first, of turns that are not gone."""
         ...
 
     def claim(self, nonce: str, owner: str, lease_s: float) -> bool:
@@ -255,7 +277,7 @@ class SqliteJournal:
             self._refuse_beside_another(db, notebook, pid, alive)
             db.execute(
                 "UPDATE turns SET status = 'replaced', replaced_by = ? "
-                "WHERE notebook = ? AND cell_key = ? AND status != 'replaced'",
+                f"WHERE notebook = ? AND cell_key = ? AND status NOT IN {_GONE}",
                 (run_id, storable(notebook), storable(cell_key)),
             )
             ordinal = self._newest(db, storable(notebook)) + 1
@@ -292,7 +314,7 @@ class SqliteJournal:
             db.execute(
                 "UPDATE turns SET status = 'running', ended_at = '', connection_file = ?, pid = ?, "
                 "running_since = ? "
-                "WHERE run_id = ? AND status != 'replaced'",
+                f"WHERE run_id = ? AND status NOT IN {_GONE}",
                 (storable(connection_file), pid, self._now(), run_id),
             )
 
@@ -317,7 +339,7 @@ class SqliteJournal:
             raise ValueError(f"{status!r} is not a status of a turn: use one of {known}")
         with self.database.transaction(synced=True) as db:
             db.execute(
-                "UPDATE turns SET status = CASE status WHEN 'replaced' THEN status ELSE ? END, "
+                f"UPDATE turns SET status = CASE WHEN status IN {_GONE} THEN status ELSE ? END, "
                 "summary = ?, ended_at = ? WHERE run_id = ?",
                 (status, storable(summary), self._now(), run_id),
             )
@@ -341,7 +363,11 @@ class SqliteJournal:
         ]
         origins = () if notebook is None else notebooks.origins(db).get(notebook, ())
         seen = _inherited(db, notebooks.inherited(origins), own)
-        return (*seen, *own)
+        forgotten = frozenset[str]() if notebook is None else _forgotten(db, notebook, origins)
+        return (
+            *(replace(t, status="forgotten") if t.run_id in forgotten else t for t in seen),
+            *own,
+        )
 
     def _newest(self, db: sqlite3.Connection, notebook: str) -> int:
         """The number of a notebook's newest turn, which may be one that it sees of another."""
@@ -386,6 +412,26 @@ class SqliteJournal:
             )
         return newest
 
+    def forget(self, notebook: str, run_ids: Collection[str]) -> tuple[str, ...]:
+        name, at = storable(notebook), self._now()
+        with self.database.transaction(synced=True) as db:
+            found = [
+                turn
+                for turn in self._turns(db, name)
+                if turn.run_id in run_ids and turn.status not in ("running", "forgotten")
+            ]
+            others = [turn.run_id for turn in found if turn.notebook != name]
+            for run_id in (turn.run_id for turn in found if turn.notebook == name):
+                db.execute("UPDATE turns SET status = 'forgotten' WHERE run_id = ?", (run_id,))
+                db.execute(
+                    "UPDATE suspensions SET state = 'consumed', lease_expires = 0 WHERE run_id = ?",
+                    (run_id,),
+                )
+                chain.append(db, run_id, at, _body(TurnForgotten()))
+            if others:
+                chain.note(db, at, _FORGOTTEN, {"notebook": name, "turns": others})
+        return tuple(turn.run_id for turn in found)
+
     def abandon_running(self, notebook: str, alive: Alive) -> tuple[str, ...]:
         running = [turn for turn in self.turns(notebook) if turn.status == "running"]
         dead = [
@@ -403,9 +449,7 @@ class SqliteJournal:
     # -- events
 
     def append(self, run_id: str, event: AgentEvent) -> None:
-        # What a tool or a failure carries may be any object: what is no JSON is kept as text.
-        body = chain.canonical(to_jsonable_python(event, fallback=repr))
-        at = self._now()
+        body, at = _body(event), self._now()
         with self.database.transaction() as db:
             chain.append(db, run_id, at, body)
 
@@ -414,6 +458,23 @@ class SqliteJournal:
             "SELECT seq, body FROM events WHERE run_id = ? ORDER BY seq", run_id
         )
         return tuple(self._event(seq, body) for seq, body in rows)
+
+    def published(self, since: str) -> frozenset[ArtifactRef]:
+        rows = self.database.select(
+            "SELECT events.seq, body FROM events JOIN turns ON turns.run_id = events.run_id "
+            f"WHERE events.at >= ? AND turns.status NOT IN {_GONE} "
+            'AND instr(body, \'"type":"artifact_published"\')',
+            since,
+        )
+        found = set[ArtifactRef]()
+        for seq, body in rows:
+            try:
+                event = self._event(seq, body)
+                if isinstance(event, ArtifactPublished):
+                    found.add(ArtifactRef(event.kind, event.logical_id, event.content_sha))
+            except (JournalError, ValueError) as damaged:
+                _log.warning("%s", damaged)
+        return frozenset(found)
 
     def _event(self, seq: int, body: Any) -> AgentEvent:
         try:
@@ -444,7 +505,8 @@ class SqliteJournal:
         rows = self.database.select(
             f"SELECT suspensions.nonce, suspensions.record, {_TURN_COLUMNS} FROM suspensions "
             "JOIN turns ON turns.run_id = suspensions.run_id "
-            "WHERE turns.status != 'replaced' AND turns.notebook = COALESCE(?, turns.notebook) AND "
+            f"WHERE turns.status NOT IN {_GONE} AND "
+            "turns.notebook = COALESCE(?, turns.notebook) AND "
             "(state = 'pending' OR (state = 'leased' AND lease_expires <= ?)) "
             "ORDER BY suspensions.rowid DESC",
             None if notebook is None else storable(notebook),
@@ -483,7 +545,7 @@ class SqliteJournal:
                 "UPDATE suspensions SET state = 'leased', owner = ?, lease_expires = ? "
                 "WHERE nonce = ? AND (state = 'pending' OR (state = 'leased' AND "
                 "lease_expires <= ?)) AND NOT EXISTS (SELECT 1 FROM turns WHERE "
-                "turns.run_id = suspensions.run_id AND turns.status = 'replaced')",
+                f"turns.run_id = suspensions.run_id AND turns.status IN {_GONE})",
                 (storable(owner), now + lease_s, nonce, now),
             ).rowcount
         return changed == 1
@@ -511,6 +573,26 @@ class SqliteJournal:
 
     def _now(self) -> str:
         return self._clock.now().isoformat()
+
+
+def _body(event: AgentEvent) -> str:
+    # What a tool or a failure carries may be any object: what is no JSON is kept as text.
+    return chain.canonical(to_jsonable_python(event, fallback=repr))
+
+
+def _forgotten(
+    db: sqlite3.Connection, notebook: str, origins: Sequence[notebooks.Origin]
+) -> frozenset[str]:
+    """The runs of other notebooks that this one has forgotten, under any name that it had."""
+    names = {notebook, *(each.from_ for each in origins if isinstance(each, notebooks.Moved))}
+    return frozenset(
+        str(run_id)
+        for _, content in chain.notes(db)
+        if content.get("kind") == _FORGOTTEN
+        and content.get("notebook") in names
+        and isinstance(content.get("turns"), list)
+        for run_id in content["turns"]
+    )
 
 
 def _inherited(

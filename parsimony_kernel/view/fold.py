@@ -5,7 +5,7 @@ them, and no event raises. A delta touches only the open prose, which has a cap,
 costs the same per piece from first to last.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from parsimony_kernel.agent import events as ev
@@ -183,7 +183,7 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
                 words=cut(event.request, PROSE_CHARS),
                 model=cut(event.model, ARGUMENT_CHARS),
                 shared=cut_each(event.shared),
-                notice=cut(event.notice),
+                notice=cut(" ".join(filter(None, (event.notice, _replaced(event.replaced))))),
             ),
         ),
     )
@@ -213,6 +213,11 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
             ReplyBlock(key=f"reply-{start}", reply=reply, gone=cut_each(event.gone)),
         ),
     )
+
+
+def _replaced(names: Sequence[str]) -> str:
+    """What was taken back of the cell's earlier turn, in one sentence."""
+    return f"Taken back first, of what this cell did before: {', '.join(names)}." if names else ""
 
 
 def _answered(view: RunView, event: ev.LLMCallCompleted) -> RunView:

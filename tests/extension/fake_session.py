@@ -259,6 +259,14 @@ class FakeSession:
     def verify(self) -> tuple[tuple[int, str] | None, Verification]:
         return None, Verification(snapshots=2, lines=1)
 
+    def forget(self, turn_id: str) -> None:
+        del self.by_turn[turn_id]
+
+    def reset(self) -> int:
+        forgotten = len(self.by_turn)
+        self.by_turn.clear()
+        return forgotten
+
     def artifacts(self) -> tuple[PublishedArtifact, ...]:
         if self.trouble is not None:
             raise self.trouble
