@@ -169,6 +169,28 @@ CELL_FLAGS = (
         "--max-tokens 20k",
         _tokens,
     ),
+    Flag(
+        ("-o", "--out"),
+        "out",
+        "bind what the turn came to: its text, its datasets, charts and reports, its events",
+        "NAME",
+        "-o result",
+    ),
+    Flag(
+        ("--dry-run",),
+        "dry_run",
+        "show what would be sent to the model, to the letter; send nothing",
+    ),
+    Flag(
+        ("--record",),
+        "record",
+        "keep what the model answers in cassettes/, beside the notebook, to be replayed",
+    ),
+    Flag(
+        ("--replay",),
+        "replay",
+        "ask no model: answer from the recording, or fail where it has none",
+    ),
     HELP,
 )
 
@@ -250,6 +272,14 @@ COMMANDS = (
         awaits=True,
         words=None,
         example="fix keep the order of the rows",
+    ),
+    Command(
+        "context",
+        "[WORDS]",
+        "show what a turn with these words would send to the model, to the letter; nothing is sent",
+        "context:context",
+        words=None,
+        example="context plot the mean by month",
     ),
     Command("artifacts", "", "list what was published", "handlers:artifacts"),
     Command(
@@ -398,8 +428,12 @@ class CellRequest:
     max_time_s: float | None = None
     max_cost_usd: float | None = None
     max_tokens: int | None = None
-    approve: str = "guarded"
+    approve: str | None = None
     procedure: str | None = None
+    out: str = ""
+    dry_run: bool = False
+    record: bool = False
+    replay: bool = False
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -464,6 +498,8 @@ def parse_cell(line: str, body: str, magic: str = "%%agent") -> CellRequest:
     Words on the magic's own line belong to the request and stand before the body's.
     """
     values, words = _scan(line, CELL_FLAGS, magic)
+    if values.get("record") and values.get("replay"):
+        raise Misuse(f"{magic} takes --record or --replay, and got both.")
     text = "\n".join(part for part in (words, body.strip()) if part)
     return CellRequest(text=text, **values)
 

@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import no_var_expand
 
-from parsimony_agent.arguments import EXAMPLE, help_text, parse_cell, parse_command
-from parsimony_agent.cell import Cells, working_folder
+from parsimony_agent.arguments import (
+    EXAMPLE,
+    CellRequest,
+    help_text,
+    parse_cell,
+    parse_command,
+)
+from parsimony_agent.cell import Cell, Cells, working_folder
 from parsimony_agent.desk import Desk, doer
 from parsimony_agent.outlet import outlet_of
 from parsimony_agent.pending import Misuse, Silent, TurnError, TurnStopped
@@ -86,6 +92,7 @@ class AgentMagics:
         self.user_cells = UserCells(shell, self._cells)
         self._session: Session | None = None
         self._turns: Turns | None = None
+        self._set_model = ""
 
     def close(self) -> None:
         """Let go of the session; a turn that is running behind the cells is stopped."""
@@ -111,7 +118,26 @@ class AgentMagics:
                 f"The request is empty. Say below the first line what you want:\n{example}"
             )
         cell_now = self._cells.next_turn(f"{line}\n{body}")
-        return self._run(lambda turns, stop: turns.ask(request, cell_now, stop))
+        if request.dry_run:
+            with _plainly():
+                self._preview(request, cell_now)
+            return _nothing()
+
+        def ask(turns: Turns, stop: CancellationRequest) -> Awaitable[None]:
+            self._follow_settings()
+            return turns.ask(request, cell_now, stop)
+
+        return self._run(ask)
+
+    def _preview(self, request: CellRequest, cell: Cell) -> None:
+        from parsimony_agent.context import sent_words  # deferred: as all that a turn needs
+        from parsimony_agent.options import options_of
+
+        session = self._needed_session()
+        self._follow_settings()
+        options = options_of(request, self._settings)
+        sent = session.preview(request.text, cell_key=cell.key, options=options)
+        self._desk().show(sent_words(sent, request.model or session.model_name))
 
     def _command(self, line: str) -> Coroutine[Any, Any, None] | None:
         parsed = parse_command(line, f"%{self._name}")
@@ -188,6 +214,13 @@ class AgentMagics:
             self.user_cells.stamp_into(self._session.executor.origin_ledger)
         return self._session
 
+    def _follow_settings(self) -> None:
+        """Take the model that was set since, if one was. The environment's is the session's."""
+        model, source = self._settings.told("model")
+        if source in ("%config", "configuration file") and model != self._set_model:
+            self._needed_session().set_model(model)
+            self._set_model = model
+
     def _needed_turns(self) -> Turns:
         if self._turns is None:
             from parsimony_agent.turns import Turns
@@ -198,6 +231,7 @@ class AgentMagics:
                 self._cells,
                 magic=f"%{self._name}",
                 environ=self._environ,
+                settings=self._settings,
             )
         return self._turns
 

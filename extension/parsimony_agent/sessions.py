@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from parsimony_kernel.artifacts.verify import Verification
     from parsimony_kernel.execution.executor import BaseCodeExecutor
     from parsimony_kernel.gate.playbook import Playbook
-    from parsimony_kernel.llm.base import ChatModel
+    from parsimony_kernel.llm.base import ChatModel, ModelRequest
     from parsimony_kernel.notebook.past import Past
     from parsimony_kernel.notebook.turns import (
         PendingQuestion,
@@ -73,6 +73,10 @@ class Session(Protocol):
     async def refresh(self, name: str, *, accept: bool = False) -> Refreshed: ...
 
     def verify(self) -> tuple[tuple[int, str] | None, Verification]: ...
+
+    def preview(
+        self, request: str, *, cell_key: str = ..., options: TurnOptions | None = ...
+    ) -> ModelRequest: ...
 
     def forget(self, turn_id: str) -> None: ...
 

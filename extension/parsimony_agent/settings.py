@@ -34,9 +34,9 @@ class Setting:
 
 def _one_of(*words: str) -> Callable[[str], str]:
     def read(text: str) -> str:
-        if text not in words:
+        if text.lower() not in words:
             raise ValueError(f"{', '.join(words[:-1])} or {words[-1]}")
-        return text
+        return text.lower()
 
     return read
 
@@ -114,6 +114,15 @@ SETTINGS = (
         "raise (the cell fails)",
         "raise",
         _one_of("mark", "raise"),
+    ),
+    Setting(
+        "cassette",
+        "PARSIMONY_CASSETTE",
+        "off",
+        "what happens to the answers of models: record (they are kept in cassettes/ beside the "
+        "notebook), replay (no model is asked), or off",
+        "replay",
+        _one_of("record", "replay", "off"),
     ),
 )
 _BY_NAME = {setting.name: setting for setting in SETTINGS}

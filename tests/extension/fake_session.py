@@ -28,7 +28,7 @@ from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.gate.playbook import Playbook
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.ledger import OriginLedger
-from parsimony_kernel.llm.base import ChatModel
+from parsimony_kernel.llm.base import ChatModel, ModelRequest
 from parsimony_kernel.notebook.turns import (
     PendingQuestion,
     PublishedArtifact,
@@ -258,6 +258,11 @@ class FakeSession:
 
     def verify(self) -> tuple[tuple[int, str] | None, Verification]:
         return None, Verification(snapshots=2, lines=1)
+
+    def preview(
+        self, request: str, *, cell_key: str = "", options: TurnOptions | None = None
+    ) -> ModelRequest:
+        return ModelRequest([{"role": "user", "content": request}])
 
     def forget(self, turn_id: str) -> None:
         del self.by_turn[turn_id]

@@ -28,6 +28,8 @@ from parsimony_agent.pending import Misuse
             "go",
             CellRequest("go", model="offline", max_iterations=3),
         ),
+        ("-o result --record", "go", CellRequest("go", out="result", record=True)),
+        ("--replay", "go", CellRequest("go", replay=True)),
         ("--max-time 90", "go", CellRequest("go", max_time_s=90.0)),
         ("--budget 0.5", "go", CellRequest("go", max_cost_usd=0.5)),
         ("--budget $2", "go", CellRequest("go", max_cost_usd=2.0)),
