@@ -119,8 +119,15 @@ def config(desk: Desk) -> Told:
 
 
 def doctor(desk: Desk) -> Told:
-    found = examine(working_folder(), desk.environ)
-    rows = [("ok" if each.ok else "to mend", each.name, each.says) for each in found]
+    found = examine(working_folder(), desk.environ, model=desk.session.model_name)
+    rows = [
+        (
+            "ok" if each.ok else "to mend",
+            each.name,
+            ". ".join(filter(None, (each.says, each.remedy))),
+        )
+        for each in found
+    ]
     return table(("", "what", "says"), rows, empty="", widest=_SAYS)
 
 
