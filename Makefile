@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 TEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lab test lint browser redis strace notebooks clean
+.PHONY: help install demo lab test lint browser redis strace docs notebooks clean
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -32,7 +32,7 @@ $(VENV)/.test-installed: $(VENV)/.installed
 install: $(VENV)/.installed ## the package and JupyterLab, in .venv
 
 demo: $(VENV)/.installed ## runs the quickstart notebook with the embedded offline model
-	@$(BIN)/jupyter parsimony demo
+	@$(BIN)/jupyter parsimony demo notebooks/01_quickstart.ipynb
 
 lab: $(VENV)/.installed ## opens JupyterLab on the example notebooks
 	$(BIN)/jupyter lab notebooks
@@ -71,6 +71,10 @@ strace:
 	  fi; \
 	fi
 	@command -v strace > /dev/null || echo "No strace here (Debian's package is \`strace\`): its tests are skipped."
+
+docs: $(VENV)/.test-installed ## builds the documentation into build/site; warnings are errors
+	$(BIN)/python docs/generate.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 notebooks: $(VENV)/.installed ## runs the example notebooks again and saves their outputs
 	$(BIN)/python notebooks/refresh.py

@@ -2,26 +2,46 @@
 
 import atexit
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from parsimony_kernel import durable
 from parsimony_kernel.artifacts.store import ArtifactStore
 
 KERNEL = "parsimony-agent"
-QUICKSTART = Path("notebooks") / "01_quickstart.ipynb"
 TIMEOUT_S = 300
+
+_NAME = "01_quickstart.ipynb"
+_DATA = (Path("data") / "iowa-electricity.csv", Path("data") / "README.md")
+_HERE = Path(__file__).parent
+# In an installation it lies in the package, in a checkout among the examples.
+_PLACES = (_HERE / "quickstart", _HERE.parent / "notebooks")
+_FOLDER = Path("parsimony-demo")
 
 
 class DemoError(Exception):
     """Why the notebook did not run, in one sentence with the remedy."""
 
 
-def run(notebook: Path, out: Path | None = None, say: Callable[[str], None] = print) -> Path:
+def quickstart() -> Path:
+    """The notebook that comes along, with its data beside it."""
+    for place in _PLACES:
+        if all((place / each).is_file() for each in (_NAME, *_DATA)):
+            return place / _NAME
+    raise DemoError("The quickstart is not in this installation: reinstall it, or name a notebook.")
+
+
+def run(
+    notebook: Path | None = None, out: Path | None = None, say: Callable[[str], None] = print
+) -> Path:
     """Execute ``notebook`` in the Parsimony Agent kernel with the offline model.
 
-    The executed copy is written to ``out``, by default the folder ``executed`` beside the
-    notebook, and given. What is published goes to a workspace in that folder. Raises
+    Without one it is the quickstart, whose data is put beside what is executed. The executed
+    notebook is given. It is written to ``out``: that file if it ends in ``.ipynb``, else into
+    that folder; by default into the folder ``executed`` beside the notebook, of the quickstart
+    into ``parsimony-demo``. What is published goes to a workspace in the same folder. Raises
     ``DemoError`` when the notebook is missing, cannot be read, fails or takes too long, when the
     kernel does not start, or when the folder cannot be written.
     """
@@ -30,33 +50,37 @@ def run(notebook: Path, out: Path | None = None, say: Callable[[str], None] = pr
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-    if not notebook.is_file():
+    source = notebook or quickstart()
+    if not source.is_file():
         raise DemoError(
-            f"There is no notebook {str(notebook)!r}. Run this in the project's folder, or "
-            "name one."
+            f"There is no notebook {str(source)!r}. Without a name the quickstart is run."
         )
-    folder = out or notebook.parent / "executed"
+    executed = _target(source, out or (_FOLDER if notebook is None else source.parent / "executed"))
+    folder = executed.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as exc:
+        if notebook is None:
+            for path in _DATA:
+                durable.make_folder((folder / path).parent)
+                durable.create(folder / path, durable.read(source.parent / path))
+    except (OSError, durable.StorageError) as exc:
         raise _unwritable(folder, exc) from exc
     try:
-        content = nbformat.read(notebook, as_version=4)
+        content = nbformat.read(source, as_version=4)
     except (ValueError, OSError, nbformat.reader.NotJSONError) as exc:
-        raise DemoError(f"{str(notebook)!r} cannot be read as a notebook: {exc}") from exc
-    say(f"Running {notebook} with the embedded offline model …")
+        raise DemoError(f"{str(source)!r} cannot be read as a notebook: {exc}") from exc
+    say(f"Running {source} with the embedded offline model …")
     environment = {
         **os.environ,
         "PARSIMONY_MODEL": "offline",
         "PARSIMONY_WORKSPACE": str(folder.resolve()),
     }
-    executed = folder / notebook.name
     client = NotebookClient(
         content,
         kernel_name=KERNEL,
         timeout=TIMEOUT_S,
         extra_arguments=["--log-level=ERROR"],
-        resources={"metadata": {"path": str(notebook.parent)}},
+        resources={"metadata": {"path": str(folder if notebook is None else source.parent)}},
     )
     try:
         client.execute(env=environment)
@@ -66,11 +90,11 @@ def run(notebook: Path, out: Path | None = None, say: Callable[[str], None] = pr
         ) from exc
     except CellTimeoutError as exc:
         raise DemoError(
-            f"{notebook.name} was stopped: a cell ran for longer than {TIMEOUT_S} s. "
+            f"{source.name} was stopped: a cell ran for longer than {TIMEOUT_S} s. "
             f"What the cells before it gave is in {str(executed)!r}."
         ) from exc
     except (CellExecutionError, DeadKernelError) as exc:
-        raise DemoError(f"{notebook.name} stopped: {_last_line(str(exc))}") from exc
+        raise DemoError(f"{source.name} stopped: {_last_line(str(exc))}") from exc
     except (RuntimeError, OSError) as exc:
         # Else the client, which has no kernel to end, fails once more when this process ends.
         atexit.unregister(client._cleanup_kernel)
@@ -87,10 +111,16 @@ def run(notebook: Path, out: Path | None = None, say: Callable[[str], None] = pr
     return executed
 
 
-def _unwritable(folder: Path, problem: OSError) -> DemoError:
+def _target(source: Path, out: Path) -> Path:
+    """The file that the executed notebook is written to."""
+    return out if out.suffix == ".ipynb" else out / source.name
+
+
+def _unwritable(folder: Path, problem: OSError | durable.StorageError) -> DemoError:
+    why = getattr(problem, "strerror", None) or str(problem).rstrip(".")
     return DemoError(
-        f"The executed notebook cannot be written to {str(folder)!r}: "
-        f"{problem.strerror or problem}. Name another folder with --out."
+        f"The executed notebook cannot be written to {str(folder)!r}: {why}. "
+        "Name another place with --out."
     )
 
 
@@ -121,4 +151,4 @@ def _tell(content: Any, folder: Path, executed: Path, say: Callable[[str], None]
     for entry in published:
         say(f"  {entry.kind}: {entry.title}\n    {folder / entry.path}")
     say(f"\nThe executed notebook is {executed}.")
-    say("To do the same yourself in JupyterLab: make lab, then open 01_quickstart.ipynb.")
+    say(f"To go on with it, open it in VS Code, or: jupyter lab {shlex.quote(str(executed))}")

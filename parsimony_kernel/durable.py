@@ -411,6 +411,13 @@ def reading(path: Path) -> Iterator[BinaryIO]:
             raise storage_error(exc, path, "read") from exc
 
 
+def remove(path: Path) -> None:
+    """Delete a file; one that is gone already is no error."""
+    with _explained(path, "delete"):
+        path.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+
+
 def move_aside(path: Path, to: Path) -> Path:
     """Move a file where nothing is lost by it: to ``to``, or beside what stands there already.
 

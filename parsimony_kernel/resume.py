@@ -10,15 +10,24 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from parsimony_kernel.agent.state import HeldCall
 from parsimony_kernel.audit import journal_of
 from parsimony_kernel.journal.database import JournalError
 from parsimony_kernel.journal.store import PendingRow
 from parsimony_kernel.journal.workspace import find_workspace
+from parsimony_kernel.notebook.identity import called
 from parsimony_kernel.notebook.turns import SessionError
 from parsimony_kernel.session import open_session
-from parsimony_kernel.view.blocks import Block, ResultBlock
+from parsimony_kernel.view.blocks import (
+    Block,
+    CancelledBlock,
+    HandoffBlock,
+    PartialBlock,
+    ResultBlock,
+)
+from parsimony_kernel.view.escape import inline, plain
 
 Say = Callable[[str], None]
 
@@ -45,18 +54,35 @@ def listing(rows: tuple[PendingRow, ...]) -> str:
     lines: list[str] = []
     for row in rows:
         lines += [
-            f"{row.turn.run_id[:8]}  {row.turn.notebook}, turn {row.turn.ordinal}",
-            f"  you asked: {row.turn.request}",
-            f"  question:  {row.record.pending_question}",
+            f"{row.turn.run_id[:8]}  {inline(called(row.turn.notebook))}, turn {row.turn.ordinal}",
+            f"  you asked: {inline(row.turn.request)}",
+            f"  question:  {inline(row.record.pending_question)}",
         ]
         if row.record.pending_question_context:
-            lines.append(f"             {row.record.pending_question_context}")
+            lines.append(f"             {inline(row.record.pending_question_context)}")
         if row.record.pending_call is not None:
-            lines += [f"    | {line}" for line in held_lines(row.record.pending_call)]
-        lines += [f"    {n}. {choice}" for n, choice in enumerate(row.record.choices, start=1)]
+            lines += [f"    | {plain(line)}" for line in held_lines(row.record.pending_call)]
+        choices = enumerate(row.record.choices, start=1)
+        lines += [f"    {number}. {inline(choice)}" for number, choice in choices]
     lines.append("")
     lines.append("Answer with: jupyter parsimony resume --turn " + rows[0].turn.run_id[:8] + " 1")
     return "\n".join(lines)
+
+
+def described(row: PendingRow) -> dict[str, Any]:
+    """A question for a program. ``held`` is the code or the call that is to be allowed."""
+    call = row.record.pending_call
+    return {
+        "turn_id": row.turn.run_id,
+        "notebook": row.turn.notebook,
+        "turn": row.turn.ordinal,
+        "request": row.turn.request,
+        "question": row.record.pending_question,
+        "context": row.record.pending_question_context,
+        "held": None if call is None else "\n".join(held_lines(call)),
+        "choices": list(row.record.choices),
+        "asked_at": row.record.suspended_at,
+    }
 
 
 def held_lines(call: HeldCall) -> list[str]:
@@ -75,9 +101,12 @@ def choose(rows: tuple[PendingRow, ...], turn: str | None) -> PendingRow:
     Raises ``SessionError`` when none or several are meant.
     """
     meant = [row for row in rows if turn is None or row.turn.run_id.startswith(turn)]
+    if not meant and (turn is None or not rows):
+        raise SessionError("No question is waiting here.")
     if not meant:
         raise SessionError(
-            "No question is waiting here." if turn is None else f"No question waits in {turn!r}."
+            f"No question waits in a turn {turn!r}. Those that wait are of: "
+            + ", ".join(row.turn.run_id[:8] for row in rows)
         )
     if len(meant) > 1:
         raise SessionError(
@@ -202,7 +231,7 @@ def _without_variables(blocks: Sequence[Block]) -> tuple[list[Block], list[str]]
     kept: list[Block] = []
     names: list[str] = []
     for block in blocks:
-        if isinstance(block, ResultBlock):
+        if isinstance(block, ResultBlock | HandoffBlock | PartialBlock | CancelledBlock):
             names += block.variables
             block = replace(block, variables=())
         kept.append(block)

@@ -18,6 +18,7 @@ from parsimony_kernel.agent.config import AgentGuardrails
 from parsimony_kernel.agent.events import (
     AgentEvent,
     RunCancelled,
+    RunCompleted,
     RunStarted,
     UserInputRequested,
     is_terminal,
@@ -29,8 +30,9 @@ from parsimony_kernel.agent.failure.suspension import (
     SuspensionExpired,
     SuspensionTokenMismatch,
 )
-from parsimony_kernel.agent.loop import admit, go_on, run_loop
+from parsimony_kernel.agent.loop import admit, first_request, go_on, run_loop
 from parsimony_kernel.agent.models import AgentContext
+from parsimony_kernel.agent.state import RunState
 from parsimony_kernel.artifacts.publish import PAGES, Publisher
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed, refresh_named
 from parsimony_kernel.artifacts.store import ArtifactStore
@@ -48,12 +50,23 @@ from parsimony_kernel.journal.store import Journal, PendingRow, SqliteJournal
 from parsimony_kernel.journal.workspace import find_workspace, journal_path
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.limits.sharing import breakers_for
-from parsimony_kernel.llm.base import ChatModel
+from parsimony_kernel.llm.base import ChatModel, ModelRequest
+from parsimony_kernel.llm.cassette import CassetteMiss
 from parsimony_kernel.llm.resolve import check_models, resolve_models
+from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.metrics import tracing
+from parsimony_kernel.notebook import memory
 from parsimony_kernel.notebook.answers import came_to_nothing, is_doing, or_ask_again, resolve
+from parsimony_kernel.notebook.cassettes import Cassettes
 from parsimony_kernel.notebook.catalogue import catalogue
 from parsimony_kernel.notebook.hooks import NotebookHooks, NotebookPlace, differences
+from parsimony_kernel.notebook.identity import (
+    adopt,
+    history_name,
+    name_in,
+    origins_in_words,
+    plain_name,
+)
 from parsimony_kernel.notebook.inventory import notebook_in_words
 from parsimony_kernel.notebook.own_tools import OwnTools
 from parsimony_kernel.notebook.past import Past
@@ -64,6 +77,7 @@ from parsimony_kernel.notebook.turn_log import (
     MAX_QUESTION_AGE_S,
     TurnLog,
     abandon_cut_off,
+    is_alive,
     limits_of,
 )
 from parsimony_kernel.notebook.turns import (
@@ -86,6 +100,7 @@ class _Running:
     run_id: str
     ordinal: int
     cell_key: str
+    secrets: Secrets = field(default_factory=Secrets)
     cancellation: CancellationRequest = field(default_factory=CancellationRequest)
 
 
@@ -96,7 +111,7 @@ class NotebookSession:
         self,
         *,
         workspace: Path,
-        notebook: str,
+        history: str,
         folder: Path,
         executor: BaseCodeExecutor,
         journal: Journal,
@@ -107,15 +122,20 @@ class NotebookSession:
         clock: Clock = SYSTEM_CLOCK,
         connection_file: str = "",
         breakers: Breakers | None = None,
+        notice: str = "",
     ) -> None:
+        """``history`` is the name under which the journal keeps the notebook's turns, ``notice``
+        what the record of the next turn says first."""
         self.workspace = workspace
-        self.notebook = notebook
+        self.notebook = plain_name(history)
+        self._history = history
+        self._notice = notice
         self.executor = executor
         self._folder = folder
         self._journal = journal
         self._store = store
         self._keyring = keyring
-        self._model = model
+        self._model = self._first_model = model
         self._environ = environ
         self._clock = clock
         self._running: _Running | None = None
@@ -128,7 +148,8 @@ class NotebookSession:
         self._tool_breakers = Breakers(clock)
         self._breakers = breakers or Breakers(clock)
         self._owner = f"{os.getpid()}:{self._session_id}"
-        self._log = TurnLog(journal, notebook, owner=self._owner, connection_file=connection_file)
+        self._log = TurnLog(journal, history, owner=self._owner, connection_file=connection_file)
+        self._cassettes = Cassettes(self.notebook, folder, environ)
 
     @property
     def model_name(self) -> str:
@@ -138,7 +159,8 @@ class NotebookSession:
     def set_model(self, model: str | ChatModel) -> None:
         """Use ``model`` from the next turn on. ``SessionError`` if it cannot work, or in a turn."""
         self._must_be_free()
-        self._require(model)
+        if not self._cassettes.only_replay:
+            self._require(model)
         self._model = model
 
     async def turn(
@@ -155,49 +177,93 @@ class NotebookSession:
                 "The request is empty. Say what you want below %%agent, for example: "
                 "load data/cars.csv and show the mean mileage by origin"
             )
-        models = self._require(chosen.model or self._model)
+        run_id = uuid.uuid4().hex
+        models = self._cassettes.of_turn(
+            run_id,
+            request,
+            cell_key,
+            chosen=chosen.cassette,
+            named=chosen.model,
+            resolve=lambda: self._require(chosen.model or self._model),
+        )
         model_name = ", ".join(model.name for model in models)
         self._must_be_free()
-        running = _Running(uuid.uuid4().hex, 0, cell_key)
+        secrets = Secrets.of(models, {**os.environ, **self._environ})
+        request = secrets.clean(request)
+        running = _Running(run_id, 0, cell_key, secrets)
         self._running = running
         try:
             guardrails = chosen.guardrails()
             agent = self._agent(models, running, guardrails, chosen.approve, chosen.procedure or "")
-            earlier = self._log.earlier(cell_key)
-            context, shared = notebook_in_words(
-                self.executor,
-                self._folder,
-                self.artifacts(),
-                earlier_turns=len(earlier) // 2,
-                replaceable=self._replaceable(cell_key),
-            )
             running.ordinal = self._log.begin(
                 running.run_id, cell_key=cell_key, request=request, model=model_name
             )
-            state = agent.start(
-                request,
-                ctx=AgentContext(earlier, context),
-                run_id=running.run_id,
-                cancellation=running.cancellation,
-            )
-            started = RunStarted(
-                run_id=running.run_id,
-                request=request,
-                model=model_name,
-                shared=(*shared, *self._own_tools.kept_in_words()),
-                approve=chosen.approve.value,
-                procedure=chosen.procedure or "",
-                **shown_limits(guardrails),
-            )
-            self._log.write_start(running.run_id, started)
+            with self._log.opening(running.run_id):
+                back = self.past.replace(self._log.of_cell(cell_key), by=running.run_id)
+                state, shared = self._opened(agent, running, request, also=back.removed)
+                started = RunStarted(
+                    run_id=running.run_id,
+                    request=request,
+                    model=model_name,
+                    shared=(*shared, *self._own_tools.kept_in_words()),
+                    approve=chosen.approve.value,
+                    procedure=chosen.procedure or "",
+                    notice=self._notice,
+                    replaced=(*back.restored, *back.removed),
+                    **shown_limits(guardrails),
+                )
+                self._journal.append(running.run_id, started)
+            self._notice = ""
             stream = run_loop(agent, state)
             async with aclosing(self._drive(running, started, stream)) as events:
                 async for event in events:
                     yield event
-        except TROUBLE as exc:
+        except (*TROUBLE, CassetteMiss) as exc:
             raise SessionError(str(exc)) from exc
         finally:
             self._running = None
+
+    def _opened(
+        self, agent: Agent, running: _Running, request: str, *, also: Sequence[str] = ()
+    ) -> tuple[RunState, tuple[str, ...]]:
+        """The state in which a turn begins, and what of the notebook its first message shares.
+
+        ``also`` are names that may be bound anew beside those of the turn that is replaced.
+        """
+        earlier = self._log.earlier(running.cell_key)
+        context, shared = notebook_in_words(
+            self.executor,
+            self._folder,
+            self._artifacts(most=memory.MOST_ARTIFACTS),
+            earlier_turns=len(earlier) // 2,
+            replaceable=(*self._replaceable(running.cell_key), *also),
+        )
+        state = agent.start(
+            request,
+            ctx=AgentContext(earlier, context),
+            run_id=running.run_id,
+            cancellation=running.cancellation,
+        )
+        return state, shared
+
+    @explained
+    def preview(
+        self, request: str, *, cell_key: str = "", options: TurnOptions | None = None
+    ) -> ModelRequest:
+        """What a turn would ask its model first. Nothing is sent, written or taken back.
+
+        ``SessionError`` when such a turn could not begin, or in a turn.
+        """
+        chosen = options or TurnOptions()
+        self._must_be_free()
+        models = resolve_models(chosen.model or self._model, self._environ)
+        secrets = Secrets.of(models, {**os.environ, **self._environ})
+        running = _Running(uuid.uuid4().hex, 0, cell_key, secrets)
+        agent = self._agent(
+            models, running, chosen.guardrails(), chosen.approve, chosen.procedure or ""
+        )
+        state, _ = self._opened(agent, running, secrets.clean(request))
+        return first_request(agent, state)
 
     async def resume(
         self, reply: str, *, turn_id: str | None = None, nonce: str | None = None
@@ -218,8 +284,14 @@ class NotebookSession:
         answer = resolve(reply, record.choices)
         # The model that asked goes on, unless the session has it under the same name already.
         asked_by = record.model_id or self.model_name
-        models = self._require(self._model if asked_by == self.model_name else asked_by)
-        running = _Running(record.run_id, row.turn.ordinal, row.turn.cell_key)
+        models = self._cassettes.of_resumed(
+            record.run_id,
+            row.turn.request,
+            row.turn.cell_key,
+            lambda: self._require(self._model if asked_by == self.model_name else asked_by),
+        )
+        secrets = Secrets.of(models, {**os.environ, **self._environ})
+        running = _Running(record.run_id, row.turn.ordinal, row.turn.cell_key, secrets)
         self._running = running
         try:
             begun = self._log.beginning_of(running.run_id)
@@ -240,7 +312,7 @@ class NotebookSession:
                 run_id=running.run_id,
                 request=row.turn.request,
                 model=", ".join(model.name for model in models),
-                reply=answer,
+                reply=secrets.clean(answer),
                 gone=gone,
                 **shown_limits(guardrails, state),
             )
@@ -255,7 +327,7 @@ class NotebookSession:
                     yield event
         except (*_REFUSED, ValueError) as exc:
             raise SessionError(_sentence(str(exc))) from exc
-        except TROUBLE as exc:
+        except (*TROUBLE, CassetteMiss) as exc:
             raise SessionError(str(exc)) from exc
         finally:
             self._running = None
@@ -271,25 +343,19 @@ class NotebookSession:
         return self._log.turns()
 
     @explained
+    def origins(self) -> tuple[str, ...]:
+        """Where the notebook's history is from, in words, if it was moved or copied."""
+        return origins_in_words(self._journal, self._history)
+
+    @explained
     def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
         """What happened in a turn, from the journal."""
         return self._journal.events(turn_id)
 
     @explained
     def artifacts(self) -> tuple[PublishedArtifact, ...]:
-        """What is published in the workspace, newest snapshot of each."""
-        return tuple(
-            PublishedArtifact(
-                kind=entry.kind,
-                logical_id=entry.logical_id,
-                content_sha=entry.content_sha,
-                path=entry.path,
-                title=entry.title,
-                published_at=entry.published_at,
-            )
-            for entry in self._store.list()
-            if entry.kind != "notebook"
-        )
+        """What is published in the workspace, newest snapshot of each, this notebook's first."""
+        return self._artifacts()
 
     @explained
     def verify(self) -> tuple[tuple[int, str] | None, Verification]:
@@ -337,6 +403,21 @@ class NotebookSession:
         tools = self._every_turns_tools() + self._own_tools.resolved()
         return read_playbook(file, self._folder, self.executor, tools), tuple(tools)
 
+    @explained
+    def forget(self, turn_id: str) -> None:
+        """Tell later turns nothing of this one. ``SessionError`` without it, or in a turn."""
+        self._must_be_free()
+        memory.forget(self._journal, self._history, turn_id)
+
+    @explained
+    def reset(self) -> int:
+        """Forget every turn, take the person's tools away and have the first model again; how many
+        turns. ``SessionError`` in a turn."""
+        self._must_be_free()
+        forgotten = memory.reset(self._journal, self._history, self._own_tools)
+        self._model = self._first_model
+        return forgotten
+
     def stop(self, reason: str = "stopped by the user") -> bool:
         """Stop the running turn, from any thread. ``False`` when none runs."""
         running = self._running
@@ -368,6 +449,9 @@ class NotebookSession:
                 f"Turn {self._running.ordinal} is still running in this notebook. Wait for it, or "
                 "stop it with the Stop button or %agent stop."
             )
+
+    def _artifacts(self, *, most: int | None = None) -> tuple[PublishedArtifact, ...]:
+        return memory.published(self._store, self._journal, self.notebook, most=most)
 
     def _publisher(self) -> Publisher:
         return Publisher(
@@ -407,7 +491,13 @@ class NotebookSession:
             self.workspace, self._folder, self.executor, self._journal, self._clock
         )
         hooks = NotebookHooks(
-            place, self._breakers, self._tool_breakers, approval, self._owner, self.past.changes
+            place,
+            self._breakers,
+            self._tool_breakers,
+            approval,
+            self._owner,
+            self.past.changes,
+            running.secrets,
         )
         tools = self._tools(running, guardrails, hooks.emit) + self._own_tools.resolved()
         playbook = read_playbook(procedure, self._folder, self.executor, tools)
@@ -432,7 +522,7 @@ class NotebookSession:
     ) -> AsyncGenerator[AgentEvent, None]:
         """Yield ``started``, which is written already, and ``stream``, each event journalled
         first; close the turn."""
-        scribe = Scribe(self._journal, running.run_id)
+        scribe = Scribe(self._journal, running.run_id, running.secrets)
         observer = tracing.observer(self._environ, clock=self._clock)
         trace = (lambda event: None) if observer is None else observer.observe
         ended = False
@@ -447,9 +537,15 @@ class NotebookSession:
                         scribe.write(event)
                         if is_terminal(event):
                             ended = True
-                            self._journal.end_turn(running.run_id, *ending(event))
+                            told = map(running.secrets.clean, ending(event))
+                            self._journal.end_turn(running.run_id, *told)
+                        if isinstance(event, RunCompleted):
+                            self.past.settle(running.run_id)
                         trace(event)
                         yield event
+            except CassetteMiss:
+                running.cancellation.set("the recording has no answer to this request")
+                raise
             finally:
                 if not ended:
                     # The consumer went away, its task was cancelled, or the journal failed: said
@@ -498,11 +594,12 @@ def open_session(
     ``SessionError`` when the workspace's journal or the key folder cannot be written.
     """
     workspace = find_workspace(folder, environ)
-    name = _name_in(workspace, folder / notebook)
+    history = history_name(name_in(workspace, folder / notebook))
     try:
         journal = SqliteJournal(journal_path(workspace), clock)
         keyring = Keyring.open(None, environ, clock)
-        abandon_cut_off(journal, name)
+        notice = adopt(journal, workspace, folder / notebook, alive=is_alive)
+        abandon_cut_off(journal, history)
         store = ArtifactStore(workspace)
         for written in (store.folder, workspace / PAGES):
             sweep_temporary(written, clock=clock)
@@ -510,7 +607,8 @@ def open_session(
         raise SessionError(str(exc)) from exc
     return NotebookSession(
         workspace=workspace,
-        notebook=name,
+        history=history,
+        notice=notice,
         folder=folder,
         executor=executor,
         journal=journal,
@@ -522,12 +620,3 @@ def open_session(
         connection_file=connection_file,
         breakers=breakers_for(environ, JournalBreakers(journal, clock), clock),
     )
-
-
-def _name_in(workspace: Path, notebook: Path) -> str:
-    """The notebook's name in the journal: its path in the workspace, so that two of one file
-    name in different folders stay apart."""
-    try:
-        return notebook.resolve().relative_to(workspace.resolve()).as_posix()
-    except ValueError:
-        return notebook.resolve().as_posix()

@@ -1,17 +1,23 @@
-"""Looking after what a workspace has published, without its notebooks: verify and refresh."""
+"""Looking after a workspace without its notebooks: verify, refresh, and forgetting what is old."""
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
+from parsimony_kernel import durable
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed, refresh_named
 from parsimony_kernel.artifacts.store import ArtifactStore, reference
 from parsimony_kernel.artifacts.verify import Verification, verify
+from parsimony_kernel.audit import journal_of
 from parsimony_kernel.durable import StorageError
 from parsimony_kernel.execution.clean import clean_executor
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError
 from parsimony_kernel.identity import ARTIFACT_FOLDER
+from parsimony_kernel.journal.purge import Purged, old_copies, purge
 from parsimony_kernel.journal.workspace import find_workspace
+from parsimony_kernel.notebook.turn_log import MAX_QUESTION_AGE_S, abandon_cut_off
 
 # The foreseen ways in which an artifact cannot be made again.
 TROUBLE = (*NOT_REFRESHED, StorageError, RemoteKernelError)
@@ -51,3 +57,35 @@ async def refresh_in(
             yield name, await refresh_named(publisher, words, clean_executor, accept=accept)
         except TROUBLE as exc:
             yield name, exc
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What was forgotten: turns of the journal, and files that were kept when another took their
+    place."""
+
+    purged: Purged
+    copies: int
+    copied_bytes: int
+
+
+def forget_in(folder: Path, before: datetime, *, dry_run: bool) -> Forgotten:
+    """Forget the turns that ended before then, and the replaced and quarantined files of before.
+
+    Published artifacts stay. With ``dry_run`` all of it is only counted.
+
+    Raises:
+        JournalError: there is no journal, or it cannot be written.
+        StorageError: a file cannot be deleted.
+    """
+    with journal_of(folder) as journal:
+        if not dry_run:
+            for notebook in journal.notebook_names():
+                abandon_cut_off(journal, notebook)
+        purged = purge(journal, before, dry_run=dry_run, answerable_s=MAX_QUESTION_AGE_S)
+    copies = old_copies(find_workspace(folder), before)
+    size = sum(path.stat().st_size for path in copies)
+    if not dry_run:
+        for path in copies:
+            durable.remove(path)
+    return Forgotten(purged, len(copies), size)

@@ -2,8 +2,10 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import nbformat
@@ -40,6 +42,73 @@ def test_it_says_what_the_agent_did_what_was_published_and_where(
     assert str(published) in said
     executed = nbformat.read(out / "a.ipynb", as_version=4)
     assert executed.cells[1].outputs[0]["data"]["text/plain"] == "3"
+
+
+def test_without_a_name_the_quickstart_runs_where_nothing_of_the_project_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["demo"]) == 0
+    made = Path("parsimony-demo") / "01_quickstart.ipynb"
+    said = capsys.readouterr().out
+    assert said.splitlines()[-1].endswith(f"jupyter lab {made}")
+    assert f"The executed notebook is {made}." in said
+    data = made.parent / "data" / "iowa-electricity.csv"
+    assert data.read_bytes() == (demo.quickstart().parent / "data" / data.name).read_bytes()
+    cells = [cell for cell in nbformat.read(made, as_version=4).cells if cell.cell_type == "code"]
+    assert all(cell.outputs for cell in cells)
+    assert "Iowa electricity by source" in said
+    assert {path.name for path in tmp_path.iterdir()} == {"parsimony-demo"}
+
+
+@pytest.mark.parametrize("out", ["mine.ipynb", "some where/mine.ipynb"])
+def test_an_out_that_ends_in_ipynb_is_the_file_and_is_named_in_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, out: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    notebook = write(tmp_path / "a.ipynb", "6 * 7")
+    assert cli.main(["demo", str(notebook), "--out", out]) == 0
+    executed = nbformat.read(out, as_version=4)
+    assert executed.cells[0].outputs[0]["data"]["text/plain"] == "42"
+    assert capsys.readouterr().out.rstrip().endswith(f"jupyter lab {shlex.quote(out)}")
+    assert not (tmp_path / "executed").exists()
+
+
+def test_data_of_the_same_name_that_is_there_already_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "KERNEL", "no-such-kernel")
+    data = tmp_path / "data" / "iowa-electricity.csv"
+    data.parent.mkdir()
+    data.write_text("mine")
+    with pytest.raises(demo.DemoError, match="does not know the kernel"):
+        demo.run(None, tmp_path)
+    assert data.read_text() == "mine"
+
+
+def test_an_installation_without_the_quickstart_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "_PLACES", (tmp_path,))
+    assert cli.main(["demo", "--out", str(tmp_path / "out")]) == 1
+    assert "reinstall it, or name a notebook" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_wheel_is_told_to_carry_the_quickstart_and_all_that_it_reads() -> None:
+    root = Path(demo.__file__).parents[1]
+    told = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    carried = told["targets"]["wheel"]["force-include"]
+    package = "parsimony_kernel/quickstart/"
+    inside = {to.removeprefix(package): root / source for source, to in carried.items()}
+    notebook = nbformat.read(inside["01_quickstart.ipynb"], as_version=4)
+    words = " ".join(cell.source for cell in notebook.cells if cell.cell_type == "code").split()
+    read = {word for word in words if word.startswith("data/")}
+    assert read
+    assert read <= set(inside)
+    for source in carried:
+        assert (root / source).is_file()
+        assert any(source.startswith(each) for each in told["targets"]["sdist"]["include"])
 
 
 def test_a_notebook_that_fails_is_one_sentence_and_exit_code_one(

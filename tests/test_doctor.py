@@ -45,7 +45,7 @@ def test_a_place_where_no_key_can_be_created_is_a_finding(tmp_path: Path, data: 
     data.write_text("in the way")
     found = signing_key(tmp_path, {})
     assert not found.ok
-    assert "PARSIMONY_SUSPENSION_SECRET" in found.says
+    assert "PARSIMONY_SUSPENSION_SECRET" in found.remedy
 
 
 def test_a_secret_of_the_environment_is_the_key(tmp_path: Path, data: Path) -> None:

@@ -58,6 +58,7 @@ RANKS: tuple[frozenset[str], ...] = (
             "__main__",
             "audit",
             "cli",
+            "commands",
             "demo",
             "doctor",
             "kernel",
@@ -77,7 +78,7 @@ TESTING = "testing"
 EXCEPTIONS = {("agent.state", "agent.failure.suspension")}
 
 # Where the specification imports from a sub-package, its __init__ exports lazily.
-EXPORTING = {"agent.failure", "execution"}
+EXPORTING = {"agent.failure", "execution", "doctor"}
 
 
 def modules() -> Iterator[tuple[str, Path]]:

@@ -18,7 +18,7 @@ async def answer_here(turn_id: str, reply: str) -> None:
     """Answer the question of turn ``turn_id`` in the current shell, for a caller outside it.
 
     ``reply`` is the number of a choice or words, taken as they are. The turn goes on in the cell
-    that asked when this process still shows it, and what is new of it is printed as text.
+    that asked when this process still shows it, and what is new of it is shown as one display.
     Errors are one line without a traceback, among them that the extension is not loaded here.
     """
     from IPython.core.getipython import get_ipython

@@ -8,8 +8,8 @@ import difflib
 import math
 import re
 import textwrap
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from parsimony_agent.pending import Misuse
@@ -58,7 +58,8 @@ def _tokens(text: str) -> int:
 class Flag:
     """One flag. Without ``metavar`` it is a switch; ``read`` raises ValueError with what it needs.
 
-    ``example`` completes the sentence that a missing value gets.
+    ``example`` completes the sentence that a missing value gets; ``completes`` says what a value
+    may be, for completion: models, variables, turns, artifacts, tools.
     """
 
     names: tuple[str, ...]
@@ -67,6 +68,7 @@ class Flag:
     metavar: str = ""
     example: str = ""
     read: Callable[[str], Any] = str
+    completes: str = ""
 
     @property
     def spelled(self) -> str:
@@ -78,19 +80,34 @@ class Flag:
 class Command:
     """One sub-command of ``%agent``.
 
-    ``words`` is the most that may stand behind it, ``None`` where its own reader decides; where
-    ``first`` lists what the first of them may be, they are all there or none is. ``awaits`` says
-    that its magic returns a coroutine.
+    ``run`` is who does it, ``module:function`` of this package: it is called with the ``Desk``,
+    the words, and the flags by ``dest``, and gives what is shown. ``words`` is the most that may
+    stand behind it, ``None`` where they are one text; ``needs`` says what the first of them is
+    where it may not be left out, ``first`` what it may be: then they are all there or none is.
+    ``completes`` says what they may be, for completion. ``awaits`` says that ``run`` is a
+    coroutine function, and its magic returns a coroutine.
     """
 
     name: str
     synopsis: str
     help: str
+    run: str = ""
     flags: tuple[Flag, ...] = ()
     awaits: bool = False
     words: int | None = 0
+    needs: str = ""
     first: tuple[str, ...] = ()
+    completes: str = ""
     example: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A sub-command with its words, and what its flags said by ``dest``."""
+
+    command: Command
+    words: tuple[str, ...] = ()
+    flags: Mapping[str, Any] = field(default_factory=dict)
 
 
 HELP = Flag(("-h", "--help"), "help", "show this help and run nothing")
@@ -102,6 +119,7 @@ CELL_FLAGS = (
         "the model of this turn, or several: the next takes over where one fails",
         "NAME[,NAME]",
         "--model offline",
+        completes="models",
     ),
     Flag(
         ("--max-steps",),
@@ -151,6 +169,28 @@ CELL_FLAGS = (
         "--max-tokens 20k",
         _tokens,
     ),
+    Flag(
+        ("-o", "--out"),
+        "out",
+        "bind what the turn came to: its text, its datasets, charts and reports, its events",
+        "NAME",
+        "-o result",
+    ),
+    Flag(
+        ("--dry-run",),
+        "dry_run",
+        "show what would be sent to the model, to the letter; send nothing",
+    ),
+    Flag(
+        ("--record",),
+        "record",
+        "keep what the model answers in cassettes/, beside the notebook, to be replayed",
+    ),
+    Flag(
+        ("--replay",),
+        "replay",
+        "ask no model: answer from the recording, or fail where it has none",
+    ),
     HELP,
 )
 
@@ -159,19 +199,30 @@ COMMANDS = (
         "answer",
         "[--turn TURN] [--here] WORDS",
         "answer the pending question with words, or with the number of a choice",
+        "handlers:answer",
         (
-            Flag(("--turn",), "turn", "which turn; the newest that asks", "TURN", "--turn 2"),
+            Flag(
+                ("--turn",),
+                "turn",
+                "which turn; the newest that asks",
+                "TURN",
+                "--turn 2",
+                completes="turns",
+            ),
             Flag(("--here",), "here", "go on in the cell that asked, and print it here as text"),
         ),
         awaits=True,
         words=None,
+        needs="the answer: words, or the number of a choice",
         example="answer 2",
     ),
     Command(
         "show",
         "[TURN]",
         "draw a turn again, with buttons when it asks",
+        "handlers:show",
         words=1,
+        completes="turns",
         example="show 1",
     ),
     Command(
@@ -179,7 +230,9 @@ COMMANDS = (
         "[TURN]",
         "list the turns of this notebook, or tell one step by step: what was refused, what "
         "failed, and how it was recovered",
+        "handlers:history",
         words=1,
+        completes="turns",
         example="history 2",
     ),
     Command(
@@ -187,37 +240,85 @@ COMMANDS = (
         "[NAME]",
         "show the model of this notebook, or set it: a model's name, or a variable of yours that "
         "holds a model",
+        "handlers:model",
         words=1,
+        completes="models",
         example="model offline",
     ),
-    Command("artifacts", "", "list what was published"),
+    Command(
+        "code",
+        "[--cells] [--to FILE] [TURN]",
+        "show the code that worked in a turn, the newest by default",
+        "handover:code",
+        (
+            Flag(("--cells",), "cells", "put it into the next cell too"),
+            Flag(
+                ("--to",),
+                "to",
+                "write it into a new notebook, a cell for each step",
+                "FILE",
+                "--to steps.ipynb",
+            ),
+        ),
+        words=1,
+        completes="turns",
+        example="code --cells 2",
+    ),
+    Command(
+        "fix",
+        "[WORDS]",
+        "let the agent mend what failed last in this notebook",
+        "fixing:fix",
+        awaits=True,
+        words=None,
+        example="fix keep the order of the rows",
+    ),
+    Command(
+        "context",
+        "[WORDS]",
+        "show what a turn with these words would send to the model, to the letter; nothing is sent",
+        "context:context",
+        words=None,
+        example="context plot the mean by month",
+    ),
+    Command("artifacts", "", "list what was published", "handlers:artifacts"),
     Command(
         "tools",
         "[add|remove NAME]",
         "list the agent's tools, make a function of yours one, or take it away again",
+        "handlers:tools",
         words=2,
         first=("add", "remove"),
+        completes="variables",
         example="tools add my_function",
     ),
     Command(
         "why",
         "NAME",
         "tell and draw where a variable comes from, and what of it is out of date",
+        "handlers:why",
         words=1,
+        needs="the name of a variable",
+        completes="variables",
         example="why df",
     ),
     Command(
         "slice",
         "NAME [FILE]",
         "show the smallest script that rebuilds a variable, or write it into a new file",
+        "handlers:script",
         words=2,
+        needs="the name of a variable",
+        completes="variables",
         example="slice df df.py",
     ),
     Command(
         "diff",
         "[TURN]",
         "tell what a turn, the newest by default, did to your variables",
+        "handlers:diff",
         words=1,
+        completes="turns",
         example="diff 2",
     ),
     Command(
@@ -225,15 +326,26 @@ COMMANDS = (
         "[TURN]",
         "put your variables back as they were before a turn, the newest by default; what you "
         "changed since then stays",
+        "handlers:undo",
         words=1,
+        completes="turns",
         example="undo 2",
     ),
-    Command("redo", "[TURN]", "do again what an undo has taken back", words=1),
+    Command(
+        "redo",
+        "[TURN]",
+        "do again what an undo has taken back",
+        "handlers:redo",
+        words=1,
+        completes="turns",
+        example="redo 2",
+    ),
     Command(
         "refresh",
         "NAME",
         "make a published artifact again from its code and sources, in a clean kernel",
-        flags=(
+        "handlers:refresh",
+        (
             Flag(
                 ("--accept",),
                 "accept",
@@ -242,30 +354,64 @@ COMMANDS = (
         ),
         awaits=True,
         words=None,
+        needs="an artifact: its title, variable or id",
+        completes="artifacts",
         example="refresh monthly_mean",
     ),
     Command(
         "verify",
         "",
         "check that the journal and everything published are as they were written",
+        "handlers:verify",
     ),
     Command(
         "procedure",
         "FILE",
         "check a file for --procedure and show what it says, with a drawing of its states",
+        "handlers:procedure",
         words=1,
+        needs="a file",
         example="procedure review.yaml",
     ),
-    Command("next", "", "show what the newest turn may do next"),
+    Command("next", "", "show what the newest turn may do next", "handlers:next_actions"),
     Command(
         "metrics",
         "[prometheus]",
         "show how the turns of this notebook went, in figures, or as text for Prometheus",
+        "handlers:metrics",
         words=1,
         first=("prometheus",),
+        example="metrics prometheus",
     ),
-    Command("stop", "", "stop the turn that is running"),
-    Command("help", "", "show this help"),
+    Command("cost", "", "show what each turn has used: calls, tokens, dollars", "cost:cost"),
+    Command(
+        "forget",
+        "TURN",
+        "tell later turns nothing of a turn",
+        "forgetting:forget",
+        words=1,
+        needs="the number of a turn",
+        completes="turns",
+        example="forget 2",
+    ),
+    Command(
+        "reset",
+        "[--yes]",
+        "forget every turn, take your tools away and go back to the first model; without --yes, "
+        "say what that would do",
+        "forgetting:reset",
+        (Flag(("--yes",), "yes", "do it"),),
+        example="reset --yes",
+    ),
+    Command("config", "", "show how the agent is set up here, and from where", "handlers:config"),
+    Command(
+        "doctor",
+        "",
+        "look at what the agent needs, and say what to do about what is missing",
+        "handlers:doctor",
+    ),
+    Command("stop", "", "stop the turn that is running", "handlers:stop"),
+    Command("help", "", "show this help", "handlers:usage"),
 )
 
 EXAMPLE = "%%agent\nLoad data/cars.csv and chart the mean horsepower by year."
@@ -282,25 +428,12 @@ class CellRequest:
     max_time_s: float | None = None
     max_cost_usd: float | None = None
     max_tokens: int | None = None
-    approve: str = "guarded"
+    approve: str | None = None
     procedure: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerRequest:
-    """A parsed ``%agent answer``."""
-
-    words: str
-    turn: str | None = None
-    here: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RefreshRequest:
-    """A parsed ``%agent refresh``."""
-
-    words: str
-    accept: bool = False
+    out: str = ""
+    dry_run: bool = False
+    record: bool = False
+    replay: bool = False
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -365,32 +498,10 @@ def parse_cell(line: str, body: str, magic: str = "%%agent") -> CellRequest:
     Words on the magic's own line belong to the request and stand before the body's.
     """
     values, words = _scan(line, CELL_FLAGS, magic)
+    if values.get("record") and values.get("replay"):
+        raise Misuse(f"{magic} takes --record or --replay, and got both.")
     text = "\n".join(part for part in (words, body.strip()) if part)
     return CellRequest(text=text, **values)
-
-
-def parse_answer(rest: str, magic: str = "%agent") -> AnswerRequest:
-    """What follows ``%agent answer``. ``Misuse`` when there are no words."""
-    needed = "the answer: words, or the number of a choice"
-    values, words = _scan_words("answer", rest, magic, needed)
-    return AnswerRequest(words=words, **values)
-
-
-def parse_refresh(rest: str, magic: str = "%agent") -> RefreshRequest:
-    """What follows ``%agent refresh``. ``Misuse`` when no artifact is named."""
-    needed = "an artifact: its title, variable or id"
-    values, words = _scan_words("refresh", rest, magic, needed)
-    return RefreshRequest(words=words, **values)
-
-
-def _scan_words(name: str, rest: str, magic: str, needed: str) -> tuple[dict[str, Any], str]:
-    """The flags and the words behind the sub-command ``name``, which are what is ``needed``."""
-    command = command_named(name)
-    assert command is not None
-    values, words = _scan(rest, command.flags, f"{magic} {name}")
-    if not words:
-        raise Misuse(f"{magic} {name} needs {needed}, for example {magic} {command.example}")
-    return values, words
 
 
 def command_named(name: str) -> Command | None:
@@ -398,11 +509,11 @@ def command_named(name: str) -> Command | None:
     return next((command for command in COMMANDS if command.name == name), None)
 
 
-def split_command(line: str, magic: str = "%agent") -> tuple[Command | None, str]:
-    """The sub-command that ``line`` names and its rest; ``None`` when the line is empty."""
+def parse_command(line: str, magic: str = "%agent") -> Parsed | None:
+    """What ``line`` says, ``None`` when it is empty. ``Misuse`` when it cannot be meant."""
     name, _, rest = line.strip().replace("\t", " ").partition(" ")
     if not name:
-        return None, ""
+        return None
     if name in HELP.names:
         name = "help"
     command = command_named(name)
@@ -412,22 +523,26 @@ def split_command(line: str, magic: str = "%agent") -> tuple[Command | None, str
             f"{magic} has no sub-command {name!r}.{nearest(name, known)} "
             f"It has {', '.join(known)}. A request goes into a cell that begins with %{magic}."
         )
-    return command, rest.strip()
-
-
-def words_of(command: Command, rest: str, magic: str = "%agent") -> tuple[str, ...]:
-    """The words of ``rest``, which stands behind ``command``. ``Misuse`` when they do not fit."""
-    words = tuple(rest.split())
     named = f"{magic} {command.name}"
+    rest = rest.strip()
+    flags, rest = _scan(rest, command.flags, named) if command.flags else ({}, rest)
+    words = tuple(rest.split()) if command.words is not None else (rest,) if rest else ()
+    _check_words(command, words, rest, named, f"For example: {magic} {command.example}")
+    return Parsed(command, words, flags)
+
+
+def _check_words(
+    command: Command, words: tuple[str, ...], rest: str, named: str, example: str
+) -> None:
+    if command.needs and not words:
+        raise Misuse(f"{named} needs {command.needs}. {example}")
     if command.words is not None and len(words) > command.words:
         counted = "one word" if command.words == 1 else f"{command.words} words"
         takes = f"at most {counted}, {command.synopsis}" if command.words else "nothing"
         raise Misuse(f"{named} takes {takes}, and got {rest!r}.")
     if words and command.first and (words[0] not in command.first or len(words) != command.words):
         near = "" if words[0] in command.first else nearest(words[0], command.first)
-        example = f" For example: {magic} {command.example}" if command.example else ""
-        raise Misuse(f"{named} takes {command.synopsis}, and got {rest!r}.{near}{example}")
-    return words
+        raise Misuse(f"{named} takes {command.synopsis}, and got {rest!r}.{near} {example}")
 
 
 def _columns(rows: list[tuple[str, str]]) -> str:

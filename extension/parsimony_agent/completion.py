@@ -1,13 +1,19 @@
 """Completion behind ``%%agent`` and ``%agent``, from the tables of ``arguments``.
 
 IPython keeps the proposals that begin with the word at the cursor, so a completer only says what
-could stand there. Nothing is imported and nobody is asked for it.
+could stand there. Nothing is imported for it, no session is opened, and no code of a person runs.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
+from types import ModuleType
 from typing import Any
 
-from parsimony_agent.arguments import CELL_FLAGS, COMMANDS, command_named
+from parsimony_agent.arguments import CELL_FLAGS, COMMANDS, Flag, command_named
+from parsimony_agent.sessions import Session
+
+# What a word may be, by the name that the tables give it.
+Sources = Mapping[str, Callable[[], Iterable[str]]]
 
 # Prefixes that name a provider, to go on typing from, and the embedded model.
 MODEL_NAMES = (
@@ -20,44 +26,101 @@ MODEL_NAMES = (
     "openai/",
     "openrouter/",
 )
-_MODEL_FLAGS = frozenset(name for flag in CELL_FLAGS if flag.dest == "model" for name in flag.names)
 
 
-def proposals(line: str, models: Iterable[str] = MODEL_NAMES) -> list[str]:
+def sources(shell: Any, opened: Callable[[], Session | None]) -> Sources:
+    """What ``shell`` and its session, where one is open, have to propose."""
+
+    def variables() -> list[str]:
+        hidden = shell.user_ns_hidden
+        return [
+            name
+            for name, value in shell.user_ns.copy().items()
+            if not name.startswith("_") and name not in hidden and type(value) is not ModuleType
+        ]
+
+    def turns() -> list[str]:
+        session = opened()
+        return [] if session is None else [str(turn.ordinal) for turn in session.turns()]
+
+    def artifacts() -> list[str]:
+        session = opened()
+        return [] if session is None else [each.title for each in session.artifacts()]
+
+    def models() -> list[str]:
+        made = [
+            name
+            for name, value in shell.user_ns.copy().items()
+            if not name.startswith("_")
+            and "stream" in type.__dict__["__dict__"].__get__(type(value))
+        ]
+        return [*MODEL_NAMES, *made]
+
+    return {"models": models, "variables": variables, "turns": turns, "artifacts": artifacts}
+
+
+_attributes = type.__dict__["__dict__"].__get__
+_NOTHING: Sources = {"models": lambda: MODEL_NAMES}
+
+
+def proposals(line: str, known: Sources = _NOTHING) -> list[str]:
     """What could stand at the end of ``line``, which is the text up to the cursor."""
     words = line.split()
     if not words or not words[0].startswith("%"):
         return []
     # The word at the cursor is still being typed.
     done = words[1:] if line[-1:].isspace() else words[1:-1]
-    last = done[-1] if done else ""
+
+    def of(what: str) -> list[str]:
+        return list(known[what]()) if what in known else []
+
     if words[0].startswith("%%"):
-        if last in _MODEL_FLAGS:
-            return list(models)
-        return [name for flag in CELL_FLAGS for name in flag.names]
+        value = _value(CELL_FLAGS, done, of)
+        return [name for flag in CELL_FLAGS for name in flag.names] if value is None else value
     if not done:
         return [command.name for command in COMMANDS]
     command = command_named(done[0])
-    if command is not None and command.name == "model" and len(done) == 1:
-        return list(models)
-    if command is not None and command.first and len(done) == 1:
-        return list(command.first)
-    if command is not None and all(word.startswith("-") for word in done[1:]):
-        return [name for flag in command.flags for name in flag.names]
-    return []
+    if command is None:
+        return []
+    value = _value(command.flags, done, of)
+    if value is not None:
+        return value
+    flags = {name: flag for flag in command.flags for name in flag.names}
+    given = [
+        word
+        for before, word in pairwise(done)
+        if word not in flags and not (before in flags and flags[before].metavar)
+    ]
+    found = [] if given else list(flags)
+    if command.first and not given:
+        return [*found, *command.first]
+    if command.completes and len(given) < min(command.words or 1, 2 if command.first else 1):
+        found += of(command.completes)
+    return found
+
+
+def _value(
+    flags: Iterable[Flag], done: list[str], of: Callable[[str], list[str]]
+) -> list[str] | None:
+    """What the value of the flag may be that stands last in ``done``; ``None`` where none does."""
+    for flag in flags:
+        if done and done[-1] in flag.names and flag.metavar:
+            return of(flag.completes)
+    return None
 
 
 class Completion:
     """Puts the completer into the shell and takes it out again."""
 
-    def __init__(self, shell: Any, name: str) -> None:
+    def __init__(self, shell: Any, name: str, known: Sources = _NOTHING) -> None:
         self._shell = shell
+        self._known = known
         self._keys = (f"%{name}", f"%%{name}")
         self._hook: Callable[[Any, Any], list[str]] | None = None
 
     def install(self) -> None:
         def complete(_shell: Any, event: Any) -> list[str]:
-            return proposals(event.text_until_cursor)
+            return proposals(event.text_until_cursor, self._known)
 
         self._hook = complete
         for key in self._keys:

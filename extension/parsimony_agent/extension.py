@@ -10,10 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from parsimony_agent.completion import Completion
+from traitlets.config import Config
+
+from parsimony_agent.completion import Completion, sources
 from parsimony_agent.magics import AgentMagics
 from parsimony_agent.pending import SilentStop
 from parsimony_agent.sessions import SessionFactory, open_in
+from parsimony_agent.settings import ParsimonyAgent, config_of_files
 from parsimony_agent.transform import awaiting
 
 NAME = "agent"
@@ -37,15 +40,18 @@ class Extension:
         )
         self.name = SECOND_NAME if taken else NAME
         self._transform = awaiting(self.name)
-        self._completion = Completion(shell, self.name)
         self._silence = SilentStop(shell)
+        self.settings = ParsimonyAgent(environ=environ, config=_configuration(shell))
         self.magics = AgentMagics(
             shell,
             name=self.name,
             session_factory=session_factory,
             environ=environ,
+            settings=self.settings,
             silence=self._silence.install,
         )
+        known = sources(shell, lambda: self.magics.opened)
+        self._completion = Completion(shell, self.name, known)
 
     def install(self) -> None:
         """Register everything; says so only when the usual name was taken."""
@@ -56,6 +62,7 @@ class Extension:
         self._completion.install()
         self._silence.install()
         self.magics.user_cells.install()
+        self._shell.configurables.append(self.settings)
         if self.name != NAME:
             print(
                 f"Parsimony Agent: %%{NAME} belongs to another extension here, so the agent is "
@@ -66,6 +73,9 @@ class Extension:
         """Take everything out again, except what somebody has replaced meanwhile."""
         self.magics.close()
         self.magics.user_cells.uninstall()
+        self._shell.configurables[:] = [
+            each for each in self._shell.configurables if each is not self.settings
+        ]
         self._silence.uninstall()
         self._completion.uninstall()
         if self._transform in self._shell.input_transformers_post:
@@ -73,6 +83,13 @@ class Extension:
         for table in self._shell.magics_manager.magics.values():
             if table.get(self.name) == self.magics.agent:
                 del table[self.name]
+
+
+def _configuration(shell: Any) -> Config:
+    """What Jupyter's and IPython's configuration files say, the latter last."""
+    found = config_of_files()
+    found.merge(getattr(shell, "config", None) or Config())
+    return found
 
 
 _installed: WeakKeyDictionary[Any, Extension] = WeakKeyDictionary()

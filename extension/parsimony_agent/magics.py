@@ -9,29 +9,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import no_var_expand
 
 from parsimony_agent.arguments import (
     EXAMPLE,
-    AnswerRequest,
-    RefreshRequest,
-    command_named,
+    CellRequest,
     help_text,
-    parse_answer,
     parse_cell,
-    parse_refresh,
-    split_command,
-    words_of,
+    parse_command,
 )
-from parsimony_agent.cell import Cells, working_folder
+from parsimony_agent.cell import Cell, Cells, working_folder
+from parsimony_agent.desk import Desk, doer
 from parsimony_agent.outlet import outlet_of
 from parsimony_agent.pending import Misuse, Silent, TurnError, TurnStopped
-from parsimony_agent.sessions import Session, SessionFactory, chosen_model, open_in
+from parsimony_agent.sessions import Session, SessionFactory, open_in
+from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.tables import note
 from parsimony_agent.user_cells import UserCells
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.agent.cancellation import CancellationRequest
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 
 if TYPE_CHECKING:
@@ -81,6 +79,7 @@ class AgentMagics:
         name: str = "agent",
         session_factory: SessionFactory = open_in,
         environ: Mapping[str, str],
+        settings: ParsimonyAgent | None = None,
         silence: Callable[[], None] = lambda: None,
     ) -> None:
         self._shell = shell
@@ -88,10 +87,12 @@ class AgentMagics:
         self._silence = silence
         self._session_factory = session_factory
         self._environ = environ
+        self._settings = settings or ParsimonyAgent(environ=environ)
         self._cells = Cells(shell)
         self.user_cells = UserCells(shell, self._cells)
         self._session: Session | None = None
         self._turns: Turns | None = None
+        self._set_model = ""
 
     def close(self) -> None:
         """Let go of the session; a turn that is running behind the cells is stopped."""
@@ -117,46 +118,61 @@ class AgentMagics:
                 f"The request is empty. Say below the first line what you want:\n{example}"
             )
         cell_now = self._cells.next_turn(f"{line}\n{body}")
-        return self._run(lambda turns, stop: turns.ask(request, cell_now, stop))
+        if request.dry_run:
+            with _plainly():
+                self._preview(request, cell_now)
+            return _nothing()
+
+        def ask(turns: Turns, stop: CancellationRequest) -> Awaitable[None]:
+            self._follow_settings()
+            return turns.ask(request, cell_now, stop)
+
+        return self._run(ask)
+
+    def _preview(self, request: CellRequest, cell: Cell) -> None:
+        from parsimony_agent.context import sent_words  # deferred: as all that a turn needs
+        from parsimony_agent.options import options_of
+
+        session = self._needed_session()
+        self._follow_settings()
+        options = options_of(request, self._settings)
+        sent = session.preview(request.text, cell_key=cell.key, options=options)
+        self._desk().show(sent_words(sent, request.model or session.model_name))
 
     def _command(self, line: str) -> Coroutine[Any, Any, None] | None:
-        command, rest = split_command(line, f"%{self._name}")
-        if command is None:
+        parsed = parse_command(line, f"%{self._name}")
+        if parsed is None:
             with _plainly():
                 self._status()
             return None
-        if command.name == "answer":
-            answer = parse_answer(rest, f"%{self._name}")
-            return self._run(lambda turns, stop: turns.answer(answer, stop))
-        if command.name == "refresh":
-            return self._refresh(parse_refresh(rest, f"%{self._name}"))
-        words = words_of(command, rest, f"%{self._name}")
-        do: dict[str, Callable[..., None]] = {
-            "show": lambda named=None: self._needed_turns().show(named),
-            "history": self._history,
-            "model": self._model,
-            "artifacts": self._artifacts,
-            "tools": self._tools,
-            "why": self._why,
-            "slice": self._slice,
-            "diff": self._diff,
-            "verify": self._verify,
-            "undo": self._undo,
-            "redo": self._redo,
-            "procedure": self._procedure,
-            "next": self._next,
-            "metrics": self._metrics,
-            "stop": self._stop,
-            "help": lambda: print(help_text(self._name)),
-        }
+        do, desk = doer(parsed.command), self._desk()
+        if parsed.command.awaits:
+
+            async def tell(turns: Turns, stop: CancellationRequest) -> None:
+                at_work = replace(desk, stop=stop)
+                desk.show(await do(at_work, *parsed.words, **parsed.flags))
+
+            return self._run(tell)
         with _plainly():
-            do[command.name](*words)
+            desk.show(do(desk, *parsed.words, **parsed.flags))
         return None
+
+    def _desk(self) -> Desk:
+        return Desk(
+            self._shell,
+            f"%{self._name}",
+            self._needed_session,
+            self._needed_turns,
+            lambda: self._session is not None,
+            self.user_cells,
+            self._cells,
+            self._environ,
+            self._settings,
+        )
 
     async def answer_here(self, turn_id: str, reply: str) -> None:
         """Answer for a caller outside the notebook; see ``parsimony_agent.answer_here``."""
-        request = AnswerRequest(words=reply, turn=turn_id, here=True)
-        await self._run(lambda turns, stop: turns.answer(request, stop))
+        await self._run(lambda turns, stop: turns.answer(reply, turn=turn_id, here=True, stop=stop))
 
     async def _run(self, begin: Callable[[Turns, CancellationRequest], Awaitable[None]]) -> None:
         """Open what a turn needs and run it; Stop ends the cell quietly all the while."""
@@ -186,12 +202,24 @@ class AgentMagics:
             self._silence()
             raise
 
+    @property
+    def opened(self) -> Session | None:
+        """The session, if it is open."""
+        return self._session
+
     def _needed_session(self) -> Session:
         if self._session is None:
             with _plainly():
                 self._session = self._session_factory(self._shell)
             self.user_cells.stamp_into(self._session.executor.origin_ledger)
         return self._session
+
+    def _follow_settings(self) -> None:
+        """Take the model that was set since, if one was. The environment's is the session's."""
+        model, source = self._settings.told("model")
+        if source in ("%config", "configuration file") and model != self._set_model:
+            self._needed_session().set_model(model)
+            self._set_model = model
 
     def _needed_turns(self) -> Turns:
         if self._turns is None:
@@ -203,6 +231,7 @@ class AgentMagics:
                 self._cells,
                 magic=f"%{self._name}",
                 environ=self._environ,
+                settings=self._settings,
             )
         return self._turns
 
@@ -212,126 +241,6 @@ class AgentMagics:
         print(f"Model {session.model_name}, {turns} turn{'' if turns == 1 else 's'} here", end="")
         print(f", {waiting} waiting for an answer: %{self._name} answer" if waiting else "", end="")
         print(f". %{self._name} help says more.\n\n{help_text(self._name)}")
-
-    def _history(self, named: str | None = None) -> None:
-        from parsimony_agent import overview  # here and below: what stands behind it is heavy
-
-        session = self._needed_session()
-        told = overview.history(session) if named is None else overview.turn_story(session, named)
-        outlet_of(self._shell).show(told)
-
-    def _artifacts(self) -> None:
-        from parsimony_agent import overview
-
-        outlet_of(self._shell).show(overview.artifacts(self._needed_session()))
-
-    def _tools(self, do: str = "", name: str = "") -> None:
-        from parsimony_agent import overview
-
-        session = self._needed_session()
-        if do == "add":
-            added = session.add_tool(name)
-            print(f"Tool: {added.name}. {overview.first_line(added.description)}".rstrip())
-        elif do == "remove":
-            session.remove_tool(name)
-            print(f"{name} is no tool any more.")
-        else:
-            outlet_of(self._shell).show(overview.tools(session, f"%{self._name}"))
-
-    def _why(self, name: str = "") -> None:
-        from parsimony_agent import overview
-
-        self._needs(name, "why", "the name of a variable")
-        outlet_of(self._shell).show(overview.why(self._needed_session(), name))
-
-    def _slice(self, name: str = "", file: str = "") -> None:
-        from parsimony_agent import overview
-
-        self._needs(name, "slice", "the name of a variable")
-        session = self._needed_session()
-        if file:
-            print(overview.saved_script(session, name, working_folder() / file))
-        else:
-            outlet_of(self._shell).show(overview.script(session, name))
-
-    def _diff(self, named: str | None = None) -> None:
-        from parsimony_agent import overview
-
-        print(overview.difference(self._needed_session(), named))
-
-    def _undo(self, named: str | None = None) -> None:
-        from parsimony_agent import overview
-
-        session = self._needed_session()
-        self.user_cells.settle()
-        said = overview.undone(session, named)
-        self.user_cells.begin_anew()
-        print(said)
-
-    def _redo(self, named: str | None = None) -> None:
-        from parsimony_agent import overview
-
-        session = self._needed_session()
-        self.user_cells.settle()
-        said = overview.redone(session, named)
-        self.user_cells.begin_anew()
-        print(said)
-
-    def _verify(self) -> None:
-        from parsimony_agent import overview
-
-        print(overview.verified(self._needed_session()))
-
-    def _refresh(self, request: RefreshRequest) -> Coroutine[Any, Any, None]:
-        async def refresh(_: Turns, stop: CancellationRequest) -> None:
-            session = self._needed_session()
-            print(f"Making {request.words!r} again in a clean kernel …", flush=True)
-            try:
-                done = await stop.race(session.refresh(request.words, accept=request.accept))
-            except Cancelled:
-                raise TurnStopped("Stopped: nothing was published.") from None
-            from parsimony_kernel.artifacts.refresh import in_words  # deferred: it is heavy
-
-            print(in_words(done))
-
-        return self._run(refresh)
-
-    def _needs(self, word: str, command: str, what: str) -> None:
-        if not word:
-            example = command_named(command)
-            assert example is not None
-            raise Misuse(f"%{self._name} {command} needs {what}: %{self._name} {example.example}")
-
-    def _procedure(self, file: str = "") -> None:
-        from parsimony_agent import overview
-
-        self._needs(file, "procedure", "a file")
-        for told in overview.playbook(self._needed_session(), file):
-            outlet_of(self._shell).show(told)
-
-    def _next(self) -> None:
-        from parsimony_agent import overview
-
-        print(overview.next_actions(self._needed_session(), f"%{self._name}"))
-
-    def _metrics(self, form: str = "") -> None:
-        from parsimony_agent import overview
-
-        session = self._needed_session()
-        if form:
-            print(overview.exposition(session), end="")
-        else:
-            print(overview.metrics(session))
-
-    def _model(self, name: str = "") -> None:
-        session = self._needed_session()
-        if name:
-            session.set_model(chosen_model(name, session.executor.variables()))
-        print(f"Model: {session.model_name}")
-
-    def _stop(self) -> None:
-        stopped = self._session is not None and self._session.stop()
-        print("Stopping the turn that is running." if stopped else "No turn is running.")
 
 
 AgentMagics.agent.__doc__ = help_text()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_agent.sessions import Session
-from parsimony_agent.tables import table
+from parsimony_agent.tables import note, table
 from parsimony_agent.turns import resolve
 from parsimony_kernel import durable
 from parsimony_kernel.agent.events import AgentEvent
@@ -30,15 +30,16 @@ _PATH = 400
 _CHANGED = "changed or bound anew since, so left"
 
 
-def history(session: Session) -> dict[str, Any]:
-    """The turns, with how often an action was refused and how much failed in the recent ones."""
+def history(session: Session) -> list[dict[str, Any]]:
+    """The turns, with how often an action was refused and how much failed in the recent ones, and
+    where those came from that were not begun in this notebook."""
     turns = session.turns()
     trouble = {each.turn_id: _trouble(session, each.turn_id) for each in turns[-RECENT_TURNS:]}
     rows = [
         (
             str(turn.ordinal),
             turn.status,
-            turn.request,
+            turn.request or "(purged)",
             trouble.get(turn.turn_id, "…"),
             turn.model,
             # To the minute, as people write it.
@@ -47,7 +48,8 @@ def history(session: Session) -> dict[str, Any]:
         for turn in turns
     ]
     head = ("turn", "status", "request", "trouble", "model", "started (UTC)")
-    return table(head, rows, empty="This notebook has no turns yet.")
+    listed = table(head, rows, empty="This notebook has no turns yet.")
+    return [listed, *map(note, session.origins())]
 
 
 def _trouble(session: Session, turn_id: str) -> str:

@@ -1,30 +1,34 @@
 """The record of a turn in the outputs of cells.
 
-The view folds events into blocks; here blocks get places. A live place is redrawn, at most ten
-times a second, and ends in the form that a static one has at once. A block stays in the place
-where it was first drawn, so that a turn that goes on elsewhere still corrects what it said.
+The view folds events into blocks; here blocks get places. A live place is redrawn, never more
+than ten times in any second, and ends in the form that a static one has at once. A block stays in
+the place where it was first drawn, so that a turn that goes on elsewhere still corrects what it
+said.
 """
 
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import groupby
 from typing import Any, Protocol
 
 from parsimony_agent.outlet import Outlet
-from parsimony_agent.pending import Misuse
 from parsimony_agent.tables import NOTHING, note
-from parsimony_agent.widgets.prompt import Prompt
+from parsimony_agent.widgets.prompt import Bundle, Prompt
 from parsimony_kernel.agent.events import AgentEvent, RunStarted, ToolEvent
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.view.blocks import (
     Block,
     CancelledBlock,
     FigureBlock,
+    FooterBlock,
     HandoffBlock,
     PartialBlock,
+    ProgressBlock,
     QuestionBlock,
     ResultBlock,
     StepBlock,
@@ -35,11 +39,19 @@ from parsimony_kernel.view.run_view import EMPTY, RunView, metadata_of
 
 _log = logging.getLogger(__name__)
 
-INTERVAL_S = 0.1
-# Displays that wait for the continuation of a question; JupyterLab folds the outputs of a cell
-# behind a button from the fiftieth on.
+# Eight redraws a second at most, which leaves two for the end of a run and for its question.
+INTERVAL_S = 0.125
+_PACED = 8
+# How often the elapsed time is brought up to date.
+TICK_S = 1.0
+# Displays of a cell, and those that wait for the continuation of a question; JupyterLab folds the
+# outputs of a cell behind a button from the fiftieth on.
+DISPLAYS = 37
 RESERVED = 12
-_BLOCKS_IN_A_GROUP = 6
+# At the end of a place: what still grows, a control, the footer and the progress line.
+_AT_THE_END = 4
+# Before them, displays that take four blocks, eight, sixteen and so on.
+_SHARED = 8
 # What a quiet record says: how the turn ended.
 OUTCOMES = (QuestionBlock, ResultBlock, HandoffBlock, PartialBlock, CancelledBlock)
 
@@ -52,29 +64,32 @@ class Mode(Enum):
     QUIET = "quiet"
 
 
-def mode_of(environ: Mapping[str, str], *, has_cell_id: bool) -> Mode:
-    """What ``PARSIMONY_DISPLAY`` says, else live where the front end names its cells."""
-    said = environ.get("PARSIMONY_DISPLAY", "").strip().lower()
-    if not said or said == "auto":
+def mode_of(said: str, *, has_cell_id: bool) -> Mode:
+    """What the setting says; ``auto`` is live where the front end names its cells."""
+    if said == "auto":
         return Mode.LIVE if has_cell_id else Mode.STATIC
-    try:
-        return Mode(said)
-    except ValueError:
-        raise Misuse(
-            f"PARSIMONY_DISPLAY is {said!r}; it takes auto, live, static or quiet."
-        ) from None
+    return Mode(said)
+
+
+class Control(Protocol):
+    """Something to click. ``state`` is the text that it was closed into, ``None`` while open."""
+
+    state: str | None
+
+    def settle(self, text: str) -> None: ...
+
+    def bundle(self) -> Bundle: ...
 
 
 @dataclass(frozen=True)
-class Asking:
-    """A prompt to draw. ``state`` makes it another item once the prompt has changed."""
+class Shown:
+    """A control to draw. ``state`` makes it another item once the control has been closed."""
 
-    prompt: Prompt
+    control: Control
     state: str | None
-    solo: bool = True
 
-    def bundle(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return self.prompt.bundle()
+    def bundle(self) -> Bundle:
+        return self.control.bundle()
 
 
 @dataclass(frozen=True)
@@ -82,45 +97,75 @@ class Note:
     """A sentence of ours below the record, such as why it could not go on."""
 
     text: str
-    solo: bool = True
 
-    def bundle(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def bundle(self) -> Bundle:
         return note(self.text), {}
 
 
-Item = Block | Asking | Note
+Item = Block | Shown | Note
 Group = tuple[Item, ...]
 
 
-def arrange(items: Sequence[Item], capacity: int | None = None) -> list[Group]:
-    """``items`` in displays, in order: solo ones alone, the others in short runs.
+def arrange(items: Sequence[Item], capacity: int) -> list[Group]:
+    """``items`` in at most ``capacity`` displays (6 or more), in order.
 
-    Runs are short so that a change redraws little. With a ``capacity`` the last display takes
-    what is left. An item keeps its display while others come behind it.
+    Each has one of its own while there is room. Later ones share: four in one display, then
+    eight, then sixteen, so that little is sent again when one is added, and at last all the
+    others. A figure shares only the last, and what stands at the end none. An item that others
+    come behind changes its display at most once.
     """
+    end = len(items)
+    while end > 0 and len(items) - end < _AT_THE_END - 1 and _is_kept_at_the_end(items[end - 1]):
+        end -= 1
+    end = max(0, end - 1)
+    most = capacity - _AT_THE_END
+    alone = max(0, most - _SHARED)
     groups: list[list[Item]] = []
-    for item in items:
-        last = groups[-1] if groups else None
-        if last and not item.solo and not last[-1].solo and len(last) < _BLOCKS_IN_A_GROUP:
-            last.append(item)
+    for item in items[:end]:
+        room = 1 if len(groups) <= alone else 2 ** (len(groups) - alone + 1)
+        fits = groups and len(groups[-1]) < room and not (_is_solo(item) or _is_solo(groups[-1][0]))
+        if fits or len(groups) == most:
+            groups[-1].append(item)
         else:
             groups.append([item])
-    if capacity is not None and len(groups) > capacity:
-        rest = [item for group in groups[capacity - 1 :] for item in group]
-        groups = [*groups[: capacity - 1], rest]
-    return [tuple(group) for group in groups]
+    return [*map(tuple, groups), *((item,) for item in items[end:])]
 
 
-def _rendered(group: Group) -> tuple[dict[str, Any], dict[str, Any]]:
-    asides = [item for item in group if not isinstance(item, Block)]
-    # When the last place has to hold everything, what the person can act on comes first.
-    if asides and (len(asides) == len(group) or asides[-1] is group[-1]):
-        return asides[-1].bundle()
-    return bundle([item for item in group if isinstance(item, Block)])
+def _is_solo(item: Item) -> bool:
+    return isinstance(item, Block) and item.solo
+
+
+def _is_kept_at_the_end(item: Item) -> bool:
+    return item.volatile if isinstance(item, Block) else isinstance(item, Shown)
+
+
+def _rendered(group: Group) -> Bundle:
+    """``group`` as one display: as it is when it is one item, else its texts and its HTML."""
+    if not group:
+        return NOTHING, {}
+    parts: list[Bundle] = []
+    for is_block, run in groupby(group, key=lambda item: isinstance(item, Block)):
+        if is_block:
+            parts.append(bundle([item for item in run if isinstance(item, Block)]))
+        else:
+            parts += [item.bundle() for item in run if not isinstance(item, Block)]
+    if len(parts) == 1:
+        return parts[0]
+    texts = [str(data.get("text/plain", "")) for data, _ in parts]
+    return {
+        "text/plain": "\n\n".join(text for text in texts if text.strip()),
+        "text/html": "".join(str(data.get("text/html", "")) for data, _ in parts),
+    }, {}
 
 
 class Place(Protocol):
-    """Somewhere in an output area where items are drawn."""
+    """Somewhere in an output area where items are drawn.
+
+    ``redraws`` says that it shows what may still change.
+    """
+
+    @property
+    def redraws(self) -> bool: ...
 
     def draw(self, items: Sequence[Item], *, ended: bool, facts: Mapping[str, Any]) -> None:
         """Show ``items``, all that belong here.
@@ -134,32 +179,43 @@ class LivePlace:
     """Displays that are redrawn: new ones as needed, or only those that are ``reserved``.
 
     Output that comes after a cell has ended cannot add a display to it, it can only replace one;
-    so a continuation needs displays that were emitted, looking empty, while the cell ran.
+    so a continuation needs displays that were emitted, looking empty, while the cell ran. What a
+    display shows is sent only when it is another than before.
     """
+
+    redraws = True
 
     def __init__(self, outlet: Outlet, reserved: int | None = None) -> None:
         self._outlet = outlet
-        self._capacity = reserved
+        self._capacity = reserved or DISPLAYS
         self._ids: list[str] = []
-        self._drawn: list[Group] = []
-        for position in range(reserved or 0):
-            self._put(position, ())
+        self._drawn: list[tuple[Group, Bundle]] = []
+        for _ in range(reserved or 0):
+            self._add(())
 
-    def _put(self, position: int, group: Group) -> None:
-        data, metadata = _rendered(group) if group else (NOTHING, {})
-        update = position < len(self._ids)
-        if not update:
-            self._ids.append(uuid.uuid4().hex)
-            self._drawn.append(())
-        self._outlet.show(data, metadata, display_id=self._ids[position], update=update)
-        self._drawn[position] = group
+    def _add(self, group: Group) -> None:
+        shown = _rendered(group)
+        self._ids.append(uuid.uuid4().hex)
+        self._drawn.append((group, shown))
+        self._outlet.show(*shown, display_id=self._ids[-1])
+
+    def _replace(self, position: int, group: Group) -> None:
+        before, shown_before = self._drawn[position]
+        if group == before:
+            return
+        shown = _rendered(group)
+        self._drawn[position] = (group, shown)
+        if shown != shown_before:
+            self._outlet.show(*shown, display_id=self._ids[position], update=True)
 
     def draw(self, items: Sequence[Item], *, ended: bool, facts: Mapping[str, Any]) -> None:
         groups = arrange(items, self._capacity)
         groups += [()] * (len(self._ids) - len(groups))
         for position, group in enumerate(groups):
-            if position >= len(self._ids) or self._drawn[position] != group:
-                self._put(position, group)
+            if position < len(self._ids):
+                self._replace(position, group)
+            else:
+                self._add(group)
 
 
 def _is_settled(block: Block) -> bool:
@@ -173,25 +229,44 @@ def _is_settled(block: Block) -> bool:
     return True
 
 
+def _is_held(item: Item) -> bool:
+    """Whether ``item`` is what a person is asked to allow."""
+    return isinstance(item, StepBlock) and item.state == "waiting"
+
+
+def _identity(item: Item) -> Hashable:
+    match item:
+        case Block():
+            return item.key
+        case Shown():
+            return id(item.control)
+        case Note():
+            return item
+
+
 class StaticPlace:
     """Displays that are emitted once, in order, each as soon as it is final.
 
-    Volatile blocks are left out, and so is what is not of a kind in ``only``; the facts go into
-    the metadata of the last display, which nobody compares.
+    Volatile blocks are left out, and so is what is not of a kind in ``only``, but never what the
+    person is asked to allow; the facts go into the metadata of the last display, which nobody
+    compares.
     """
+
+    redraws = False
 
     def __init__(self, outlet: Outlet, only: tuple[type[Block], ...] = (Block,)) -> None:
         self._outlet = outlet
         self._only = only
-        self._emitted = 0
+        self._emitted: set[Hashable] = set()
 
     def draw(self, items: Sequence[Item], *, ended: bool, facts: Mapping[str, Any]) -> None:
-        lasting = [
+        waiting = [
             item
             for item in items
-            if not isinstance(item, Block) or (isinstance(item, self._only) and not item.volatile)
+            if not isinstance(item, Block)
+            or (not item.volatile and (isinstance(item, self._only) or _is_held(item)))
         ]
-        waiting = lasting[self._emitted :]
+        waiting = [item for item in waiting if _identity(item) not in self._emitted]
         if not ended:
             # The last block may still grow.
             settled = 0
@@ -205,14 +280,50 @@ class StaticPlace:
             if ended and position == len(waiting):
                 metadata = {**metadata, **facts}
             self._outlet.show(data, metadata)
-        self._emitted += len(waiting)
+        self._emitted.update(map(_identity, waiting))
+
+
+class TextPlace(StaticPlace):
+    """A terminal, which nobody compares: what the run has used is said at its end."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        super().__init__(outlet)
+        self._footer: Block | None = None
+
+    def draw(self, items: Sequence[Item], *, ended: bool, facts: Mapping[str, Any]) -> None:
+        super().draw(items, ended=ended, facts=facts)
+        footer = next((item for item in items if isinstance(item, FooterBlock)), None)
+        if ended and footer is not None and footer != self._footer:
+            self._footer = footer
+            self._outlet.show(*bundle([footer]))
 
 
 class NoPlace:
     """Shows nothing: for what stands elsewhere already."""
 
+    redraws = False
+
     def draw(self, items: Sequence[Item], *, ended: bool, facts: Mapping[str, Any]) -> None:
         return
+
+
+class _Pace:
+    """When the record may be redrawn, by the times of the last redraws in seconds."""
+
+    def __init__(self) -> None:
+        self._drawn: deque[float] = deque(maxlen=_PACED)
+
+    def count(self, now: float) -> None:
+        self._drawn.append(now)
+
+    def delay(self, now: float, *, urgent: bool = False) -> float:
+        """Seconds from ``now``. What is urgent waits only when a second's redraws are used up."""
+        free = float("-inf")
+        if len(self._drawn) == _PACED:
+            free = self._drawn[0] + 1.0
+        if self._drawn and not urgent:
+            free = max(free, self._drawn[-1] + INTERVAL_S)
+        return max(0.0, free - now)
 
 
 def _is_about_to_block(event: AgentEvent) -> bool:
@@ -244,15 +355,33 @@ class TurnRecord:
         self.prompt: Prompt | None = None
         self.is_followed = False
         self._clock = clock
+        self._pace = _Pace()
+        self._elapsed_s = 0.0
         self._place: Place = place or NoPlace()
         self._home: dict[str, Place] = {}
-        self._asides: dict[Place, list[tuple[str | None, Asking | Note]]] = {}
+        self._asides: dict[Place, list[tuple[str | None, Shown | Note]]] = {}
         self._claim()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether what is drawn now can be drawn again."""
+        return self._place.redraws
+
+    def _blocks(self) -> Sequence[Block]:
+        """The blocks of the view, while it is followed with the time that has gone by."""
+        if not self.is_followed:
+            return self.view.blocks
+        return [
+            replace(block, elapsed_s=max(block.elapsed_s, self._elapsed_s))
+            if isinstance(block, FooterBlock | ProgressBlock)
+            else block
+            for block in self.view.blocks
+        ]
 
     def _claim(self) -> dict[Place, list[Block]]:
         """The blocks by place, new ones in the current place."""
         homes: dict[Place, list[Block]] = {place: [] for place in self._home.values()}
-        for block in self.view.blocks:
+        for block in self._blocks():
             if not block.volatile:
                 self._home.setdefault(block.key, self._place)
             home = self._home.get(block.key, self._place)
@@ -266,17 +395,22 @@ class TurnRecord:
     def add_prompt(self, prompt: Prompt) -> None:
         """Put ``prompt`` behind what stands in the current place."""
         self.prompt = prompt
-        self._add(Asking(prompt, prompt.state))
+        self.add_control(prompt)
+        self.draw(ended=True)
 
     def add_note(self, text: str) -> None:
         """Put a sentence behind what stands in the current place."""
         self._add(Note(text))
+        self.draw(ended=True)
 
-    def _add(self, item: Asking | Note) -> None:
+    def add_control(self, control: Control) -> None:
+        """Put ``control`` behind what stands in the current place, from the next redraw on."""
+        self._add(Shown(control, control.state))
+
+    def _add(self, item: Shown | Note) -> None:
         lasting = [block for block in self._claim().get(self._place, ()) if not block.volatile]
         anchor = lasting[-1].key if lasting else None
         self._asides.setdefault(self._place, []).append((anchor, item))
-        self.draw(ended=True)
 
     def settle_prompt(self, text: str = "") -> None:
         """Close the open prompt, if there is one; its display becomes ``text``.
@@ -285,87 +419,147 @@ class TurnRecord:
         """
         if self.prompt is None:
             return
-        self.prompt.settle(text)
-        self._asides = {
-            place: [
-                (
-                    anchor,
-                    Asking(item.prompt, item.prompt.state) if isinstance(item, Asking) else item,
-                )
+        prompt, self.prompt = self.prompt, None
+        self.settle(prompt, text)
+        if not self.is_followed:
+            self.draw(ended=True)
+
+    def settle(self, control: Control, text: str = "") -> None:
+        """Close ``control``, from the next redraw on."""
+        control.settle(text)
+        for asides in self._asides.values():
+            asides[:] = [
+                (anchor, Shown(item.control, item.control.state))
+                if isinstance(item, Shown)
+                else (anchor, item)
                 for anchor, item in asides
             ]
-            for place, asides in self._asides.items()
-        }
-        self.prompt = None
-        self.draw(ended=True)
 
     def _items(self, place: Place, blocks: Sequence[Block]) -> list[Item]:
-        asides = self._asides.get(place, [])
+        """What stands in ``place``, with the open prompt last: so it gets a display that is new."""
+        asides: list[tuple[str | None, Shown | Note]] = []
+        opened: list[Item] = []
+        for anchor, item in self._asides.get(place, []):
+            if isinstance(item, Shown) and item.control is self.prompt:
+                opened.append(item)
+            else:
+                asides.append((anchor, item))
         items: list[Item] = [item for anchor, item in asides if anchor is None]
         for block in blocks:
             items.append(block)
             items.extend(item for anchor, item in asides if anchor == block.key)
-        return items
+        return items + opened
 
     def draw(self, *, ended: bool) -> None:
         """Bring every place up to date."""
+        self._pace.count(self._clock.monotonic())
+        trouble = self._attempt(lambda: self._draw(ended), "could not be drawn")
+        self.trouble = trouble or self.trouble
+
+    def _draw(self, ended: bool) -> None:
+        homes = self._claim()
+        facts = metadata_of(self.view)
+        for place in dict.fromkeys([*homes, *self._asides]):
+            place.draw(self._items(place, homes.get(place, [])), ended=ended, facts=facts)
+
+    def _attempt(self, act: Callable[[], None], otherwise: str) -> Exception | None:
+        """Do what only observes the run, which goes on whatever comes of it."""
         try:
-            homes = self._claim()
-            facts = metadata_of(self.view)
-            for place in dict.fromkeys([*homes, *self._asides]):
-                place.draw(self._items(place, homes.get(place, [])), ended=ended, facts=facts)
+            act()
         except Exception as trouble:  # a subscriber: what it cannot show has still happened
-            _log.exception("The record of turn %s could not be drawn", self.run_id)
-            self.trouble = trouble
+            # A log may end up in a cell, where words of data and models are not to be printed.
+            kind = type(trouble).__name__
+            _log.error("The record of turn %s %s (%s)", self.run_id, otherwise, kind)
+            _log.debug("How that came about", exc_info=trouble)
+            return trouble
+        return None
 
     async def follow(
-        self, events: AsyncIterator[AgentEvent], begun: Callable[[], None] = lambda: None
+        self,
+        events: AsyncIterator[AgentEvent],
+        begun: Callable[[], None] = lambda: None,
+        stopper: Callable[[], Control | None] = lambda: None,
     ) -> None:
-        """Fold and draw ``events`` to their end; ``begun`` is called once the first has come.
+        """Fold and draw ``events`` to their end.
 
-        Drawing waits for ``INTERVAL_S`` after the last time, and what waited is drawn then, also
-        when no further event comes. Code is drawn before it runs.
+        ``begun`` is called once the first has come, ``stopper`` once it is clear that this is not
+        over in a moment: what it gives stands in the record until the end. Drawing waits for its
+        turn, and what waited is drawn then, also when no
+        further event comes. Code is drawn before it runs, because it may hold the thread. Where
+        something else is waited for, the elapsed time is drawn about once a second.
         """
-        drawn_at = float("-inf")
+        clock, base, start = self._clock, self.view.elapsed_s, self._clock.monotonic()
         waiting: asyncio.Task[None] | None = None
-
-        def draw() -> None:
-            nonlocal drawn_at
-            drawn_at = self._clock.monotonic()
-            self.draw(ended=False)
+        ticking: asyncio.Task[None] | None = None
+        stop: Control | None = None
 
         async def draw_later(delay: float) -> None:
             nonlocal waiting
-            await self._clock.sleep(delay)
+            await clock.sleep(delay)
             waiting = None
-            draw()
+            self.draw(ended=False)
+
+        def draw_soon() -> None:
+            nonlocal waiting
+            if waiting is not None:
+                return
+            delay = self._pace.delay(clock.monotonic())
+            if delay > 0:
+                waiting = asyncio.create_task(draw_later(delay))
+            else:
+                self.draw(ended=False)
+
+        async def draw_now() -> None:
+            nonlocal waiting
+            if waiting is not None:
+                waiting.cancel()
+                waiting = None
+            delay = self._pace.delay(clock.monotonic(), urgent=True)
+            if delay > 0:
+                await clock.sleep(delay)
+            self.draw(ended=False)
+
+        def offer_stop() -> None:
+            nonlocal stop
+            stop = stopper()
+            if stop is not None:
+                self.add_control(stop)
+
+        def withdraw_stop() -> None:
+            if stop is not None:
+                self.settle(stop)
+
+        async def tick() -> None:
+            await clock.sleep(TICK_S)
+            self._attempt(offer_stop, "has no button to stop it")
+            while True:
+                self._elapsed_s = base + clock.monotonic() - start
+                if self.is_live:
+                    draw_soon()
+                await clock.sleep(TICK_S)
 
         self.is_followed = True
         self.last_event = None
+        self._elapsed_s = 0.0
         try:
             async for event in events:
                 if isinstance(event, RunStarted):
                     self.run_id = event.run_id
-                is_first = self.last_event is None
                 self.last_event = event
                 self.view = fold(self.view, event)
-                if is_first:
+                if ticking is None:
                     begun()
-                if _is_about_to_block(event):
-                    if waiting is not None:
-                        waiting.cancel()
-                        waiting = None
-                    draw()
-                elif waiting is None:
-                    delay = drawn_at + INTERVAL_S - self._clock.monotonic()
-                    if delay <= 0:
-                        draw()
-                    else:
-                        waiting = asyncio.create_task(draw_later(delay))
+                    ticking = asyncio.create_task(tick())
+                if _is_about_to_block(event) and self.is_live:
+                    await draw_now()
+                else:
+                    draw_soon()
         finally:
             self.is_followed = False
-            if waiting is not None:
-                waiting.cancel()
+            for task in (waiting, ticking):
+                if task is not None:
+                    task.cancel()
+            self._attempt(withdraw_stop, "could not close its button")
             if self.last_event is not None:
                 self.draw(ended=True)
             # A generator that was left before its end closes its turn now, not some day.

@@ -8,7 +8,14 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from parsimony_kernel.view.escape import columns, inline, shortened
+from parsimony_kernel.view.escape import (
+    columns,
+    html_text,
+    inline,
+    plain,
+    shortened,
+    unbroken,
+)
 
 # A display that takes no room, in JupyterLab measured as zero pixels.
 NOTHING: dict[str, Any] = {"text/plain": "", "text/html": ""}
@@ -16,12 +23,20 @@ WIDTH = 80
 _WIDEST = 60
 _NARROWEST = 6
 _GAP = "  "
+_LINES = "white-space:pre-wrap;overflow-wrap:anywhere;margin:0"
 _CELL = "text-align:left;white-space:normal;overflow-wrap:anywhere"
 
 
 def note(text: str) -> dict[str, Any]:
     """The bundle of one sentence."""
-    return {"text/plain": text, "text/html": f"<p>{html.escape(text)}</p>"}
+    return {"text/plain": plain(text), "text/html": f"<p>{unbroken(html_text(text))}</p>"}
+
+
+def words(text: str) -> dict[str, Any]:
+    """The bundle of lines as they stand. A front end makes links of what is merely printed."""
+    text = plain(text).rstrip("\n")
+    shown = unbroken(html_text(text))
+    return {"text/plain": text, "text/html": f'<pre style="{_LINES}">{shown}</pre>'}
 
 
 def table(

@@ -9,33 +9,42 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
-from parsimony_agent.arguments import AnswerRequest, CellRequest
+from parsimony_agent import tables
+from parsimony_agent.arguments import CellRequest
+from parsimony_agent.asking import Read, ask_by_input, reader
 from parsimony_agent.cell import Cell, Cells
+from parsimony_agent.options import check_target, options_of, value_of
 from parsimony_agent.outlet import Outlet, TextOutlet, outlet_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.record_display import (
     OUTCOMES,
     RESERVED,
+    Control,
     LivePlace,
     Mode,
     NoPlace,
     Place,
     StaticPlace,
+    TextPlace,
     TurnRecord,
     mode_of,
 )
 from parsimony_agent.sessions import Session
+from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.widgets.prompt import Prompt
+from parsimony_agent.widgets.stop import StopButton, is_heard_mid_cell
 from parsimony_kernel.agent.cancellation import CancellationRequest
 from parsimony_kernel.agent.events import AgentEvent, RunCancelled, UserInputRequested
+from parsimony_kernel.agent.outputs import collect
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.notebook.turns import PendingQuestion, SessionError, TurnOptions, TurnSummary
-from parsimony_kernel.view.blocks import QuestionBlock, lasting
+from parsimony_kernel.notebook.turns import PendingQuestion, SessionError, TurnSummary
+from parsimony_kernel.view.blocks import QuestionBlock, StepBlock, lasting
+from parsimony_kernel.view.escape import inline, shortened
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.text import text_of
 
 _STOPPED = "stopped by the user"
+_ABOUT_COLUMNS = 80
 _log = logging.getLogger(__name__)
 
 
@@ -61,6 +70,21 @@ def _reply(record: TurnRecord) -> str:
     return (asked[-1].reply or "") if asked else ""
 
 
+def _held(record: TurnRecord) -> str:
+    """What the question of ``record`` asks leave for, in one sentence; empty if it does not."""
+    waiting = [
+        block
+        for block in record.view.blocks
+        if isinstance(block, StepBlock) and block.state == "waiting"
+    ]
+    if not waiting:
+        return ""
+    step = waiting[-1]
+    first_line = step.code.head.strip().partition("\n")[0]
+    what = shortened(inline(step.purpose or first_line or step.tool), _ABOUT_COLUMNS)
+    return f"May step {step.number} run? {what}"
+
+
 def _pass_on(stop: CancellationRequest | None, session: Session) -> None:
     """Stop the turn that has just begun, if that was asked for while it was being opened."""
     if stop is not None and stop.is_set:
@@ -68,7 +92,10 @@ def _pass_on(stop: CancellationRequest | None, session: Session) -> None:
 
 
 class Turns:
-    """Runs turns in cells and after clicks, and keeps what is needed to go on with them."""
+    """Runs turns in cells and after clicks, and keeps what is needed to go on with them.
+
+    ``read`` asks the person at a terminal; by default ``input``, if there is a terminal.
+    """
 
     def __init__(
         self,
@@ -78,16 +105,21 @@ class Turns:
         *,
         magic: str = "%agent",
         environ: Mapping[str, str],
+        settings: ParsimonyAgent | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        read: Read | None = None,
     ) -> None:
         self._shell = shell
         self._open = session
         self._cells = cells
         self._magic = magic
-        self._environ = environ
+        self._settings = settings or ParsimonyAgent(environ=environ)
         self._clock = clock
+        self._read = read
         self._records: dict[str, TurnRecord] = {}
         self._turn_of_cell: dict[str, str] = {}
+        # What the results of turns are bound to, by run.
+        self._outs: dict[str, str] = {}
         # The loop keeps weak references only.
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -104,62 +136,66 @@ class Turns:
         mode, outlet = self._surroundings()
         session = self._open()
         record = TurnRecord(self._place(mode, outlet), clock=self._clock)
-        options = TurnOptions(
-            model=request.model,
-            max_iterations=request.max_iterations,
-            max_time_s=request.max_time_s,
-            max_tokens=request.max_tokens,
-            max_cost_usd=request.max_cost_usd,
-            approve=Approval(request.approve),
-            procedure=request.procedure,
-        )
+        options = options_of(request, self._settings)
+        if request.out:
+            check_target(request.out, self._shell.user_ns, f"%{self._magic}")
 
         def begun() -> None:
             self._leave(self._turn_of_cell.get(cell.key, ""), "The cell was run again.")
             self._turn_of_cell[cell.key] = record.run_id
             self._records[record.run_id] = record
+            if request.out:
+                self._outs[record.run_id] = request.out
             _pass_on(stop, session)
 
         events = session.turn(request.text, cell_key=cell.key, options=options)
         await self._follow(record, events, begun)
-        self._end_cell(record, mode, outlet)
+        await self._end_cell(record, mode, outlet)
 
-    async def answer(self, request: AnswerRequest, stop: CancellationRequest | None = None) -> None:
+    async def answer(
+        self,
+        words: str,
+        *,
+        turn: str | None = None,
+        here: bool = False,
+        stop: CancellationRequest | None = None,
+    ) -> None:
         """Answer a question and show how the turn goes on; raises what ``ask`` raises.
 
-        In the cell that runs now, or, with ``here``, where the question stands if this process
-        still has it, and the caller gets the continuation as text.
+        ``turn`` names which, the newest by default. In the cell that runs now, or, with ``here``,
+        where the question stands if this process still has it, and the caller gets the
+        continuation as one display.
         """
         mode, outlet = self._surroundings()
         session = self._open()
-        question = self._question(session, request.turn)
+        question = self._question(session, turn)
         record = self._records.get(question.turn_id)
         if record is None:
             view = replay(session.events(question.turn_id))
             record = TurnRecord(run_id=question.turn_id, view=view, clock=self._clock)
         known = {block.key for block in record.view.blocks}
-        stays = request.here and record.prompt is not None
+        stays = here and record.prompt is not None
 
         def begun() -> None:
             self._records[question.turn_id] = record
             if stays:
                 record.settle_prompt()
             else:
-                record.go_on_in(NoPlace() if request.here else self._place(mode, outlet))
+                record.go_on_in(NoPlace() if here else self._place(mode, outlet))
                 record.settle_prompt(
                     f"Answered: {_reply(record)}. It goes on in the cell that answered."
                 )
             _pass_on(stop, session)
 
-        events = session.resume(request.words, turn_id=question.turn_id, nonce=question.nonce)
+        events = session.resume(words, turn_id=question.turn_id, nonce=question.nonce)
         await self._follow(record, events, begun)
-        if not request.here:
-            self._end_cell(record, mode, outlet)
+        if not here:
+            await self._end_cell(record, mode, outlet)
             return
         if stays:
             self._ask_again(record)
         new = tuple(block for block in record.view.blocks if block.key not in known)
-        print(text_of(lasting(new)), flush=True)
+        outlet.show(tables.words(text_of(lasting(new))))
 
     def show(self, named: str | None) -> None:
         """Draw a turn in the cell that runs now, with a live prompt when it asks."""
@@ -174,7 +210,7 @@ class Turns:
         if before is not None and before.is_followed:
             return
         asking = [each for each in session.pending() if each.turn_id == turn.turn_id]
-        if asking and mode is Mode.LIVE:
+        if asking and mode is Mode.LIVE and self._is_attended():
             self._leave(turn.turn_id, "The question is shown again in another cell.")
             self._records[turn.turn_id] = record
             self._prompt(record, asking[0].choices, asking[0].nonce)
@@ -186,18 +222,28 @@ class Turns:
             self._leave(turn_id, f"To answer: {self._magic} answer")
 
     def _surroundings(self) -> tuple[Mode, Outlet]:
-        mode = mode_of(self._environ, has_cell_id=self._cells.has_id())
+        said = str(value_of(self._settings, "display"))
+        mode = mode_of(said, has_cell_id=self._cells.has_id())
         outlet = outlet_of(self._shell)
         if mode is Mode.LIVE and isinstance(outlet, TextOutlet):
             mode = Mode.STATIC
         return mode, outlet
+
+    def _is_attended(self) -> bool:
+        """Whether somebody could press a button.
+
+        Who runs notebooks in a batch neither names their cells nor takes input for them.
+        """
+        get_parent = getattr(self._shell, "get_parent", None)
+        content = ((get_parent() if get_parent is not None else None) or {}).get("content") or {}
+        return self._cells.has_id() or bool(content.get("allow_stdin"))
 
     def _place(self, mode: Mode, outlet: Outlet) -> Place:
         match mode:
             case Mode.LIVE:
                 return LivePlace(outlet)
             case Mode.STATIC:
-                return StaticPlace(outlet)
+                return TextPlace(outlet) if isinstance(outlet, TextOutlet) else StaticPlace(outlet)
             case Mode.QUIET:
                 return StaticPlace(outlet, OUTCOMES)
 
@@ -213,10 +259,20 @@ class Turns:
         return pending[0]
 
     async def _follow(
-        self, record: TurnRecord, events: AsyncIterator[AgentEvent], begun: Callable[[], None]
+        self,
+        record: TurnRecord,
+        events: AsyncIterator[AgentEvent],
+        begun: Callable[[], None] = lambda: None,
+        *,
+        in_cell: bool = True,
     ) -> None:
+        def stopper() -> Control | None:
+            if not record.is_live or (in_cell and not is_heard_mid_cell(self._shell)):
+                return None
+            return StopButton(self._open().stop)
+
         try:
-            await record.follow(events, begun)
+            await record.follow(events, begun, stopper)
         except SessionError as error:
             raise TurnError(str(error)) from None
         except asyncio.CancelledError:
@@ -230,6 +286,7 @@ class Turns:
                     raise TurnStopped("The turn was stopped.") from None
             raise
         finally:
+            self._bind(record)
             # Only a turn that is asked about later is worth keeping.
             if record.last_event and not isinstance(record.last_event, UserInputRequested):
                 self._records.pop(record.run_id, None)
@@ -237,21 +294,47 @@ class Turns:
             trouble, record.trouble = record.trouble, None
             raise TurnError(
                 f"The turn has ended, but its record could not be drawn "
-                f"({type(trouble).__name__}: {trouble}). {self._magic} show draws it again."
+                f"({type(trouble).__name__}). {self._magic} show draws it again."
             )
 
-    def _end_cell(self, record: TurnRecord, mode: Mode, outlet: Outlet) -> None:
+    def _bind(self, record: TurnRecord) -> None:
+        """Bind what the turn came to so far, where its cell asked for that."""
+        name = self._outs.get(record.run_id)
+        if name is not None:
+            self._shell.user_ns[name] = collect(self._open().events(record.run_id))
+
+    async def _end_cell(self, record: TurnRecord, mode: Mode, outlet: Outlet) -> None:
         """What stands behind the record in its cell, and whether the cells behind it may run."""
+        if isinstance(outlet, TextOutlet):
+            await self._ask_at_terminal(record, outlet)
         match record.last_event:
-            case UserInputRequested() as asked if mode is Mode.LIVE:
+            case UserInputRequested() as asked if mode is Mode.LIVE and self._is_attended():
                 self._prompt(record, asked.choices, asked.suspension_record.nonce)
                 record.go_on_in(LivePlace(outlet, RESERVED))
                 raise QuestionPending("The agent asks; cells queued behind it were not run.")
-            case UserInputRequested(question=question):
-                if self._environ.get("PARSIMONY_ON_QUESTION", "").strip().lower() == "raise":
-                    raise QuestionUnanswered(f"The agent asks, and nobody answers: {question}")
+            case UserInputRequested():
+                if value_of(self._settings, "on_question") == "raise":
+                    raise QuestionUnanswered(
+                        "The agent asks, and nobody answers; the question is in the record above."
+                    )
             case RunCancelled():
                 raise TurnStopped("The turn was stopped; cells queued behind it were not run.")
+
+    async def _ask_at_terminal(self, record: TurnRecord, outlet: Outlet) -> None:
+        """Have the questions of the turn answered there, until it ends or one is left open."""
+        read = self._read or reader()
+        while read is not None and isinstance(record.last_event, UserInputRequested):
+            asked = record.last_event
+            reply = ask_by_input(asked.question, asked.choices, read)
+            if reply is None:
+                outlet.show(
+                    tables.note(f"The question stays open. To answer it: {self._magic} answer")
+                )
+                return
+            nonce = asked.suspension_record.nonce
+            await self._follow(
+                record, self._open().resume(reply, turn_id=record.run_id, nonce=nonce)
+            )
 
     def _prompt(self, record: TurnRecord, choices: Sequence[str], nonce: str) -> None:
         loop = asyncio.get_running_loop()
@@ -260,7 +343,11 @@ class Turns:
             # Perhaps on another thread, perhaps inside a cell: the loop takes it from here.
             loop.call_soon_threadsafe(self._go_on, record, reply, nonce)
 
-        record.add_prompt(Prompt(choices, on_reply))
+        held = _held(record)
+        prompt = Prompt(
+            choices, on_reply, about=held, free_words=not (held and choices), magic=self._magic
+        )
+        record.add_prompt(prompt)
 
     def _go_on(self, record: TurnRecord, reply: str, nonce: str) -> None:
         task = asyncio.get_running_loop().create_task(self._answered(record, reply, nonce))
@@ -272,14 +359,16 @@ class Turns:
         prompt = record.prompt
         try:
             events = self._open().resume(reply, turn_id=record.run_id, nonce=nonce)
-            await self._follow(record, events, record.settle_prompt)
+            await self._follow(record, events, record.settle_prompt, in_cell=False)
             self._ask_again(record)
         except TurnStopped:
             return  # the record says it
         except Exception as error:
             sentence = str(error)
             if not isinstance(error, TurnError | SessionError):
-                _log.exception("Turn %s broke off", record.run_id)
+                # A log may end up in a cell, where words of data and models are not to be printed.
+                _log.error("Turn %s broke off (%s)", record.run_id, type(error).__name__)
+                _log.debug("How that came about", exc_info=error)
                 sentence = f"The turn broke off ({type(error).__name__}: {error})."
             if prompt is None or prompt.state is not None:
                 record.add_note(sentence)

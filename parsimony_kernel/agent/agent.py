@@ -173,15 +173,16 @@ class Agent:
     ) -> RunState:
         """The state of a run that is about to begin."""
         context = ctx or AgentContext()
+        secrets = self.hooks.secrets(self)
+        earlier = [message.to_llm("default") for message in context.messages]
         state = RunState(
             session_id=self.session_id,
             model_id=self.model_id,
             messages=[
-                *(earlier.to_llm("default") for earlier in context.messages),
-                request_message(message, context.notebook),
+                *secrets.of_prose([*earlier, request_message(message, context.notebook)]),
             ],
             started_monotonic_s=self.clock.monotonic(),
-            pinned_constraints=list(self.pinned_constraints),
+            pinned_constraints=list(map(secrets.clean, self.pinned_constraints)),
             workspace=self.workspace,
             files=self.file_store,
             code_executor=self.code_executor,

@@ -24,7 +24,8 @@ class RunStarted(AgentEvent):
     """A request was taken up, or, with ``reply``, taken up again after a question.
 
     ``shared`` names what of the notebook the first message carries, ``gone`` the variables that
-    existed at the suspension and no longer do.
+    existed at the suspension and no longer do, ``replaced`` those that the cell's earlier turn had
+    made or changed, and that were taken back before this one began.
     """
 
     type: Literal["run_started"] = "run_started"
@@ -40,6 +41,8 @@ class RunStarted(AgentEvent):
     max_cost_usd: float | None = None
     approve: str = ""
     procedure: str = ""
+    notice: str = ""
+    replaced: tuple[str, ...] = ()
 
 
 class TextDelta(AgentEvent):
@@ -115,7 +118,10 @@ class StateSnapshot(AgentEvent):
 
 
 class LLMCallCompleted(AgentEvent):
-    """One answer of the model. ``cost_usd`` is ``None`` when the price is unknown."""
+    """One answer of the model. ``cost_usd`` is ``None`` when the price is unknown.
+
+    ``finish_reason`` is ``error`` for one that broke off and was paid for by estimate.
+    """
 
     type: Literal["llm_call_completed"] = "llm_call_completed"
     model: str
@@ -184,6 +190,12 @@ class TurnTakenBack(AgentEvent):
     redone: bool = False
 
 
+class TurnForgotten(AgentEvent):
+    """Later turns are told nothing of this one. It follows the end of the turn."""
+
+    type: Literal["turn_forgotten"] = "turn_forgotten"
+
+
 class RunCompleted(AgentEvent):
     """The model said that it is done. ``variables`` are what the run bound."""
 
@@ -243,6 +255,7 @@ AnyEvent = Annotated[
     | BudgetWarning
     | AgentError
     | TurnTakenBack
+    | TurnForgotten
     | RunCompleted
     | UserInputRequested
     | Handoff

@@ -34,6 +34,7 @@ from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.llm.base import ChatModel
 from parsimony_kernel.llm.resolve import resolve_models
+from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.tools import Tools
 from parsimony_kernel.triage.classifier.hybrid import Classifier
 from parsimony_kernel.triage.classifier.rules import RulesClassifier
@@ -62,6 +63,10 @@ class RunHooks:
     def models(self, agent: Any) -> Sequence[ChatModel]:
         """The models that answer this run, the preferred one first."""
         return resolve_models(agent.model_config)
+
+    def secrets(self, agent: Any) -> Secrets:
+        """What no text of this run may show."""
+        return Secrets.of(self.models(agent))
 
     def tools(self, agent: Any) -> Tools:
         """What the model may call: the agent's tools, and those that end a run."""

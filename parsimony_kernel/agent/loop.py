@@ -30,6 +30,7 @@ from parsimony_kernel.agent.failure.suspension import (
     check_reply,
 )
 from parsimony_kernel.agent.hooks import hooks_of
+from parsimony_kernel.agent.redaction import redacted
 from parsimony_kernel.agent.run import Run
 from parsimony_kernel.agent.state import (
     RunState,
@@ -40,14 +41,24 @@ from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.gate.approval import approves
 from parsimony_kernel.gate.writes import took_effect
 from parsimony_kernel.llm.base import (
+    ModelRequest,
     StandInError,
 )
-from parsimony_kernel.llm.faults import scrub
+from parsimony_kernel.llm.secrets import Secrets
 
 MAX_SUSPENSION_AGE_S = 86_400
 _MAX_SENTENCE = 2_000
 
 _log = logging.getLogger(__name__)
+
+
+def first_request(agent: Any, state: RunState) -> ModelRequest:
+    """What ``run_loop`` would ask the model first. Nobody is asked."""
+    run = Run(agent, state, CancellationRequest())
+    try:
+        return run.model_calls.request()
+    finally:
+        _let_go(run)
 
 
 async def run_loop(
@@ -64,7 +75,7 @@ async def run_loop(
     try:
         run = Run(agent, state, stop)
         while not state.done:
-            async with aclosing(run.iterate()) as events:
+            async with aclosing(redacted(run.iterate(), run.secrets)) as events:
                 async for event in events:
                     yield event
     except Cancelled:
@@ -75,7 +86,7 @@ async def run_loop(
     except Exception as exc:  # a host's hook, or a fault of ours: the run still says how it ended
         _log.debug("the run broke", exc_info=True)
         state.done = True
-        yield _broken(exc)
+        yield _broken(exc, Secrets() if run is None else run.secrets)
     finally:
         if run is not None:
             _let_go(run)
@@ -146,12 +157,14 @@ def admit(
     if suspension.originating_failure_kind is FailureKind.loop_detected:
         # The person has looked at the loop: it may be gone round again.
         state.last_repeat_counts, state.repetition = {}, []
-    pinned = [*state.pinned_constraints, *(getattr(agent, "pinned_constraints", None) or ())]
+    secrets = hooks.secrets(agent)
+    newest = map(secrets.clean, getattr(agent, "pinned_constraints", None) or ())
+    pinned = [*state.pinned_constraints, *newest]
     state.pinned_constraints = list(dict.fromkeys(pinned))
     changes = hooks.changes_since(suspension)
     if changes is not None:
         state.messages.append({"role": "user", "content": changes})
-    state.messages.append({"role": "user", "content": user_reply})
+    state.messages.append({"role": "user", "content": secrets.clean(user_reply)})
     if state.pending_call is not None:
         allowed = approves(user_reply)
         state.pending_call = state.pending_call.model_copy(update={"allowed": allowed})
@@ -205,7 +218,7 @@ async def go_on(
     except Exception as exc:  # the record is the host's, on a disk that may fail
         _log.debug("what the person said of a write could not be put on record", exc_info=True)
         state.done = True
-        yield _broken(exc)
+        yield _broken(exc, hooks_of(agent).secrets(agent))
         return
     if ends_here(suspension, user_reply):
         state.done = True
@@ -230,8 +243,8 @@ def _let_go(run: Run) -> None:
         )
 
 
-def _broken(exc: Exception) -> Handoff:
-    sentence = scrub(f"The run broke: {type(exc).__name__}: {exc}")[:_MAX_SENTENCE]
+def _broken(exc: Exception, secrets: Secrets) -> Handoff:
+    sentence = secrets.clean(f"The run broke: {type(exc).__name__}: {exc}")[:_MAX_SENTENCE]
     failure = RUN_BROKEN.failure(sentence, blockers=(sentence,), action=Action.handoff)
     remedy = "Run the cell again; if it happens again, report it with this sentence."
     return Handoff(

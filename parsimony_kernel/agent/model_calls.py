@@ -122,7 +122,7 @@ class ModelCalls:
             if self._is_limited:
                 bill = await self._cancellation.race(charged_failure(failure, *billed))
                 if bill is not None:
-                    accumulate_usage(state, bill)
+                    yield self._account(bill, since)
             yield self._rerouted(failure)
             return
         state.pending_instruction = None
@@ -164,14 +164,15 @@ class ModelCalls:
 
     def _account(self, reply: Completion, started: float) -> LLMCallCompleted:
         prompt, completion, _ = accumulate_usage(self._state, reply, model=reply.model)
-        self.prompt_tokens = prompt or None
+        if reply.choices:
+            self.prompt_tokens = prompt or None
         return LLMCallCompleted(
             model=reply.model,
             prompt_tokens=prompt,
             completion_tokens=completion,
             cost_usd=reply.cost_usd,
             duration_s=self._clock.monotonic() - started,
-            finish_reason=reply.choices[0].finish_reason,
+            finish_reason=reply.choices[0].finish_reason if reply.choices else "error",
         )
 
 

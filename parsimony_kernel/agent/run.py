@@ -39,17 +39,19 @@ from parsimony_kernel.agent.hooks import RunHooks, hooks_of
 from parsimony_kernel.agent.knowledge import Knowledge, typed
 from parsimony_kernel.agent.model_calls import ModelCalls, given_up
 from parsimony_kernel.agent.progress import Progress, told
+from parsimony_kernel.agent.redaction import of_failure
 from parsimony_kernel.agent.state import HeldCall, RunState, TurnSubstate, remember
 from parsimony_kernel.agent.terms import terms_of
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.outputs import KernelOutput
 from parsimony_kernel.gate.approval import APPROVAL
-from parsimony_kernel.gate.envelope import cleaned, to_text
+from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.refusal import GUIDANCE
 from parsimony_kernel.gate.repetition import Repetition
 from parsimony_kernel.llm.base import Completion, FunctionCall, ToolCall
 from parsimony_kernel.llm.chain import Chain
+from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.llm.transcript import encodable
 from parsimony_kernel.toolbox.plan import Plan
 from parsimony_kernel.tools import Tools
@@ -69,6 +71,7 @@ class Run:
     cancellation: CancellationRequest
     clock: Clock = field(init=False)
     hooks: RunHooks = field(init=False)
+    secrets: Secrets = field(init=False)
     tools: Tools = field(init=False)
     gate: Gate = field(init=False)
     model_calls: ModelCalls = field(init=False)
@@ -79,13 +82,14 @@ class Run:
     def __post_init__(self) -> None:
         self.clock = getattr(self.agent, "clock", None) or SYSTEM_CLOCK
         self.hooks = hooks_of(self.agent)
+        self.secrets = self.hooks.secrets(self.agent)
         self.tools = self.hooks.tools(self.agent)
         self.gate = self.hooks.gate(self.tools, self.agent, self.state)
         self.model_calls = ModelCalls(
             self.agent,
             self.state,
             Chain(self.hooks.models(self.agent), self.hooks.breakers, self.clock),
-            self.tools.to_llm(),
+            self.secrets.of_prose(self.tools.to_llm()),
             cancellation=self.cancellation,
             clock=self.clock,
         )
@@ -129,6 +133,7 @@ class Run:
             minted_live_names=state.turn.minted_live_names,
         )
         reply: Completion | Failure | None = None
+        reasoned = len(state.accumulated_reasoning)
         async with aclosing(self.model_calls.ask(request, since=now)) as items:
             async for item in items:
                 if isinstance(item, Completion | Failure):
@@ -136,6 +141,8 @@ class Run:
                 else:
                     yield item
         assert reply is not None
+        known, new = state.accumulated_reasoning[:reasoned], state.accumulated_reasoning[reasoned:]
+        state.accumulated_reasoning = known + self.secrets.clean(new)
         if isinstance(reply, Completion):
             async for event in self._act(reply):
                 yield event
@@ -155,7 +162,7 @@ class Run:
         state = self.state
         failure = post_llm(response=reply, state=state, guardrails=self.agent.guardrails)
         calls = () if _is_cut_off(failure) else reply.message.tool_calls
-        state.messages.append(_assistant(reply, calls))
+        state.messages.append(_assistant(reply, calls, self.secrets))
         if failure is None and not calls:
             state.turn.text_only_response = True
             failure = text_only(state)
@@ -216,8 +223,9 @@ class Run:
         state, name = self.state, call.function.name
         arguments = arguments_of(call)
         tool_type = self.tools[name].tool_type if name in self.tools else "function"
+        shown_arguments = self.secrets.of_json(arguments)
         begun = ToolEvent(
-            tool_name=name, tool_call_id=call.id, tool_type=tool_type, arguments=arguments
+            tool_name=name, tool_call_id=call.id, tool_type=tool_type, arguments=shown_arguments
         )
         yield begun
         if approved is None:
@@ -242,7 +250,7 @@ class Run:
         state.last_event_time_s = self.clock.monotonic()
         if is_tried:
             outcome = self._settled(outcome)
-        outcome = await self._explained(call, outcome)
+        outcome = self._told(await self._explained(call, outcome))
         content = to_text(outcome.envelope)
         if outcome.failure is not None and APPROVAL in outcome.failure.metadata:
             async for event in self._held(call, rest, begun, outcome.failure, content):
@@ -250,12 +258,12 @@ class Run:
             return
         self._answer(call, content)
         if outcome.ok and isinstance(outcome.result.data, Plan):
-            state.subgoals = list(outcome.result.data.parts)
-            state.done_subgoals = list(outcome.result.data.done)
+            state.subgoals = list(map(self.secrets.clean, outcome.result.data.parts))
+            state.done_subgoals = list(map(self.secrets.clean, outcome.result.data.done))
         if not outcome.is_guidance:
             shown = to_text(outcome.envelope.get("result", outcome.envelope))
             seen = Repetition.from_json(state.repetition).after(
-                name, arguments, shown, is_late=tool_type == "code" and _is_late(outcome)
+                name, shown_arguments, shown, is_late=tool_type == "code" and _is_late(outcome)
             )
             state.repetition = seen.to_json()
             # Asking a tool again for what changes is no loop; the same code again is one.
@@ -267,7 +275,7 @@ class Run:
             update={
                 "completed": True,
                 "ok": outcome.ok,
-                "result": _for_people(outcome, stopped=self.cancellation.is_set),
+                "result": self._for_people(outcome),
                 "failure": outcome.failure and outcome.failure.without_data(),
                 "duration_s": self.clock.monotonic() - started,
             }
@@ -312,6 +320,11 @@ class Run:
             return outcome
         back = self.progress.failed()
         return _adding(outcome, "variables", told(back)) if back else outcome
+
+    def _told(self, outcome: StepOutcome) -> StepOutcome:
+        """The outcome as everyone reads it: without what this run has to keep to itself."""
+        failure = outcome.failure and of_failure(outcome.failure, self.secrets)
+        return replace(outcome, envelope=self.secrets.of_cleaned(outcome.envelope), failure=failure)
 
     async def _explained(self, call: ToolCall, outcome: StepOutcome) -> StepOutcome:
         """The outcome with the type of its failure, where the gate could not tell that, and with
@@ -375,9 +388,9 @@ class Run:
                 yield suspend(
                     self.agent,
                     state,
-                    question=request.question,
-                    context=request.context,
-                    choices=request.choices,
+                    question=self.secrets.clean(request.question),
+                    context=request.context and self.secrets.clean(request.context),
+                    choices=tuple(map(self.secrets.clean, request.choices)),
                 )
             case TerminationRequest() as request if request.is_done:
                 state.done = True
@@ -392,6 +405,7 @@ class Run:
                 )
             case None:
                 failure = post_tool(outcome.result, call, state)
+                failure = failure and of_failure(failure, self.secrets)
                 if failure is not None:
                     async for event in self._tool_failed(failure, outcome):
                         yield event
@@ -415,6 +429,7 @@ class Run:
     async def _fail(
         self, failure: Failure, *, unanswered: Sequence[ToolCall] = ()
     ) -> AsyncGenerator[AgentEvent, None]:
+        failure = of_failure(failure, self.secrets)
         self._skip(unanswered, f"not run: {failure.explanation}")
         async for event in handle_failure(failure, agent=self.agent, state=self.state, run=self):
             yield event
@@ -442,6 +457,15 @@ class Run:
             getattr(self.model_calls.chain.current, "context_window", None),
         )
 
+    def _for_people(self, outcome: StepOutcome) -> dict[str, Any]:
+        result = dict(outcome.envelope)
+        if self.cancellation.is_set and not outcome.ok:
+            result["stopped"] = True
+        data = outcome.result.data if outcome.ok else outcome.result.partial_data
+        if isinstance(data, KernelOutput):
+            result["output"] = self.secrets.of_json(data.model_dump(mode="json"))
+        return result
+
     def _skip(self, calls: Sequence[ToolCall], why: str) -> None:
         for call in calls:
             self._answer(call, to_text({"error": "not_run", "message": why}))
@@ -457,8 +481,8 @@ class Run:
         )
 
 
-def _assistant(reply: Completion, calls: Sequence[ToolCall]) -> dict[str, Any]:
-    content = encodable(reply.message.content)
+def _assistant(reply: Completion, calls: Sequence[ToolCall], secrets: Secrets) -> dict[str, Any]:
+    content = secrets.of_json(encodable(reply.message.content))
     message: dict[str, Any] = {"role": "assistant", "content": content}
     if calls:
         message["tool_calls"] = [
@@ -467,7 +491,7 @@ def _assistant(reply: Completion, calls: Sequence[ToolCall]) -> dict[str, Any]:
                 "type": "function",
                 "function": {
                     "name": call.function.name,
-                    "arguments": call.function.arguments,
+                    "arguments": secrets.of_arguments(call.function.arguments),
                 },
             }
             for call in calls
@@ -488,13 +512,3 @@ def _adding(outcome: StepOutcome, key: str, text: str) -> StepOutcome:
 
 def _is_cut_off(failure: Failure | None) -> bool:
     return failure is not None and failure.kind is FailureKind.output_truncated
-
-
-def _for_people(outcome: StepOutcome, *, stopped: bool) -> dict[str, Any]:
-    result = dict(outcome.envelope)
-    if stopped and not outcome.ok:
-        result["stopped"] = True
-    data = outcome.result.data if outcome.ok else outcome.result.partial_data
-    if isinstance(data, KernelOutput):
-        result["output"] = cleaned(data.model_dump(mode="json"))
-    return result

@@ -23,6 +23,7 @@ from parsimony_kernel.identity import (
     live_name_key,
     snapshot_sha,
 )
+from parsimony_kernel.journal.workspace import prepare
 from parsimony_kernel.lineage.ledger import InputRef
 
 LOG_NAME = "log.jsonl"
@@ -30,7 +31,6 @@ MIN_ID_PREFIX = 6
 SHORT_ID = 12
 _NEAR = 3
 _NEAR_ENOUGH = 55.0
-_GITIGNORE = b"journal.sqlite*\nkeys/\nreplaced/\nquarantine/\n.parsimony-*.tmp\n"
 
 
 class SnapshotError(Exception):
@@ -160,9 +160,7 @@ class ArtifactStore:
 
     def prepare(self) -> None:
         """Create the folder, with a ``.gitignore`` for what belongs to this machine alone."""
-        ignored = self.folder / ".gitignore"
-        if not ignored.exists():
-            durable.create(ignored, _GITIGNORE)
+        prepare(self.root)
 
     def put(self, kind: str, logical_id: str, data: bytes) -> ArtifactRef:
         """Keep a snapshot without naming it in a log. A damaged one is mended by these bytes."""

@@ -23,6 +23,8 @@ from parsimony_kernel.execution.inspection import (
     type_name,
 )
 from parsimony_kernel.execution.outputs import ColumnSummary, DataFrameObject
+from parsimony_kernel.llm.faults import REDACTED
+from parsimony_kernel.llm.secrets import is_secret
 
 FULL_COLUMNS = 40
 NAMED_COLUMNS = 240
@@ -84,7 +86,7 @@ def frame(value: Any, name: str | None = None, *, preview: bool = True) -> DataF
             ColumnSummary(
                 name=_column_name(column),
                 dtype=dtype,
-                samples=_samples(head.values[position]) if head.values else (),
+                samples=_samples(column, head.values[position]) if head.values else (),
             )
             for position, (column, dtype) in enumerate(zip(head.names, head.dtypes, strict=False))
         ),
@@ -328,11 +330,17 @@ def _column_name(name: str) -> str:
     return text if len(text) <= CELL_CHARS else text[: CELL_CHARS - 1] + "…"
 
 
-def _samples(values: Sequence[Any]) -> tuple[str, ...]:
+def _cell_of(column: str, value: Any) -> str:
+    """A value of a column as text, unless it is to be kept secret there."""
+    text = cell(value)
+    return REDACTED if is_secret(column, value if is_a(value, int, float) else text) else text
+
+
+def _samples(column: str, values: Sequence[Any]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for value in values:
         if value is not None:
-            found.setdefault(cell(value))
+            found.setdefault(_cell_of(column, value))
             if len(found) == SAMPLES:
                 break
     return tuple(found)
@@ -344,7 +352,10 @@ def _preview(head: _Head) -> dict[str, Any]:
     return {
         "preview_columns": tuple(cell(each) for each in head.names[: len(shown)]),
         "preview": tuple(
-            tuple(cell(column[row]) if row < len(column) else "" for column in shown)
+            tuple(
+                _cell_of(name, column[row]) if row < len(column) else ""
+                for name, column in zip(head.names, shown, strict=False)
+            )
             for row in range(min(rows, PREVIEW_ROWS))
         ),
     }

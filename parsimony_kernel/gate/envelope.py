@@ -11,7 +11,6 @@ from typing import Any
 
 from parsimony_kernel.agent.failure.kinds import Failure
 from parsimony_kernel.gate.rendition import Rendition, short
-from parsimony_kernel.llm.faults import Scrub, scrubber
 
 Envelope = dict[str, Any]
 
@@ -90,22 +89,6 @@ def told(failure: Failure) -> Failure:
 def to_text(envelope: Envelope) -> str:
     """The envelope as the model reads it."""
     return json.dumps(envelope, ensure_ascii=False, default=str)
-
-
-def cleaned(value: Any) -> Any:
-    """``value``, JSON already, with secrets taken out of every text but pictures and charts."""
-    return _cleaned(value, scrubber())
-
-
-def _cleaned(value: Any, clean: Scrub) -> Any:
-    if isinstance(value, dict):
-        return {
-            key: item if key in {"png_base64", "svg", "spec"} else _cleaned(item, clean)
-            for key, item in value.items()
-        }
-    if isinstance(value, list):
-        return [_cleaned(item, clean) for item in value]
-    return clean(value) if isinstance(value, str) else value
 
 
 def _names(actions: Sequence[str]) -> Any:

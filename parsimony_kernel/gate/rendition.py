@@ -9,7 +9,8 @@ from collections.abc import Collection
 from itertools import islice
 from typing import Any
 
-from parsimony_kernel.llm.faults import scrubber
+from parsimony_kernel.llm.faults import REDACTED, scrubber
+from parsimony_kernel.llm.secrets import is_secret, name_of
 from parsimony_kernel.llm.transcript import encodable
 
 MAX_TEXT = 4_000
@@ -104,8 +105,10 @@ class Rendition:
             if self._left <= 0:
                 break
             name = self._key(key)
-            shown[name if name not in shown else f"{name} ({len(shown)})"] = self.of(
-                item, depth + 1
+            shown[name if name not in shown else f"{name} ({len(shown)})"] = (
+                REDACTED
+                if is_secret(str(name_of(name, values)), item)
+                else self.of(item, depth + 1)
             )
         left_out = len(values) - len(shown)
         return {**shown, "…": _more(left_out)} if left_out > 0 else shown

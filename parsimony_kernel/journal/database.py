@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from parsimony_kernel import durable
-from parsimony_kernel.journal.workspace import ENVIRONMENT_VARIABLE
+from parsimony_kernel.identity import ARTIFACT_FOLDER
+from parsimony_kernel.journal.workspace import ENVIRONMENT_VARIABLE, prepare
 
 MEMORY = ":memory:"
 # Writes are short. Longer waits than this are a stuck process, and Stop waits as long.
@@ -164,7 +165,10 @@ def _create_file(path: Path, schema: str) -> None:
     """
     try:
         durable.make_folder(path.parent)
-        if path.exists():
+        is_there = path.exists()
+        if path.parent.name == ARTIFACT_FOLDER:
+            _keep_from_git(path.parent.parent, required=not is_there)
+        if is_there:
             return
         with TemporaryDirectory() as folder:
             draft = Path(folder) / "draft.sqlite"
@@ -188,6 +192,15 @@ def _create_file(path: Path, schema: str) -> None:
         ) from exc
     except sqlite3.Error as exc:
         raise JournalError(_sentence(exc, str(path), "create")) from exc
+
+
+def _keep_from_git(workspace: Path, *, required: bool) -> None:
+    """Before the journal is there: git never sees it without."""
+    try:
+        prepare(workspace)
+    except OSError:
+        if required:
+            raise
 
 
 def _sentence(exc: sqlite3.Error, path: str, doing: str) -> str:

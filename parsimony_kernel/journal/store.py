@@ -5,20 +5,26 @@ before it; a question that waits is taken up by exactly one of all who try; and 
 a crash (a suspension, a claim, the end of a turn) is synced before the call returns.
 """
 
-import hashlib
 import json
 import logging
 import sqlite3
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from pydantic_core import to_jsonable_python
 
-from parsimony_kernel.agent.events import AgentEvent, parse_event
+from parsimony_kernel.agent.events import (
+    AgentEvent,
+    ArtifactPublished,
+    TurnForgotten,
+    parse_event,
+)
 from parsimony_kernel.agent.state import SCHEMA_VERSION, SuspensionRecord
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.identity import ArtifactRef
+from parsimony_kernel.journal import chain, notebooks
 from parsimony_kernel.journal.database import (
     BUSY_TIMEOUT_S,
     Database,
@@ -26,10 +32,9 @@ from parsimony_kernel.journal.database import (
     storable,
 )
 
-STATUSES: Final = frozenset(
-    {"running", "done", "suspended", "handed_off", "stopped", "cancelled", "replaced"}
-)
-_GENESIS = "0" * 64
+# Of turns that later ones are told nothing of, and whose questions wait no more.
+GONE: Final = frozenset({"replaced", "forgotten"})
+STATUSES: Final = GONE | {"running", "done", "suspended", "handed_off", "stopped", "cancelled"}
 
 _SCHEMA = """
 CREATE TABLE turns (
@@ -70,6 +75,10 @@ CREATE TABLE suspensions (
 
 
 _log = logging.getLogger(__name__)
+
+_GONE = f"({', '.join(map(repr, sorted(GONE)))})"
+# What an entry about the journal itself is that tells of turns of other notebooks.
+_FORGOTTEN = "forgotten"
 
 
 @dataclass(frozen=True)
@@ -128,8 +137,8 @@ class Journal(Protocol):
     ) -> int:
         """Record a new turn as running; returns its ordinal in the notebook.
 
-        Earlier turns of the same notebook and cell become ``replaced``. ``JournalError`` when a
-        turn of the notebook runs in another process that is ``alive``.
+        Earlier turns of the same notebook and cell become ``replaced``, unless they are forgotten.
+        ``JournalError`` when a turn of the notebook runs in another process that is ``alive``.
         """
         ...
 
@@ -141,11 +150,11 @@ class Journal(Protocol):
         pid: int = 0,
         alive: Alive = _nobody,
     ) -> None:
-        """Record that a turn runs again, in this process. One that is replaced stays so."""
+        """Record that a turn runs again, in this process. One that is gone stays so."""
         ...
 
     def end_turn(self, run_id: str, status: str, summary: str = "") -> None:
-        """Record how a turn ended. One that is replaced stays so."""
+        """Record how a turn ended. One that is gone stays so."""
         ...
 
     def turn(self, run_id: str) -> TurnRow | None:
@@ -153,7 +162,26 @@ class Journal(Protocol):
         ...
 
     def turns(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
-        """The turns, of one notebook or of all, oldest first."""
+        """The turns, of one notebook or of all, oldest first.
+
+        A notebook that is a copy sees those that its parent had when it was copied.
+        """
+        ...
+
+    def origins(self, notebook: str) -> tuple[notebooks.Origin, ...]:
+        """How the notebook came to turns that were not begun in it, oldest first."""
+        ...
+
+    def forget(self, notebook: str, run_ids: Collection[str]) -> tuple[str, ...]:
+        """Mark these turns of ``notebook`` as forgotten; synced. Nothing of them is emptied.
+
+        Their questions wait no more. Those of another notebook are forgotten in this one alone.
+        The runs that were marked: not those that run, or are forgotten already.
+        """
+        ...
+
+    def published(self, since: str) -> frozenset[ArtifactRef]:
+        """The snapshots that turns which are not gone have published since then (ISO 8601)."""
         ...
 
     def append(self, run_id: str, event: AgentEvent) -> None:
@@ -169,7 +197,7 @@ class Journal(Protocol):
         ...
 
     def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
-        """The questions that wait, newest first, of turns that are not replaced."""
+        """The questions that wait, newest first, of turns that are not gone."""
         ...
 
     def claim(self, nonce: str, owner: str, lease_s: float) -> bool:
@@ -226,6 +254,11 @@ class SqliteJournal:
         self.database = Database(path, _SCHEMA, busy_timeout_s=busy_timeout_s)
         self._clock = clock
 
+    @property
+    def clock(self) -> Clock:
+        """The time of entries and leases."""
+        return self._clock
+
     # -- turns
 
     def begin_turn(
@@ -244,14 +277,10 @@ class SqliteJournal:
             self._refuse_beside_another(db, notebook, pid, alive)
             db.execute(
                 "UPDATE turns SET status = 'replaced', replaced_by = ? "
-                "WHERE notebook = ? AND cell_key = ? AND status != 'replaced'",
+                f"WHERE notebook = ? AND cell_key = ? AND status NOT IN {_GONE}",
                 (run_id, storable(notebook), storable(cell_key)),
             )
-            newest = db.execute(
-                "SELECT COALESCE(MAX(ordinal), 0) FROM turns WHERE notebook = ?",
-                (storable(notebook),),
-            ).fetchone()[0]
-            ordinal = int(newest) + 1
+            ordinal = self._newest(db, storable(notebook)) + 1
             db.execute(
                 "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
                 "started_at, running_since, connection_file, pid) "
@@ -285,7 +314,7 @@ class SqliteJournal:
             db.execute(
                 "UPDATE turns SET status = 'running', ended_at = '', connection_file = ?, pid = ?, "
                 "running_since = ? "
-                "WHERE run_id = ? AND status != 'replaced'",
+                f"WHERE run_id = ? AND status NOT IN {_GONE}",
                 (storable(connection_file), pid, self._now(), run_id),
             )
 
@@ -310,7 +339,7 @@ class SqliteJournal:
             raise ValueError(f"{status!r} is not a status of a turn: use one of {known}")
         with self.database.transaction(synced=True) as db:
             db.execute(
-                "UPDATE turns SET status = CASE status WHEN 'replaced' THEN status ELSE ? END, "
+                f"UPDATE turns SET status = CASE WHEN status IN {_GONE} THEN status ELSE ? END, "
                 "summary = ?, ended_at = ? WHERE run_id = ?",
                 (status, storable(summary), self._now(), run_id),
             )
@@ -320,12 +349,88 @@ class SqliteJournal:
         return TurnRow(*rows[0]) if rows else None
 
     def turns(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
-        rows = self.database.select(
-            f"SELECT {_TURN_COLUMNS} FROM turns "
-            "WHERE notebook = COALESCE(?, notebook) ORDER BY rowid",
-            None if notebook is None else storable(notebook),
+        with self.database.reading("read") as db:
+            return self._turns(db, None if notebook is None else storable(notebook))
+
+    def _turns(self, db: sqlite3.Connection, notebook: str | None) -> tuple[TurnRow, ...]:
+        own = [
+            TurnRow(*row)
+            for row in db.execute(
+                f"SELECT {_TURN_COLUMNS} FROM turns "
+                "WHERE notebook = COALESCE(?, notebook) ORDER BY rowid",
+                (notebook,),
+            ).fetchall()
+        ]
+        origins = () if notebook is None else notebooks.origins(db).get(notebook, ())
+        seen = _inherited(db, notebooks.inherited(origins), own)
+        forgotten = frozenset[str]() if notebook is None else _forgotten(db, notebook, origins)
+        return (
+            *(replace(t, status="forgotten") if t.run_id in forgotten else t for t in seen),
+            *own,
         )
-        return tuple(TurnRow(*row) for row in rows)
+
+    def _newest(self, db: sqlite3.Connection, notebook: str) -> int:
+        """The number of a notebook's newest turn, which may be one that it sees of another."""
+        own = db.execute("SELECT MAX(ordinal) FROM turns WHERE notebook = ?", (notebook,))
+        origins = notebooks.origins(db).get(notebook, ())
+        return max(own.fetchone()[0] or 0, notebooks.newest_inherited(origins))
+
+    def notebook_names(self) -> tuple[str, ...]:
+        """The names of all notebooks that have turns or see those of another."""
+        with self.database.reading("read") as db:
+            with_turns = db.execute("SELECT DISTINCT notebook FROM turns").fetchall()
+            return tuple(sorted({name for (name,) in with_turns} | {*notebooks.origins(db)}))
+
+    def origins(self, notebook: str) -> tuple[notebooks.Origin, ...]:
+        """How the notebook came to turns that were not begun in it, oldest first."""
+        with self.database.reading("read") as db:
+            return notebooks.origins(db).get(storable(notebook), ())
+
+    def move_notebook(self, old: str, new: str) -> bool:
+        """Give the turns of ``old`` to ``new``; synced.
+
+        ``False``, and nothing is done, when ``old`` has none or ``new`` has some.
+        """
+        with self.database.transaction(synced=True) as db:
+            if self._newest(db, storable(new)) or not self._newest(db, storable(old)):
+                return False
+            notebooks.move(db, storable(old), storable(new), self._now())
+        return True
+
+    def fork_notebook(self, parent: str, child: str) -> int:
+        """Let ``child`` see the turns that ``parent`` has now; synced.
+
+        The number of the newest; 0, and nothing is done, when there are none or ``child`` has some.
+        """
+        with self.database.transaction(synced=True) as db:
+            newest = self._newest(db, storable(parent))
+            if not newest or self._newest(db, storable(child)):
+                return 0
+            turns = {turn.run_id: turn.status for turn in self._turns(db, storable(parent))}
+            notebooks.fork(
+                db, storable(parent), storable(child), self._now(), newest=newest, turns=turns
+            )
+        return newest
+
+    def forget(self, notebook: str, run_ids: Collection[str]) -> tuple[str, ...]:
+        name, at = storable(notebook), self._now()
+        with self.database.transaction(synced=True) as db:
+            found = [
+                turn
+                for turn in self._turns(db, name)
+                if turn.run_id in run_ids and turn.status not in ("running", "forgotten")
+            ]
+            others = [turn.run_id for turn in found if turn.notebook != name]
+            for run_id in (turn.run_id for turn in found if turn.notebook == name):
+                db.execute("UPDATE turns SET status = 'forgotten' WHERE run_id = ?", (run_id,))
+                db.execute(
+                    "UPDATE suspensions SET state = 'consumed', lease_expires = 0 WHERE run_id = ?",
+                    (run_id,),
+                )
+                chain.append(db, run_id, at, _body(TurnForgotten()))
+            if others:
+                chain.note(db, at, _FORGOTTEN, {"notebook": name, "turns": others})
+        return tuple(turn.run_id for turn in found)
 
     def abandon_running(self, notebook: str, alive: Alive) -> tuple[str, ...]:
         running = [turn for turn in self.turns(notebook) if turn.status == "running"]
@@ -344,22 +449,32 @@ class SqliteJournal:
     # -- events
 
     def append(self, run_id: str, event: AgentEvent) -> None:
-        # What a tool or a failure carries may be any object: what is no JSON is kept as text.
-        body = _canonical(to_jsonable_python(event, fallback=repr))
-        at = self._now()
+        body, at = _body(event), self._now()
         with self.database.transaction() as db:
-            last = db.execute("SELECT hash FROM events ORDER BY seq DESC LIMIT 1").fetchone()
-            prev = last[0] if last else _GENESIS
-            db.execute(
-                "INSERT INTO events (run_id, at, body, prev, hash) VALUES (?, ?, ?, ?, ?)",
-                (run_id, at, body, prev, _link(prev, run_id, at, body)),
-            )
+            chain.append(db, run_id, at, body)
 
     def events(self, run_id: str) -> tuple[AgentEvent, ...]:
         rows = self.database.select(
             "SELECT seq, body FROM events WHERE run_id = ? ORDER BY seq", run_id
         )
         return tuple(self._event(seq, body) for seq, body in rows)
+
+    def published(self, since: str) -> frozenset[ArtifactRef]:
+        rows = self.database.select(
+            "SELECT events.seq, body FROM events JOIN turns ON turns.run_id = events.run_id "
+            f"WHERE events.at >= ? AND turns.status NOT IN {_GONE} "
+            'AND instr(body, \'"type":"artifact_published"\')',
+            since,
+        )
+        found = set[ArtifactRef]()
+        for seq, body in rows:
+            try:
+                event = self._event(seq, body)
+                if isinstance(event, ArtifactPublished):
+                    found.add(ArtifactRef(event.kind, event.logical_id, event.content_sha))
+            except (JournalError, ValueError) as damaged:
+                _log.warning("%s", damaged)
+        return frozenset(found)
 
     def _event(self, seq: int, body: Any) -> AgentEvent:
         try:
@@ -372,28 +487,7 @@ class SqliteJournal:
 
     def verify(self) -> tuple[int, str] | None:
         with self.database.reading("check") as db:
-            prev, seq = _GENESIS, 0
-            for row in db.execute(
-                # As bytes: a damaged text need not be UTF-8.
-                "SELECT seq, CAST(run_id AS BLOB), CAST(at AS BLOB), CAST(body AS BLOB), "
-                "CAST(prev AS BLOB), CAST(hash AS BLOB) FROM events ORDER BY seq"
-            ):
-                expected, seq = seq + 1, row[0]
-                run_id, at, body, before, own = (
-                    part.decode("utf-8", "replace") for part in row[1:]
-                )
-                if seq != expected:
-                    return expected, "the entry is missing"
-                if before != prev:
-                    return seq, "the entry does not follow the one before it"
-                if _link(prev, run_id, at, body) != own:
-                    return seq, "the entry was changed after it was written"
-                prev = own
-            last = "SELECT seq FROM sqlite_sequence WHERE name = 'events'"
-            counted = db.execute(last).fetchone()
-            if counted is not None and counted[0] != seq:
-                return seq + 1, "the entry is missing"
-        return None
+            return chain.first_bad(db)
 
     # -- suspensions
 
@@ -404,14 +498,15 @@ class SqliteJournal:
             db.execute(
                 "INSERT INTO suspensions (nonce, run_id, record) VALUES (?, ?, ?) "
                 "ON CONFLICT (nonce) DO UPDATE SET nonce = excluded.nonce",
-                (record.nonce, record.run_id, _canonical(record.model_dump(mode="json"))),
+                (record.nonce, record.run_id, chain.canonical(record.model_dump(mode="json"))),
             )
 
     def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
         rows = self.database.select(
             f"SELECT suspensions.nonce, suspensions.record, {_TURN_COLUMNS} FROM suspensions "
             "JOIN turns ON turns.run_id = suspensions.run_id "
-            "WHERE turns.status != 'replaced' AND turns.notebook = COALESCE(?, turns.notebook) AND "
+            f"WHERE turns.status NOT IN {_GONE} AND "
+            "turns.notebook = COALESCE(?, turns.notebook) AND "
             "(state = 'pending' OR (state = 'leased' AND lease_expires <= ?)) "
             "ORDER BY suspensions.rowid DESC",
             None if notebook is None else storable(notebook),
@@ -450,7 +545,7 @@ class SqliteJournal:
                 "UPDATE suspensions SET state = 'leased', owner = ?, lease_expires = ? "
                 "WHERE nonce = ? AND (state = 'pending' OR (state = 'leased' AND "
                 "lease_expires <= ?)) AND NOT EXISTS (SELECT 1 FROM turns WHERE "
-                "turns.run_id = suspensions.run_id AND turns.status = 'replaced')",
+                f"turns.run_id = suspensions.run_id AND turns.status IN {_GONE})",
                 (storable(owner), now + lease_s, nonce, now),
             ).rowcount
         return changed == 1
@@ -480,9 +575,38 @@ class SqliteJournal:
         return self._clock.now().isoformat()
 
 
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+def _body(event: AgentEvent) -> str:
+    # What a tool or a failure carries may be any object: what is no JSON is kept as text.
+    return chain.canonical(to_jsonable_python(event, fallback=repr))
 
 
-def _link(prev: str, run_id: str, at: str, body: str) -> str:
-    return hashlib.sha256(_canonical([prev, run_id, at, body]).encode("ascii")).hexdigest()
+def _forgotten(
+    db: sqlite3.Connection, notebook: str, origins: Sequence[notebooks.Origin]
+) -> frozenset[str]:
+    """The runs of other notebooks that this one has forgotten, under any name that it had."""
+    names = {notebook, *(each.from_ for each in origins if isinstance(each, notebooks.Moved))}
+    return frozenset(
+        str(run_id)
+        for _, content in chain.notes(db)
+        if content.get("kind") == _FORGOTTEN
+        and content.get("notebook") in names
+        and isinstance(content.get("turns"), list)
+        for run_id in content["turns"]
+    )
+
+
+def _inherited(
+    db: sqlite3.Connection, runs: Mapping[str, str], own: Sequence[TurnRow]
+) -> tuple[TurnRow, ...]:
+    """The turns ``runs`` of another notebook with their status of then; those whose cell ``own``
+    has run again are replaced."""
+    again = {turn.cell_key: turn.run_id for turn in reversed(own)}
+    seen: list[TurnRow] = []
+    for run_id, status in runs.items():
+        for row in db.execute(f"SELECT {_TURN_COLUMNS} FROM turns WHERE run_id = ?", (run_id,)):
+            turn = TurnRow(*row)
+            if turn.cell_key in again and status != "replaced":
+                seen.append(replace(turn, status="replaced", replaced_by=again[turn.cell_key]))
+            else:
+                seen.append(replace(turn, status=status))
+    return tuple(sorted(seen, key=lambda turn: turn.ordinal))

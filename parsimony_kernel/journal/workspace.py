@@ -1,4 +1,4 @@
-"""Where the workspace is, and where its journal can lie.
+"""Where the workspace is, where its journal can lie, and what of it git leaves alone.
 
 The rule of the place: looking changes nothing. SQLite's write-ahead log needs memory shared by
 all who write, which a network file system does not give: there the journal goes to the user's
@@ -11,10 +11,14 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from parsimony_kernel import durable
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 
 ENVIRONMENT_VARIABLE = "PARSIMONY_WORKSPACE"
 JOURNAL_NAME = "journal.sqlite"
+
+# What belongs to this machine alone, or holds what was asked and seen. Artifacts are to be shared.
+_IGNORED = b"journal.sqlite*\nkeys/\nreplaced/\nquarantine/\n.parsimony-*.tmp\n"
 
 _MOUNTS = Path("/proc/mounts")
 _NETWORK = re.compile(r"nfs\d?|cifs|smb\w*|fuse\.sshfs|9p|afs|ncpfs")
@@ -48,6 +52,17 @@ def journal_path(workspace: Path, *, mounts: str | None = None) -> Path:
 
     name = hashlib.sha256(os.fsencode(workspace.absolute())).hexdigest()[:16]
     return Path(jupyter_data_dir()) / "parsimony" / "journals" / f"{name}.sqlite"
+
+
+def prepare(workspace: Path) -> None:
+    """Create the folder of ``workspace``, with a ``.gitignore`` for what is not to be shared.
+
+    A ``.gitignore`` that is there is the person's, whatever it leaves out. ``StorageError`` when
+    it cannot be written.
+    """
+    ignored = workspace / ARTIFACT_FOLDER / ".gitignore"
+    if not os.path.lexists(ignored):
+        durable.create(ignored, _IGNORED)
 
 
 def is_on_network(path: Path, mounts: str) -> bool:

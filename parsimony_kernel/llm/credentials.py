@@ -1,4 +1,4 @@
-"""Which environment variable holds which provider's key.
+"""Which environment variable holds which provider's key, and which a local server's address.
 
 Names only: a key is looked up to know that it is there and to keep it out of texts, and is never
 stored. A provider that is not listed is not judged; litellm will say what it lacks.
@@ -7,6 +7,7 @@ stored. A provider that is not listed is not judged; litellm will say what it la
 import ipaddress
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +23,30 @@ VARIABLES: dict[str, tuple[str, ...]] = {
     "deepseek": ("DEEPSEEK_API_KEY",),
     "xai": ("XAI_API_KEY",),
     "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
+}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A server that people run themselves: the variables of its address and key.
+
+    ``default`` is where litellm looks when no address is set; without one it has to be set.
+    """
+
+    base: str
+    key: str
+    default: str | None = None
+
+
+# The names are litellm's.
+_OLLAMA = Endpoint("OLLAMA_API_BASE", "OLLAMA_API_KEY", "http://localhost:11434")
+ENDPOINTS: dict[str, Endpoint] = {
+    "ollama": _OLLAMA,
+    "ollama_chat": _OLLAMA,
+    "hosted_vllm": Endpoint("HOSTED_VLLM_API_BASE", "HOSTED_VLLM_API_KEY"),
+    "lm_studio": Endpoint("LM_STUDIO_API_BASE", "LM_STUDIO_API_KEY"),
+    "llamafile": Endpoint("LLAMAFILE_API_BASE", "LLAMAFILE_API_KEY", "http://127.0.0.1:8080/v1"),
+    "xinference": Endpoint("XINFERENCE_API_BASE", "XINFERENCE_API_KEY", "http://127.0.0.1:9997/v1"),
 }
 
 _FAMILIES: tuple[tuple[str, str], ...] = (
@@ -45,11 +70,15 @@ def provider_of(model: str) -> str | None:
 
 
 def base_of(config: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
-    """The address that requests go to, where it is set: configuration, then environment."""
+    """The address that requests go to: configuration, environment, a local server's default."""
     configured = config.get("api_base") or config.get("base_url")
     if configured:
         return str(configured)
-    if provider_of(str(config.get("model", ""))) == "openai":
+    provider = provider_of(str(config.get("model", "")))
+    endpoint = ENDPOINTS.get(provider or "")
+    if endpoint is not None:
+        return environ.get(endpoint.base) or endpoint.default
+    if provider == "openai":
         return environ.get("OPENAI_BASE_URL") or environ.get("OPENAI_API_BASE") or None
     return None
 
@@ -58,10 +87,20 @@ def key_of(config: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
     """The key that requests will carry, as far as can be known without asking litellm."""
     if config.get("api_key"):
         return str(config["api_key"])
-    for name in VARIABLES.get(provider_of(str(config.get("model", ""))) or "", ()):
+    provider = provider_of(str(config.get("model", ""))) or ""
+    endpoint = ENDPOINTS.get(provider)
+    for name in (endpoint.key,) if endpoint is not None else VARIABLES.get(provider, ()):
         if environ.get(name):
             return environ[name]
     return None
+
+
+def missing_base(model: str, environ: Mapping[str, str]) -> str | None:
+    """The variable that must hold the address of ``model``'s server and does not."""
+    endpoint = ENDPOINTS.get(provider_of(model) or "")
+    if endpoint is None or base_of({"model": model}, environ):
+        return None
+    return endpoint.base
 
 
 def missing_variable(config: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:

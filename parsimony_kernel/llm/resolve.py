@@ -1,5 +1,6 @@
 """From what a person configured to a model, and whether it can work before it is asked."""
 
+import difflib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,6 +9,7 @@ from parsimony_kernel.agent.failure.causes import CAPABILITY_GAP
 from parsimony_kernel.agent.failure.kinds import Failure
 from parsimony_kernel.llm import credentials, litellm_model
 from parsimony_kernel.llm.base import ChatModel
+from parsimony_kernel.llm.providers import is_known, known
 
 OFFLINE = "offline"
 
@@ -68,12 +70,28 @@ def check_model(name: str, environ: Mapping[str, str] = os.environ) -> Failure |
     """Why the model ``name`` cannot work here, or ``None``; asks nobody and imports nothing."""
     if name == OFFLINE:
         return None
-    if credentials.provider_of(name) is None:
+    provider = credentials.provider_of(name)
+    if provider is None:
         sentence = f"{name!r} does not say which provider it belongs to."
-        remedy = "Write provider/model, such as 'openai/gpt-5', or 'offline'."
-        return CAPABILITY_GAP.failure(f"{sentence} {remedy}", blockers=(sentence,), remedy=remedy)
+        return _gap(sentence, "Write provider/model, such as 'openai/gpt-5', or 'offline'.")
+    if not is_known(provider):
+        return _gap(f"litellm has no provider {provider!r}, as {name!r} says.", _nearest(provider))
     problem = litellm_model.self_check()
     if problem:
         return litellm_model.unusable(problem)
+    base = credentials.missing_base(name, environ)
+    if base is not None:
+        sentence = f"There is no address for the model {name!r}."
+        return _gap(sentence, f"Set {base} to its server's, such as http://127.0.0.1:8000/v1.")
     variable = credentials.missing_variable({"model": name}, environ)
     return None if variable is None else litellm_model.no_key(name, variable)
+
+
+def _nearest(provider: str) -> str:
+    near = difflib.get_close_matches(provider, sorted(known()), n=1, cutoff=0.5)
+    meant = f"Did you mean {near[0]!r}? " if near else ""
+    return f"{meant}For any server that speaks OpenAI's API, write openai/ and set OPENAI_BASE_URL."
+
+
+def _gap(sentence: str, remedy: str) -> Failure:
+    return CAPABILITY_GAP.failure(f"{sentence} {remedy}", blockers=(sentence,), remedy=remedy)

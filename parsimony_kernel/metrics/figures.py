@@ -21,6 +21,7 @@ from parsimony_kernel.agent.events import (
     RunCompleted,
     RunStarted,
     ToolEvent,
+    TurnForgotten,
     TurnTakenBack,
     UserInputRequested,
 )
@@ -168,7 +169,7 @@ def executions(events: Iterable[AgentEvent]) -> tuple[Execution, ...]:
     """The executions of one run, in order. What was done to a run later is none."""
     found: list[Execution] = []
     for event in events:
-        if isinstance(event, TurnTakenBack):
+        if isinstance(event, TurnTakenBack | TurnForgotten):
             continue
         if not found or found[-1].outcome is not None or isinstance(event, RunStarted):
             found.append(Execution())

@@ -1,6 +1,6 @@
 """What the newest turns did to the variables, so that it can be told, taken back and done again."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from parsimony_kernel.execution.executor import BaseCodeExecutor
@@ -98,7 +98,16 @@ class Changes:
         del self._by_run[run_id]
         if now.done or now.undone:
             self._keep(run_id, now, order)
-        return _merged(done, tuple(found[number] for number in sorted(found)))
+        return merged(done, tuple(found[number] for number in sorted(found)))
+
+    def settle(self, run_ids: Collection[str]) -> None:
+        """Forget what was taken back of these runs: others have taken their place."""
+        for run_id in self._by_run.keys() & set(run_ids):
+            done = self._by_run[run_id].done
+            if done:
+                self._by_run[run_id] = _Turn(done)
+            else:
+                del self._by_run[run_id]
 
     def _keep(self, run_id: str, turn: _Turn, order: tuple[str, ...] = ()) -> None:
         """Remember ``turn`` in its place of ``order``, the newest by default."""
@@ -121,7 +130,7 @@ def _on(change: Change, back: PutBack, ledger: OriginLedger, run_id: str) -> tup
     return dependents(ledger, change.given(names), after=change.runs, apart_from=run_id)
 
 
-def _merged(done: Sequence[PutBack], found: tuple[Dependent, ...]) -> PutBack:
+def merged(done: Sequence[PutBack], found: tuple[Dependent, ...] = ()) -> PutBack:
     """What came of each name in the end, where ``done`` was done one after the other."""
     came: dict[str, str] = {}
     for back in done:

@@ -5,6 +5,7 @@ import sys
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from parsimony_kernel.agent.events import AgentEvent
 from parsimony_kernel.agent.hooks import RunHooks
@@ -22,7 +23,9 @@ from parsimony_kernel.journal.effects import JournalEffects
 from parsimony_kernel.journal.store import Journal, SqliteJournal
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.lineage.checkpoint import Change
+from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.notebook.changes import Changes
+from parsimony_kernel.notebook.secrets import DiscreetEffects, publishing_none, showing_none
 
 _LEASE_S = 120.0
 
@@ -49,12 +52,14 @@ class NotebookHooks(RunHooks):
         approval: Approval,
         owner: str,
         changes: Changes,
+        secrets: Secrets,
     ) -> None:
         super().__init__(breakers, tool_breakers)
         self._place = place
         self._approval = approval
         self._owner = owner
         self._changes = changes
+        self._secrets = secrets
         self._emitted: list[AgentEvent] = []
 
     def emit(self, event: AgentEvent) -> None:
@@ -65,12 +70,20 @@ class NotebookHooks(RunHooks):
         return emitted
 
     def stages(self, state: RunState) -> tuple[Stage, ...]:
-        return (approved(self._approval, functools.partial(self._reaches, state)),)
+        asked = approved(self._approval, functools.partial(self._reaches, state))
+        return (
+            publishing_none(self._secrets, self._place.executor.origin_ledger, state.run_id),
+            showing_none(self._secrets, asked),
+        )
+
+    def secrets(self, agent: Any) -> Secrets:
+        return self._secrets
 
     def effects(self, state: RunState) -> Effects:
         journal = self._place.journal
         if isinstance(journal, SqliteJournal):
-            return JournalEffects(journal.database, state.run_id, self._place.clock)
+            effects = JournalEffects(journal.database, state.run_id, self._place.clock)
+            return DiscreetEffects(effects, self._secrets)
         return super().effects(state)
 
     def variables(self, state: RunState) -> tuple[str, ...]:

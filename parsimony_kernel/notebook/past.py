@@ -1,6 +1,6 @@
 """The past of a notebook's variables: where each comes from, what turns did, and taking it back."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from parsimony_kernel.agent.events import TurnTakenBack
 from parsimony_kernel.execution.executor import BaseCodeExecutor
@@ -9,7 +9,7 @@ from parsimony_kernel.lineage.diff import Diff
 from parsimony_kernel.lineage.slice import Script, SliceError
 from parsimony_kernel.lineage.slice import slice as slice_of
 from parsimony_kernel.lineage.why import Explanation, why
-from parsimony_kernel.notebook.changes import Changes
+from parsimony_kernel.notebook.changes import Changes, merged
 from parsimony_kernel.notebook.turns import SessionError, TurnSummary
 
 Turns = Callable[[], Sequence[TurnSummary]]
@@ -38,6 +38,8 @@ class Past:
         self._turns = turns
         self._write = write
         self._must_be_free = must_be_free
+        # The runs whose place each run takes once it is done.
+        self._replaced: dict[str, set[str]] = {}
 
     def why(self, name: str) -> Explanation:
         """Where ``name`` comes from. Of a name that there is not it says so."""
@@ -87,6 +89,28 @@ class Past:
         if back:
             self._write(run_id, _event(back, redone=True))
         return chosen, back
+
+    def replace(self, run_ids: Collection[str], *, by: str) -> PutBack:
+        """Take back what ``run_ids``, earlier runs of the cell of run ``by``, did to the variables.
+
+        What was bound or changed since is left. Until ``by`` is done it can be done again. Of runs
+        that are not remembered nothing is taken back.
+        """
+        earlier = {*run_ids} & {*self.changes.runs, *self.changes.undone}
+        if earlier:
+            self._replaced[by] = earlier
+        done: list[PutBack] = []
+        for run_id in reversed(self.changes.runs):
+            if run_id in earlier:
+                back = self.changes.undo(run_id, self._executor)
+                if back:
+                    self._write(run_id, _event(back, redone=False))
+                done.append(back)
+        return merged(done)
+
+    def settle(self, run_id: str) -> None:
+        """The run is done, so it stands in the place of those that it replaced."""
+        self.changes.settle(self._replaced.pop(run_id, ()))
 
     def ordinals(self) -> Mapping[str, int]:
         """The number of each turn, by its id."""

@@ -8,15 +8,18 @@ from parsimony_kernel.agent.events import (
     TextDelta,
     UserInputRequested,
 )
+from parsimony_kernel.agent.redaction import without_secrets
 from parsimony_kernel.journal.store import Journal
+from parsimony_kernel.llm.secrets import Secrets
 
 
 class Scribe:
-    """Writes events down, prose in whole pieces."""
+    """Writes events down, prose in whole pieces, and nothing of ``secrets``."""
 
-    def __init__(self, journal: Journal, run_id: str) -> None:
+    def __init__(self, journal: Journal, run_id: str, secrets: Secrets) -> None:
         self._journal = journal
         self._run_id = run_id
+        self._secrets = secrets
         self._words: list[str] = []
 
     def write(self, event: AgentEvent) -> None:
@@ -24,12 +27,12 @@ class Scribe:
             self._words.append(event.content)
             return
         self.flush()
-        self._journal.append(self._run_id, event)
+        self._journal.append(self._run_id, without_secrets(event, self._secrets))
 
     def flush(self) -> None:
         if self._words:
             words, self._words = "".join(self._words), []
-            self._journal.append(self._run_id, TextDelta(content=words))
+            self._journal.append(self._run_id, TextDelta(content=self._secrets.clean(words)))
 
 
 def ending(event: AgentEvent) -> tuple[str, str]:

@@ -4,7 +4,8 @@ What the journal itself says of its troubles is left to the callers.
 """
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 
 from parsimony_kernel.agent.config import AgentGuardrails
@@ -12,16 +13,15 @@ from parsimony_kernel.agent.events import RunCancelled, RunStarted
 from parsimony_kernel.agent.failure.keyring import GRACE_S
 from parsimony_kernel.agent.failure.suspension import SuspensionConsumed
 from parsimony_kernel.agent.models import AgentMessage
-from parsimony_kernel.agent.prompts import request_message
 from parsimony_kernel.agent.state import SuspensionRecord
 from parsimony_kernel.journal.store import Journal, PendingRow
+from parsimony_kernel.notebook.memory import earlier_turns
 from parsimony_kernel.notebook.trouble import TROUBLE
 from parsimony_kernel.notebook.turns import LIMITS, PendingQuestion, SessionError, TurnSummary
 
 # A question may wait over a long weekend.
 MAX_QUESTION_AGE_S = GRACE_S
 
-_REMEMBERED_TURNS = 10
 _CUT_OFF = "the kernel ended in the middle of the turn"
 
 
@@ -51,13 +51,14 @@ class TurnLog:
             model=model,
             connection_file=self._connection_file,
             pid=os.getpid(),
-            alive=_is_alive,
+            alive=is_alive,
         )
 
-    def write_start(self, run_id: str, started: RunStarted) -> None:
-        """Write down how a turn that has begun does so; where that fails, it is cancelled."""
+    @contextmanager
+    def opening(self, run_id: str) -> Iterator[None]:
+        """What a turn that has begun needs before it runs; where that fails, it is cancelled."""
         try:
-            self._journal.append(run_id, started)
+            yield
         except BaseException:
             with suppress(*TROUBLE):
                 self._journal.end_turn(run_id, "cancelled")
@@ -73,7 +74,7 @@ class TurnLog:
                 run_id,
                 connection_file=self._connection_file,
                 pid=os.getpid(),
-                alive=_is_alive,
+                alive=is_alive,
             )
             self._journal.append(run_id, started)
         except BaseException:
@@ -112,17 +113,10 @@ class TurnLog:
         return frozenset(row.run_id for row in rows if row.cell_key == cell_key)
 
     def earlier(self, cell_key: str) -> tuple[AgentMessage, ...]:
-        """What the newest finished turns of other cells were asked and came to, oldest first."""
-        finished = [
-            row
-            for row in self._journal.turns(self._notebook)
-            if row.status == "done" and row.cell_key != cell_key
-        ][-_REMEMBERED_TURNS:]
-        messages: list[AgentMessage] = []
-        for row in finished:
-            messages.append(AgentMessage("user", str(request_message(row.request)["content"])))
-            messages.append(AgentMessage("assistant", row.summary))
-        return tuple(messages)
+        """What the newest turns of other cells were asked and came to, oldest first."""
+        return earlier_turns(
+            self._journal.turns(self._notebook), self._journal.events, cell_key=cell_key
+        )
 
     def pending(self, now: datetime) -> tuple[PendingQuestion, ...]:
         """The questions that can still be answered, newest first."""
@@ -181,7 +175,7 @@ def limits_of(begun: RunStarted | None) -> AgentGuardrails:
 
 def abandon_cut_off(journal: Journal, notebook: str) -> None:
     """Close the turns of ``notebook`` that ended with their kernel."""
-    for run_id in journal.abandon_running(notebook, _is_alive):
+    for run_id in journal.abandon_running(notebook, is_alive):
         journal.append(run_id, RunCancelled(reason=_CUT_OFF))
 
 
@@ -192,7 +186,7 @@ def _age_s(record: SuspensionRecord, now: datetime) -> float:
         return 0.0  # the checks of resuming say what is wrong with it
 
 
-def _is_alive(pid: int, since: str) -> bool:
+def is_alive(pid: int, since: str) -> bool:
     """Whether process ``pid`` is the one that ran at ``since``; ids are given again."""
     if pid == os.getpid():
         return False  # a turn of this very process that is still marked running was cut off

@@ -6,6 +6,7 @@ from typing import Any
 from parsimony_kernel.agent.config import AgentGuardrails
 from parsimony_kernel.agent.state import RunState
 from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.llm.cassette_mode import CassetteMode
 
 # The limits of a turn, by the name that guardrails and events give them.
 LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")
@@ -24,6 +25,7 @@ class TurnOptions:
     are all that the agent may walk.
 
     ``model`` may name several with commas between: the next takes over where one fails.
+    ``cassette`` records or replays what the model answers.
     """
 
     model: str | None = None
@@ -33,6 +35,7 @@ class TurnOptions:
     max_cost_usd: float | None = None
     approve: Approval = Approval.guarded
     procedure: str | None = None
+    cassette: CassetteMode | None = None
 
     def guardrails(self) -> AgentGuardrails:
         """The limits of the turn."""
@@ -63,7 +66,8 @@ class PendingQuestion:
 class TurnSummary:
     """One turn, for lists.
 
-    ``status``: running, done, suspended, handed_off, stopped, cancelled or replaced.
+    ``status``: running, done, suspended, handed_off, stopped, cancelled, replaced
+    or forgotten.
     """
 
     turn_id: str

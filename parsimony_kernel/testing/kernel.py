@@ -123,11 +123,12 @@ class LiveKernel:
 def live_kernel(
     folder: Path, *, name: str = "parsimony-agent", environ: Mapping[str, str] | None = None
 ) -> Iterator[LiveKernel]:
-    """The kernel ``name`` in ``folder``, ready, for the length of the body."""
+    """The kernel ``name`` of ``notebook.ipynb`` in ``folder``, ready, for the length of the body."""
     from jupyter_client.manager import KernelManager  # deferred: tests of other things need none
 
     manager = KernelManager(kernel_name=name)
-    manager.start_kernel(cwd=str(folder), env={**os.environ, **(environ or {})})
+    named = {"JPY_SESSION_NAME": str(folder / "notebook.ipynb")}
+    manager.start_kernel(cwd=str(folder), env={**os.environ, **named, **(environ or {})})
     client = manager.blocking_client()
     client.start_channels()
     try:

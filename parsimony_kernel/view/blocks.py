@@ -11,7 +11,9 @@ from typing import Any, ClassVar, Literal
 
 from parsimony_kernel.execution.outputs import DataFrameObject, PrimitiveObject
 
-StepState = Literal["running", "done", "waiting", "refused", "failed", "stopped"]
+StepState = Literal[
+    "running", "done", "waiting", "answered", "allowed", "refused", "failed", "stopped"
+]
 
 
 @dataclass(frozen=True)
@@ -85,11 +87,14 @@ class Block:
 
 @dataclass(frozen=True)
 class RequestBlock(Block):
-    """What the person asked for, of which model, and what of the notebook went along."""
+    """What the person asked for, of which model, and what of the notebook went along.
+
+    ``notice`` says what leaves the machine, where the notebook has not said so before."""
 
     words: str
     model: str = ""
     shared: tuple[str, ...] = ()
+    notice: str = ""
 
 
 @dataclass(frozen=True)
@@ -142,7 +147,8 @@ class FigureBlock(Block):
 @dataclass(frozen=True)
 class RecoveryBlock(Block):
     """A failure and what is done about it. ``kind`` and ``action`` are wire names or empty;
-    ``fallback`` is the model that takes over, ``put_back`` what going back did, in words."""
+    ``fallback`` is the model that takes over, ``put_back`` what going back did, in words,
+    ``delay_s`` the whole seconds before the next try."""
 
     message: str
     kind: str = ""
@@ -153,6 +159,7 @@ class RecoveryBlock(Block):
     fallback: str = ""
     blockers: tuple[str, ...] = ()
     put_back: str = ""
+    delay_s: int = 0
 
 
 @dataclass(frozen=True)
@@ -164,12 +171,14 @@ class BudgetBlock(Block):
 
 @dataclass(frozen=True)
 class QuestionBlock(Block):
-    """What the run needs to know. ``reply`` is ``None`` while nobody answered."""
+    """What the run needs to know. ``reply`` is ``None`` while nobody answered, ``step`` the number
+    of the step that waits for the answer, if one does."""
 
     question: str
     context: str = ""
     choices: tuple[str, ...] = ()
     reply: str | None = None
+    step: int = 0
 
 
 @dataclass(frozen=True)
@@ -197,6 +206,7 @@ class HandoffBlock(Block):
     blockers: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
+    variables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -207,6 +217,7 @@ class PartialBlock(Block):
     learned: tuple[str, ...] = ()
     plan: str = ""
     artifacts: tuple[Artifact, ...] = ()
+    variables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -216,6 +227,7 @@ class CancelledBlock(Block):
     message: str
     reason: str = ""
     artifacts: tuple[Artifact, ...] = ()
+    variables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -228,6 +240,7 @@ class FooterBlock(Block):
     volatile: ClassVar[bool] = True
 
     model: str = ""
+    steps: int = 0
     calls: int = 0
     max_rounds: int = 0
     prompt_tokens: int = 0
@@ -242,11 +255,13 @@ class FooterBlock(Block):
 
 @dataclass(frozen=True)
 class ProgressBlock(Block):
-    """What the run is doing now."""
+    """What the run is doing now, after how many steps that have ended and how much time."""
 
     volatile: ClassVar[bool] = True
 
     activity: str
+    steps: int = 0
+    elapsed_s: float = 0.0
 
 
 def lasting(blocks: Iterable[Block]) -> tuple[Block, ...]:

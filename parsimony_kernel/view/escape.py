@@ -62,6 +62,14 @@ def html_text(text: str) -> str:
     return html.escape(plain(text), quote=True)
 
 
+_BEFORE_BLANK = re.compile(r"\n([^\S\n]*)(?=\n)")
+
+
+def unbroken(markup: str) -> str:
+    """``markup`` with the same meaning and without a line that is blank."""
+    return _BEFORE_BLANK.sub(r"&#10;\1", markup)
+
+
 _MARKED = re.compile(r"[\\`*_\[\]|~$#@{}]|:(?=//)|(?<=www)\.|(?<=WWW)\.", re.IGNORECASE)
 _LINE_START = re.compile(r"^(\s*)(?:([-+=:])|(\d{1,9})([.)]))")
 

@@ -5,7 +5,7 @@ them, and no event raises. A delta touches only the open prose, which has a cap,
 costs the same per piece from first to last.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from parsimony_kernel.agent import events as ev
@@ -26,17 +26,27 @@ from parsimony_kernel.view.blocks import (
     ResultBlock,
     StepBlock,
 )
-from parsimony_kernel.view.escape import steady
 from parsimony_kernel.view.figures import drawn, figure_of
 from parsimony_kernel.view.run_view import (
     ARGUMENT_CHARS,
     EMPTY,
+    SENTENCE_CHARS,
     RunView,
     cut,
+    cut_each,
+    cut_steady,
     settled,
     with_block,
 )
-from parsimony_kernel.view.steps import running_step, step_begun, step_ended
+from parsimony_kernel.view.steps import (
+    running_step,
+    step_begun,
+    step_ended,
+    waiting_step,
+    with_answered_steps,
+    with_refused_steps,
+    with_state,
+)
 
 PROSE_CHARS = 20_000
 REASONING_CHARS = 4_000
@@ -71,14 +81,20 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
             return replace(
                 view,
                 rounds=max(view.rounds, event.iteration),
-                elapsed_s=max(view.elapsed_s, event.elapsed_s),
+                elapsed_s=event.elapsed_s or view.elapsed_s,
+                variables=cut_each(event.variables),
             )
         case ev.Heartbeat():
             silent = f"{event.silent_s:.0f} s"
-            return replace(view, activity=f"Waiting for {cut(event.model)}, silent for {silent}")
+            return replace(
+                view,
+                activity=f"Waiting for {cut(event.model, ARGUMENT_CHARS)}, silent for {silent}",
+            )
         case ev.BudgetWarning():
             view = settled(view)
-            block = BudgetBlock(key=f"budget-{len(view.closed)}", guard=event.guard)
+            block = BudgetBlock(
+                key=f"budget-{len(view.closed)}", guard=cut(event.guard, ARGUMENT_CHARS)
+            )
             return replace(view, activity="Coming to the end", closed=(*view.closed, block))
         case ev.AgentError():
             return _recovering(view, event)
@@ -92,7 +108,8 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
                     key=key,
                     question=cut(event.question),
                     context=cut(event.context or ""),
-                    choices=tuple(cut(choice) for choice in event.choices),
+                    choices=cut_each(event.choices, SENTENCE_CHARS),
+                    step=waiting_step(view),
                 ),
             )
         case ev.Handoff():
@@ -102,9 +119,10 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
                 lambda key: HandoffBlock(
                     key=key,
                     rationale=cut(event.rationale),
-                    blockers=tuple(cut(each) for each in event.blockers),
-                    next_steps=tuple(cut(each) for each in event.suggested_next_steps),
+                    blockers=cut_each(event.blockers, SENTENCE_CHARS),
+                    next_steps=cut_each(event.suggested_next_steps, SENTENCE_CHARS),
                     artifacts=view.artifacts,
+                    variables=view.variables,
                 ),
             )
         case ev.PartialRunSummary():
@@ -114,9 +132,10 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
                 lambda key: PartialBlock(
                     key=key,
                     missing=cut(event.missing),
-                    learned=tuple(cut(each) for each in event.learned_facts),
+                    learned=cut_each(event.learned_facts, SENTENCE_CHARS),
                     plan=cut(event.next_step_plan or ""),
                     artifacts=view.artifacts,
+                    variables=view.variables,
                 ),
             )
         case ev.RunCancelled():
@@ -128,6 +147,7 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
                     message=cut(event.message),
                     reason=cut(event.reason),
                     artifacts=view.artifacts,
+                    variables=view.variables,
                 ),
             )
         case _:
@@ -152,7 +172,7 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
         status="running",
         activity="Reading the request",
         run_id=event.run_id,
-        model=event.model,
+        model=cut(event.model, ARGUMENT_CHARS),
         max_rounds=event.max_iterations,
         max_elapsed_s=event.max_execution_time_s,
         max_tokens=event.max_tokens or 0,
@@ -161,8 +181,9 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
             RequestBlock(
                 key="request-0",
                 words=cut(event.request, PROSE_CHARS),
-                model=event.model,
-                shared=event.shared,
+                model=cut(event.model, ARGUMENT_CHARS),
+                shared=cut_each(event.shared),
+                notice=cut(" ".join(filter(None, (event.notice, _replaced(event.replaced))))),
             ),
         ),
     )
@@ -176,24 +197,34 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
             if asked.reply is None:
                 earlier = with_block(earlier, index, replace(asked, reply=reply))
             break
+    earlier = with_answered_steps(earlier)
     start = len(earlier.closed)
     return replace(
         earlier,
         status="running",
         activity="Going on with your answer",
-        model=event.model,
+        model=cut(event.model, ARGUMENT_CHARS),
         max_rounds=event.max_iterations or earlier.max_rounds,
         max_elapsed_s=event.max_execution_time_s or earlier.max_elapsed_s,
         max_tokens=event.max_tokens or earlier.max_tokens,
         max_cost_usd=event.max_cost_usd or earlier.max_cost_usd,
-        closed=(*earlier.closed, ReplyBlock(key=f"reply-{start}", reply=reply, gone=event.gone)),
+        closed=(
+            *earlier.closed,
+            ReplyBlock(key=f"reply-{start}", reply=reply, gone=cut_each(event.gone)),
+        ),
     )
+
+
+def _replaced(names: Sequence[str]) -> str:
+    """What was taken back of the cell's earlier turn, in one sentence."""
+    return f"Taken back first, of what this cell did before: {', '.join(names)}." if names else ""
 
 
 def _answered(view: RunView, event: ev.LLMCallCompleted) -> RunView:
     return replace(
-        settled(view),
+        settled(with_refused_steps(view)),
         activity="Working",
+        elapsed_s=view.elapsed_s + event.duration_s,
         calls=view.calls + 1,
         unpriced_calls=view.unpriced_calls + (event.cost_usd is None),
         cost_usd=view.cost_usd + (event.cost_usd or 0.0),
@@ -204,10 +235,10 @@ def _answered(view: RunView, event: ev.LLMCallCompleted) -> RunView:
 
 def _published(view: RunView, event: ev.ArtifactPublished) -> RunView:
     artifact = Artifact(
-        kind=event.kind,
+        kind=cut(event.kind, ARGUMENT_CHARS),
         title=cut(event.title, ARGUMENT_CHARS),
         path=cut(event.path, ARGUMENT_CHARS),
-        variable=event.variable,
+        variable=cut(event.variable, ARGUMENT_CHARS),
         reused=event.reused,
         page=cut(event.page, ARGUMENT_CHARS),
     )
@@ -241,24 +272,28 @@ def _recovering(view: RunView, event: ev.AgentError) -> RunView:
     failure = event.failure
     block = RecoveryBlock(
         key=f"recovery-{len(view.closed)}",
-        message=cut(steady(failure.explanation if failure else event.message)),
+        message=cut_steady(failure.explanation if failure else event.message),
         kind=failure.kind.value if failure else "",
-        action=str(event.action or (failure and failure.suggested_action) or ""),
+        action=cut(
+            str(event.action or (failure and failure.suggested_action) or ""), ARGUMENT_CHARS
+        ),
         attempt=event.attempt,
         budget=event.budget,
         recoverable=event.recoverable,
         fallback=cut(event.fallback or ""),
-        blockers=tuple(cut(each) for each in failure.blockers) if failure else (),
-        put_back=cut(steady(event.put_back)),
+        blockers=cut_each(failure.blockers, SENTENCE_CHARS) if failure else (),
+        put_back=cut_steady(event.put_back),
+        delay_s=round(event.delay_s),
     )
     if event.delay_s >= 1:
         view = replace(view, activity=f"Waiting {event.delay_s:.0f} s before the next try")
     else:
         view = replace(view, activity="Recovering")
     last = view.closed[-1] if view.closed else None
+    counted = ("key", "attempt", "message", "delay_s")
     if (
         isinstance(last, RecoveryBlock)
-        and replace(last, key=block.key, attempt=block.attempt, message=block.message) == block
+        and replace(last, **{name: getattr(block, name) for name in counted}) == block
     ):
         # The same trouble once more: one block that counts, not a column of them.
         return with_block(view, len(view.closed) - 1, replace(block, key=last.key))
@@ -279,18 +314,15 @@ def _completed(view: RunView, event: ev.RunCompleted) -> RunView:
             key=key,
             summary=cut(event.summary, PROSE_CHARS),
             artifacts=view.artifacts,
-            variables=event.variables,
+            variables=cut_each(event.variables),
         ),
     )
 
 
 def _ended(view: RunView, status: str, block_at: Callable[[str], Block]) -> RunView:
     view = settled(view)
-    closed = tuple(
-        replace(block, state="stopped")
-        if isinstance(block, StepBlock) and block.state == "running"
-        else block
-        for block in view.closed
-    )
-    key = f"{status}-{len(closed)}"
-    return replace(view, status=status, activity="", closed=(*closed, block_at(key)))
+    view = with_state(with_refused_steps(view), "running", "stopped")
+    if status != "suspended":  # then nobody was asked
+        view = with_state(view, "waiting", "stopped")
+    key = f"{status}-{len(view.closed)}"
+    return replace(view, status=status, activity="", closed=(*view.closed, block_at(key)))

@@ -43,7 +43,7 @@ def story(events: Iterable[ev.AgentEvent]) -> tuple[Line, ...]:
     last: ev.AgentEvent | None = None
     for event in events:
         told.hear(event)
-        if not isinstance(event, ev.TurnTakenBack):
+        if not isinstance(event, ev.TurnTakenBack | ev.TurnForgotten):
             last = event
     if last is not None and not ev.is_terminal(last):
         told.say("end", "open", "It is running, or was cut off: its end is not on record.")
@@ -102,6 +102,8 @@ class _Story:
                 self.say("end", "cancelled", event.reason or event.message)
             case ev.TurnTakenBack():
                 self._take_back(event)
+            case ev.TurnForgotten():
+                self.say("turn", "forgotten")
 
     def _begin(self, event: ev.ToolEvent) -> None:
         self._steps += 1

@@ -78,6 +78,7 @@ ACTION_WORDS = {
 }
 
 SHORT_LISTING_LINES = 16
+_UNDESCRIBED = "A chart without a description"
 # The arguments of a tool that publishes which say what it is about, the best first.
 _NAMING = ("title", "name", "report", "notebook", "artifact")
 
@@ -114,7 +115,7 @@ def outline(block: Block) -> Section:
                     Title("Result"),
                     *written(block.summary),
                     *_artifacts(block.artifacts),
-                    *_names("Variables in your notebook: ", block.variables),
+                    *_bound(block.variables),
                 ),
             )
         case HandoffBlock():
@@ -127,6 +128,7 @@ def outline(block: Block) -> Section:
                     *_list("What stands in the way", _beside(block.blockers, block.rationale)),
                     *_list("What you can do", block.next_steps),
                     *_artifacts(block.artifacts),
+                    *_bound(block.variables),
                 ),
             )
         case PartialBlock():
@@ -139,6 +141,7 @@ def outline(block: Block) -> Section:
                     *_list("What is known so far", block.learned),
                     *_labelled("Next", block.plan),
                     *_artifacts(block.artifacts),
+                    *_bound(block.variables),
                 ),
             )
         case CancelledBlock():
@@ -146,9 +149,7 @@ def outline(block: Block) -> Section:
         case FooterBlock():
             return Section("footer", "What the run used", (Facts(footer_facts(block)),))
         case ProgressBlock():
-            return Section(
-                "progress", "Progress", (Facts((f"{block.activity or 'Working'} …",)),), live=True
-            )
+            return Section("progress", "Progress", (Facts(progress_facts(block)),))
         case _:
             raise TypeError(f"{type(block).__name__} is no block of a record; give it an outline")
 
@@ -162,6 +163,7 @@ def _request(block: RequestBlock) -> Section:
             title,
             Paragraph((block.words,), "words"),
             *_shared(block),
+            *((Paragraph((block.notice,), "note"),) if block.notice.strip() else ()),
         ),
     )
 
@@ -203,7 +205,8 @@ def _step(step: StepBlock) -> Section:
     parts: list[Part] = [Title(name, step_detail(step), step.state)]
     if step.code:
         long = step.code.head.strip().count("\n") >= SHORT_LISTING_LINES
-        parts.append(Listing(step.code, (step.state == "done") if long else None))
+        is_over = step.state in ("done", "allowed")
+        parts.append(Listing(step.code, f"Code of step {step.number}", long and is_over))
     elif step.tool_type in ("function", "plan") and step.arguments:
         parts.append(
             Items(tuple((f"{name}: ", Mono(value)) for name, value in step.arguments)),
@@ -285,10 +288,12 @@ def _figure(block: FigureBlock) -> Section:
     described = block.description.strip()
     parts: list[Part] = [
         Title(name, block.title),
-        Picture(block, described or block.title or "A chart without a description"),
+        Picture(block, described or block.title or _UNDESCRIBED),
     ]
     if described and described != block.title.strip():
         parts.append(Paragraph((described,), "note"))
+    elif not described and not block.title.strip():
+        parts.append(Paragraph((_UNDESCRIBED,), "note"))
     if block.published is not None:
         parts.append(Paragraph(("Published: ", Mono(block.published.path)), "note"))
     return Section("figure", name, tuple(parts))
@@ -305,7 +310,8 @@ def _recovery(block: RecoveryBlock) -> Section:
     if block.fallback:
         state = f"going on with {block.fallback}"
     elif block.budget > 0 and block.action in ("retry", "narrow_scope"):
-        state = f"{next_step}, attempt {block.attempt} of {block.budget}"
+        after = f" after {block.delay_s:,} s" if block.delay_s else ""
+        state = f"{next_step}{after}, attempt {block.attempt} of {block.budget}"
     parts: list[Part] = [Title(what, state=state)]
     if block.message.strip():
         parts.append(Paragraph(spans_of(block.message), "note"))
@@ -330,7 +336,11 @@ def _budget(block: BudgetBlock) -> Section:
 def _question(block: QuestionBlock) -> Section:
     reply = block.reply
     parts: list[Part] = [
-        Title("Question", state="waiting for your answer" if reply is None else "answered"),
+        Title(
+            "Question",
+            f"about step {block.step}" if block.step else "",
+            "waiting for your answer" if reply is None else "answered",
+        ),
         Paragraph(spans_of(block.question), "words"),
     ]
     if block.context.strip():
@@ -367,8 +377,16 @@ def _chosen(choices: Sequence[str], reply: str | None) -> int | None:
 def _cancelled(block: CancelledBlock) -> Section:
     why = block.reason.strip() or block.message.strip() or "the run was stopped"
     why = why.removeprefix("stopped ").strip() if block.reason.strip() else why
-    parts: list[Part] = [Title("Stopped", detail=why), *_artifacts(block.artifacts)]
+    parts: list[Part] = [
+        Title("Stopped", detail=why),
+        *_artifacts(block.artifacts),
+        *_bound(block.variables),
+    ]
     return Section("cancelled", "Stopped", tuple(parts))
+
+
+def _bound(names: Sequence[str]) -> tuple[Part, ...]:
+    return _names("Variables in your notebook: ", names)
 
 
 def _gone(names: Sequence[str]) -> tuple[Part, ...]:
@@ -422,8 +440,9 @@ def _artifacts(artifacts: Sequence[Artifact]) -> tuple[Part, ...]:
 
 
 def footer_facts(block: FooterBlock) -> tuple[str, ...]:
-    """Model, its calls, tokens, cost and time, each against its limit where it has one."""
+    """Model, steps, calls, tokens, cost and time, each against its limit where it has one."""
     facts = [block.model] if block.model else []
+    facts.append(_count(block.steps, "step"))
     calls = _count(block.calls, "model call")
     facts.append(f"{calls} of {block.max_rounds:,}" if block.max_rounds else calls)
     tokens = block.prompt_tokens + block.completion_tokens
@@ -436,6 +455,16 @@ def footer_facts(block: FooterBlock) -> tuple[str, ...]:
     if block.max_elapsed_s:
         took += f" of {block.max_elapsed_s:,.0f} s"
     facts.append(took)
+    return tuple(facts)
+
+
+def progress_facts(block: ProgressBlock) -> tuple[str, ...]:
+    """What is going on, after how many steps, and the time as far as it has been told."""
+    facts = [f"{block.activity or 'Working'} …"]
+    if block.steps:
+        facts.append(f"after {_count(block.steps, 'step')}")
+    if block.elapsed_s >= 1:
+        facts.append(f"{block.elapsed_s:.0f} s")
     return tuple(facts)
 
 

@@ -29,6 +29,11 @@ Span = str | Mono | Strong
 Sentence = tuple[Span, ...]
 
 
+def words_of(sentence: Sentence) -> str:
+    """``sentence`` as text alone."""
+    return "".join(span if isinstance(span, str) else span.text for span in sentence)
+
+
 @dataclass(frozen=True)
 class Title:
     """The first line of a section: what it is, what of it, and how it stands."""
@@ -57,11 +62,19 @@ class Items:
 
 @dataclass(frozen=True)
 class Listing:
-    """Code. ``folded`` is ``None`` where it is short enough to need no fold."""
+    """Code, under the ``label`` that names it where it is put away."""
 
     passage: Passage
-    folded: bool | None = None
+    label: str = "Code"
+    folded: bool = False
     language: str = "python"
+
+    @property
+    def lines(self) -> str:
+        """Its length in words."""
+        count = self.passage.head.strip("\n").count("\n") + 1
+        words = "1 line" if count == 1 else f"{count:,} lines"
+        return f"more than {words}" if self.passage.omitted else words
 
 
 @dataclass(frozen=True)
@@ -110,10 +123,9 @@ Part = Title | Paragraph | Items | Listing | Printed | Table | Folded | Picture 
 
 @dataclass(frozen=True)
 class Section:
-    """One block in words. ``live`` is announced as it changes."""
+    """One block in words."""
 
     kind: str
     label: str
     parts: tuple[Part, ...]
     state: str = ""
-    live: bool = False

@@ -18,6 +18,9 @@ _BULLET = re.compile(r"^ *[-*+•] +(\S.*)$")
 _NUMBERED = re.compile(r"^ *\d{1,3}[.)] +(\S.*)$")
 _HEADING = re.compile(r"^#{1,6} +(\S.*)$")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,}) {0,3}([A-Za-z0-9+-]{0,20})[^`]*$")
+# Behind as many parts, text is one paragraph: so many small ones are no prose.
+_PARTS = 120
+
 _MARKS = re.compile(r"`([^`\n]{1,200})`|\*\*([^*\n]{1,300})\*\*")
 
 
@@ -41,7 +44,9 @@ def written(text: str) -> tuple[Part, ...]:
 
     pending = iter(text.replace("\r\n", "\n").split("\n"))
     for line in pending:
-        if fence := _FENCE.match(line):
+        if len(parts) >= _PARTS:
+            lines.extend((line, *pending))
+        elif fence := _FENCE.match(line):
             close()
             body = []
             for inner in pending:
@@ -49,7 +54,9 @@ def written(text: str) -> tuple[Part, ...]:
                     break
                 body.append(inner)
             if any(each.strip() for each in body):
-                parts.append(Listing(Passage("\n".join(body)), None, fence[2] or "text"))
+                language = fence[2] or "text"
+                label = "Text" if language == "text" else "Code"
+                parts.append(Listing(Passage("\n".join(body)), label, language=language))
         elif (item := _BULLET.match(line)) or (item := _NUMBERED.match(line)):
             numbered = _BULLET.match(line) is None
             if lines or (items and ordered != numbered):

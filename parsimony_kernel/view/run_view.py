@@ -3,14 +3,25 @@
 The value that the fold carries, and the few moves that every kind of event makes on it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from parsimony_kernel.view.blocks import Artifact, Block, FooterBlock, ProgressBlock, ProseBlock
+from parsimony_kernel.view.blocks import (
+    Artifact,
+    Block,
+    FooterBlock,
+    ProgressBlock,
+    ProseBlock,
+    StepBlock,
+)
+from parsimony_kernel.view.escape import steady
 
 SENTENCE_CHARS = 2_000
 ARGUMENT_CHARS = 400
+# How much of a long text is looked at, for all of which there is no room anyway.
+READ_CHARS = 64_000
 
 
 @dataclass(frozen=True)
@@ -27,6 +38,7 @@ class RunView:
     prose: ProseBlock | None = None
     activity: str = ""
     artifacts: tuple[Artifact, ...] = ()
+    variables: tuple[str, ...] = ()
     steps: int = 0
     figures: int = 0
     rounds: int = 0
@@ -51,8 +63,15 @@ class RunView:
             moving.append(self.prose)
         moving.append(_footer(self))
         if self.status == "running":
-            moving.append(ProgressBlock(key="progress", activity=self.activity))
+            moving.append(
+                ProgressBlock("progress", self.activity, self._ended_steps(), self.elapsed_s)
+            )
         return (*self.closed, *moving)
+
+    def _ended_steps(self) -> int:
+        return sum(
+            isinstance(block, StepBlock) and block.state != "running" for block in self.closed
+        )
 
 
 EMPTY = RunView()
@@ -83,6 +102,7 @@ def _footer(view: RunView) -> FooterBlock:
     return FooterBlock(
         key="footer",
         model=view.model,
+        steps=view.steps,
         calls=view.calls,
         max_rounds=view.max_rounds,
         prompt_tokens=view.prompt_tokens,
@@ -99,6 +119,16 @@ def _footer(view: RunView) -> FooterBlock:
 def cut(text: str, limit: int = SENTENCE_CHARS) -> str:
     """``text`` within ``limit`` characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def cut_steady(text: str, limit: int = SENTENCE_CHARS) -> str:
+    """``text`` within ``limit`` characters, without what differs from process to process."""
+    return cut(steady(text[:READ_CHARS]), limit)
+
+
+def cut_each(texts: Iterable[str], limit: int = ARGUMENT_CHARS) -> tuple[str, ...]:
+    """Each of ``texts`` within ``limit`` characters."""
+    return tuple(cut(text, limit) for text in texts)
 
 
 def settled(view: RunView) -> RunView:

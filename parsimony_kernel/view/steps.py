@@ -19,7 +19,16 @@ from parsimony_kernel.gate.refusal import GUIDANCE
 from parsimony_kernel.view.blocks import FigureMention, Passage, StepBlock, StepError, StepState
 from parsimony_kernel.view.escape import steady
 from parsimony_kernel.view.figures import drawn
-from parsimony_kernel.view.run_view import ARGUMENT_CHARS, RunView, cut, settled, with_block
+from parsimony_kernel.view.run_view import (
+    ARGUMENT_CHARS,
+    READ_CHARS,
+    RunView,
+    cut,
+    cut_each,
+    cut_steady,
+    settled,
+    with_block,
+)
 
 CODE_CHARS = 20_000
 STREAM_CHARS = 4_000
@@ -38,7 +47,7 @@ def _new_step(view: RunView, event: ev.ToolEvent) -> RunView:
     step = StepBlock(
         key=f"step-{len(view.closed)}",
         number=number,
-        tool=event.tool_name,
+        tool=cut(event.tool_name, ARGUMENT_CHARS),
         call_id=event.tool_call_id,
         tool_type=event.tool_type,
         purpose=cut(str(given.get("purpose") or ""), ARGUMENT_CHARS),
@@ -71,7 +80,35 @@ def step_begun(view: RunView, event: ev.ToolEvent) -> RunView:
     # What a terminating tool says is told by the block of its outcome.
     if event.tool_type == "termination":
         return replace(settled(view), activity="Finishing")
-    return _new_step(view, event)
+    return _new_step(with_state(view, "answered", "allowed", event.tool_call_id), event)
+
+
+def waiting_step(view: RunView) -> int:
+    """The number of the step that waits for a person; 0 when none does."""
+    waiting = (
+        block.number
+        for block in reversed(view.closed)
+        if isinstance(block, StepBlock) and block.state == "waiting"
+    )
+    return next(waiting, 0)
+
+
+def with_answered_steps(view: RunView) -> RunView:
+    """What waited for a person waits no more; it was allowed if its call begins again."""
+    return with_state(view, "waiting", "answered")
+
+
+def with_refused_steps(view: RunView) -> RunView:
+    """The run goes on behind an answer, and what did not begin again was not allowed."""
+    return with_state(view, "answered", "refused")
+
+
+def with_state(view: RunView, old: StepState, new: StepState, call_id: str = "") -> RunView:
+    """With the steps that stood as ``old``, of ``call_id`` if given, standing as ``new``."""
+    for index, block in enumerate(view.closed):
+        if isinstance(block, StepBlock) and block.state == old and call_id in ("", block.call_id):
+            view = with_block(view, index, replace(block, state=new))
+    return view
 
 
 def running_step(view: RunView, call_id: str | None = None) -> int | None:
@@ -107,18 +144,18 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
         step,
         state=_state(envelope, failed=failed, stopped=stopped),
         error=_error_of(envelope, output) if failed and not stopped else None,
-        note=cut(steady(str(envelope.get("variables" if failed else "note", "")))),
+        note=cut_steady(str(envelope.get("variables" if failed else "note", ""))),
     )
-    view = replace(view, activity="Thinking")
+    view = replace(view, activity="Thinking", elapsed_s=view.elapsed_s + (event.duration_s or 0.0))
     if output is None:
         outputs = (*step.outputs, *_answer_of(event, envelope))
         return with_block(view, index, replace(step, outputs=outputs))
     step = replace(
         step,
-        stdout=Passage.of(steady(output.stdout), STREAM_CHARS, tail=STREAM_CHARS // 2),
-        stderr=Passage.of(steady(output.stderr), STREAM_CHARS, tail=STREAM_CHARS // 2),
-        deleted=output.deleted,
-        overwritten=output.overwritten,
+        stdout=_printed(output.stdout),
+        stderr=_printed(output.stderr),
+        deleted=cut_each(output.deleted),
+        overwritten=cut_each(output.overwritten),
         more_outputs=max(0, len(output.outputs) - OUTPUTS),
     )
     shown: list[DataFrameObject | PrimitiveObject | FigureMention] = []
@@ -129,6 +166,15 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
         elif not isinstance(each, ExceptionObject):
             shown.append(_bounded(each))
     return with_block(view, index, replace(step, outputs=tuple(shown)))
+
+
+def _printed(text: str) -> Passage:
+    """Both ends of ``text``; what is far from them is only counted."""
+    unread = len(text) - 2 * READ_CHARS
+    if unread > 0:
+        text = text[:READ_CHARS] + text[-READ_CHARS:]
+    ends = Passage.of(steady(text), STREAM_CHARS, tail=STREAM_CHARS // 2)
+    return replace(ends, omitted=ends.omitted + max(0, unread))
 
 
 def _answer_of(event: ev.ToolEvent, envelope: dict[str, Any]) -> tuple[PrimitiveObject, ...]:
@@ -154,15 +200,39 @@ def _state(envelope: dict[str, Any], *, failed: bool, stopped: bool) -> StepStat
 
 
 def _bounded(output: DataFrameObject | PrimitiveObject) -> DataFrameObject | PrimitiveObject:
-    return output if isinstance(output, DataFrameObject) else _bounded_value(output)
+    return _bounded_frame(output) if isinstance(output, DataFrameObject) else _bounded_value(output)
+
+
+def _bounded_frame(frame: DataFrameObject) -> DataFrameObject:
+    columns = tuple(
+        column.model_copy(
+            update={
+                "name": cut(column.name, ARGUMENT_CHARS),
+                "dtype": cut(column.dtype, ARGUMENT_CHARS),
+                "samples": cut_each(column.samples),
+            }
+        )
+        for column in frame.columns
+    )
+    return frame.model_copy(
+        update={
+            "name": None if frame.name is None else cut(frame.name, ARGUMENT_CHARS),
+            "columns": columns,
+            "more_columns": cut_each(frame.more_columns),
+            "preview_columns": cut_each(frame.preview_columns),
+            "preview": tuple(map(cut_each, frame.preview)),
+        }
+    )
 
 
 def _bounded_value(output: PrimitiveObject) -> PrimitiveObject:
-    text = steady(output.text)
+    text = steady(output.text[:READ_CHARS])
     return output.model_copy(
         update={
             "text": text[:VALUE_CHARS],
-            "truncated": output.truncated or len(text) > VALUE_CHARS,
+            "truncated": output.truncated
+            or len(output.text) > READ_CHARS
+            or len(text) > VALUE_CHARS,
         }
     )
 
@@ -186,9 +256,9 @@ def _error_of(envelope: dict[str, Any], output: KernelOutput | None) -> StepErro
     if isinstance(raised, ExceptionObject):
         message = raised.message.strip()
         sentence = f"{raised.name}: {message}" if message else raised.name
-        return StepError(cut(steady(sentence)), raised.line, cut(raised.source_line, 400))
+        return StepError(cut_steady(sentence), raised.line, cut(raised.source_line, 400))
     for name in ("message", "reason", "error_message", "error"):
         told = envelope.get(name)
         if isinstance(told, str) and told.strip():
-            return StepError(cut(steady(told)))
+            return StepError(cut_steady(told))
     return StepError("It did not work, and the tool did not say why.")

@@ -1,152 +1,169 @@
 """How the record looks in HTML.
 
-Every rule is bound to the record's own class. Colours come from the front end (JupyterLab's
-variables, then VS Code's) with translucent greys that read on white and on black, so a theme is
-followed without being asked for. An untrusted notebook loses this sheet and keeps the markup,
-which therefore reads without it.
+Looks are style attributes and no style sheet: who does not take styles, such as a renderer of
+Markdown, drops an attribute, but shows a sheet as text. Colours come from the front end
+(JupyterLab's variables, then VS Code's), so a theme is followed without being asked for; where
+neither names one, a colour for light and one for dark grounds is given. Sizes are relative to the
+font, so that the record flows anew when it is enlarged. The markup reads without any of this.
 """
 
 import re
-
-_INK = "var(--jp-ui-font-color1,var(--vscode-foreground,inherit))"
-_QUIET = "var(--jp-ui-font-color2,var(--vscode-descriptionForeground,#767676))"
-_RULE = "var(--jp-border-color2,rgba(127,127,127,.28))"
-_BRAND = "var(--jp-brand-color1,var(--vscode-textLink-foreground,#1976d2))"
-_ALARM = "var(--jp-error-color1,var(--vscode-errorForeground,#d32f2f))"
-_CARE = "var(--jp-warn-color1,var(--vscode-editorWarning-foreground,#f57c00))"
-_GOOD = "var(--jp-success-color1,var(--vscode-testing-iconPassed,#388e3c))"
-_WASH = "rgba(127,127,127,.08)"
-_UI = "var(--jp-ui-font-family,var(--vscode-font-family,system-ui,sans-serif))"
-_CODE = "var(--jp-code-font-family,var(--vscode-editor-font-family,monospace))"
-
-_RULES = (
-    (
-        "",
-        f"color:{_INK};font-family:{_UI};font-size:14px;line-height:1.5;max-width:60rem;"
-        "overflow-wrap:anywhere",
-    ),
-    (" section", "margin:0 0 .75em;padding:0 0 0 .9em;border-left:2px solid transparent"),
-    (" p", "margin:0 0 .35em"),
-    (" section>:last-child", "margin-bottom:0"),
-    (" .pk-title", "display:flex;flex-wrap:wrap;align-items:baseline;gap:0 .6em"),
-    (" .pk-title strong", "font-weight:600"),
-    (" .pk-detail", "flex:0 1 auto"),
-    (" .pk-state", f"font-style:normal;font-size:.86em;color:{_QUIET}"),
-    (" .pk-words", "font-size:1.08em"),
-    (" .pk-note", f"font-size:.9em;color:{_QUIET}"),
-    (" ul", "margin:0 0 .35em;padding-left:1.4em"),
-    (" ol", "margin:0 0 .35em;padding-left:1.6em"),
-    (" li", "margin:.1em 0"),
-    (
-        " code",
-        f"font-family:{_CODE};font-size:.92em;color:inherit;background:{_WASH};"
-        "padding:.08em .32em;border-radius:3px",
-    ),
-    (
-        " pre",
-        f"font-family:{_CODE};font-size:13px;line-height:1.45;color:inherit;margin:.35em 0 .5em;"
-        "padding:.55em .8em;border:0;border-radius:4px;white-space:pre;overflow-x:auto;"
-        "tab-size:4",
-    ),
-    (" pre.pk-code", f"background:{_WASH}"),
-    (
-        " pre.pk-out",
-        f"background:none;border-left:2px solid {_RULE};border-radius:0;"
-        "padding:.1em .8em;max-height:26em;overflow:auto",
-    ),
-    (" pre code", "font-size:inherit;background:none;padding:0;overflow-wrap:normal"),
-    (" .pk-label", f"font-size:.82em;color:{_QUIET};margin:.5em 0 0"),
-    (" details", "margin:.25em 0 .4em"),
-    (" summary", f"cursor:pointer;font-size:.86em;color:{_QUIET}"),
-    (" summary:hover", f"color:{_INK}"),
-    (" .pk-scroll", "overflow-x:auto;margin:.3em 0 .5em"),
-    (
-        " table",
-        "border-collapse:collapse;margin:0;font-size:12.5px;line-height:1.4;"
-        "font-variant-numeric:tabular-nums;border:0",
-    ),
-    (
-        " caption",
-        f"caption-side:top;text-align:left;color:{_QUIET};font-size:12px;padding:0 0 .3em;"
-        "white-space:nowrap",
-    ),
-    (
-        " th",
-        f"text-align:left;font-weight:600;padding:.25em .9em .25em .5em;"
-        f"border-bottom:1px solid {_RULE};white-space:nowrap",
-    ),
-    (" td", "text-align:left;padding:.18em .9em .18em .5em;white-space:nowrap;border:0"),
-    (" tbody tr:nth-child(even)", f"background:{_WASH}"),
-    (" .pk-number", "text-align:right"),
-    (" figure", "margin:.4em 0"),
-    (" img", "max-width:100%;height:auto;background:#fff;border-radius:4px"),
-    (" .pk-request", f"border-left-color:{_BRAND};padding-top:.1em;padding-bottom:.1em"),
-    (" .pk-request .pk-title,.pk-reply .pk-title", f"font-size:.86em;color:{_QUIET}"),
-    (" .pk-request .pk-title strong,.pk-reply .pk-title strong", f"color:{_BRAND}"),
-    (" .pk-reply", f"border-left-color:{_BRAND}"),
-    (" .pk-step", f"border-left-color:{_RULE}"),
-    (" .pk-step.pk-running", f"border-left-color:{_BRAND}"),
-    (" .pk-step.pk-failed", f"border-left-color:{_ALARM}"),
-    (" .pk-step.pk-stopped,.pk-cancelled,.pk-partial", f"border-left-color:{_CARE}"),
-    (" .pk-failed>.pk-title .pk-state", f"color:{_INK};font-weight:600"),
-    (" .pk-recovery,.pk-budget,.pk-step.pk-refused", f"border-left-color:{_CARE}"),
-    (
-        " .pk-question,.pk-result,.pk-handoff",
-        f"border:1px solid {_RULE};border-left-width:3px;border-radius:4px;"
-        "padding:.7em 1em;margin-top:.9em",
-    ),
-    (" .pk-question", f"border-left-color:{_BRAND}"),
-    (" .pk-result", f"border-left-color:{_GOOD}"),
-    (" .pk-handoff", f"border-left-color:{_CARE}"),
-    (" .pk-question.pk-answered", f"border-left-color:{_RULE}"),
-    (" .pk-chosen", "font-weight:600"),
-    (" .pk-footer", f"font-size:.82em;color:{_QUIET};margin-bottom:0"),
-    (" .pk-progress", f"font-size:.9em;color:{_QUIET};margin-bottom:0"),
-    (" .pk-fact+.pk-fact:before", "content:'·';margin:0 .5em"),
-    (" .k,.kn,.kd,.kr,.ow", "color:var(--jp-mirror-editor-keyword-color,#2a7f3a);font-weight:600"),
-    (" .kc,.mi,.mf,.mh,.mb,.mo", "color:var(--jp-mirror-editor-number-color,#2a7f3a)"),
-    (
-        " .s,.s1,.s2,.sa,.sd,.se,.si,.sr,.sh,.sb",
-        "color:var(--jp-mirror-editor-string-color,#c0504d)",
-    ),
-    (" .c,.c1,.cm,.ch", "color:var(--jp-mirror-editor-comment-color,#408080);font-style:italic"),
-    (" .nf,.nc,.fm", "color:var(--jp-mirror-editor-def-color,#3f7fd0)"),
-    (" .nb,.bp", "color:var(--jp-mirror-editor-builtin-color,#2a7f3a)"),
-    (" .o", "color:var(--jp-mirror-editor-operator-color,#9a4fd0)"),
-    (" .nd", "color:var(--jp-mirror-editor-meta-color,#9a4fd0)"),
-)
+from dataclasses import dataclass
 
 ROOT = "parsimony-record"
 
 
-_CLASS = re.compile(r"\.([a-z][\w-]*)")
-_TAG = re.compile(r"(?:^|[\s>+])([a-z]+)")
+@dataclass(frozen=True)
+class Colour:
+    """The first of ``variables`` that the front end defines, else one for each kind of ground."""
+
+    variables: tuple[str, ...]
+    light: str
+    dark: str
+
+    @property
+    def css(self) -> str:
+        value = f"light-dark({self.light},{self.dark})"
+        for name in reversed(self.variables):
+            value = f"var(--{name},{value})"
+        return value
 
 
-def _scoped(selector: str) -> str:
-    return f".{ROOT} {selector}" if selector else f".{ROOT}"
+COLOURS = {
+    "quiet": Colour(
+        ("jp-ui-font-color2", "vscode-descriptionForeground"), light="#595959", dark="#b8b8b8"
+    ),
+    "brand": Colour(
+        ("jp-brand-color1", "vscode-textLink-foreground"), light="#1259a8", dark="#90caf9"
+    ),
+    "alarm": Colour(("jp-error-color1", "vscode-errorForeground"), light="#b3261e", dark="#ffb4ab"),
+    "care": Colour(
+        ("jp-warn-color1", "vscode-editorWarning-foreground"), light="#8a4b00", dark="#ffcc80"
+    ),
+    "good": Colour(
+        ("jp-success-color1", "vscode-testing-iconPassed"), light="#1b6e2b", dark="#9ad7a3"
+    ),
+    "keyword": Colour(
+        ("jp-mirror-editor-keyword-color", "vscode-debugTokenExpression-name"),
+        light="#1b6e2b",
+        dark="#9ad7a3",
+    ),
+    "number": Colour(
+        ("jp-mirror-editor-number-color", "vscode-debugTokenExpression-number"),
+        light="#1b6e2b",
+        dark="#b5cea8",
+    ),
+    "string": Colour(
+        ("jp-mirror-editor-string-color", "vscode-debugTokenExpression-string"),
+        light="#a3312b",
+        dark="#f0a89a",
+    ),
+    "comment": Colour(
+        ("jp-mirror-editor-comment-color", "vscode-descriptionForeground"),
+        light="#3f6464",
+        dark="#9fb8b8",
+    ),
+    "name": Colour(
+        ("jp-mirror-editor-def-color", "vscode-symbolIcon-functionForeground"),
+        light="#1259a8",
+        dark="#90caf9",
+    ),
+}
+
+_INK = "var(--jp-ui-font-color1,var(--vscode-foreground,currentcolor))"
+_UI = "var(--jp-ui-font-family,var(--vscode-font-family,system-ui,sans-serif))"
+_CODE = "var(--jp-code-font-family,var(--vscode-editor-font-family,monospace))"
+_RULE = "var(--jp-border-color2,rgba(127,127,127,.28))"
+# The ground of code and of every other row, translucent so that it suits any theme.
+WASH = (127, 127, 127, 0.08)
+_WASH = f"rgba({','.join(f'{part:g}' for part in WASH)})"
 
 
-# Each rule, with the classes and elements that each of its selectors needs.
-_SHEET = tuple(
-    (
-        _scoped(selector.strip()),
-        frozenset(_CLASS.findall(selector)),
-        frozenset(_TAG.findall(selector.strip())),
-        declarations,
-    )
-    for selectors, declarations in _RULES
-    for selector in selectors.split(",")
+def _quiet(size: str) -> str:
+    return f"font-size:{size};color:var(--pk-quiet)"
+
+
+def _edge(colour: str) -> str:
+    return f"border-left-color:{colour}"
+
+
+_FRAME = (
+    f"border:1px solid {_RULE};border-left-width:.2em;border-radius:.25em;"
+    "padding:.7em 1em;margin-top:.9em"
 )
+_CELL = "padding:.2em .5em"
+
+LOOKS = {
+    "root": f"color:{_INK};font-family:{_UI};line-height:1.5;max-width:60em;overflow-wrap:anywhere",
+    "section": "margin:0 0 .75em;padding:0 0 0 .9em;border-left:.15em solid transparent",
+    "title": "display:flex;flex-wrap:wrap;align-items:baseline;gap:0 .6em;margin:0 0 .35em",
+    "title-quiet": _quiet(".86em"),
+    "name": "font-weight:600",
+    "name-brand": "font-weight:600;color:var(--pk-brand)",
+    "state": f"font-style:normal;{_quiet('.86em')}",
+    "state-failed": "font-style:normal;font-size:.86em;font-weight:600",
+    "body": "margin:0 0 .35em",
+    "words": "margin:0 0 .35em;font-size:1.08em",
+    "note": f"margin:0 0 .35em;{_quiet('.9em')}",
+    "label": f"margin:.5em 0 0;{_quiet('.82em')}",
+    "list": "margin:0 0 .35em;padding-left:1.6em",
+    "chosen": "font-weight:600",
+    "details": "margin:.25em 0 .4em",
+    "summary": f"cursor:pointer;{_quiet('.86em')}",
+    "code": f"font-family:{_CODE};font-size:.92em;line-height:1.45;color:inherit;"
+    f"background:{_WASH};margin:.35em 0 .5em;padding:.55em .8em;border:0;border-radius:.25em;"
+    "white-space:pre;overflow-x:auto;tab-size:4",
+    "out": f"font-family:{_CODE};font-size:.92em;line-height:1.45;color:inherit;background:none;"
+    f"margin:.35em 0 .5em;padding:.1em .8em;border:0;border-left:.15em solid {_RULE};"
+    "white-space:pre;max-height:26em;overflow:auto;tab-size:4",
+    "bare": "font:inherit;color:inherit;background:none;padding:0;overflow-wrap:normal",
+    "scroll": "overflow-x:auto;margin:.3em 0 .5em",
+    "table": "border-collapse:collapse;margin:0;font-size:.9em;line-height:1.4;"
+    "font-variant-numeric:tabular-nums;border:0;overflow-wrap:normal;white-space:nowrap",
+    "caption": f"caption-side:top;text-align:left;padding:0 0 .3em;{_quiet('.95em')}",
+    "head": f"text-align:left;font-weight:600;border-bottom:1px solid {_RULE};{_CELL}",
+    "head-number": f"text-align:right;font-weight:600;border-bottom:1px solid {_RULE};{_CELL}",
+    "cell": f"text-align:left;{_CELL}",
+    "cell-number": f"text-align:right;{_CELL}",
+    "row-even": f"background:{_WASH}",
+    "figure": "margin:.4em 0",
+    "image": "max-width:100%;height:auto;background:#fff;border-radius:.25em",
+    "request": _edge("var(--pk-brand)"),
+    "reply": _edge("var(--pk-brand)"),
+    "step": _edge(_RULE),
+    "step-running": _edge("var(--pk-brand)"),
+    "step-waiting": _edge("var(--pk-brand)"),
+    "step-failed": _edge("var(--pk-alarm)"),
+    "step-refused": _edge("var(--pk-care)"),
+    "step-stopped": _edge("var(--pk-care)"),
+    "recovery": _edge("var(--pk-care)"),
+    "budget": _edge("var(--pk-care)"),
+    "cancelled": _edge("var(--pk-care)"),
+    "partial": _edge("var(--pk-care)"),
+    "question": f"{_FRAME};{_edge('var(--pk-brand)')}",
+    "question-answered": _edge(_RULE),
+    "result": f"{_FRAME};{_edge('var(--pk-good)')}",
+    "handoff": f"{_FRAME};{_edge('var(--pk-care)')}",
+    "footer": f"margin-bottom:0;{_quiet('.82em')}",
+    "progress": f"margin-bottom:0;{_quiet('.9em')}",
+    "token-keyword": "color:var(--pk-keyword);font-weight:600",
+    "token-number": "color:var(--pk-number)",
+    "token-string": "color:var(--pk-string)",
+    "token-comment": "color:var(--pk-comment);font-style:italic",
+    "token-name": "color:var(--pk-name)",
+}
+
+_OURS = re.compile(r"var\(--pk-([a-z]+)\)")
 
 
-def sheet_for(body: str) -> str:
-    """The rules that apply to ``body``: every display carries its own sheet, so a short one must
-    not carry the whole."""
-    classes = {name for value in re.findall(r'class="([^"]*)"', body) for name in value.split()}
-    elements = set(re.findall(r"<([a-z]+)", body))
-    return "".join(
-        f"{selector}{{{declarations}}}"
-        for selector, needed, tags, declarations in _SHEET
-        if needed <= classes and tags <= elements
-    )
+def style(*names: str) -> str:
+    """The style attribute of an element that looks like ``names``, the last one strongest."""
+    looks = [LOOKS[name] for name in names if name in LOOKS]
+    return f' style="{";".join(looks)}"' if looks else ""
+
+
+def root_style(body: str) -> str:
+    """The style attribute of the root, with the colours that ``body`` uses."""
+    used = dict.fromkeys(_OURS.findall(body))
+    colours = "".join(f"--pk-{name}:{COLOURS[name].css};" for name in COLOURS if name in used)
+    return f' style="{colours}{LOOKS["root"]}"'

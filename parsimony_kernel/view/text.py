@@ -4,13 +4,14 @@ Sentences and tables keep within the width. Code, what code printed, and the nam
 (paths, commands) are never broken: a broken one is wrong.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from parsimony_kernel.view.blocks import Block, Passage
 from parsimony_kernel.view.budget import fit
 from parsimony_kernel.view.escape import columns, inline, plain, shortened
 from parsimony_kernel.view.outline import outline
 from parsimony_kernel.view.parts import (
+    CELL_CHARS,
     Facts,
     Folded,
     Items,
@@ -25,8 +26,6 @@ from parsimony_kernel.view.parts import (
     Table,
     Title,
 )
-
-_CELL = 28
 
 
 def text_of(blocks: Iterable[Block], width: int = 80) -> str:
@@ -179,35 +178,39 @@ def _table(table: Table, width: int, indent: str) -> list[str]:
     lines = wrapped(table.caption, width, indent, indent)
     if not table.columns:
         return lines
-    header = [shortened(inline(name), _CELL) for name in table.columns]
+    lead = indent + "  "
+    widest = max(1, min(CELL_CHARS, width - len(lead)))
+    header = [shortened(inline(name), widest) for name in table.columns]
     rows = [
-        [shortened(inline(cell), _CELL) for cell in row[: len(header)]]
+        [shortened(inline(cell), widest) for cell in row[: len(header)]]
         + [""] * (len(header) - len(row))
         for row in table.rows
     ]
     widths = [max(columns(row[at]) for row in [header, *rows]) for at in range(len(header))]
-    lead = indent + "  "
-    shown, room = 0, width - len(lead) + 2
-    while shown < len(widths) and room - widths[shown] - 2 >= 0:
-        room -= widths[shown] + 2
-        shown += 1
     right = numeric_columns(table)
 
-    def row_of(cells: Sequence[str]) -> str:
-        padded = [
-            " " * (widths[at] - columns(cells[at])) + cells[at]
-            if right[at]
-            else cells[at] + " " * (widths[at] - columns(cells[at]))
-            for at in range(shown)
-        ]
-        return (lead + "  ".join(padded)).rstrip()
+    def padded(cell: str, at: int) -> str:
+        gap = " " * (widths[at] - columns(cell))
+        return gap + cell if right[at] else cell + gap
 
-    lines.append(row_of(header))
-    lines.append(lead + "  ".join("-" * widths[at] for at in range(shown)))
-    lines.extend(row_of(row) for row in rows)
-    notes = [table.note] if table.note else []
-    if shown < len(header):
-        notes.append("too wide for here: " + ", ".join(inline(n) for n in table.columns[shown:]))
-    if notes:
-        lines.extend(wrapped((f"({'; '.join(notes)})",), width, lead, lead))
+    for band in _bands(widths, width - len(lead)):
+        if band.start:
+            lines.append(f"{lead}(the same rows, further columns)")
+        ruled = [header, ["-" * each for each in widths], *rows]
+        lines.extend(
+            (lead + "  ".join(padded(row[at], at) for at in band)).rstrip() for row in ruled
+        )
+    if table.note:
+        lines.extend(wrapped((f"({table.note})",), width, lead, lead))
     return lines
+
+
+def _bands(widths: Sequence[int], room: int) -> Iterator[range]:
+    """The columns in runs of which each fits into ``room``."""
+    start, taken = 0, 0
+    for at, each in enumerate(widths):
+        if at > start and taken + each > room:
+            yield range(start, at)
+            start, taken = at, 0
+        taken += each + 2
+    yield range(start, len(widths))

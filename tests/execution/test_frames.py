@@ -17,6 +17,7 @@ import pytest
 from parsimony_kernel.execution.factory import OutputFactory, summarise
 from parsimony_kernel.execution.frames import MODEL_BYTES, SAMPLE_ROWS, frame
 from parsimony_kernel.execution.outputs import DataFrameObject, PrimitiveObject
+from parsimony_kernel.llm.faults import REDACTED
 
 
 def summary(value: Any) -> DataFrameObject:
@@ -409,3 +410,36 @@ class TestEdges:
         table = summary(pd.DataFrame({"v": pd.Series(values, dtype=object)}))
         assert [len(each) <= 60 for each in table.columns[0].samples] == [True] * 4
         assert table.columns[0].samples[2] == "<pandas DataFrame, 1 row, columns: a>"
+
+
+SECRET_TABLE = {
+    "user": ["ada", "bob"],
+    "password": ["hunter2", "swordfish"],
+    "pinPassword": [12345, 67890],
+    "token": ["noun", "9f2c71aa03b44e1d8c"],
+    "is_secret": [True, False],
+}
+
+
+@pytest.mark.parametrize("made", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_what_a_column_of_secrets_holds_is_shown_to_nobody(made: Callable[..., Any]) -> None:
+    table = summary(made(SECRET_TABLE))
+    assert {each.name: each.samples for each in table.columns} == {
+        "user": ("ada", "bob"),
+        "password": (REDACTED,),
+        "pinPassword": (REDACTED,),
+        "token": ("noun", REDACTED),
+        "is_secret": ("True", "False"),
+    }
+    assert table.preview == (
+        ("ada", REDACTED, REDACTED, "noun", "True"),
+        ("bob", REDACTED, REDACTED, REDACTED, "False"),
+    )
+
+
+def test_an_index_and_a_series_of_secrets_are_none_either() -> None:
+    index = pd.Index(["k1", "k2"], name="api_key")
+    assert summary(pd.Series(["a", "b"], name="password", index=index)).preview == (
+        (REDACTED, REDACTED),
+        (REDACTED, REDACTED),
+    )

@@ -28,7 +28,7 @@ from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.gate.playbook import Playbook
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.ledger import OriginLedger
-from parsimony_kernel.llm.base import ChatModel
+from parsimony_kernel.llm.base import ChatModel, ModelRequest
 from parsimony_kernel.notebook.turns import (
     PendingQuestion,
     PublishedArtifact,
@@ -88,6 +88,7 @@ class FakeSession:
             origin_ledger=OriginLedger(), variables=lambda: self.variables
         )
         self.is_closed = False
+        self.came_from: tuple[str, ...] = ()
         self.requests: list[tuple[str, str, TurnOptions]] = []
         self.replies: list[tuple[str, str]] = []
         self.nonces: list[str | None] = []
@@ -223,6 +224,9 @@ class FakeSession:
                 )
         return tuple(reversed(found))
 
+    def origins(self) -> tuple[str, ...]:
+        return self.came_from
+
     def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
         return tuple(self.by_turn[turn_id])
 
@@ -254,6 +258,19 @@ class FakeSession:
 
     def verify(self) -> tuple[tuple[int, str] | None, Verification]:
         return None, Verification(snapshots=2, lines=1)
+
+    def preview(
+        self, request: str, *, cell_key: str = "", options: TurnOptions | None = None
+    ) -> ModelRequest:
+        return ModelRequest([{"role": "user", "content": request}])
+
+    def forget(self, turn_id: str) -> None:
+        del self.by_turn[turn_id]
+
+    def reset(self) -> int:
+        forgotten = len(self.by_turn)
+        self.by_turn.clear()
+        return forgotten
 
     def artifacts(self) -> tuple[PublishedArtifact, ...]:
         if self.trouble is not None:

@@ -1,18 +1,20 @@
 """What can be written after the magics."""
 
+import inspect
+from typing import Any
+
 import pytest
 
 from parsimony_agent.arguments import (
     CELL_FLAGS,
     COMMANDS,
-    AnswerRequest,
     CellRequest,
+    Command,
     help_text,
-    parse_answer,
     parse_cell,
-    split_command,
-    words_of,
+    parse_command,
 )
+from parsimony_agent.desk import doer
 from parsimony_agent.pending import Misuse
 
 
@@ -26,6 +28,8 @@ from parsimony_agent.pending import Misuse
             "go",
             CellRequest("go", model="offline", max_iterations=3),
         ),
+        ("-o result --record", "go", CellRequest("go", out="result", record=True)),
+        ("--replay", "go", CellRequest("go", replay=True)),
         ("--max-time 90", "go", CellRequest("go", max_time_s=90.0)),
         ("--budget 0.5", "go", CellRequest("go", max_cost_usd=0.5)),
         ("--budget $2", "go", CellRequest("go", max_cost_usd=2.0)),
@@ -76,37 +80,39 @@ def test_a_flag_that_cannot_be_used_is_one_sentence(line: str, sentence: str) ->
 
 
 @pytest.mark.parametrize(
-    ("rest", "expected"),
+    ("rest", "words", "flags"),
     [
-        ("2", AnswerRequest("2")),
-        ("by year, what else?", AnswerRequest("by year, what else?")),
-        ("--turn 3 by year", AnswerRequest("by year", turn="3")),
-        ("--here --turn ab by year", AnswerRequest("by year", turn="ab", here=True)),
-        ("-- -5 degrees", AnswerRequest("-5 degrees")),
+        ("2", "2", {}),
+        ("by year, what else?", "by year, what else?", {}),
+        ("--turn 3 by year", "by year", {"turn": "3"}),
+        ("--here --turn ab by year", "by year", {"turn": "ab", "here": True}),
+        ("-- -5 degrees", "-5 degrees", {}),
     ],
 )
-def test_an_answer_is_words_after_its_flags(rest: str, expected: AnswerRequest) -> None:
-    assert parse_answer(rest) == expected
+def test_an_answer_is_words_after_its_flags(rest: str, words: str, flags: dict[str, Any]) -> None:
+    parsed = parse_command(f"answer {rest}")
+    assert parsed is not None
+    assert (parsed.words, parsed.flags) == ((words,), flags)
 
 
 @pytest.mark.parametrize("rest", ["", "--here", "--turn 2", "--trun 2 yes", "-5"])
 def test_an_answer_without_words_or_with_another_flag_is_refused(rest: str) -> None:
     with pytest.raises(Misuse, match="%agent answer"):
-        parse_answer(rest)
+        parse_command(f"answer {rest}")
 
 
 def test_an_unknown_sub_command_gets_the_nearest_name() -> None:
     with pytest.raises(Misuse) as caught:
-        split_command("anwser 2")
+        parse_command("anwser 2")
     assert "no sub-command 'anwser'. Did you mean 'answer'?" in str(caught.value)
 
 
 def test_an_empty_line_names_no_sub_command_and_help_has_three_spellings() -> None:
-    assert split_command("  ") == (None, "")
+    assert parse_command("  ") is None
     for spelled in ("help", "-h", "--help"):
-        command, rest = split_command(spelled)
-        assert command is not None
-        assert (command.name, rest) == ("help", "")
+        parsed = parse_command(spelled)
+        assert parsed is not None
+        assert (parsed.command.name, parsed.words) == ("help", ())
 
 
 @pytest.mark.parametrize(
@@ -121,9 +127,9 @@ def test_an_empty_line_names_no_sub_command_and_help_has_three_spellings() -> No
     ],
 )
 def test_words_stand_behind_a_sub_command(line: str, words: tuple[str, ...]) -> None:
-    command, rest = split_command(line)
-    assert command is not None
-    assert words_of(command, rest) == words
+    parsed = parse_command(line)
+    assert parsed is not None
+    assert parsed.words == words
 
 
 @pytest.mark.parametrize(
@@ -140,20 +146,23 @@ def test_words_stand_behind_a_sub_command(line: str, words: tuple[str, ...]) -> 
     ],
 )
 def test_words_that_do_not_fit_a_sub_command_are_one_sentence(line: str, sentence: str) -> None:
-    command, rest = split_command(line)
-    assert command is not None
     with pytest.raises(Misuse) as caught:
-        words_of(command, rest)
+        parse_command(line)
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_every_example_of_a_sub_command_can_be_written() -> None:
-    for command in COMMANDS:
-        if command.example:
-            named, rest = split_command(command.example)
-            assert named is command
-            assert command.words is None or words_of(command, rest)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_a_row_of_the_table_can_be_written_and_names_who_does_it(command: Command) -> None:
+    parsed = parse_command(command.example or command.name)
+    assert parsed is not None
+    assert parsed.command is command
+    does = inspect.signature(doer(command))
+    does.bind(object(), *parsed.words, **parsed.flags)
+    does.bind(object(), *parsed.words, **{flag.dest: True for flag in command.flags})
+    assert inspect.iscoroutinefunction(doer(command)) is command.awaits
+    if not command.needs:
+        does.bind(object())
 
 
 def test_help_names_every_flag_and_sub_command_under_the_magic_s_own_name() -> None:

@@ -3,7 +3,14 @@
 import pytest
 
 from parsimony_agent.arguments import COMMANDS
-from parsimony_agent.completion import proposals
+from parsimony_agent.completion import Sources, proposals
+
+KNOWN: Sources = {
+    "models": lambda: ["offline"],
+    "variables": lambda: ["cars"],
+    "turns": lambda: ["1", "2"],
+    "artifacts": lambda: ["Monthly mean"],
+}
 
 
 @pytest.mark.parametrize(
@@ -21,10 +28,16 @@ from parsimony_agent.completion import proposals
         ("%agent metrics ", "prometheus", "add"),
         ("%agent answer --", "--turn", "offline"),
         ("%agent answer --here --t", "--turn", "offline"),
+        ("%agent answer --turn ", "2", "--here"),
+        ("%agent history ", "2", "cars"),
+        ("%agent why c", "cars", "2"),
+        ("%agent tools add ", "cars", "add"),
+        ("%agent refresh ", "Monthly mean", "cars"),
+        ("%agent refresh --accept ", "Monthly mean", "cars"),
     ],
 )
 def test_the_place_decides_what_is_proposed(line: str, proposed: str, not_proposed: str) -> None:
-    found = proposals(line)
+    found = proposals(line, KNOWN)
     assert proposed in found
     assert not_proposed not in found
 
@@ -32,16 +45,17 @@ def test_the_place_decides_what_is_proposed(line: str, proposed: str, not_propos
 @pytest.mark.parametrize(
     "line",
     [
-        "%agent history ",
+        "%agent history 1 ",
+        "%agent verify ",
         "%agent answer by year ",
         "%agent model offline ",
-        "%agent tools add ",
+        "%agent tools add area ",
         "agent ",
         "",
     ],
 )
 def test_where_nothing_can_stand_nothing_is_proposed(line: str) -> None:
-    assert proposals(line) == []
+    assert proposals(line, KNOWN) == []
 
 
 def test_every_sub_command_is_proposed() -> None:

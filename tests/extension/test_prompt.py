@@ -21,7 +21,7 @@ def test_each_button_sends_its_own_choice(number: int) -> None:
     prompt = Prompt(CHOICES, replies.append)
     button = prompt.buttons[number - 1]
     assert button.description == f"{number}. {CHOICES[number - 1]}"
-    assert button.tooltip == CHOICES[number - 1]
+    assert button.tooltip == f"Answer: {CHOICES[number - 1]}"
     click(button)
     assert replies == [str(number)]
 
@@ -76,11 +76,10 @@ def test_a_reply_that_cannot_be_used_opens_the_prompt_again_and_says_why() -> No
     replies: list[str] = []
     prompt = Prompt(CHOICES, replies.append)
     click(prompt.buttons[0])
-    prompt.reopen("Turn 1 is still running.")
+    prompt.reopen("Turn 1 costs $5 or <b>$6</b>.")
     assert not prompt.buttons[0].disabled
-    assert any(
-        getattr(each, "value", "") == "Turn 1 is still running." for each in prompt.box.children
-    )
+    assert prompt.said == '<p role="status">Turn 1 costs $5 or &lt;b&gt;$6&lt;/b&gt;.</p>'
+    assert prompt.box.children[-1].value == prompt.said
     click(prompt.buttons[3])
     assert replies == ["1", "4"]
 
@@ -97,3 +96,61 @@ def test_settled_it_is_text_and_listens_no_more() -> None:
     assert replies == []
     prompt.settle("something else")
     assert prompt.bundle()[0]["text/plain"] == "Answered: by <b>origin</b>"
+
+
+def controls(box: Any) -> list[Any]:
+    """What can have the focus in ``box``, in the order of Tab."""
+    if hasattr(box, "children"):
+        return [each for child in box.children for each in controls(child)]
+    return [box] if hasattr(box, "disabled") else []
+
+
+def typesets(widget: Any) -> bool:
+    """Whether a front end draws mathematics in what ``widget`` says."""
+    return widget._model_name in ("LabelModel", "HTMLMathModel")
+
+
+def test_the_focus_goes_from_the_buttons_to_the_field_to_send_and_each_says_what_it_does() -> None:
+    prompt = Prompt(CHOICES, lambda _: None)
+    assert controls(prompt.box) == [*prompt.buttons, prompt.field, prompt.send]
+    assert all(each.tooltip for each in controls(prompt.box))
+    assert prompt.field.description == "Or in your own words:"
+    assert Prompt((), lambda _: None).field.description == "Your answer:"
+
+
+def test_words_of_others_are_cleaned_and_no_formulas() -> None:
+    prompt = Prompt(("a\nb\x1b[2J\u202ec" + "x" * 500,), lambda _: None, about="$x$ <b>\nis")
+    label, tooltip = prompt.buttons[0].description, prompt.buttons[0].tooltip
+    assert label.startswith("1. a b\ufffdcx")
+    assert len(label) < len(tooltip) < 500
+    assert not {"\n", "\x1b", "\u202e"} & {*label, *tooltip}
+    about = prompt.box.children[0]
+    assert about.value == "<p>$x$ &lt;b&gt; is</p>"
+    assert not any(map(typesets, prompt.box.children))
+
+
+def test_leave_is_given_or_refused_by_its_buttons_alone() -> None:
+    replies: list[str] = []
+    prompt = Prompt(("Allow", "Refuse"), replies.append, about="Step 2", free_words=False)
+    assert [each.description for each in prompt.buttons] == ["Allow", "Refuse"]
+    assert controls(prompt.box) == prompt.buttons
+    click(prompt.buttons[1])
+    assert replies == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("choices", "text"),
+    [
+        (CHOICES, "Answer with %agent answer N, a number from 1 to 5; %agent show draws the"),
+        (("yes",), "Answer with %agent answer 1; %agent show draws the buttons again."),
+        ((), "Answer with %agent answer WORDS; %agent show draws the field again."),
+    ],
+)
+def test_where_the_widget_cannot_be_drawn_its_text_says_how_to_answer(
+    choices: tuple[str, ...], text: str
+) -> None:
+    data, _ = Prompt(choices, lambda _: None).bundle()
+    assert data["text/plain"].startswith(text)
+    assert (
+        "%parsimony answer" in Prompt(choices, print, magic="%parsimony").bundle()[0]["text/plain"]
+    )

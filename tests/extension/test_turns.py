@@ -9,17 +9,27 @@ import pytest
 from fake_session import FakeSession, Segment, asks
 from output_area import OutputArea
 
-from parsimony_agent.arguments import AnswerRequest, CellRequest
+from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import Cells
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
-from parsimony_agent.record_display import RESERVED
+from parsimony_agent.record_display import RESERVED, Shown
 from parsimony_agent.turns import Turns
+from parsimony_agent.widgets.stop import StopButton
 from parsimony_kernel.agent.cancellation import CancellationRequest
-from parsimony_kernel.agent.events import RunCancelled, RunCompleted, TextDelta
+from parsimony_kernel.agent.events import RunCancelled, RunCompleted, TextDelta, ToolEvent
 from parsimony_kernel.notebook.turns import SessionError, TurnOptions
+from parsimony_kernel.testing.clock import ManualClock
 
+WIDGET = "application/vnd.jupyter.widget-view+json"
 DONE = RunCompleted(summary="Finished as asked.")
 ASKS = asks("Which one?", "alpha", "beta")
+CALL = {"tool_name": "run_code", "tool_call_id": "c1", "tool_type": "code"}
+# A step that waits for leave, and the question about it.
+HELD = (
+    ToolEvent(**CALL, arguments={"code": "drop(everything)\n", "purpose": "Tidy up"}),
+    ToolEvent(**CALL, completed=True, ok=True, result={"waiting": "approval"}),
+    asks("May it run?", "Allow", "Refuse"),
+)
 
 
 class FrontEnd:
@@ -40,12 +50,30 @@ class FrontEnd:
             area.show(data, metadata, display_id=transient.get("display_id"), update=update)
 
 
+class _DeafKernel:
+    async def dispatch_shell(self, msg: object, subshell_id: str | None = None) -> None: ...
+
+
+class _HearingKernel:
+    async def dispatch_shell(self, msg: object, *, concurrent: bool = False) -> None: ...
+
+
 class Notebook:
     """Cells run one after another in a front end that names them, or does not."""
 
-    def __init__(self, *segments: Segment, named: bool = True, **environ: str) -> None:
+    def __init__(
+        self,
+        *segments: Segment,
+        named: bool = True,
+        hears_mid_cell: bool = False,
+        allow_stdin: bool = False,
+        **environ: str,
+    ) -> None:
         self.session = FakeSession(*segments)
+        self.clock = ManualClock(auto=False)
         self._named = named
+        self._allow_stdin = allow_stdin
+        self._kernel = _HearingKernel() if hears_mid_cell else _DeafKernel()
         self._environ = environ
         self.front_end = FrontEnd()
         self.start_process()
@@ -57,16 +85,20 @@ class Notebook:
             display_pub=self.front_end,
             execution_count=1,
             user_ns={},
+            kernel=self._kernel,
             get_parent=lambda: self._parent,
         )
         self.cells = Cells(shell)
-        self.turns = Turns(shell, lambda: self.session, self.cells, environ=self._environ)
+        self.turns = Turns(
+            shell, lambda: self.session, self.cells, environ=self._environ, clock=self.clock
+        )
 
     def begin(self, cell_id: str) -> OutputArea:
         """The empty output area of a cell that begins to run."""
         self._parent = {
             "header": {"msg_id": str(len(self.front_end.areas))},
             "metadata": {"cellId": cell_id} if self._named else {},
+            "content": {"allow_stdin": self._allow_stdin},
         }
         self.front_end.areas.append(OutputArea())
         return self.front_end.areas[-1]
@@ -75,7 +107,7 @@ class Notebook:
         await self.turns.ask(CellRequest(words), self.cells.next_turn(words))
 
     async def answer(self, words: str, **flags: Any) -> None:
-        await self.turns.answer(AnswerRequest(words, **flags))
+        await self.turns.answer(words, **flags)
 
     @property
     def buttons(self) -> list[Any]:
@@ -231,31 +263,31 @@ async def test_running_the_cell_again_closes_its_earlier_prompt() -> None:
     assert widgets(first) == 0
 
 
-async def test_here_continues_where_the_question_stands_and_prints_it(
+async def test_here_continues_where_the_question_stands_and_shows_it_to_the_caller(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    notebook = Notebook([ASKS], [asks("And then?", "gamma")])
+    notebook = Notebook([ASKS], [asks("See https://evil.example?", "gamma")])
     area = await asked(notebook)
     caller = notebook.begin("cli")
     await notebook.answer("1", here=True)
-    assert "And then?" in area.text
+    assert "https://evil.example" in area.text
     assert widgets(area) == 1
-    assert caller.displays == []
-    printed = capsys.readouterr().out
-    assert "And then?" in printed
-    assert "plot it" not in printed
+    assert len(caller.displays) == 1
+    assert "https://evil.example" in caller.text
+    assert "plot it" not in caller.text
+    assert "<a " not in caller.displays[0].data["text/html"]
+    # A front end makes links of what is printed.
+    assert capsys.readouterr() == ("", "")
 
 
-async def test_here_without_the_cell_prints_the_continuation(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+async def test_here_without_the_cell_shows_the_continuation() -> None:
     notebook = Notebook([ASKS], [DONE])
     await asked(notebook)
     notebook.start_process()
     caller = notebook.begin("cli")
     await notebook.answer("1", here=True)
-    assert "Finished as asked." in capsys.readouterr().out
-    assert caller.displays == []
+    assert len(caller.displays) == 1
+    assert "Finished as asked." in caller.text
 
 
 async def test_headless_the_question_stays_in_the_record_and_the_cell_is_fine() -> None:
@@ -269,9 +301,12 @@ async def test_headless_the_question_stays_in_the_record_and_the_cell_is_fine() 
 
 async def test_headless_a_question_fails_the_cell_when_asked_to() -> None:
     notebook = Notebook([ASKS], named=False, PARSIMONY_ON_QUESTION="raise")
-    notebook.begin("")
-    with pytest.raises(QuestionUnanswered, match="Which one"):
+    area = notebook.begin("")
+    with pytest.raises(QuestionUnanswered) as caught:
         await notebook.ask("")
+    assert "Which one?" in area.text
+    assert "the question is in the record above" in str(caught.value)
+    assert "Which one" not in str(caught.value)
 
 
 async def test_a_stopped_turn_stops_what_is_queued_and_says_so() -> None:
@@ -324,11 +359,11 @@ async def test_what_breaks_behind_a_click_is_shown_where_the_turn_stands(
     area = await asked(notebook)
     click(notebook.buttons[0])
     await settle()
-    label = notebook.prompt._note.value
-    assert "The turn broke off (AssertionError: no segment is left" in label
+    assert "The turn broke off (AssertionError: no segment is left" in notebook.prompt.said
     assert not notebook.buttons[0].disabled
     assert widgets(area) == 1
-    assert "broke off" in caplog.text
+    assert "broke off (AssertionError)" in caplog.text
+    assert "no segment" not in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -406,7 +441,7 @@ async def test_a_click_that_meets_trouble_says_it_and_can_be_repeated() -> None:
     notebook.session.trouble = SessionError("The journal cannot be read.")
     click(notebook.buttons[0])
     await settle()
-    assert notebook.prompt._note.value == "The journal cannot be read."
+    assert "The journal cannot be read." in notebook.prompt.said
     assert not notebook.buttons[0].disabled
     notebook.session.trouble = None
     click(notebook.buttons[0])
@@ -433,3 +468,174 @@ async def test_a_cell_that_the_kernel_cancels_because_of_stop_ends_quietly() -> 
     task.cancel()
     with pytest.raises(TurnStopped):
         await task
+
+
+async def test_a_batch_that_is_shown_live_gets_no_buttons_and_its_cell_is_fine() -> None:
+    """As nbclient runs it: cells without names, nobody to type."""
+    notebook = Notebook([ASKS], named=False, PARSIMONY_DISPLAY="live")
+    area = notebook.begin("")
+    await notebook.ask("")
+    assert "Which one?" in area.text
+    assert widgets(area) == 0
+    assert all(display.text for display in area.displays)
+    again = notebook.begin("")
+    notebook.turns.show(None)
+    assert widgets(again) == 0
+
+
+async def test_a_front_end_that_takes_input_gets_buttons_though_it_names_no_cells() -> None:
+    notebook = Notebook([ASKS], named=False, allow_stdin=True, PARSIMONY_DISPLAY="live")
+    area = await asked(notebook, "")
+    assert widgets(area) == 1
+
+
+async def test_a_batch_that_is_shown_live_fails_on_a_question_when_asked_to() -> None:
+    notebook = Notebook(
+        [ASKS], named=False, PARSIMONY_DISPLAY="live", PARSIMONY_ON_QUESTION="raise"
+    )
+    notebook.begin("")
+    with pytest.raises(QuestionUnanswered):
+        await notebook.ask("")
+
+
+async def test_leave_is_asked_for_the_step_that_waits_and_without_a_field() -> None:
+    notebook = Notebook([*HELD], [DONE])
+    area = await asked(notebook)
+    assert [each.description for each in notebook.buttons] == ["Allow", "Refuse"]
+    assert "May step 1 run? Tidy up" in notebook.prompt.box.children[0].value
+    assert notebook.prompt.field not in [
+        each for row in notebook.prompt.box.children for each in getattr(row, "children", ())
+    ]
+    click(notebook.buttons[0])
+    await settle()
+    assert notebook.session.replies == [("10ab", "Allow")]
+    assert widgets(area) == 0
+    assert "Finished as asked." in area.text
+
+
+async def test_a_quiet_question_about_a_step_shows_its_code() -> None:
+    notebook = Notebook([*HELD], PARSIMONY_DISPLAY="quiet")
+    area = notebook.begin("c1")
+    await notebook.ask("c1")
+    assert "drop(everything)" in area.text
+    assert "May it run?" in area.text
+
+
+async def pass_seconds(notebook: Notebook, seconds: int) -> None:
+    for _ in range(seconds):
+        await settle()
+        notebook.clock.advance(1.0)
+    await settle()
+
+
+def stop_buttons(notebook: Notebook, area: OutputArea) -> list[Any]:
+    """The buttons to stop that ``area`` shows."""
+    shown = [each.data[WIDGET]["model_id"] for each in area.displays if each.is_widget]
+    controls = [
+        item.control
+        for record in notebook.turns._records.values()
+        for asides in record._asides.values()
+        for _, item in asides
+        if isinstance(item, Shown) and isinstance(item.control, StopButton) and item.state is None
+    ]
+    return [each.button for each in controls if each.button.model_id in shown]
+
+
+async def test_a_continuation_behind_a_click_can_be_stopped_by_a_button() -> None:
+    notebook = Notebook([ASKS], [TextDelta(content="Taken."), asyncio.Event(), DONE])
+    area = await asked(notebook)
+    shown = len(area.displays)
+    click(notebook.buttons[0])
+    await pass_seconds(notebook, 2)
+    (stop,) = stop_buttons(notebook, area)
+    assert "Stops this turn" in stop.tooltip
+    click(stop)
+    await settle()
+    assert isinstance(notebook.session.events("10ab")[-1], RunCancelled)
+    assert widgets(area) == 0
+    assert len(area.displays) == shown
+    assert "stopped" in area.text.lower()
+
+
+@pytest.mark.parametrize("hears", [True, False])
+async def test_a_running_cell_has_the_button_where_a_click_arrives(hears: bool) -> None:
+    gate = asyncio.Event()
+    notebook = Notebook([TextDelta(content="Waiting."), gate, DONE], hears_mid_cell=hears)
+    area = notebook.begin("c1")
+    task = asyncio.create_task(notebook.ask("c1"))
+    await pass_seconds(notebook, 2)
+    assert len(stop_buttons(notebook, area)) == hears
+    gate.set()
+    await task
+    assert widgets(area) == 0
+    assert "Finished as asked." in area.text
+
+
+async def test_a_click_on_stop_ends_the_running_cell_and_what_is_queued() -> None:
+    notebook = Notebook([asyncio.Event(), DONE], hears_mid_cell=True)
+    area = notebook.begin("c1")
+    task = asyncio.create_task(notebook.ask("c1"))
+    await pass_seconds(notebook, 2)
+    click(stop_buttons(notebook, area)[0])
+    with pytest.raises(TurnStopped):
+        await task
+    assert widgets(area) == 0
+
+
+class Terminal:
+    """A shell in a terminal: ``lines`` are what the person types, one for each question."""
+
+    def __init__(self, *segments: Segment, lines: tuple[str | None, ...], **environ: str) -> None:
+        self.session = FakeSession(*segments)
+        self.asked: list[str] = []
+        self._lines = list(lines)
+        # Its name is that of the publisher which prints.
+        publisher = type("DisplayPublisher", (), {})()
+        shell = SimpleNamespace(display_pub=publisher, execution_count=1, user_ns={})
+        cells = Cells(shell)
+        self.cell = cells.next_turn("plot it")
+        self.turns = Turns(shell, lambda: self.session, cells, environ=environ, read=self._read)
+
+    def _read(self, prompt: str) -> str:
+        self.asked.append(prompt)
+        line = self._lines.pop(0)
+        if line is None:
+            raise EOFError
+        return line
+
+    async def ask(self) -> None:
+        await self.turns.ask(CellRequest("plot it"), self.cell)
+
+
+async def test_at_a_terminal_questions_are_answered_by_typing_until_the_turn_ends(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    terminal = Terminal([ASKS], [asks("And then?")], [DONE], lines=("3", "2", "as you like"))
+    await terminal.ask()
+    assert terminal.session.replies == [("10ab", "beta"), ("10ab", "as you like")]
+    printed = capsys.readouterr().out
+    order = [printed.index(each) for each in ("Which one?", "And then?", "Finished as asked.")]
+    assert order == sorted(order)
+    for once in ("plot it", "Finished as asked."):
+        assert printed.count(once) == 1
+
+
+@pytest.mark.parametrize("line", ["", "  ", None])
+async def test_at_a_terminal_a_question_may_be_left_open(
+    line: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal([ASKS], lines=(line,))
+    await terminal.ask()
+    assert terminal.session.replies == []
+    assert len(terminal.session.pending()) == 1
+    assert "To answer it: %agent answer" in capsys.readouterr().out
+
+
+async def test_a_quiet_terminal_still_says_how_an_answered_turn_ended(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    terminal = Terminal([*HELD], [DONE], lines=("1",), PARSIMONY_DISPLAY="quiet")
+    await terminal.ask()
+    printed = capsys.readouterr().out
+    assert "drop(everything)" in printed
+    assert "Finished as asked." in printed

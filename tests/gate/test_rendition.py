@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from parsimony_kernel.gate.rendition import MAX_DEPTH, MAX_ITEMS, MAX_TEXT, Rendition, plain
+from parsimony_kernel.llm.faults import REDACTED
 
 
 def breaks(*_: Any, **__: Any) -> Any:
@@ -234,3 +235,18 @@ def test_numbers_and_texts_of_foreign_classes_are_plain_ones() -> None:
 
     assert type(plain(Odd(5))) is int
     assert as_sent(plain([Odd(5), Loud("a")])) == '[5, "a"]'
+
+
+def test_a_value_goes_by_the_name_that_it_stands_under() -> None:
+    answer = {
+        "user": "ada",
+        "password": "hunter2",
+        "columns": [{"name": "api_key", "dtype": "str", "text": "k1"}],
+        "missing": {"password": 0},
+    }
+    assert plain(answer) == {
+        "user": "ada",
+        "password": REDACTED,
+        "columns": [{"name": "api_key", "dtype": "str", "text": REDACTED}],
+        "missing": {"password": 0},
+    }

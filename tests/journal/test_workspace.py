@@ -1,10 +1,20 @@
-"""Finding the workspace, and a place for its journal."""
+"""Finding the workspace, a place for its journal, and keeping that from git."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.journal.workspace import find_workspace, is_on_network, journal_path
+from parsimony_kernel import durable
+from parsimony_kernel.agent.events import TextDelta
+from parsimony_kernel.durable import StorageError
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.journal.workspace import (
+    find_workspace,
+    is_on_network,
+    journal_path,
+    prepare,
+)
 
 
 def test_the_nearest_folder_with_ockham_is_the_workspace(tmp_path: Path) -> None:
@@ -76,3 +86,71 @@ def test_the_journal_lies_in_the_workspace_or_beside_the_users_data(
 
 def test_without_a_table_of_mounts_everything_is_local() -> None:
     assert is_on_network(Path("/home/me"), "") is False
+
+
+IGNORED = {"journal.sqlite*", "keys/", "replaced/", "quarantine/", ".parsimony-*.tmp"}
+
+
+def test_a_journal_that_is_made_is_kept_from_git_before_anything_is_published(
+    tmp_path: Path,
+) -> None:
+    place = journal_path(tmp_path, mounts="")
+    SqliteJournal(place).close()
+    ignored = place.with_name(".gitignore")
+    assert set(ignored.read_text().splitlines()) == IGNORED
+
+
+def test_git_takes_what_is_published_and_nothing_of_the_journal(tmp_path: Path) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "core.excludesFile="]
+    if subprocess.run([*git, "init", "-q"], check=False, capture_output=True).returncode:
+        pytest.fail("git is needed to say what it takes")
+    journal = SqliteJournal(journal_path(tmp_path, mounts=""))
+    journal.append("a", TextDelta(content="a log and its memory lie beside the file"))
+    for name in ("keys/key.json", "replaced/x", "quarantine/x", "datasets/a/log.jsonl"):
+        path = tmp_path / ".ockham" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+    subprocess.run([*git, "add", "."], check=True)
+    listed = subprocess.run([*git, "ls-files"], check=True, capture_output=True, text=True)
+    journal.close()
+    assert listed.stdout.splitlines() == [".ockham/.gitignore", ".ockham/datasets/a/log.jsonl"]
+
+
+@pytest.mark.parametrize("written", ["mine\n", ""])
+def test_what_a_person_tells_git_is_left_as_it_is(tmp_path: Path, written: str) -> None:
+    ignored = tmp_path / ".ockham" / ".gitignore"
+    ignored.parent.mkdir()
+    ignored.write_text(written)
+    prepare(tmp_path)
+    SqliteJournal(journal_path(tmp_path, mounts="")).close()
+    assert ignored.read_text() == written
+
+
+def test_a_journal_of_an_earlier_version_is_kept_from_git_once_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = journal_path(tmp_path, mounts="")
+    SqliteJournal(place).close()
+    ignored = place.with_name(".gitignore")
+    ignored.unlink()
+
+    def full(path: Path, data: bytes) -> bool:
+        raise StorageError(f"Cannot write {str(path)!r}")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(durable, "create", full)
+        SqliteJournal(place).close()
+    assert not ignored.exists()
+    SqliteJournal(place).close()
+    assert set(ignored.read_text().splitlines()) == IGNORED
+
+
+def test_a_journal_outside_a_workspace_leaves_its_folder_alone(tmp_path: Path) -> None:
+    SqliteJournal(tmp_path / "journals" / "a.sqlite").close()
+    assert [path.name for path in (tmp_path / "journals").iterdir()] == ["a.sqlite"]
+
+
+def test_a_workspace_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / ".ockham").write_bytes(b"")
+    with pytest.raises(StorageError, match="choose another folder"):
+        prepare(tmp_path)

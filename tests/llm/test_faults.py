@@ -364,6 +364,8 @@ LEAKS: list[tuple[str, str]] = [
     ("key AIzaSyA1234567890abcdefg", f"key {REDACTED}"),
     ("?key=abcdef123456&x=1", f"?key={REDACTED}&x=1"),
     ('{"api_key": "abcdef123456"}', f'{{"api_key": "{REDACTED}"}}'),
+    ("password=abcdef&x=1&y=2", f"password={REDACTED}&x=1&y=2"),
+    ("&lt;password=abcdef&gt;", f"&lt;password={REDACTED}&gt;"),
     ("1 row in /home/someone, task-force", "1 row in /home/someone, task-force"),
     ("max_tokens=4096 is too large", "max_tokens=4096 is too large"),
 ]
@@ -407,6 +409,12 @@ WRITTEN = [
     "https://api.telegram.org/bot123456789:AAhunter2hunter2hunter2hunter2hunter2/send",
     "Bearer hunter2hunter2",
     "x.eyJhunter2.eyJhunter2.hunter2",
+    "password=abc&hunter2",
+    "password=hunter2&3",
+    "password = hunter2&",
+    "Pwd=hun&&ter2;Database=d",
+    "-----BEGIN RSA PRIVATE KEY-----\nhunter2\nhunter2\n-----END RSA PRIVATE KEY-----",
+    r"-----BEGIN PRIVATE KEY-----\nhunter2",
 ]
 
 

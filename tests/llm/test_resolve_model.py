@@ -14,6 +14,7 @@ from parsimony_kernel.llm import chokepoint, credentials, litellm_model
 from parsimony_kernel.llm.base import ModelRequest
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.litellm_model import LiteLLMModel, self_check
+from parsimony_kernel.llm.providers import PROVIDERS
 from parsimony_kernel.llm.resolve import check_model, resolve_model
 from parsimony_kernel.testing.scripted import ScriptedModel
 
@@ -194,3 +195,28 @@ def test_the_tried_range_is_the_one_that_the_project_declares() -> None:
         ".".join(map(str, v)) for v in (litellm_model.TRIED_FROM, litellm_model.TRIED_UP_TO)
     )
     assert {f">={low}", f"<={high}"} <= set(wanted.removeprefix("litellm").split(","))
+
+
+def test_the_providers_written_down_are_litellm_s() -> None:
+    from litellm.types.utils import LlmProviders
+
+    assert {each.value for each in LlmProviders} <= PROVIDERS
+
+
+@pytest.mark.parametrize(("name", "endpoint"), credentials.ENDPOINTS.items())
+def test_a_server_of_one_s_own_is_found_by_its_variables(
+    name: str, endpoint: credentials.Endpoint
+) -> None:
+    config = {"model": f"{name}/x"}
+    environ = {endpoint.base: "http://127.0.0.1:9/v1", endpoint.key: "value"}
+    assert credentials.base_of(config, environ) == "http://127.0.0.1:9/v1"
+    assert credentials.key_of(config, environ) == "value"
+    assert check_model(f"{name}/x", environ) is None
+    assert (check_model(f"{name}/x", {}) is None) is (endpoint.default is not None)
+
+
+@pytest.mark.parametrize(("name", "near"), [("opnai/x", "openai"), ("anthropik/x", "anthropic")])
+def test_a_provider_that_is_not_known_is_told_with_the_nearest(name: str, near: str) -> None:
+    failure = check_model(name, {})
+    assert failure is not None
+    assert f"Did you mean {near!r}?" in failure.explanation

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-SANITIZE = Path(__file__).with_name("sanitize.cfg")
+SANITIZE = ROOT / "parsimony_kernel" / "testing" / "sanitize.cfg"
 
 
 @pytest.mark.kernel

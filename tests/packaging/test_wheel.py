@@ -24,3 +24,5 @@ def test_the_wheel_holds_both_packages_the_kernelspec_and_nothing_else(tmp_path:
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if "-" not in top} == {"parsimony_kernel", "parsimony_agent"}
     assert "parsimony_kernel/__main__.py" in names
+    quickstart = {name.partition("quickstart/")[2] for name in names if "quickstart/" in name}
+    assert quickstart == {"01_quickstart.ipynb", "data/README.md", "data/iowa-electricity.csv"}

@@ -22,7 +22,7 @@ def test_a_function_becomes_a_tool_that_the_agent_calls(kernel: LiveKernel, use:
     )
     assert "Nothing" in kernel.run("%agent next").text
     assert "No function of yours" in kernel.run("%agent tools").text
-    assert kernel.run("%agent tools add area").text == "Tool: area. The area of a rectangle.\n"
+    assert kernel.run("%agent tools add area").text == "Tool: area. The area of a rectangle."
     assert "The area of a rectangle." in kernel.run("%agent tools").text
     turn = kernel.run("%%agent\nthe area", cell_id="area").text
     assert "12.0" in turn

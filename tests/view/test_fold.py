@@ -3,9 +3,20 @@
 from typing import Any
 
 import pytest
-from record_events import RUNS, SPEC, asked_model, code, figure, published, question, started
+from record_events import (
+    RUNS,
+    SPEC,
+    asked_model,
+    code,
+    figure,
+    published,
+    question,
+    started,
+    trouble,
+)
 
 from parsimony_kernel.agent import events as ev
+from parsimony_kernel.agent.failure.kinds import FailureKind
 from parsimony_kernel.view.blocks import (
     Block,
     CancelledBlock,
@@ -13,17 +24,20 @@ from parsimony_kernel.view.blocks import (
     FooterBlock,
     HandoffBlock,
     PartialBlock,
+    ProgressBlock,
     ProseBlock,
     QuestionBlock,
     RecoveryBlock,
     ReplyBlock,
+    RequestBlock,
     ResultBlock,
     StepBlock,
     lasting,
 )
 from parsimony_kernel.view.fold import fold, replay
-from parsimony_kernel.view.outline import footer_facts
+from parsimony_kernel.view.outline import footer_facts, progress_facts
 from parsimony_kernel.view.run_view import EMPTY, RunView
+from parsimony_kernel.view.text import text_of
 
 ENDED_WELL = {"answered", "recovered", "rerouted"}
 KINDS = {
@@ -172,11 +186,114 @@ def test_the_footer_shows_what_is_used_against_the_budget() -> None:
     footer = only(replay(RUNS["rerouted"]), FooterBlock)
     assert footer_facts(footer) == (
         "scripted",
+        "0 steps",
         "1 model call of 50",
         "1,290 of 5,000 tokens",
         "$0.25 of $0.50",
-        "0.0 s of 300 s",
+        "1.5 s of 300 s",
     )
+
+
+def test_the_time_is_what_was_measured_and_what_took_place_since() -> None:
+    view = replay([started(), asked_model(), *code()])
+    assert view.elapsed_s == 1.75
+    view = fold(view, ev.StateSnapshot(iteration=1, elapsed_s=2.0))
+    assert view.elapsed_s == 2.0
+    assert fold(view, asked_model()).elapsed_s == 3.5
+
+
+def test_the_progress_says_what_goes_on_and_how_far_it_is() -> None:
+    view = replay([started(), asked_model(), *code(), code("y = 2", "c2")[0]])
+    assert progress_facts(only(view, ProgressBlock)) == (
+        "Step 2 is running: Compute …",
+        "after 1 step",
+        "2 s",
+    )
+
+
+@pytest.mark.parametrize(
+    "end",
+    [ev.Handoff(rationale="no"), ev.PartialRunSummary(missing="no"), ev.RunCancelled()],
+    ids=lambda end: str(end.type),
+)
+def test_every_end_names_the_variables_that_the_run_has_bound(end: ev.AgentEvent) -> None:
+    view = replay([started(), ev.StateSnapshot(iteration=1, variables=("x", "y")), end])
+    assert view.closed[-1].variables == ("x", "y")  # type: ignore[attr-defined]
+    assert "Variables in your notebook: x, y" in text_of(view.blocks)
+
+
+def test_what_leaves_the_machine_is_said_with_the_request() -> None:
+    notice = "Up to five rows of what you name go to the provider (share: samples)."
+    assert only(replay([started(notice=notice)]), RequestBlock).notice == notice
+    assert only(replay([started()]), RequestBlock).notice == ""
+
+
+def test_a_pause_before_the_next_try_is_said_in_seconds() -> None:
+    view = replay([started(), trouble()])
+    assert view.activity == "Waiting 2 s before the next try"
+    assert "trying again after 2 s, attempt 1 of 3" in text_of(view.blocks)
+
+
+def test_pauses_that_grow_are_still_the_same_trouble() -> None:
+    longer = trouble(attempt=2).model_copy(update={"delay_s": 4.0})
+    block = only(replay([started(), trouble(), longer]), RecoveryBlock)
+    assert (block.attempt, block.delay_s) == (2, 4)
+
+
+def test_going_back_is_said_with_what_it_did() -> None:
+    gone_back = trouble(FailureKind.no_progress).model_copy(
+        update={"action": "narrow_scope", "put_back": "df is as before step 2.", "delay_s": 0.0}
+    )
+    text = text_of(replay([started(), *code(), gone_back]).blocks)
+    assert "going back, attempt 1 of 3" in text
+    assert "Gone back: df is as before step 2." in text
+
+
+def held() -> list[ev.AgentEvent]:
+    begun, ended = code("df.drop(0, inplace=True)")
+    waits = ended.model_copy(update={"ok": None, "result": {"waiting": "approval"}})
+    return [started(), begun, waits, question(question="May it run?", choices=("yes", "no"))]
+
+
+def test_a_question_about_a_step_names_it_and_its_code_is_shown() -> None:
+    view = replay(held())
+    assert only(view, StepBlock).state == "waiting"
+    assert only(view, QuestionBlock).step == 1
+    text = text_of(view.blocks)
+    assert "Question · about step 1 · waiting for your answer" in text
+    assert "df.drop(0, inplace=True)" in text
+
+
+def test_a_step_that_was_allowed_waits_no_more_and_runs_as_a_step_of_its_own() -> None:
+    view = replay([*held(), started(reply="yes"), *code("df.drop(0, inplace=True)")])
+    steps = [block for block in view.blocks if isinstance(block, StepBlock)]
+    assert [(step.number, step.state) for step in steps] == [(1, "allowed"), (2, "done")]
+
+
+@pytest.mark.parametrize("then", [asked_model(), ev.PartialRunSummary(missing="it")])
+def test_a_step_that_was_not_allowed_is_refused(then: ev.AgentEvent) -> None:
+    assert only(replay([*held(), started(reply="no")]), StepBlock).state == "answered"
+    assert only(replay([*held(), started(reply="no"), then]), StepBlock).state == "refused"
+
+
+def test_a_step_waits_no_more_when_the_run_ends_without_asking() -> None:
+    *waiting, _ = held()
+    view = replay([*waiting, ev.Handoff(rationale="There is nobody to ask.")])
+    assert only(view, StepBlock).state == "stopped"
+
+
+def test_a_long_output_keeps_both_ends_and_counts_the_rest() -> None:
+    step = only(replay([started(), *code(stdout="a" * 300_000 + "b")]), StepBlock)
+    assert step.stdout.tail.endswith("ab")
+    assert len(step.stdout.head) + step.stdout.omitted + len(step.stdout.tail) == 300_001
+
+
+def test_several_artifacts_are_listed_once_each_and_the_newest_stands() -> None:
+    second = published().model_copy(update={"path": "other", "title": "Other"})
+    again = published().model_copy(update={"title": "Mine, again", "reused": True})
+    view = replay([started(), published(), second, again, ev.RunCompleted(summary="ok")])
+    titles = [each.title for each in only(view, ResultBlock).artifacts]
+    assert titles == ["Other", "Mine, again"]
 
 
 def test_a_silent_model_is_waited_for_in_the_progress_line() -> None:

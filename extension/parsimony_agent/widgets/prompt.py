@@ -9,39 +9,59 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from parsimony_agent.tables import NOTHING, note
+from parsimony_kernel.view.escape import html_text, inline, shortened
 
 Bundle = tuple[dict[str, Any], dict[str, Any]]
+
+_LABEL_COLUMNS = 120
+_TOOLTIP_COLUMNS = 400
 
 
 class Prompt:
     """One question's controls. ``on_reply`` gets the number of a choice, or the words typed.
 
-    It is drawn through ``bundle``: the widget while it is open, then the text that ``settle``
-    gave it. ``state`` changes whenever the bundle does.
+    ``about`` is a sentence above them, for what the record does not put just above. Without
+    ``free_words`` there is nothing but the choices, which then go without numbers. It is drawn
+    through ``bundle``: the widget while it is open, then the text that ``settle`` gave it;
+    ``state`` changes whenever the bundle does. ``magic`` is what answers where no widget is
+    drawn.
     """
 
-    def __init__(self, choices: Sequence[str], on_reply: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        choices: Sequence[str],
+        on_reply: Callable[[str], None],
+        *,
+        about: str = "",
+        free_words: bool = True,
+        magic: str = "%agent",
+    ) -> None:
         import ipywidgets
 
         self._on_reply = on_reply
         self._lock = threading.Lock()
         self._taken = False
+        self._instead = _instead(len(choices), magic)
         self.state: str | None = None
 
         self.buttons = [
             ipywidgets.Button(
-                description=f"{number}. {choice}",
-                tooltip=choice,
+                description=f"{number}. {label}" if free_words else label,
+                tooltip=f"Answer: {shortened(inline(choice), _TOOLTIP_COLUMNS)}",
                 layout=ipywidgets.Layout(
                     width="auto", max_width="100%", height="auto", min_height="28px"
                 ),
             )
-            for number, choice in enumerate(choices, start=1)
+            for number, (choice, label) in enumerate(
+                ((each, shortened(inline(each), _LABEL_COLUMNS)) for each in choices), start=1
+            )
         ]
         for number, button in enumerate(self.buttons, start=1):
             button.on_click(lambda _, reply=str(number): self.take(reply))
         self.field = ipywidgets.Text(
-            placeholder="Or answer in your own words" if choices else "Your answer",
+            description="Or in your own words:" if choices else "Your answer:",
+            tooltip="Enter sends these words as the answer",
+            style={"description_width": "initial"},
             layout=ipywidgets.Layout(width="auto", flex="1 1 20em"),
         )
         self.send = ipywidgets.Button(
@@ -51,15 +71,23 @@ class Prompt:
         )
         self.send.on_click(lambda _: self.take(self.field.value))
         self.field.on_msg(self._entered)
-        self._note = ipywidgets.Label(layout=ipywidgets.Layout(display="none"))
+        # HTML, because a label typesets mathematics: prices are no formulas.
+        self._about = ipywidgets.HTML(f"<p>{html_text(inline(about))}</p>")
+        self._note = ipywidgets.HTML(layout=ipywidgets.Layout(display="none"))
         row = ipywidgets.Layout(flex_flow="row wrap", align_items="center", max_width="60em")
         self.box = ipywidgets.VBox(
             [
+                *([self._about] if about else []),
                 *([ipywidgets.Box(self.buttons, layout=row)] if self.buttons else []),
-                ipywidgets.Box([self.field, self.send], layout=row),
+                *([ipywidgets.Box([self.field, self.send], layout=row)] if free_words else []),
                 self._note,
             ]
         )
+
+    @property
+    def said(self) -> str:
+        """The markup of the sentence that stands below the controls."""
+        return str(self._note.value)
 
     def _entered(self, _widget: Any, content: dict[str, Any], _buffers: Any) -> None:
         if content.get("event") == "submit":
@@ -70,7 +98,7 @@ class Prompt:
             control.disabled = not enabled
 
     def _say(self, text: str) -> None:
-        self._note.value = text
+        self._note.value = f'<p role="status">{html_text(inline(text))}</p>'
         self._note.layout.display = ""
 
     def take(self, reply: str) -> None:
@@ -100,11 +128,19 @@ class Prompt:
             if self.state is not None:
                 return
             self.state = text
-        for widget in (*self.buttons, self.field, self.send, self._note, self.box):
+        widgets = (self._about, *self.buttons, self.field, self.send, self._note, self.box)
+        for widget in widgets:
             widget.close()
 
     def bundle(self) -> Bundle:
         """What to show now."""
         if self.state is not None:
             return (note(self.state) if self.state else dict(NOTHING)), {}
-        return dict(self.box._repr_mimebundle_()), {}
+        return {**self.box._repr_mimebundle_(), "text/plain": self._instead}, {}
+
+
+def _instead(choices: int, magic: str) -> str:
+    """How to answer where the controls cannot be drawn."""
+    how = {0: "WORDS", 1: "1"}.get(choices, f"N, a number from 1 to {choices}")
+    drawn = "buttons" if choices else "field"
+    return f"Answer with {magic} answer {how}; {magic} show draws the {drawn} again."

@@ -6,11 +6,14 @@ Values only; ``codegen`` turns them into text.
 from dataclasses import dataclass, field
 from typing import Literal
 
-from parsimony_kernel.llm.offline.lexicon import FUNCTION_WORDS
+from parsimony_kernel.llm.offline.lexicon.measures import FUNCTION_WORDS
 from parsimony_kernel.llm.offline.schema import Column
 from parsimony_kernel.llm.offline.words import slug, spoken
 
-Shape = Literal["aggregate", "scalar", "rows", "scatter", "histogram", "line", "describe", "head"]
+Shape = Literal[
+    "aggregate", "scalar", "rows", "scatter", "histogram", "line", "describe", "head",
+    "missing", "dropna", "fillna", "correlation", "correlations",
+]  # fmt: skip
 
 
 MONTH_NAMES = (
@@ -65,6 +68,16 @@ class Keep:
 
 
 @dataclass(frozen=True)
+class Except:
+    """Rows to leave out: those that meet all of ``keeps``. Missing values meet nothing."""
+
+    keeps: tuple[Keep, ...]
+
+    def __str__(self) -> str:
+        return f"not ({' and '.join(map(str, self.keeps))})"
+
+
+@dataclass(frozen=True)
 class Aggregate:
     """A function over a column; ``count`` has none and counts rows."""
 
@@ -110,7 +123,11 @@ class Group:
 
 @dataclass
 class Analysis:
-    """One table, chart or number."""
+    """One table, chart or number.
+
+    ``method`` is the way of a correlation and what fills missing values; ``words`` are its heading
+    where the rest does not say it.
+    """
 
     shape: Shape
     aggregates: list[Aggregate] = field(default_factory=list)
@@ -126,6 +143,8 @@ class Analysis:
     bins: int = 20
     tail: bool = False
     stacked: bool = False
+    method: str | float | None = None
+    words: str = ""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -164,6 +183,8 @@ class Analysis:
                 return f"{spoken(names)} over time"
             case "describe":
                 return f"summary of {spoken(names)}" if names else "summary"
+            case "missing" | "dropna" | "fillna" | "correlation" | "correlations":
+                return self.words
             case "head":
                 return f"the {'last' if self.tail else 'first'} {self.limit} rows"
 

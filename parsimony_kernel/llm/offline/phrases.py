@@ -4,14 +4,12 @@ Read off the rules of the grammar; the documentation and the refusals print it.
 """
 
 from parsimony_kernel.llm.offline.grammar import (
-    filters,
+    deriving,
+    joining,
     loading,
-    measures,
     publishing,
-    ranks,
     refreshing,
     reporting,
-    subjects,
 )
 from parsimony_kernel.llm.offline.grammar.rules import Phrase
 from parsimony_kernel.llm.offline.grammar.statement import RULES
@@ -24,10 +22,11 @@ _REAL_MODEL = (
 
 def what_it_understands() -> tuple[Phrase, ...]:
     """An example of every rule of the grammar, with what it does."""
-    rules = (*subjects.RULES, *filters.RULES, *measures.RULES, *ranks.RULES)
     listed = [
         loading.PHRASE,
-        *(p for rule in rules for p in (rule.phrase, *rule.more)),
+        *(p for rule in RULES.values() for p in (rule.phrase, *rule.more)),
+        *deriving.PHRASES,
+        *joining.PHRASES,
         *publishing.PHRASES,
         *reporting.PHRASES,
         *refreshing.PHRASES,
@@ -37,8 +36,12 @@ def what_it_understands() -> tuple[Phrase, ...]:
 
 def as_markdown() -> str:
     """The table of examples in Markdown."""
-    rows = [f"| {_cell(f'`{p.example}`')} | {_cell(p.does)} |" for p in what_it_understands()]
+    rows = [f"| {_cell(_said(p))} | {_cell(p.does)} |" for p in what_it_understands()]
     return "\n".join(["| a request | what it does |", "| --- | --- |", *rows])
+
+
+def _said(phrase: Phrase) -> str:
+    return ", then ".join(f"`{request}`" for request in (*phrase.after, phrase.example))
 
 
 def _cell(text: str) -> str:
@@ -54,8 +57,9 @@ def help_steps(*, short: bool = False) -> list[str]:
     if not short:
         steps.insert(
             0,
-            "The offline model can load files, describe, filter, group and aggregate, resample by "
-            "time, rank, draw line, bar and scatter charts and histograms, publish datasets, "
-            "charts and reports, and refresh what is published.",
+            "The offline model can load and join files, add columns, count and fill missing "
+            "values, describe, filter, group and aggregate, resample by time, rank, correlate, "
+            "draw line, bar and scatter charts, histograms and heat maps, publish datasets, "
+            "charts and reports, refresh what is published, and go on from the request before.",
         )
     return [*steps, _REAL_MODEL]

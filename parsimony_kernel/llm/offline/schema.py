@@ -127,8 +127,9 @@ class Table:
         return tuple(c for c in self.columns if c.is_text)
 
     def speaks_of(self, word: str) -> bool:
-        """Whether ``word`` is part of the table's own name."""
-        return singular(word) in {singular(part) for part in fold(self.name)}
+        """Whether ``word`` is part of the table's own name, and no column or table in it."""
+        own = fold(self.name.partition("_with_")[0])
+        return singular(word) in {singular(part) for part in own}
 
     @property
     def unseen(self) -> tuple[Column, ...]:

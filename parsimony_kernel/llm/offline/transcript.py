@@ -7,7 +7,7 @@ known.
 import ast
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -96,9 +96,17 @@ class Asked:
     reply: str | None = None
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """A request of the notebook before this one, and what it came to."""
+
+    request: str
+    summary: str
+
+
 @dataclass
 class Transcript:
-    """The turn, read."""
+    """The turn, read. ``earlier_requests`` run from the oldest to the newest that is remembered."""
 
     request: str = ""
     working_folder: str = ""
@@ -114,6 +122,7 @@ class Transcript:
     lost: frozenset[str] = frozenset()
     changed: dict[str, int] = field(default_factory=dict)
     earlier: tuple[str, ...] = ()
+    earlier_requests: tuple[Earlier, ...] = ()
 
     @property
     def code_calls(self) -> list[Call]:
@@ -198,6 +207,20 @@ def missing_name(call: Call) -> str | None:
     return found.group(1) if found else None
 
 
+def told_table(summary: str) -> str | None:
+    """The table that a request worked on, where its summary tells it."""
+    for pattern in (
+        r"(?:Add the column|Join the tables) .*?: `(\w+)` \(",
+        r"Loaded `(\w+)` from ",
+        r"I used `(\w+)`, the table that has",
+        r"`(\w+)` is in the notebook already",
+    ):
+        found = re.findall(pattern, summary)
+        if found:
+            return str(found[-1])
+    return None
+
+
 def bound_names(code: str) -> tuple[str, ...]:
     """The names that ``code`` assigns at its top level; none when it is no Python."""
     try:
@@ -223,8 +246,28 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
     transcript.earlier = tuple(
         _text(m) for m in messages[:start] if m.get("role") == "assistant" and _text(m)
     )
+    transcript.earlier_requests = tuple(_earlier(messages[:start]))
     _read_steps(transcript, messages, start)
     return transcript
+
+
+def _earlier(messages: Sequence[Mapping[str, Any]]) -> Iterator[Earlier]:
+    """The requests that were done, each with its summary; one without is left out."""
+    request = ""
+    for message in messages:
+        text = _text(message)
+        if message.get("role") == "user" and not text.startswith((_ADDENDUM, _CHANGES)):
+            request = _without_context(text)
+        elif message.get("role") == "assistant" and text and request:
+            yield Earlier(request, text)
+            request = ""
+
+
+def _without_context(text: str) -> str:
+    """The words of a request that was sent with or without what the notebook holds."""
+    opening = Transcript()
+    _read_opening(opening, text)
+    return opening.request
 
 
 def _turn_start(messages: Sequence[Mapping[str, Any]]) -> int | None:

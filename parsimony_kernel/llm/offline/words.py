@@ -21,7 +21,7 @@ _TOKEN = re.compile(
     | (?P<file>(?:(?<!\w)(?:/|(?:\.{1,2}/)+|[A-Za-z]:[\\/]))?
         [\w~][\w\-./\\~]{0,250}\.(?:csv|tsv|txt|parquet|pq|xlsx?|jsonl?|ndjson)(?!\w|\.\w))
     | (?P<date>\d{4}-\d{1,2}(?:-\d{1,2})?(?![\w-]))
-    | (?P<number>[$€£]?-?\d[\d,]{0,30}(?:\.\d{1,30})?(?:%|[kKmM](?!\w))?(?!\w))
+    | (?P<number>[$€£]?-?\d(?:\d|,(?=\d)){0,30}(?:\.\d{1,30})?(?:%|[kKmM](?!\w))?(?!\w))
     | (?P<op>>=|<=|==|!=|<>|[<>=≥≤≠])
     | (?P<stop>[.;?!:\n]+)
     | (?P<comma>[,&+])
@@ -31,13 +31,20 @@ _TOKEN = re.compile(
 )
 
 
+_SIGNS = frozenset("-−–*×/÷()^")
+
+
 @dataclass(frozen=True)
 class Token:
-    """A piece of a request: ``text`` as it was written, ``start`` its place."""
+    """A piece of a request: ``text`` as it was written, ``start`` its place.
+
+    ``before`` is what stands between it and the last token, where that holds signs of arithmetic.
+    """
 
     kind: Kind
     text: str
     start: int = 0
+    before: str = ""
 
     @property
     def low(self) -> str:
@@ -79,11 +86,15 @@ def tokenize(text: str, names: Iterable[str] = ()) -> list[Token]:
 
 
 def _scan(text: str, start: int, end: int) -> Iterable[Token]:
+    last = start
     for match in _TOKEN.finditer(text, start, end):
         kind: Kind = match.lastgroup  # type: ignore[assignment]
-        token = Token(kind, match.group(), match.start())
+        gap = text[last : match.start()]
+        before = gap if _SIGNS & set(gap) else ""
+        last = match.end()
+        token = Token(kind, match.group(), match.start(), before)
         if kind == "quoted" and is_data_file(token.bare):
-            token = Token("file", token.bare, match.start())
+            token = Token("file", token.bare, match.start(), before)
         yield token
 
 

@@ -232,3 +232,19 @@ async def test_a_column_that_has_no_place_is_declined_and_never_dropped(
 ) -> None:
     await done(notebook, "load cars.json")
     assert (await notebook.ask(request_text)).ending == "return_unable"
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    ["compare 2012 and 2013 by mean temp_max", "compare the mean temp_max of 2012 and 2013"],
+)
+async def test_years_that_are_compared_stand_side_by_side(
+    notebook: Notebook, request_text: str
+) -> None:
+    await done(notebook, "load seattle-weather.csv")
+    await done(notebook, request_text)
+    days = weather()
+    told = days.groupby(days["date"].dt.year)["temp_max"].mean().loc[[2012, 2013]]
+    made = notebook["mean_temp_max_by_year"]
+    assert made["year"].tolist() == [2012, 2013]
+    assert made["mean_temp_max"].tolist() == pytest.approx(told.tolist())

@@ -151,3 +151,12 @@ async def test_the_highest_point_is_that_of_all_rows_also_where_few_are_drawn(
     turn = await done(notebook, "plot level over time from fine.csv")
     assert "99" in turn.summary
     assert notebook["level_over_time"]["level"].max() < 99
+
+
+async def test_the_only_column_there_is_to_draw_is_drawn_without_a_question(
+    small: Notebook,
+) -> None:
+    await small.run("import pandas as pd\none = pd.DataFrame({'length': [1.5, 2.5, 4.0, 4.5]})")
+    turn = await done(small, "plot one")
+    assert [n for n in small.names if n.endswith("_chart")]
+    assert turn.ending == "return_done"

@@ -86,8 +86,9 @@ async def test_its_body_holds_what_was_observed_and_where_it_comes_from(
     await done(desk, THIRST)
     call = desk.called("return_report")[0]
     means = cars().groupby("Origin")["Miles_per_Gallon"].mean()
-    lead, figure, heading, made = call["body"].split("\n\n")
-    assert f"{means.idxmax()} {means.max():.6f}" in lead.partition("when this was written: ")[2]
+    lead, figure, said, heading, made = call["body"].split("\n\n")
+    assert lead == "Shown here: Mean Miles\\_per\\_Gallon by Origin."
+    assert f"{means.idxmax()} {means.max():.6f}" in said.partition("when this was written: ")[2]
     assert figure.endswith("](artifact:mean_miles_per_gallon_by_origin_chart)")
     assert heading == "## How it was made"
     assert f"data/cars.json ({len(cars())} rows, {cars().shape[1]} columns then)" in made

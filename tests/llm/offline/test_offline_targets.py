@@ -148,7 +148,7 @@ async def test_what_is_about_no_table_is_declined_and_not_asked_about(
     assert turn.codes == []
     steps = " ".join(turn.arguments["suggested_next_steps"])
     assert "%agent model openai/gpt-5" in steps
-    assert "load files, describe, filter" in steps
+    assert "load and join files, add columns" in steps
 
 
 async def test_a_column_called_life_does_not_answer_for_its_meaning(tmp_path: Path) -> None:
@@ -158,9 +158,19 @@ async def test_a_column_called_life_does_not_answer_for_its_meaning(tmp_path: Pa
         assert (await notebook.ask(request)).ending == "return_unable"
 
 
-@pytest.mark.parametrize("request_text", ["now by week", "now by month", "by source"])
-async def test_a_grouping_of_nothing_is_declined(several: Notebook, request_text: str) -> None:
-    await done(several, "mean wind by weather")
+@pytest.mark.parametrize(
+    ("before", "request_text"),
+    [
+        ("", "now by week"),
+        ("load seattle-weather.csv", "by month"),
+        ("mean wind by weather", "by source"),
+    ],
+)
+async def test_a_grouping_of_nothing_is_declined(
+    several: Notebook, before: str, request_text: str
+) -> None:
+    if before:
+        await done(several, before)
     turn = await several.ask(request_text)
     assert turn.ending == "return_unable"
     assert "does not say what to compute" in turn.arguments["rationale"]

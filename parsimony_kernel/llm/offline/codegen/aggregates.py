@@ -19,6 +19,7 @@ from parsimony_kernel.llm.offline.codegen.grouping import (
     calendar_order,
     keys_of,
 )
+from parsimony_kernel.llm.offline.codegen.heat_maps import draw_heat_map
 from parsimony_kernel.llm.offline.codegen.python import (
     chain,
     headline,
@@ -27,6 +28,7 @@ from parsimony_kernel.llm.offline.codegen.python import (
     literal,
     unique,
 )
+from parsimony_kernel.llm.offline.codegen.shapes import Shapes
 from parsimony_kernel.llm.offline.schema import Table
 from parsimony_kernel.llm.offline.words import slug
 
@@ -78,7 +80,7 @@ def aggregate(
     if analysis.chart is None:
         return Cell(f"{code}\n{name}", "", name)
     chart = unique(f"{name}_chart", taken)
-    drawn = draw_groups(name, analysis, keys, labels)
+    drawn = draw_heat_map(name, analysis, keys, labels) or draw_groups(name, analysis, keys, labels)
     return Cell(f"{code}\n\n{chart_code(chart, drawn, title)}\n{chart}", "", name, chart)
 
 
@@ -103,3 +105,6 @@ def scalar(table: Table, analysis: Analysis, taken: set[str], options: Options, 
         label = f"{aggregate.label[:1].upper()}{aggregate.label[1:]}{options.title_suffix}:"
         lines += [f"{name} = {value}", f"print({literal(label)}, {name})"]
     return Cell("\n".join(lines), "", None)
+
+
+SHAPES: Shapes = {"aggregate": aggregate, "scalar": scalar}

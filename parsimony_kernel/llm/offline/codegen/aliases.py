@@ -20,6 +20,7 @@ _IMPORTS = {
         r"\.(?:to_datetime|to_numeric|Grouper|cut|json_normalize|read_\w+)\(",
     ),
     "alt": ("import altair as alt", "import altair as {}", "altair", r"\.[A-Z]\w*\("),
+    "np": ("import numpy as np", "import numpy as {}", "numpy", r"\.(?:log|log10|exp)\("),
     "json": ("import json", "import json as {}", "json_module", r"\.(?:dumps|loads)\("),
     "Path": ("from pathlib import Path", "from pathlib import Path as {}", "FilePath", r"\("),
 }

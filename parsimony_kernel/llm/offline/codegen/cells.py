@@ -6,14 +6,18 @@ The headings of the cells are the memory of a run: a transcript is read by them 
 from dataclasses import dataclass
 
 # The headings of the steps, by which a transcript is read later.
-LOAD, LOOK, SEARCH, DISTINCT, KEEP, KEEP_FIRST = (
+LOAD, LOOK, SEARCH, DISTINCT, KEEP, KEEP_FIRST, DERIVE, JOIN = (
     "Load",
     "Look at",
     "Look for",
     "Count the different values in",
     "Keep the rows of",
     "First keep the rows of",
+    "Add the column",
+    "Join the tables",
 )
+# What a cell prints that shows the rows where something is missing; there may be none.
+INCOMPLETE = "Rows with a missing value"
 MAX_POINTS = 5000
 MAX_BARS = 30
 

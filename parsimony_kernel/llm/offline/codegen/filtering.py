@@ -3,15 +3,26 @@
 import re
 from collections.abc import Sequence
 
-from parsimony_kernel.llm.offline.analysis import MONTH_NAMES, Keep
+from parsimony_kernel.llm.offline.analysis import MONTH_NAMES, Except, Keep
 from parsimony_kernel.llm.offline.codegen.cells import KEEP, KEEP_FIRST, Cell, Options
 from parsimony_kernel.llm.offline.codegen.conversions import as_dates, as_numbers, values_of
 from parsimony_kernel.llm.offline.codegen.python import listed, literal, with_imports
 from parsimony_kernel.llm.offline.words import slug
 
 
-def filtered_name(table: str, keeps: Sequence[Keep]) -> str:
+def filtered_name(table: str, keeps: Sequence[Keep | Except]) -> str:
     """A name that says what was kept."""
+    parts: list[str] = []
+    for keep in keeps:
+        if isinstance(keep, Except):
+            parts += ["without", *_parts(keep.keeps)]
+        else:
+            parts += _parts([keep])
+    name = re.sub(r"_+", "_", f"{table}_{'_'.join(parts)}").strip("_")
+    return name if len(name) <= 48 and name.isidentifier() else f"{table}_filtered"
+
+
+def _parts(keeps: Sequence[Keep]) -> list[str]:
     parts = []
     for keep in keeps:
         if keep.op in ("missing", "present"):
@@ -33,15 +44,19 @@ def filtered_name(table: str, keeps: Sequence[Keep]) -> str:
                 parts.append(values)
             case _:
                 parts.append(f"{slug(keep.column.name, 16)}_{words.get(keep.op, '')}_{values}")
-    name = re.sub(r"_+", "_", f"{table}_{'_'.join(parts)}").strip("_")
-    return name if len(name) <= 48 and name.isidentifier() else f"{table}_filtered"
+    return parts
 
 
 def keep_rows(
-    table: str, name: str, keeps: Sequence[Keep], options: Options, *, first: bool
+    table: str, name: str, keeps: Sequence[Keep | Except], options: Options, *, first: bool
 ) -> Cell:
     """Bind the rows of ``table`` that meet all conditions to ``name``."""
-    tests = [_test(table, keep, options) for keep in keeps]
+    tests = [
+        _left_out(table, keep.keeps, options)
+        if isinstance(keep, Except)
+        else _test(table, keep, options)
+        for keep in keeps
+    ]
     if len(tests) == 1:
         body = f"{name} = {table}[{tests[0]}]"
         if len(body) > 96:
@@ -53,6 +68,13 @@ def keep_rows(
     shown = " and ".join(str(keep) for keep in keeps)
     heading = KEEP_FIRST if first else KEEP
     return Cell(with_imports(code), f"{heading} {table} where {shown}", table=name)
+
+
+def _left_out(table: str, keeps: Sequence[Keep], options: Options) -> str:
+    tests = [f"({_test(table, keep, options)})" for keep in keeps]
+    joined = tests[0] if len(tests) == 1 else f"({' & '.join(tests)})"
+    # pandas.NA compares to pandas.NA, which would be kept neither way.
+    return f"~{joined}.fillna(False)"
 
 
 def _test(table: str, keep: Keep, options: Options) -> str:

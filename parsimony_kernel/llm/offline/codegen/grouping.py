@@ -35,7 +35,11 @@ def keys_of(
             dates = as_dates(values, column, options)
             match group.unit:
                 case "year" | "weekday" | "month_name" | "hour_of_day":
-                    part = {"weekday": "day_name()", "month_name": "month_name()"}
+                    part = {
+                        "weekday": "day_name()",
+                        "month_name": "month_name()",
+                        "hour_of_day": "hour",
+                    }
                     name = group.unit
                     while name in taken:
                         name = f"{name}_of_{slug(column.name)}"

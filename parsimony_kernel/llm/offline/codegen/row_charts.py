@@ -28,6 +28,7 @@ from parsimony_kernel.llm.offline.codegen.python import (
     unique,
 )
 from parsimony_kernel.llm.offline.codegen.rows import first_text
+from parsimony_kernel.llm.offline.codegen.shapes import Shapes
 from parsimony_kernel.llm.offline.schema import Column, Table
 from parsimony_kernel.llm.offline.words import slug
 
@@ -176,3 +177,6 @@ def line(table: Table, analysis: Analysis, taken: set[str], options: Options, ti
     chart = unique(f"{name}_chart", taken)
     drawn = [source, ".mark_line()", encode(*channels)]
     return Cell(f"{code}\n\n{chart_code(chart, drawn, title)}\n{chart}", "", name, chart)
+
+
+SHAPES: Shapes = {"scatter": scatter, "histogram": histogram, "line": line}

@@ -18,6 +18,7 @@ from parsimony_kernel.llm.offline.codegen.python import (
     literal,
     unique,
 )
+from parsimony_kernel.llm.offline.codegen.shapes import Shapes
 from parsimony_kernel.llm.offline.schema import Column, Table
 from parsimony_kernel.llm.offline.words import slug
 
@@ -117,3 +118,6 @@ def head(table: Table, analysis: Analysis, taken: set[str], options: Options, ti
     side = "tail" if analysis.tail else "head"
     chosen = f"[{listed([c.name for c in analysis.columns])}]" if analysis.columns else ""
     return Cell(f"{table.name}{chosen}.{side}({analysis.limit})", "")
+
+
+SHAPES: Shapes = {"rows": rows, "describe": describe, "head": head}

@@ -20,13 +20,19 @@ class Mention:
 
 @dataclass
 class Condition:
-    """One filter. Values are numbers, ``Mention`` or dates ``(year, month, day)`` of any length."""
+    """One filter. Values are numbers, ``Mention`` or dates ``(year, month, day)`` of any length.
+
+    Conditions of one ``exclusion`` say together which rows to leave out; the one that ``leads``
+    stood right behind the word for it.
+    """
 
     left: Mention | None = None
     op: str | None = None
     values: list[Any] = field(default_factory=list)
     negated: bool = False
     word: str = ""
+    exclusion: int = 0
+    leads: bool = False
 
     @property
     def lacks(self) -> bool:
@@ -110,8 +116,42 @@ class Refresh:
 
 
 @dataclass
+class Derive:
+    """A column to compute from others, under a ``name`` of its own if one was given.
+
+    ``expression`` is what was said of how; ``words`` name the table.
+    """
+
+    name: str | None = None
+    expression: Any = None
+    words: list[Mention] = field(default_factory=list)
+    text: str = ""
+    unsupported: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Join:
+    """Two tables to bring together by ``keys``, in the way of ``how``: inner, left, right, outer.
+
+    Empty ``keys`` and no ``how`` were not said.
+    """
+
+    left: list[Mention] = field(default_factory=list)
+    right: list[Mention] = field(default_factory=list)
+    keys: list[Mention] = field(default_factory=list)
+    how: str | None = None
+    text: str = ""
+    unsupported: list[str] = field(default_factory=list)
+
+
+@dataclass
 class Statement:
-    """A question to a table."""
+    """A question to a table.
+
+    ``missing`` is what to do about missing values, and ``fill`` what to put there; ``correlation``
+    is the way in which columns are correlated; ``again`` says that it goes on from what came
+    before, in place of ``instead_of``.
+    """
 
     text: str = ""
     verb: str = ""
@@ -134,6 +174,11 @@ class Statement:
     bins: int | None = None
     stacked: bool = False
     refers_back: bool = False
+    missing: str | None = None
+    fill: str | float | None = None
+    correlation: str | None = None
+    again: bool = False
+    instead_of: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     unsupported: list[str] = field(default_factory=list)
 
@@ -152,6 +197,8 @@ class Statement:
             or self.over_time
             or self.against
             or self.compare
+            or self.missing
+            or self.correlation
             or any(m.column for m in [*self.measures, *self.about])
         )
 
@@ -170,6 +217,8 @@ class Statement:
             or self.compare
             or self.files
             or self.over_time
+            or self.missing
+            or self.correlation
             or self.verb == "filter"
             or any(
                 c.op or not all(isinstance(v, Mention) for v in c.values) for c in self.conditions
@@ -208,4 +257,4 @@ class Statement:
         )
 
 
-Clause = Load | Publish | Report | Refresh | Statement
+Clause = Load | Derive | Join | Publish | Report | Refresh | Statement

@@ -7,21 +7,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parsimony_kernel.llm.offline import lexicon
+from parsimony_kernel.llm.offline.lexicon.entries import Entry
+from parsimony_kernel.llm.offline.lexicon.ranks import ADJECTIVES
+from parsimony_kernel.llm.offline.lexicon.vocabulary import LEXICON, LONGEST
 from parsimony_kernel.llm.offline.words import Token, fold, singular
 
 
 @dataclass
 class Item:
-    """A word or words with their meaning: ``kind`` names the rule, ``value`` is for it."""
+    """A word or words with their meaning: ``kind`` names the rule, ``value`` is for it.
+
+    ``before`` holds the signs of arithmetic that stand in front of it, as they were written.
+    """
 
     kind: str
     value: Any
     text: str
     start: int = 0
+    before: str = ""
 
 
-_EXPLICIT = frozenset({"by", "func", "of", "vs", "color", "sort_by", "plot", "kind"})
+_EXPLICIT = frozenset(
+    {"by", "func", "of", "vs", "color", "sort_by", "plot", "kind", "fill", "correlation"}
+)
 
 
 _NEEDS_PLACE = frozenset(
@@ -54,13 +62,21 @@ def _items(tokens: Sequence[Token], columns: Mapping[tuple[str, ...], str]) -> l
     at = 0
     while at < len(tokens):
         item, used = _item(tokens, at, columns, longest, items)
+        item.before = tokens[at].before
         at += used
         last = items[-1] if items else None
-        if item.kind == "words" and last is not None and last.kind == "words":
+        divided = "/" in item.before and any(i.text == "=" for i in items)
+        joined = item.kind == "words" and not (divided or is_computed(item.before))
+        if joined and last is not None and last.kind == "words":
             last.text = f"{last.text} {item.text}"
         else:
             items.append(item)
     return items
+
+
+def is_computed(before: str) -> bool:
+    """Whether signs part words like a formula: "a - b" does, and "follow-up" does not."""
+    return bool(set("(*×÷^") & set(before)) or (before != before.strip() and bool(before.strip()))
 
 
 def _item(
@@ -115,22 +131,27 @@ def _column_at(
     return found
 
 
-def _entry_at(tokens: Sequence[Token], at: int) -> tuple[lexicon.Entry | None, int]:
+def _entry_at(tokens: Sequence[Token], at: int) -> tuple[Entry | None, int]:
     words: list[str] = []
-    for token in tokens[at : at + lexicon.LONGEST]:
+    for token in tokens[at : at + LONGEST]:
         if token.kind != "word":
             break
         words.append(token.low)
     for length in range(len(words), 0, -1):
         phrase = tuple(words[:length])
-        if phrase in lexicon.LEXICON:
-            return lexicon.LEXICON[phrase], length
-        if phrase in lexicon.ADJECTIVES:
-            return ("adjective", lexicon.ADJECTIVES[phrase]), length
+        if phrase in LEXICON:
+            return LEXICON[phrase], length
+        if phrase in ADJECTIVES:
+            return ("adjective", ADJECTIVES[phrase]), length
     whole = tokens[at].text.casefold()
-    if (whole,) in lexicon.LEXICON:
-        return lexicon.LEXICON[(whole,)], 1
+    if (whole,) in LEXICON:
+        return LEXICON[(whole,)], 1
     return None, 0
+
+
+def _parts_sides(before: str) -> bool:
+    """Whether there is a sign between two sides of a formula, and not a bracket alone."""
+    return is_computed(before) and bool(set("-−*×/÷") & set(before))
 
 
 def _is_column_here(
@@ -138,6 +159,8 @@ def _is_column_here(
 ) -> bool:
     previous = next((i for i in reversed(before) if i.kind not in ("skip",)), None)
     following = tokens[at + used] if at + used < len(tokens) else None
+    if _parts_sides(tokens[at].before) or (following and _parts_sides(following.before)):
+        return True
     if kind in ("skip", "and"):
         # A column called "a" is one where nothing follows that the article could belong to.
         alone = following is None or following.kind != "word" or following.low in _CONNECTS

@@ -10,6 +10,11 @@ PHRASE = Phrase(
     "load data/cars.csv as autos",
     "reads CSV, TSV, Parquet, Excel or JSON into a variable",
     "variable",
+    (
+        "read data/cars.csv into autos",
+        "open data/cars.csv as autos",
+        "import data/cars.csv as autos",
+    ),
 )
 
 

@@ -4,6 +4,7 @@ from parsimony_kernel.llm.offline.grammar.clauses import Condition, Mention, Wis
 from parsimony_kernel.llm.offline.grammar.items import Item
 from parsimony_kernel.llm.offline.grammar.reader import Reader
 from parsimony_kernel.llm.offline.grammar.rules import MEAN, Phrase, Rule
+from parsimony_kernel.llm.offline.lexicon.charts import APART
 
 
 def _func(reader: Reader, item: Item, following: Item | None) -> None:
@@ -57,6 +58,8 @@ def _of(reader: Reader, item: Item, following: Item | None) -> None:
 
 
 def _plot(reader: Reader, item: Item, following: Item | None) -> None:
+    if item.value == APART:
+        reader.made.unsupported.append(item.text)
     reader.made.chart = reader.made.chart or "auto"
     reader.close()
     if not reader.made.measures and not reader.made.wishes:
@@ -100,31 +103,124 @@ def _as(reader: Reader, item: Item, following: Item | None) -> None:
 
 
 _RESAMPLED = Phrase(
-    "monthly mean of temp_max", "resamples by day, week, month, quarter or year", "table"
+    "monthly mean of temp_max",
+    "resamples by day, week, month, quarter or year",
+    "table",
+    (
+        "monthly average of temp_max",
+        "mean temp_max by month",
+        "mean of temp_max per month",
+    ),
 )
-_COUNTS = Phrase("how many cars per origin and year?", "counts by one or more groups", "table")
-_NUMBER = Phrase("what is the mean weight of the cars?", "computes one number", "number")
+_COUNTS = Phrase(
+    "how many cars per origin and year?",
+    "counts by one or more groups",
+    "table",
+    (
+        "number of cars per origin and year",
+        "count the cars by origin and year",
+        "count of cars for each origin and year",
+    ),
+)
+_NUMBER = Phrase(
+    "what is the mean weight of the cars?",
+    "computes one number",
+    "number",
+    (
+        "mean weight of the cars",
+        "what's the average weight of the cars?",
+        "compute the mean weight of cars",
+    ),
+)
 _PLOT = Phrase(
-    "plot mean horsepower by year for Japan", "draws, choosing line or bar by the data", "line"
+    "plot mean horsepower by year for Japan",
+    "draws, choosing line or bar by the data",
+    "line",
+    (
+        "draw the mean horsepower by year for Japan",
+        "chart average horsepower per year for Japan",
+        "plot the mean horsepower by year for cars from Japan",
+    ),
 )
-_BARS = Phrase("mean horsepower by origin as a bar chart", "draws bars", "bar")
+_BARS = Phrase(
+    "mean horsepower by origin as a bar chart",
+    "draws bars",
+    "bar",
+    (
+        "bar chart of mean horsepower by origin",
+        "draw a bar chart of the mean horsepower by origin",
+        "show mean horsepower per origin as bars",
+    ),
+)
 _STACKED = Phrase(
-    "stacked bar chart of the number of cars by year and origin", "stacks the bars of groups", "bar"
+    "stacked bar chart of the number of cars by year and origin",
+    "stacks the bars of groups",
+    "bar",
+    (
+        "stacked bar chart of the count of cars by year and origin",
+        "draw a stacked bar chart of the number of cars per year and origin",
+        "number of cars by year and origin as a stacked bar chart",
+    ),
 )
 _POINTS = Phrase(
-    "scatter horsepower vs weight colored by origin", "draws two measures as points", "scatter"
+    "scatter horsepower vs weight colored by origin",
+    "draws two measures as points",
+    "scatter",
+    (
+        "scatter plot of horsepower vs weight colored by origin",
+        "scatter chart of horsepower against weight coloured by origin",
+        "plot horsepower vs weight as a scatter colored by origin",
+    ),
 )
-_LINES = Phrase("line chart of price over time by symbol", "draws one line per group", "line")
-_BINS = Phrase("histogram of horsepower with 20 bins", "draws a distribution", "histogram")
+_LINES = Phrase(
+    "line chart of price over time by symbol",
+    "draws one line per group",
+    "line",
+    (
+        "line plot of price over time per symbol",
+        "draw a line chart of price over time for each symbol",
+        "price over time by symbol as a line chart",
+    ),
+)
+_BINS = Phrase(
+    "histogram of horsepower with 20 bins",
+    "draws a distribution",
+    "histogram",
+    (
+        "histogram of horsepower with 20 buckets",
+        "distribution of horsepower with 20 bins",
+        "draw a histogram of horsepower with 20 bins",
+    ),
+)
+_SEVERAL = Phrase(
+    "plot mean horsepower by origin and mean weight by origin",
+    "draws a chart for each",
+    "bar",
+    (
+        "two charts: mean horsepower by origin and mean weight by origin",
+        "separate charts of mean horsepower and mean weight by origin",
+        "draw the mean horsepower by origin and the average weight per origin",
+    ),
+)
+_DISTRIBUTIONS = Phrase(
+    "histograms of horsepower and weight",
+    "draws a distribution for each",
+    "histogram",
+    (
+        "plot the distributions of horsepower and weight",
+        "draw two histograms: horsepower and weight",
+        "a histogram for each of horsepower and weight",
+    ),
+)
 
 RULES = (
     Rule("func", _func, MEAN, (_COUNTS, _NUMBER)),
     Rule("by", read_by, MEAN),
     Rule("freq", _freq, _RESAMPLED),
     Rule("of", _of, MEAN),
-    Rule("plot", _plot, _PLOT),
+    Rule("plot", _plot, _PLOT, (_SEVERAL,)),
     Rule("as", _as, _BARS),
-    Rule("kind", _kind, _BINS),
+    Rule("kind", _kind, _BINS, (_DISTRIBUTIONS,)),
     Rule("stacked", _stacked, _STACKED),
     Rule("vs", read_vs, _POINTS),
     Rule("color", _color, _POINTS),

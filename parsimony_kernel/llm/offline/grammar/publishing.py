@@ -8,20 +8,48 @@ from parsimony_kernel.llm.offline.grammar.rules import Phrase
 
 PHRASES = (
     Phrase(
-        "publish the chart as 'Power by origin'", "publishes a chart that was made",
+        "publish the chart as 'Power by origin'",
+        "publishes a chart that was made",
         "published chart",
+        (
+            "save the chart as 'Power by origin'",
+            "export the chart as 'Power by origin'",
+            "publish the chart called 'Power by origin'",
+        ),
     ),
     Phrase(
-        "save the mean weight by origin as a dataset called Weights", "publishes a table",
+        "save the mean weight by origin as a dataset called Weights",
+        "publishes a table",
         "published dataset",
+        (
+            "publish the mean weight by origin as a dataset called Weights",
+            "save the average weight per origin as a dataset named Weights",
+            "store the mean weight by origin as a dataset called Weights",
+        ),
     ),
-)  # fmt: skip
+)
 
 
 _PUBLISH_WORDS = frozenset(
-    {"publish", "called", "as", "ref", "noun", "plot", "kind", "skip", "and", "comma", "quoted",
-     "make", "where", "of", "to", "show"}
-)  # fmt: skip
+    {
+        "publish",
+        "called",
+        "as",
+        "ref",
+        "noun",
+        "plot",
+        "kind",
+        "skip",
+        "and",
+        "comma",
+        "quoted",
+        "make",
+        "where",
+        "of",
+        "to",
+        "show",
+    }
+)
 
 
 def read_publish(items: Sequence[Item]) -> Publish:

@@ -70,10 +70,46 @@ def _direction(reader: Reader, item: Item, following: Item | None) -> None:
     reader.made.ascending = item.value == "asc"
 
 
-_TOP = Phrase("top 10 cars by horsepower", "ranks rows or groups, from the top or bottom", "table")
-_MOST = Phrase("the 2 most powerful cars", "ranks by the measure that an adjective means", "table")
-_SORT = Phrase("sort cars by horsepower descending", "sorts rows", "table")
-_SORTED = Phrase("cars sorted by weight", "sorts rows", "table")
+_TOP = Phrase(
+    "top 10 cars by horsepower",
+    "ranks rows or groups, from the top or bottom",
+    "table",
+    (
+        "the top 10 cars by horsepower",
+        "show the top 10 cars by horsepower",
+        "10 cars with the highest horsepower",
+    ),
+)
+_MOST = Phrase(
+    "the 2 most powerful cars",
+    "ranks by the measure that an adjective means",
+    "table",
+    (
+        "show the 2 most powerful cars",
+        "list the 2 most powerful cars",
+        "what are the 2 most powerful cars?",
+    ),
+)
+_SORT = Phrase(
+    "sort cars by horsepower descending",
+    "sorts rows",
+    "table",
+    (
+        "sort the cars by horsepower in descending order",
+        "order cars by horsepower descending",
+        "arrange cars by horsepower from high to low",
+    ),
+)
+_SORTED = Phrase(
+    "cars sorted by weight",
+    "sorts rows",
+    "table",
+    (
+        "show cars sorted by weight",
+        "cars ordered by weight",
+        "list the cars in order of weight",
+    ),
+)
 
 RULES = (
     Rule("head", _head, HEAD),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from parsimony_kernel.llm.offline.grammar.clauses import Condition, Mention, Rank, Statement
+from parsimony_kernel.llm.offline.lexicon.missing_values import says_anywhere
 
 
 class Reader:
@@ -19,6 +20,9 @@ class Reader:
         self.asks_when = False
         self.previous = ""
         self.sorting = False
+        self.exclusion = 0
+        self.excludes_all = False
+        self._exclusions = 0
 
     def mention(self, mention: Mention) -> None:
         """Put a mention where the words before it say that it belongs."""
@@ -97,15 +101,37 @@ class Reader:
 
     def open(self, condition: Condition) -> Condition:
         """Begin a condition."""
+        before = self.condition
+        if before is not None and before.empty and before.negated and not before.leads:
+            # "where not missing …": what was negated is said only now
+            condition.negated = not condition.negated
+        if self.role != "filter":
+            self.exclusion = 0
         self.close()
+        condition.exclusion = self.exclusion
         self.condition = condition
         self.role = "filter"
         return condition
 
+    def exclude(self, condition: Condition) -> Condition:
+        """Begin to say which rows to leave out."""
+        self.open(condition)
+        condition.negated = condition.leads = True
+        condition.exclusion = self.exclude_more()
+        self.excludes_all = condition.word == "drop"
+        return condition
+
+    def exclude_more(self) -> int:
+        """Further conditions leave rows out by themselves, as after "or"."""
+        self._exclusions += 1
+        self.exclusion = self._exclusions
+        return self.exclusion
+
     def close(self) -> None:
         """End the condition that is open; a number without a place is unsupported."""
         condition = self.condition
-        if condition is not None and not condition.empty:
+        anywhere = condition is not None and condition.lacks and says_anywhere(condition.word)
+        if condition is not None and (anywhere or not condition.empty):
             self.made.conditions.append(condition)
         elif condition is not None and condition.lacks and not self.made.describe:
             self.made.unsupported.append(condition.word)

@@ -8,13 +8,26 @@ from parsimony_kernel.llm.offline.grammar.rules import Phrase
 
 PHRASES = (
     Phrase(
-        "refresh the report 'Power by origin'", "makes what is published again", "refreshed"
+        "refresh the report 'Power by origin'",
+        "makes what is published again",
+        "refreshed",
+        (
+            "please refresh the report 'Power by origin'",
+            "now refresh the report 'Power by origin'",
+            "could you refresh the report 'Power by origin'",
+        ),
     ),
     Phrase(
-        "refresh 'Power by origin' with the new data", "the same, though its files have changed",
+        "refresh 'Power by origin' with the new data",
+        "the same, though its files have changed",
         "refreshed",
+        (
+            "refresh 'Power by origin' with the changed data",
+            "refresh 'Power by origin' using the new data",
+            "refresh 'Power by origin' on the new data",
+        ),
     ),
-)  # fmt: skip
+)
 
 _KINDS = {"report": "report", "plot": "chart", "kind": "chart", "noun": "dataset"}
 _EDGES = frozenset({"skip", "ref", "and", "comma"})

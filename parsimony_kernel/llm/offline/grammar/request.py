@@ -2,57 +2,28 @@
 
 from collections.abc import Iterable, Sequence
 
-from parsimony_kernel.llm.offline import lexicon
 from parsimony_kernel.llm.offline.grammar.clauses import Clause, Load, Report, Statement
+from parsimony_kernel.llm.offline.grammar.deriving import read_derive
 from parsimony_kernel.llm.offline.grammar.items import Item, read_items
+from parsimony_kernel.llm.offline.grammar.joining import read_join
 from parsimony_kernel.llm.offline.grammar.loading import read_load
 from parsimony_kernel.llm.offline.grammar.publishing import asks_more, cut_naming, read_publish
 from parsimony_kernel.llm.offline.grammar.refreshing import read_refresh
-from parsimony_kernel.llm.offline.grammar.reporting import begins_report, computes, read_report
+from parsimony_kernel.llm.offline.grammar.reporting import computes, read_report
+from parsimony_kernel.llm.offline.grammar.several import apart
+from parsimony_kernel.llm.offline.grammar.splitting import split
 from parsimony_kernel.llm.offline.grammar.statement import read_statement
 from parsimony_kernel.llm.offline.words import Token
 
 
 def parse(tokens: Sequence[Token], columns: Iterable[str] = ()) -> list[Clause]:
     """The clauses of a request, in order; ``columns`` are the names that count as one word."""
-    return [clause for items in _split(read_items(tokens, columns)) for clause in _clauses(items)]
-
-
-def _split(items: Sequence[Item]) -> Iterable[list[Item]]:
-    clause: list[Item] = []
-    for index, item in enumerate(items):
-        if item.kind == "stop" or (
-            item.kind in ("and", "comma", "to") and _begins_clause(items, index + 1, clause)
-        ):
-            if clause:
-                yield clause
-            clause = []
-        else:
-            clause.append(item)
-    if clause:
-        yield clause
-
-
-def _begins_clause(items: Sequence[Item], at: int, clause: Sequence[Item]) -> bool:
-    while at < len(items) and items[at].kind in ("skip", "and", "comma"):
-        at += 1
-    if at >= len(items):
-        return False
-    item = items[at]
-    if item.kind == "kind":
-        before = ("kind", "plot", "func", "load", "publish", "report", "file")
-        return any(i.kind in before for i in clause)
-    if item.kind == "not":
-        return item.text.casefold() in ("remove", "drop", "exclude", "leave out", "omit")
-    if item.kind == "report" and items[at - 1].kind == "skip" and begins_report(clause):
-        return False
-    if item.kind == "plot" and any(i.kind in ("publish", "report") for i in clause):
-        # "save the table and the chart" names a second thing, it does not draw one
-        following = items[at + 1].kind if at + 1 < len(items) else "stop"
-        return following not in ("stop", "as", "called", "and", "comma")
-    if item.kind == "describe" and item.text.casefold() in ("statistics", "stats", "summary"):
-        return False
-    return item.kind in lexicon.ACTIONS
+    return [
+        clause
+        for items in split(read_items(tokens, columns))
+        for part in apart(items)
+        for clause in _clauses(part)
+    ]
 
 
 def _clauses(items: list[Item]) -> list[Clause]:
@@ -65,6 +36,10 @@ def _clauses(items: list[Item]) -> list[Clause]:
     found_report = read_report(items)
     if found_report is not None:
         return _with_content(*found_report)
+    prepared = read_join(items) or read_derive(items)
+    if prepared is not None:
+        clause, rest = prepared
+        return [clause, *(told for part in apart(rest) for told in _clauses(part) if rest)]
     if "publish" in kinds:
         at = kinds.index("publish")
         before, after = items[:at], items[at + 1 :]

@@ -11,18 +11,24 @@ from parsimony_kernel.llm.offline.grammar.items import Item
 from parsimony_kernel.llm.offline.grammar.reader import Reader
 
 Made = Literal[
-    "variable", "table", "view", "number", "line", "bar", "scatter", "histogram",
+    "variable", "table", "view", "number", "line", "bar", "scatter", "histogram", "heat map",
     "published dataset", "published chart", "published report", "refreshed",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Phrase:
-    """A request as a person would write it, what comes of it, and the kind of result."""
+    """A request as a person would write it, what comes of it, and the kind of result.
+
+    ``paraphrases`` are other ways to say the same: they lead to the same code. ``after`` are the
+    requests that it goes on from.
+    """
 
     example: str
     does: str
     makes: Made
+    paraphrases: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -36,13 +42,43 @@ class Rule:
 
 
 # Phrases that show rules of several modules.
-HEAD = Phrase("show the first 10 rows of cars", "shows rows", "view")
-KEEP = Phrase("keep only the cars from Japan", "keeps the rows with a value", "table")
+HEAD = Phrase(
+    "show the first 10 rows of cars",
+    "shows rows",
+    "view",
+    (
+        "the first 10 rows of cars",
+        "display the first 10 rows of cars",
+        "print the first 10 records of cars",
+    ),
+)
+KEEP = Phrase(
+    "keep only the cars from Japan",
+    "keeps the rows with a value",
+    "table",
+    (
+        "show only the cars from Japan",
+        "select the cars from Japan",
+        "cars from Japan",
+    ),
+)
 MEAN = Phrase(
     "average horsepower of the cars by origin",
     "groups and aggregates: mean, total, median …",
     "table",
+    (
+        "mean horsepower of the cars per origin",
+        "what is the average horsepower of the cars for each origin?",
+        "average horsepower by origin",
+    ),
 )
 EXTREME = Phrase(
-    "which origin has the highest mean horsepower?", "finds the extreme group", "table"
+    "which origin has the highest mean horsepower?",
+    "finds the extreme group",
+    "table",
+    (
+        "what origin has the highest average horsepower?",
+        "which origin has the largest mean horsepower?",
+        "find the origin with the highest mean horsepower",
+    ),
 )

@@ -5,17 +5,33 @@ An item without a rule is kept as unsupported.
 
 from collections.abc import Mapping, Sequence
 
-from parsimony_kernel.llm.offline.grammar import filters, measures, ranks, subjects
+from parsimony_kernel.llm.offline.grammar import (
+    again,
+    correlating,
+    filters,
+    measures,
+    missing_values,
+    ranks,
+    subjects,
+)
 from parsimony_kernel.llm.offline.grammar.clauses import Rank, Statement
 from parsimony_kernel.llm.offline.grammar.items import Item
 from parsimony_kernel.llm.offline.grammar.reader import Reader
 from parsimony_kernel.llm.offline.grammar.rules import Rule
 
-RULES: Mapping[str, Rule] = {
-    rule.kind: rule for rule in (*subjects.RULES, *filters.RULES, *measures.RULES, *ranks.RULES)
-}
+_RULES = (
+    *subjects.RULES,
+    *filters.RULES,
+    *measures.RULES,
+    *ranks.RULES,
+    *missing_values.RULES,
+    *correlating.RULES,
+    *again.RULES,
+)
+RULES: Mapping[str, Rule] = {rule.kind: rule for rule in _RULES}
 # Words that say nothing by themselves.
 SILENT = frozenset({"skip", "make", "noun", "and", "comma"})
+_RANKS = frozenset({"top", "head", "super", "adjective"})
 _BEFORE_A_VERB = frozenset({"words", "column", "quoted", "unit", "skip", "is", "of"})
 
 
@@ -23,9 +39,15 @@ def read_statement(items: Sequence[Item]) -> Statement:
     """What ``items`` ask of a table."""
     reader = Reader()
     reader.made.text = " ".join(i.text for i in items)
+    items = missing_values.cut_filling(reader, items)
     for index, item in enumerate(items):
-        following = next((i for i in items[index + 1 :] if i.kind not in ("skip", "comma")), None)
+        after = [i for i in items[index + 1 :] if i.kind not in ("skip", "comma")]
+        following = after[0] if after else None
         rule = RULES.get(item.kind)
+        if item.kind == "and":
+            filters.read_or(reader, item, after)
+        elif item.kind in _RANKS and filters.refuse_ranked(reader, item):
+            continue
         if rule is not None:
             rule.apply(reader, item, following)
         elif item.kind not in SILENT:

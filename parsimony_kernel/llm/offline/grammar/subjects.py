@@ -1,15 +1,15 @@
 """Rules for verbs and for what is spoken of: columns, tables, files."""
 
-from parsimony_kernel.llm.offline import lexicon
 from parsimony_kernel.llm.offline.grammar.clauses import Mention
 from parsimony_kernel.llm.offline.grammar.items import Item
 from parsimony_kernel.llm.offline.grammar.reader import Reader
 from parsimony_kernel.llm.offline.grammar.rules import EXTREME, HEAD, KEEP, MEAN, Phrase, Rule
+from parsimony_kernel.llm.offline.lexicon.measures import MONTHS
 
 
 def _words(reader: Reader, item: Item, following: Item | None) -> None:
     low = item.text.casefold()
-    month = lexicon.MONTHS.get(low)
+    month = MONTHS.get(low)
     if month and reader.condition is not None and not reader.condition.values:
         reader.condition.values.append((None, month))
         return
@@ -83,17 +83,85 @@ def _file(reader: Reader, item: Item, following: Item | None) -> None:
         reader.condition = None
 
 
-_LOOK = Phrase("describe cars", "summarises every column", "table")
-_QUOTED = Phrase('mean of "Horsepower" by origin', "takes a quoted name as it is written", "table")
-_UNIT = Phrase("mean temp_max by week", "resamples by day, week, month, quarter or year", "table")
-_FILE = Phrase("mean weight by origin in data/cars.csv", "loads the file that it names", "table")
-_BACK = Phrase("load data/cars.csv and describe it", "goes on with what was loaded", "table")
-_DISTINCT = Phrase("unique values of origin", "lists the different values, with counts", "table")
+_LOOK = Phrase(
+    "describe cars",
+    "summarises every column",
+    "table",
+    (
+        "summarise cars",
+        "give me an overview of cars",
+        "summary statistics of cars",
+    ),
+)
+_QUOTED = Phrase(
+    'mean of "Horsepower" by origin',
+    "takes a quoted name as it is written",
+    "table",
+    (
+        'average "Horsepower" by origin',
+        'show the mean "Horsepower" for each origin',
+        'mean "Horsepower" per origin',
+    ),
+)
+_UNIT = Phrase(
+    "mean temp_max by week",
+    "resamples by day, week, month, quarter or year",
+    "table",
+    (
+        "average temp_max per week",
+        "weekly mean temp_max",
+        "show mean temp_max for each week",
+    ),
+)
+_FILE = Phrase(
+    "mean weight by origin in data/cars.csv",
+    "loads the file that it names",
+    "table",
+    (
+        "average weight by origin in data/cars.csv",
+        "mean weight per origin from data/cars.csv",
+        "what is the mean weight for each origin in data/cars.csv?",
+    ),
+)
+_BACK = Phrase(
+    "load data/cars.csv and describe it",
+    "goes on with what was loaded",
+    "table",
+    (
+        "load data/cars.csv and summarise it",
+        "read data/cars.csv, then describe it",
+        "open data/cars.csv and give an overview of it",
+    ),
+)
+_DISTINCT = Phrase(
+    "unique values of origin",
+    "lists the different values, with counts",
+    "table",
+    (
+        "distinct values of origin",
+        "show the different values of origin",
+        "list the unique origin values",
+    ),
+)
 _COMPARE = Phrase(
-    "compare the mean horsepower of Japan and Europe", "sets values side by side", "table"
+    "compare the mean horsepower of Japan and Europe",
+    "sets values side by side",
+    "table",
+    (
+        "compare the average horsepower of Japan and Europe",
+        "compare mean horsepower for Japan and Europe",
+        "compare the mean horsepower of cars from Japan and Europe",
+    ),
 )
 _GROUP = Phrase(
-    "group the cars by origin and compute the median weight", "groups, then computes", "table"
+    "group the cars by origin and compute the median weight",
+    "groups, then computes",
+    "table",
+    (
+        "group cars by origin and show the median weight",
+        "split the cars by origin and calculate the median weight",
+        "group the cars by origin, then get the median weight",
+    ),
 )
 
 RULES = (

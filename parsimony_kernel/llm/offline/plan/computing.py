@@ -43,6 +43,9 @@ def compute(turn: Turn, work: Work) -> Step | None:
         try:
             analysis = decide(Subject(replace(table, rows=rows), known), task.reading)
         except CountDistinct as missing:
+            if any(cell.table == base for cell in cells):
+                # The table that is counted in is made by this very step.
+                continue
             counts.setdefault(base, []).extend(missing.columns)
             continue
         suffix = _suffix(turn, base)
@@ -68,7 +71,7 @@ def compute(turn: Turn, work: Work) -> Step | None:
         names |= {n for n in (made.table, made.chart) if n}
         turn.tell(analysis.notes)
         cells.append(made)
-    if counts:
+    if counts and not {task.base for task in work.tasks} & {cell.table for cell in cells}:
         # One step for all tables: what an older step found may have been shortened.
         checks = [count_distinct(base, list(dict.fromkeys(c))) for base, c in counts.items()]
         return turn.run("I check how often values repeat.", checks)

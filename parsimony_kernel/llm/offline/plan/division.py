@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from parsimony_kernel.llm.offline.grammar.clauses import (
     Clause,
+    Derive,
+    Join,
     Load,
     Mention,
     Publish,
@@ -13,7 +15,11 @@ from parsimony_kernel.llm.offline.grammar.clauses import (
 )
 from parsimony_kernel.llm.offline.grammar.request import parse
 from parsimony_kernel.llm.offline.missing import Declined
+from parsimony_kernel.llm.offline.plan.carrying import carry
+from parsimony_kernel.llm.offline.plan.deriving import add_derive
 from parsimony_kernel.llm.offline.plan.files import SUBJECTS, file_by_name, file_by_words
+from parsimony_kernel.llm.offline.plan.joining import add_join
+from parsimony_kernel.llm.offline.plan.merging import merged_charts
 from parsimony_kernel.llm.offline.plan.sources import add_source
 from parsimony_kernel.llm.offline.plan.step import Task, Work
 from parsimony_kernel.llm.offline.plan.support import supported
@@ -30,19 +36,25 @@ def divide(turn: Turn, tokens: Sequence[Token]) -> Work:
     # words of their own. Other tables, such as earlier results, must not lend theirs.
     about = _divided(turn, parse(tokens))
     names = {t.table for t in about.tasks} | {s.name for s in about.sources}
+    names |= {n for p in about.preparing for n in (*p.made_of, p.name)}
     columns = [c.name for n in names if n in turn.tables for c in turn.tables[n].columns]
+    columns += [p.column for p in about.preparing if p.column]
     turn.notes.clear()
-    return _divided(turn, parse(tokens, sorted(columns)))
+    return _divided(turn, parse(tokens, sorted(columns)), sorted(columns))
 
 
-def _divided(turn: Turn, parsed: Sequence[Clause]) -> Work:
-    clauses = supported(turn, _merged(parsed))
+def _divided(turn: Turn, parsed: Sequence[Clause], columns: Sequence[str] = ()) -> Work:
+    clauses = supported(turn, carry(turn, merged_charts(parsed), columns))
     work = Work()
     current: str | None = None
     for clause in clauses:
         match clause:
             case Load():
                 current = _add_load(turn, clause, work)
+            case Derive():
+                current = add_derive(turn, clause, current, work)
+            case Join():
+                current = add_join(turn, clause, current, work)
             case Statement():
                 current = target(turn, clause, current, work)
                 if len(clauses) == 1 or not _only_names(clause, current):
@@ -53,10 +65,9 @@ def _divided(turn: Turn, parsed: Sequence[Clause]) -> Work:
                 work.reports.append((clause, len(work.tasks), current))
             case Refresh():
                 work.refreshing.append(clause)
-    if len(work.tasks) > MAX_STATEMENTS:
+    if (count := len(work.tasks) + len(work.preparing)) > MAX_STATEMENTS:
         raise Declined(
-            f"The request asks for {len(work.tasks)} things; {MAX_STATEMENTS} at most are "
-            "done in one go.",
+            f"The request asks for {count} things; {MAX_STATEMENTS} at most are done in one go.",
             ["too many steps in one request"],
             ["Split it into several cells."],
         )
@@ -92,32 +103,3 @@ def _only_names(statement: Statement, table: str) -> bool:
             for w in fold(m.text)} - SUBJECTS  # fmt: skip
     asks = statement.has_structure or statement.verb
     return bool(said) and said <= {singular(w) for w in fold(table)} and not asks
-
-
-def _merged(clauses: Sequence[Clause]) -> list[Clause]:
-    """Clauses that only say how to draw what came before are joined to it."""
-    merged: list[Clause] = []
-    for clause in clauses:
-        last = merged[-1] if merged else None
-        if isinstance(clause, Statement) and isinstance(last, Statement):
-            drawable = last.chart is None and not last.describe and not last.head
-            asks = bool(last.wishes or last.groups or last.rank or last.distinct)
-            only_groups = bool(last.groups) and not (last.wishes or last.chart or last.rank)
-            grouping = last.verb == "group" or not last.measures
-            if only_groups and grouping and clause.wishes and not clause.groups:
-                clause.groups, clause.text = last.groups, f"{last.text} {clause.text}"
-                clause.conditions = [*last.conditions, *clause.conditions]
-                clause.files = [*last.files, *clause.files]
-                merged[-1] = clause
-                continue
-            if clause.bare_chart and drawable and asks and not clause.unsupported:
-                last.chart, last.stacked = clause.chart, clause.stacked
-                continue
-        shown = clause.shows if isinstance(clause, Report) else clause
-        if isinstance(shown, Publish) and "chart" in shown.kinds and isinstance(last, Statement):
-            asks = bool(last.wishes or last.groups or last.rank or last.over_time)
-            drawn = any(isinstance(c, Statement) and c.chart for c in merged)
-            if asks and not drawn:
-                last.chart = "auto"
-        merged.append(clause)
-    return merged

@@ -1,5 +1,6 @@
 """Tables without rows: nothing is computed from them but that there are none."""
 
+from parsimony_kernel.llm.offline.codegen.cells import INCOMPLETE
 from parsimony_kernel.llm.offline.grammar.clauses import Statement
 from parsimony_kernel.llm.offline.missing import Declined
 from parsimony_kernel.llm.offline.plan.records import product_of, result_calls
@@ -28,6 +29,8 @@ def check_results(turn: Turn) -> None:
     rows: list[object] = []
     names: list[str] = []
     for call in result_calls(turn):
+        if any(line.startswith(INCOMPLETE) for line in call.printed):
+            return
         table = product_of(call).table
         found = [s.get("rows") for s in call.summaries() if s.get("name") == table]
         rows.append(found[-1] if table and found else None)

@@ -20,15 +20,17 @@ def keep(turn: Turn, work: Work) -> Step | None:
     counted = {t.narrowed for t in work.tasks if counts(t.statement)}
     _check_empty({name: call for name, call in keeps.items() if name not in counted})
     cells = []
+    begun: set[str] = set(keeps)
     for task in work.tasks:
-        if not task.narrowed or task.narrowed in keeps or task.reading is None:
+        if not task.narrowed or task.narrowed in begun or task.reading is None:
             continue
+        begun.add(task.narrowed)
         first = not task.statement.is_plain
         failed = [
             c for c in turn.transcript.code_calls if c.failed and c.bound[:1] == (task.narrowed,)
         ]
         options = recovery.analysis_options(failed, day_first(turn, task))
-        cell = keep_rows(task.base, task.narrowed, task.reading.keeps, options, first=first)
+        cell = keep_rows(task.base, task.narrowed, task.reading.filters, options, first=first)
         cells.append(cell)
         turn.tell(task.reading.notes)
     if not cells:

@@ -75,9 +75,9 @@ def _wrong_separator(turn: Turn, source: Source, done: Sequence[Call]) -> str | 
 
 def _add_lost(turn: Turn, work: Work) -> None:
     """Tables of the notebook that have gone become sources, under the names that they had."""
-    known = {s.name for s in work.sources}
-    for task in work.tasks:
-        name = task.table
+    known = set(work.made)
+    needed = [*(t.table for t in work.tasks), *(n for p in work.preparing for n in p.made_of)]
+    for name in needed:
         if name in turn.transcript.lost - known:
             work.sources.append(Source(_origin(turn, name), name))
             known.add(name)

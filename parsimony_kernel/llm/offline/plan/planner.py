@@ -1,7 +1,7 @@
 """From a transcript to the next step.
 
-The stages are always the same: load, understand, look or ask, keep rows, compute, publish, refresh,
-finish.
+The stages are always the same: load, prepare, understand, look or ask, keep rows, compute,
+publish, refresh, finish.
 Where a turn stands is read off its transcript each time; nothing is remembered between requests.
 """
 
@@ -12,8 +12,10 @@ from typing import Any
 from parsimony_kernel.llm.offline.missing import Ask, Declined, Stopped, is_stop
 from parsimony_kernel.llm.offline.phrases import help_steps
 from parsimony_kernel.llm.offline.plan.computing import check_failures, compute, is_computed
+from parsimony_kernel.llm.offline.plan.deriving import derive
 from parsimony_kernel.llm.offline.plan.division import divide
 from parsimony_kernel.llm.offline.plan.emptiness import check_results, check_rows
+from parsimony_kernel.llm.offline.plan.joining import join
 from parsimony_kernel.llm.offline.plan.keeping import keep
 from parsimony_kernel.llm.offline.plan.loading import load_sources
 from parsimony_kernel.llm.offline.plan.publishing import publish
@@ -45,7 +47,7 @@ def next_step(transcript: Transcript, tools: Sequence[str]) -> Step:
 def _planned(turn: Turn) -> Step:
     _check_request(turn)
     work = divide(turn, tokenize(turn.transcript.request, _odd_names(turn.files)))
-    step = load_sources(turn, work)
+    step = load_sources(turn, work) or join(turn, work) or derive(turn, work)
     if step is not None:
         return step
     if not is_computed(turn, work):

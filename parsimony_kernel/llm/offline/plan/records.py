@@ -3,7 +3,10 @@
 import re
 
 from parsimony_kernel.llm.offline.codegen.cells import (
+    DERIVE,
     DISTINCT,
+    INCOMPLETE,
+    JOIN,
     KEEP,
     KEEP_FIRST,
     LOAD,
@@ -16,7 +19,7 @@ from parsimony_kernel.llm.offline.plan.turn import Turn
 from parsimony_kernel.llm.offline.transcript import Call
 from parsimony_kernel.llm.offline.words import spoken
 
-_STAGES = (LOOK, SEARCH, DISTINCT, KEEP, KEEP_FIRST)
+_STAGES = (LOOK, SEARCH, DISTINCT, KEEP, KEEP_FIRST, DERIVE, JOIN)
 
 
 def keep_calls(turn: Turn) -> list[Call]:
@@ -32,6 +35,13 @@ def keep_calls(turn: Turn) -> list[Call]:
 def final_keeps(turn: Turn) -> list[Call]:
     """The cells whose kept rows are the answer."""
     return [c for c in keep_calls(turn) if c.purpose.startswith(KEEP)]
+
+
+def prepared_calls(turn: Turn) -> list[Call]:
+    """The cells that made tables for the tasks and worked, in order."""
+    headings = (f"{DERIVE} ", f"{JOIN} ")
+    calls = [c for c in turn.transcript.code_calls if c.purpose.startswith(headings) and c.ok]
+    return list({c.purpose: c for c in calls}.values())
 
 
 def result_calls(turn: Turn) -> list[Call]:
@@ -71,7 +81,7 @@ def findings(call: Call) -> list[str]:
 def told(call: Call) -> str:
     """A finished cell as a sentence: what it is, under which names, and what it printed."""
     product = product_of(call)
-    if not is_result(call):
+    if call.purpose.startswith((KEEP, KEEP_FIRST)):
         kept = re.search(r"Rows kept: (\d+) of (\d+)", "\n".join(call.printed))
         of = f": {int(kept.group(1)):,} of {int(kept.group(2)):,}" if kept else ""
         what = call.purpose.partition(" rows of ")[2]
@@ -88,7 +98,7 @@ def told(call: Call) -> str:
         made += [f"`{name}`" for name in call.bound]
     shown = rows.get(product.table or "")
     lines = findings(call)
-    if shown == 0:
+    if shown == 0 and not any(line.startswith(INCOMPLETE) for line in lines):
         lines = ["There are no rows in it: no row has a value in every column that it needs"]
     cut = f".head({MAX_BARS}))" in call.code
     if cut and isinstance(shown, int) and shown > MAX_BARS:

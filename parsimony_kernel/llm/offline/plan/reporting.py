@@ -4,12 +4,11 @@ The rule of the place: its sentences hold titles, lines that code printed, and n
 were read; whatever comes from data is set as plain text.
 """
 
-import re
 from collections.abc import Sequence
 
 from parsimony_kernel.llm.offline.missing import Declined
+from parsimony_kernel.llm.offline.plan.observing import observed, observed_beside, plain
 from parsimony_kernel.llm.offline.plan.publishing import publications, shown
-from parsimony_kernel.llm.offline.plan.records import findings, result_calls
 from parsimony_kernel.llm.offline.plan.sources import told_file
 from parsimony_kernel.llm.offline.plan.step import Exhibit, Step, Work
 from parsimony_kernel.llm.offline.plan.turn import Turn
@@ -17,11 +16,9 @@ from parsimony_kernel.llm.offline.transcript import Call
 from parsimony_kernel.llm.offline.words import fold, spoken
 
 REPORT, READ = "return_report", "read_artifact"
-MAX_FINDINGS = 4
 _MAX_TITLE = 120
 # A context that lists as many artifacts as this may have left some out.
 _LISTED = 20
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#$^~|@!])")
 
 
 def report(turn: Turn, work: Work) -> Step | None:
@@ -77,25 +74,22 @@ def _title(exhibits: Sequence[Exhibit]) -> str:
 
 def _body(turn: Turn, work: Work, exhibits: Sequence[Exhibit]) -> str:
     titles = dict.fromkeys(plain(e.title) for e in exhibits)
-    told = _findings(turn, exhibits)
     lead = [f"Shown here: {'; '.join(titles)}."] if titles else []
-    # The text stays when what it shows is refreshed.
-    lead += [f"Found when this was written: {'; '.join(map(plain, told))}."] if told else []
-    figures = [f"![{plain(e.title)}](artifact:{_reference(turn, e)})" for e in exhibits]
+    lead += [beside] if (beside := observed_beside(turn)) else []
+    figures = _figures(turn, exhibits, headed=len(titles) > 1)
     made = dict.fromkeys(_how(turn, work, e) for e in exhibits) or _loaded(turn, work)
     return "\n\n".join([" ".join(lead), *figures, "## How it was made", *made])
 
 
-def plain(text: str) -> str:
-    """``text`` as Markdown that says just that, in one line."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
-
-
-def _findings(turn: Turn, exhibits: Sequence[Exhibit]) -> list[str]:
-    names = {e.variable for e in exhibits}
-    calls = [c for c in result_calls(turn) if not names or names & set(c.bound)]
-    lines = dict.fromkeys(line.rstrip(".") for call in calls for line in findings(call))
-    return list(lines)[:MAX_FINDINGS]
+def _figures(turn: Turn, exhibits: Sequence[Exhibit], *, headed: bool) -> list[str]:
+    """The exhibits in order, each under its title, with what is said of them."""
+    parts: dict[str, None] = {}
+    for exhibit in exhibits:
+        title = plain(exhibit.title)
+        heading = f"## {title}" if headed else ""
+        figure = f"![{title}](artifact:{_reference(turn, exhibit)})"
+        parts |= dict.fromkeys((heading, figure, observed(turn, exhibit)))
+    return [part for part in parts if part]
 
 
 def _reference(turn: Turn, exhibit: Exhibit) -> str:

@@ -3,7 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from parsimony_kernel.llm.offline.grammar.clauses import Publish, Refresh, Report, Statement
+from parsimony_kernel.llm.offline.grammar.clauses import (
+    Derive,
+    Join,
+    Publish,
+    Refresh,
+    Report,
+    Statement,
+)
 from parsimony_kernel.llm.offline.resolve.reading import Reading
 
 
@@ -34,6 +41,19 @@ class Task:
     reading: Reading | None = None
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A table that is made for the tasks: ``name``, ``made_of`` others.
+
+    ``column`` is the one that is new in it.
+    """
+
+    clause: Derive | Join
+    made_of: tuple[str, ...]
+    name: str
+    column: str | None = None
+
+
 @dataclass
 class Product:
     """What a statement made, and of which table."""
@@ -61,11 +81,20 @@ class Exhibit:
 
 @dataclass
 class Work:
-    """A turn taken apart: sources to load, tasks to do, what to publish after how many tasks."""
+    """A turn taken apart: sources to load, tables to prepare, tasks to do, what to publish.
+
+    What is published and reported stands with the number of tasks before it.
+    """
 
     sources: list[Source] = field(default_factory=list)
+    preparing: list[Prepared] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
     publishing: list[tuple[Publish, int, str | None]] = field(default_factory=list)
     reports: list[tuple[Report, int, str | None]] = field(default_factory=list)
     refreshing: list[Refresh] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def made(self) -> list[str]:
+        """The tables that are loaded or prepared for the tasks, in order."""
+        return [*(s.name for s in self.sources), *(p.name for p in self.preparing)]

@@ -1,6 +1,6 @@
 """What was done, in sentences; numbers are those that were printed."""
 
-from parsimony_kernel.llm.offline.plan.records import keep_calls, result_calls, told
+from parsimony_kernel.llm.offline.plan.records import keep_calls, prepared_calls, result_calls, told
 from parsimony_kernel.llm.offline.plan.refreshing import REFRESH, told_refresh
 from parsimony_kernel.llm.offline.plan.reporting import REPORT, told_report
 from parsimony_kernel.llm.offline.plan.step import Source, Work
@@ -10,9 +10,7 @@ from parsimony_kernel.llm.offline.plan.turn import NOTE, Turn
 def summarise(turn: Turn, work: Work) -> str:
     """The summary of the turn."""
     parts = [_loaded_text(turn, source) for source in work.sources]
-    for call in keep_calls(turn):
-        parts.append(told(call))
-    for call in result_calls(turn):
+    for call in (*prepared_calls(turn), *keep_calls(turn), *result_calls(turn)):
         parts.append(told(call))
     for done in turn.transcript.calls:
         if done.name in ("return_chart", "return_dataset") and done.ok:

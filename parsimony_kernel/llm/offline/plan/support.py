@@ -38,7 +38,6 @@ def supported(turn: Turn, clauses: Sequence[Clause]) -> list[Clause]:
             kept.append(clause)
     useful = [c for c in kept if not isinstance(c, Publish | Report)]
     if not odd and kept:
-        _check_continuation(kept)
         return kept
     shown = spoken(repr(o[:80]) for o in odd[:4]) or repr(turn.transcript.request[:80])
     if not useful:
@@ -56,17 +55,6 @@ def supported(turn: Turn, clauses: Sequence[Clause]) -> list[Clause]:
         raise Stopped
     turn.tell([f"Left out, as agreed: {shown}"])
     return kept
-
-
-def _check_continuation(clauses: Sequence[Clause]) -> None:
-    """Raise ``Declined`` for "now by week": it says how to group, and nothing to compute."""
-    first = clauses[0]
-    if isinstance(first, Statement) and first.only_groups:
-        raise Declined(
-            f"{first.text!r} does not say what to compute.",
-            ["the offline model does not carry a request over from the one before"],
-            ["Say it whole, for instance: 'mean temp_max by week'.", *help_steps(short=True)],
-        )
 
 
 def _is_column(turn: Turn, word: str) -> bool:

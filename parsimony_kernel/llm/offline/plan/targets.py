@@ -6,43 +6,50 @@ that has the columns it names. Only tables that fit equally well are asked about
 
 import re
 from collections.abc import Sequence
+from itertools import permutations
 
-from parsimony_kernel.llm.offline import lexicon
 from parsimony_kernel.llm.offline.answers import choose
 from parsimony_kernel.llm.offline.codegen.loading import name_for_file
 from parsimony_kernel.llm.offline.columns import candidates, near_values, same_value
-from parsimony_kernel.llm.offline.grammar.clauses import Mention, Statement
-from parsimony_kernel.llm.offline.missing import Declined
+from parsimony_kernel.llm.offline.grammar.clauses import Join, Mention, Rank, Statement
+from parsimony_kernel.llm.offline.lexicon.vocabulary import LEXICON
+from parsimony_kernel.llm.offline.missing import STOP, Declined
 from parsimony_kernel.llm.offline.phrases import help_steps
 from parsimony_kernel.llm.offline.plan.files import choose_file, file_by_name, no_files, words_of
+from parsimony_kernel.llm.offline.plan.preparing import prepare_join
 from parsimony_kernel.llm.offline.plan.sources import add_source
 from parsimony_kernel.llm.offline.plan.step import Work
 from parsimony_kernel.llm.offline.plan.turn import Turn
+from parsimony_kernel.llm.offline.resolve.joining import shared
 from parsimony_kernel.llm.offline.schema import Table
 from parsimony_kernel.llm.offline.words import fold, singular, spoken, stem_of
 
 _FITS = 84.0
+_SURE = 90.0
 
 
 def target(turn: Turn, statement: Statement, current: str | None, work: Work) -> str:
     """The variable of the table that ``statement`` is about; raises ``Missing``."""
     if statement.files:
         return [add_source(turn, work, file_by_name(turn, f)) for f in statement.files][-1]
-    known = list(dict.fromkeys([*turn.frames, *(s.name for s in work.sources)]))
+    known = list(dict.fromkeys([*turn.frames, *work.made]))
     named = named_table(turn, statement.text, known)
     if named is not None:
-        return named
+        named = _with_new_columns(named, work)
+        _name_new_column(statement, named, work)
+        return _joined(turn, statement, work, named) or named
     if current is not None:
+        _name_new_column(statement, current, work)
         return current
     if statement.refers_back:
         for name in reversed(turn.transcript.mine):
             if name in turn.frames:
                 return name
-    path = _file_spoken_of(turn, statement)
+    path = file_spoken_of(turn, statement)
     if path is not None:
         return add_source(turn, work, path)
     if turn.frames:
-        return _pick(turn, statement)
+        return _joined(turn, statement, work) or _pick(turn, statement)
     return _only_file(turn, work)
 
 
@@ -51,9 +58,37 @@ def named_table(turn: Turn, text: str, names: Sequence[str]) -> str | None:
     whole = [n for n in names if re.search(rf"(?<!\w){re.escape(n)}(?!\w)", text)]
     if not whole:
         words = f" {_plain(text)} "
+        for column in {_plain(c.name) for t in turn.tables.values() for c in t.columns}:
+            # "customer id" is a column, and says nothing of a table of customers.
+            if " " in column and column not in map(_plain, names):
+                words = words.replace(f" {column} ", " | ")
         whole = [n for n in names if not _is_result(turn, n) and f" {_plain(n)} " in words]
     # "cars_japan" says more than "cars".
     return max(whole, key=lambda n: len(fold(n))) if whole else None
+
+
+def _with_new_columns(name: str, work: Work) -> str:
+    """The table ``name`` with the columns that this request has added to it."""
+    for prepared in work.preparing:
+        if prepared.column is not None and prepared.made_of == (name,):
+            name = prepared.name
+    return name
+
+
+def _name_new_column(statement: Statement, current: str, work: Work) -> None:
+    """ "Plot it" after a column was added is about the column."""
+    last = work.preparing[-1] if work.preparing else None
+    if last is None or last.name != current or last.column is None or not statement.refers_back:
+        return
+    mention = Mention(last.column, last.column)
+    asks = statement.chart or statement.wishes or statement.groups or statement.over_time
+    named = statement.measures or statement.about or any(w.of for w in statement.wishes)
+    if statement.rank is not None or statement.head is not None:
+        if re.search(r"\bby (?:it|that|this)\b", statement.text):
+            rank = statement.rank or Rank(statement.head[1] if statement.head else 0, False)
+            rank.by, statement.rank, statement.head = [*rank.by, mention], rank, None
+    elif asks and not named:
+        (statement.wishes[-1].of if statement.wishes else statement.measures).append(mention)
 
 
 def _plain(text: str) -> str:
@@ -65,11 +100,12 @@ def _is_result(turn: Turn, name: str) -> bool:
 
     Any request for the same content has these words and does not mean the table.
     """
-    kinds = {lexicon.LEXICON.get((word,), ("",))[0] for word in fold(name)}
+    kinds = {LEXICON.get((word,), ("",))[0] for word in fold(name)}
     return name in turn.results or {"func", "by"} <= kinds
 
 
-def _file_spoken_of(turn: Turn, statement: Statement) -> str | None:
+def file_spoken_of(turn: Turn, statement: Statement) -> str | None:
+    """The file that is named by its words; none where several or none could be meant."""
     before = [turn.tables[name] for name in turn.frames if name in turn.tables]
     columns = {singular(w) for t in before for c in t.columns for w in fold(c.name)}
     words = words_of(statement.text) - columns
@@ -133,6 +169,45 @@ def _pick(turn: Turn, statement: Statement) -> str:
 
 def _ask(turn: Turn, names: Sequence[str]) -> str:
     return choose(turn.answers, "Which table do you mean?", names[:8])
+
+
+def _joined(turn: Turn, statement: Statement, work: Work, first: str | None = None) -> str | None:
+    """Two tables as one, if the columns that are named are in two and the person agrees.
+
+    ``first`` is the table that was named, if one was.
+    """
+    named = [m for m in _mentions(statement) if not _is_time(m)]
+    holding = {
+        t.name: [m for m in named if _column_score(t, m) >= _SURE]
+        for t in turn.tables.values()
+        if t.name in turn.frames
+    }
+    sure = [m for m in named if any(m in held for held in holding.values())]
+    whole = [n for n, held in holding.items() if len(held) == len(sure) and first in (None, n)]
+    if whole or len(sure) < 2 - (first in holding) or first not in (None, *holding):
+        return None
+    measures = [*(m for w in statement.wishes for m in w.of), *statement.measures]
+    sure.sort(key=lambda m: m not in measures)
+    tables = [turn.tables[n] for n in holding if n not in turn.results]
+    offers = [
+        (left, right, keys[0][0].name)
+        for left, right in permutations(tables, 2)
+        if (sure[0] in holding[left.name] if first is None else left.name == first)
+        and all(m in holding[left.name] or m in holding[right.name] for m in sure)
+        and len(keys := shared(left, right)) == 1
+    ]
+    if len(offers) != 1:
+        return None
+    left, right, key = offers[0]
+    ours = spoken(m.text for m in sure if m in holding[left.name])
+    theirs = spoken(m.text for m in sure if m not in holding[left.name])
+    question = (
+        f"`{left.name}` has {ours or 'no such column'} and `{right.name}` has {theirs}. "
+        f"Shall I join them by {key!r}, which both have?"
+    )
+    choose(turn.answers, question, ["Yes, join them", STOP])
+    clause = Join(keys=[Mention(key, key)], text=statement.text)
+    return prepare_join(turn, clause, (left.name, right.name), work)
 
 
 def _mentions(statement: Statement) -> list[Mention]:

@@ -52,8 +52,7 @@ class Turn:
 
     def taken(self, work: Work | None = None) -> set[str]:
         """The names that are in use."""
-        sources = {s.name for s in work.sources} if work is not None else set()
-        return set(self.transcript.all_names) | sources
+        return set(self.transcript.all_names) | set(work.made if work is not None else ())
 
     def free(self, work: Work) -> set[str]:
         """The names that may be bound again: made before by this model, and not worked on now."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from parsimony_kernel.llm.offline.codegen.cells import LOOK, Cell
 from parsimony_kernel.llm.offline.codegen.filtering import filtered_name
 from parsimony_kernel.llm.offline.codegen.looking import look, search
+from parsimony_kernel.llm.offline.codegen.missing_values import changed_name
 from parsimony_kernel.llm.offline.codegen.python import unique
 from parsimony_kernel.llm.offline.missing import LookFor
 from parsimony_kernel.llm.offline.plan.evidence import MAX_LOOKED, known_of, sampled, unseen
@@ -28,7 +29,9 @@ def understand(turn: Turn, work: Work) -> Step | None:
     narrowed: dict[str, str] = {}
     for task in work.tasks:
         task.base = narrowed.get(task.table, task.table)
-        done = keeps[len(_kept(work))] if len(_kept(work)) < len(keeps) else None
+        kept = _kept(work)
+        done = keeps[len(kept)] if len(kept) < len(keeps) else None
+        done = next((c for c in keeps if c.bound[0] == _same_words(work, task)), done)
         table = sampled(turn, task, tables)
         assert table is not None
         known = known_of(turn, work, task, settled=done is not None)
@@ -37,10 +40,16 @@ def understand(turn: Turn, work: Work) -> Step | None:
         except LookFor as missing:
             wanted.setdefault(task.table, []).extend(missing.words)
             continue
-        if task.reading.keeps:
-            task.narrowed = done.bound[0] if done else _keep_name(turn, task, work)
+        task.statement.missing = task.reading.statement.missing
+        if task.reading.filters:
+            known_name = done.bound[0] if done else _keep_name(turn, task, work)
+            task.narrowed = _same_rows(work, task) or known_name
             if task.statement.is_plain:
                 narrowed[task.table] = task.narrowed
+        changed = changed_name(task.narrowed or task.base, task.statement.missing)
+        if changed is not None:
+            # What follows in the request goes on from the rows without missing values.
+            narrowed[task.table] = unique(changed, turn.taken(work) - turn.free(work))
     return _search(turn, work, wanted) if wanted else None
 
 
@@ -72,12 +81,34 @@ def _search(turn: Turn, work: Work, wanted: Mapping[str, Sequence[str]]) -> Step
     return turn.run(f"I look for {spoken(told)}.", cells)
 
 
-def _kept(work: Work) -> list[Task]:
-    return [t for t in work.tasks if t.narrowed]
+def _kept(work: Work) -> list[str]:
+    return list(dict.fromkeys(t.narrowed for t in work.tasks if t.narrowed))
+
+
+def _same_words(work: Work, task: Task) -> str | None:
+    """The rows kept for an earlier task whose conditions are in the same words."""
+    said = task.statement.conditions
+    same = (t for t in _shareable(work, task) if t.statement.conditions == said)
+    return next((t.narrowed for t in same), None) if said else None
+
+
+def _same_rows(work: Work, task: Task) -> str | None:
+    """The rows kept for an earlier task that are those of ``task``."""
+    assert task.reading is not None
+    filters = task.reading.filters
+    same = (t for t in _shareable(work, task) if t.reading and t.reading.filters == filters)
+    return next((t.narrowed for t in same), None)
+
+
+def _shareable(work: Work, task: Task) -> list[Task]:
+    if task.statement.is_plain:
+        return []
+    others = [t for t in work.tasks if t is not task and t.narrowed and t.base == task.base]
+    return [t for t in others if not t.statement.is_plain]
 
 
 def _keep_name(turn: Turn, task: Task, work: Work) -> str:
     assert task.reading is not None
-    wanted = filtered_name(task.base, task.reading.keeps)
+    wanted = filtered_name(task.base, task.reading.filters)
     taken = (turn.taken(work) - turn.free(work)) | {t.narrowed for t in work.tasks if t.narrowed}
     return unique(wanted, taken)

@@ -5,10 +5,11 @@ A function that was not named is chosen only where one is right, and that is not
 
 from collections.abc import Sequence
 
-from parsimony_kernel.llm.offline import lexicon
 from parsimony_kernel.llm.offline.analysis import Aggregate, Analysis, Group
-from parsimony_kernel.llm.offline.lexicon import ADDITIVE
+from parsimony_kernel.llm.offline.lexicon.measures import ADDITIVE
+from parsimony_kernel.llm.offline.lexicon.vocabulary import LEXICON
 from parsimony_kernel.llm.offline.missing import Ask, Declined, not_understood
+from parsimony_kernel.llm.offline.resolve.heat_maps import heat_map_groups
 from parsimony_kernel.llm.offline.resolve.mentions import group_by
 from parsimony_kernel.llm.offline.resolve.reading import Reading
 from parsimony_kernel.llm.offline.resolve.subject import Subject, bare_reply, names_of
@@ -151,6 +152,8 @@ def grouped(reading: Reading, aggregates: list[Aggregate], notes: list[str]) -> 
                 [f"the request groups by {spoken(g.label for g in groups)}"],
                 ["Ask for a bar chart, or leave the grouping out."],
             )
+        if chart == "heatmap":
+            groups = heat_map_groups(groups, aggregates[0].label, notes)
         groups = sorted(groups, key=lambda g: not g.is_time)
         if chart in ("auto", "scatter"):
             chart = "line" if groups[0].is_time and chart == "auto" else chart
@@ -210,7 +213,7 @@ def any_group(subject: Subject, aggregate: Aggregate) -> Group:
     """The grouping of a chart that names none, asked for."""
     question = f"By which column of `{subject.table.name}` should I draw the {aggregate.label}?"
     reply = bare_reply(subject.known.answers.get(question, "")).casefold().split()
-    unit = lexicon.LEXICON.get(tuple(reply[-1:]), ("", None))
+    unit = LEXICON.get(tuple(reply[-1:]), ("", None))
     if len(reply) == 1 and unit[0] == "unit" and subject.table.dates:
         return Group(subject.table.dates[0], unit[1])
     answered = subject.answered(question, "the grouping")

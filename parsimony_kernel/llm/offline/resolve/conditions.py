@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
-from parsimony_kernel.llm.offline.analysis import Keep
+from parsimony_kernel.llm.offline.analysis import Except, Keep
 from parsimony_kernel.llm.offline.columns import candidates, ranked
 from parsimony_kernel.llm.offline.grammar.clauses import Condition, Mention
 from parsimony_kernel.llm.offline.missing import Ask, Declined, not_understood
@@ -14,14 +15,96 @@ from parsimony_kernel.llm.offline.resolve.values import find_value, holding
 from parsimony_kernel.llm.offline.schema import Column
 from parsimony_kernel.llm.offline.words import spoken
 
+_OPPOSITES = {
+    "in": "not in", "not in": "in", "!=": "==", "missing": "present", "present": "missing",
+}  # fmt: skip
+
 
 def read_conditions(subject: Subject, reading: Reading) -> None:
     """Turn the conditions of the statement into rows to keep."""
-    for condition in reading.statement.conditions:
-        _condition(subject, condition, reading)
+    for exclusion, conditions in groupby(reading.statement.conditions, lambda c: c.exclusion):
+        if exclusion:
+            _exclude(subject, list(conditions), reading)
+        else:
+            for condition in conditions:
+                _condition(subject, condition, reading)
+
+
+def _exclude(subject: Subject, conditions: Sequence[Condition], reading: Reading) -> None:
+    """Leave out the rows that meet all of ``conditions``.
+
+    Behind "drop" that is all that follows. Behind "except" it is all that follows words for the
+    rows, as in "except the cars from Japan", and otherwise what stands right behind it.
+    """
+    first, *rest = conditions
+    rest = [c for c in rest if c.op is not None or not _says_rows_only(subject, c)]
+    only_rows = _says_rows_only(subject, first)
+    columns = [v for v in first.values if isinstance(v, Mention) and _is_column(subject, v)]
+    if first.leads and columns and rest:
+        raise _unclear(reading, f"{columns[0].text!r} is a column")
+    if first.leads and only_rows and not rest:
+        raise _unclear(reading, "no rows are named")
+    if first.leads and not (rest and (first.word == "drop" or only_rows)):
+        _condition(subject, first, reading)
+        for condition in rest:
+            _condition(subject, condition, reading)
+        return
+    said = replace(first, negated=first.negated != first.leads)
+    _invert(subject, [said, *rest], reading)
+
+
+def _is_column(subject: Subject, mention: Mention) -> bool:
+    return subject.literal(mention) is not None and not subject.is_noun(mention.text)
+
+
+def _says_rows_only(subject: Subject, condition: Condition) -> bool:
+    words = [v for v in condition.values if isinstance(v, Mention) and not v.quoted]
+    alone = condition.left is None and len(words) == len(condition.values)
+    return alone and all(subject.is_noun(w.text) for w in words)
+
+
+def _invert(subject: Subject, conditions: Sequence[Condition], reading: Reading) -> None:
+    found = Reading(reading.statement, notes=reading.notes)
+    for condition in conditions[:-1]:
+        if condition.negated and condition.values and _says_rows_only(subject, condition):
+            raise _unclear(reading, "a condition is negated twice")
+    for condition in conditions:
+        alone = condition.left is None and condition.op is None
+        for value in list(condition.values) if alone else ():
+            column = subject.literal(value) if isinstance(value, Mention) else None
+            if column is not None and _is_column(subject, value):
+                # "drop the cars with horsepower": those that have one
+                condition = replace(condition, values=[v for v in condition.values if v != value])
+                found.keeps.append(Keep(column, "present", ()))
+        if condition.values or condition.left is not None:
+            _condition(subject, condition, found)
+    match found.filters:
+        case [] if subject.wanted:
+            return
+        case []:
+            raise _unclear(reading, "no rows are named")
+        case [Keep(op=op) as keep] if op in _OPPOSITES:
+            reading.keeps.append(replace(keep, op=_OPPOSITES[op], beside=False))
+        case [Except(keeps)]:
+            reading.keeps += keeps
+        case _ if found.excepts:
+            raise _unclear(reading, "a condition is negated twice")
+        case _:
+            reading.excepts.append(Except(tuple(found.keeps)))
+
+
+def _unclear(reading: Reading, blocker: str) -> Declined:
+    return Declined(
+        f"I do not see which rows {reading.statement.text!r} leaves out.",
+        [blocker],
+        ["Say which rows to keep."],
+    )
 
 
 def _condition(subject: Subject, condition: Condition, reading: Reading) -> None:
+    if condition.negated and (condition.lacks or condition.op not in (None, "==")):
+        _invert(subject, [replace(condition, negated=False)], reading)
+        return
     if condition.lacks:
         _lacking(subject, condition, reading)
         return
@@ -165,8 +248,6 @@ def _dated(
             return Keep(column, "between", (_start(first), _end(first)))
         case "==":
             return Keep(column, "between", (_start(first), _end(first)))
-        case "!=":
-            raise Declined("Leaving out a month is not understood.", ["a negated date"])
         case ">" | "<=":
             return Keep(column, op, (_end(first),))
         case _:
@@ -181,7 +262,8 @@ def _named_values(
         if subject.is_noun(mention.text) and not mention.quoted:
             continue
         literal = subject.literal(mention)
-        if literal is not None and condition.word == "without" and reading.statement.wishes:
+        column_itself = "column" in reading.statement.text.casefold()
+        if literal is not None and condition.word == "without" and not column_itself:
             reading.keeps.append(Keep(literal, "missing", ()))
             continue
         if literal is not None and condition.negated:

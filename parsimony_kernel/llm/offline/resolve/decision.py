@@ -3,8 +3,11 @@
 from parsimony_kernel.llm.offline.analysis import Analysis, Group
 from parsimony_kernel.llm.offline.missing import not_understood
 from parsimony_kernel.llm.offline.resolve.aggregates import aggregated, counted, default_aggregate
+from parsimony_kernel.llm.offline.resolve.correlating import correlation_analysis
 from parsimony_kernel.llm.offline.resolve.drawings import drawn
+from parsimony_kernel.llm.offline.resolve.heat_maps import check_heat_map
 from parsimony_kernel.llm.offline.resolve.mentions import group_by, once
+from parsimony_kernel.llm.offline.resolve.missing_values import missing_analysis
 from parsimony_kernel.llm.offline.resolve.ranks import rank_analysis
 from parsimony_kernel.llm.offline.resolve.reading import Reading
 from parsimony_kernel.llm.offline.resolve.subject import Subject
@@ -15,6 +18,7 @@ def decide(subject: Subject, reading: Reading) -> Analysis:
     """What to compute and how to draw it; raises ``Missing``."""
     asked = _asked(reading)
     made = _decide(subject, reading)
+    check_heat_map(subject, reading, made)
     whole_rows = made.shape in ("rows", "head", "describe") and not made.columns
     lost = set() if whole_rows and not reading.wishes else asked - _used(made)
     if lost:
@@ -42,6 +46,9 @@ def _decide(subject: Subject, reading: Reading) -> Analysis:
     statement = reading.statement
     if statement.unsupported:
         raise not_understood(statement.unsupported)
+    asked = missing_analysis(subject, reading) or correlation_analysis(subject, reading)
+    if asked is not None:
+        return asked
     if statement.describe:
         return Analysis("describe", columns=reading.measures)
     if statement.head is not None and not (reading.wishes or reading.groups):
@@ -79,7 +86,7 @@ def _complete_groups(subject: Subject, reading: Reading) -> None:
     if statement.compare and not reading.groups:
         several = [k for k in reading.keeps if k.op == "in" and len(k.values) > 1]
         if several:
-            reading.groups.append(Group(several[0].column))
+            reading.groups.append(Group(several[0].column, several[0].part))
             if statement.over_time:
                 statement.chart = statement.chart or "auto"
     _keep_apart(reading)

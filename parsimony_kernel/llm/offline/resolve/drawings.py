@@ -3,11 +3,16 @@
 from parsimony_kernel.llm.offline.analysis import Aggregate, Analysis, Group
 from parsimony_kernel.llm.offline.missing import Ask, Declined, not_understood
 from parsimony_kernel.llm.offline.resolve.aggregates import any_group, default_aggregate, grouped
+from parsimony_kernel.llm.offline.resolve.heat_maps import nothing_to_map
 from parsimony_kernel.llm.offline.resolve.mentions import group_by
+from parsimony_kernel.llm.offline.resolve.named import named_columns
 from parsimony_kernel.llm.offline.resolve.reading import Reading
 from parsimony_kernel.llm.offline.resolve.subject import Subject, names_of
 from parsimony_kernel.llm.offline.schema import Column
 from parsimony_kernel.llm.offline.words import spoken
+
+# Whole numbers with more values than this are measures, and name no kinds.
+_MAX_KINDS = 12
 
 
 def drawn(subject: Subject, reading: Reading) -> Analysis:
@@ -15,6 +20,8 @@ def drawn(subject: Subject, reading: Reading) -> Analysis:
     statement = reading.statement
     measures, against = list(reading.measures), reading.against
     chart = statement.chart or "auto"
+    if chart == "heatmap":
+        return _heat_map(subject, reading)
     if not measures:
         if chart == "auto" and against is None and reading.color is None:
             options = [*subject.table.numbers, *subject.table.texts]
@@ -22,7 +29,8 @@ def drawn(subject: Subject, reading: Reading) -> Analysis:
         else:
             options = [*subject.table.numbers]
             question = f"Which column of `{subject.table.name}` should the {chart} chart show?"
-        answered = subject.answered(question, "the column to plot")
+        alone = options[0] if len(options) == 1 else None
+        answered = alone or subject.answered(question, "the column to plot")
         if answered is None:
             raise Ask(question, names_of(options))
         measures = [answered]
@@ -63,6 +71,20 @@ def drawn(subject: Subject, reading: Reading) -> Analysis:
             ["Name two of them for a scatter plot, or one for a histogram."],
         )
     return _one(subject, reading, numbers[0])
+
+
+def _heat_map(subject: Subject, reading: Reading) -> Analysis:
+    """The rows counted by two columns."""
+    against = [reading.against] if reading.against is not None else []
+    sides = [*named_columns(subject, reading), *against]
+    if len(sides) != 2 or any(c not in subject.table.categories for c in sides):
+        raise nothing_to_map(reading.statement.text)
+    measured = [c.name for c in sides if c.is_number and not c.is_year]
+    if measured and any(subject.distinct(measured)[name] > _MAX_KINDS for name in measured):
+        raise nothing_to_map(reading.statement.text)
+    reading.groups += [group_by(subject, c) for c in sides]
+    notes = ["No measure was named, so I counted rows"]
+    return grouped(reading, [Aggregate("count")], notes)
 
 
 def _one(subject: Subject, reading: Reading, column: Column) -> Analysis:

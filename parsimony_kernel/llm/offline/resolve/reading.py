@@ -6,7 +6,7 @@ Values only.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from parsimony_kernel.llm.offline.analysis import Group, Keep
+from parsimony_kernel.llm.offline.analysis import Except, Group, Keep
 from parsimony_kernel.llm.offline.grammar.clauses import Statement
 from parsimony_kernel.llm.offline.schema import Column
 
@@ -39,4 +39,10 @@ class Reading:
     rank_entity: Column | None = None
     rank_by: Column | None = None
     keeps: list[Keep] = field(default_factory=list)
+    excepts: list[Except] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def filters(self) -> list[Keep | Except]:
+        """All that the rows have to meet."""
+        return [*self.keeps, *self.excepts]

@@ -11,6 +11,10 @@ from parsimony_kernel.llm.offline.resolve.mentions import (
     read_measure,
     read_wishes,
 )
+from parsimony_kernel.llm.offline.resolve.missing_values import (
+    check_filling,
+    read_lacking,
+)
 from parsimony_kernel.llm.offline.resolve.reading import Reading
 from parsimony_kernel.llm.offline.resolve.subject import Subject
 from parsimony_kernel.llm.offline.resolve.superlatives import read_rank
@@ -20,6 +24,7 @@ from parsimony_kernel.llm.offline.resolve.values import explain
 def read(subject: Subject, statement: Statement) -> Reading:
     """The statement with its words resolved; raises ``Missing``."""
     reading = Reading(deepcopy(statement))
+    read_lacking(subject, reading)
     read_conditions(subject, reading)
     _groups(subject, reading)
     read_wishes(subject, reading)
@@ -31,6 +36,7 @@ def read(subject: Subject, statement: Statement) -> Reading:
     _rest(subject, reading)
     if subject.wanted:
         raise LookFor(subject.wanted)
+    check_filling(reading)
     return reading
 
 

@@ -1,0 +1,180 @@
+"""The pages of the reference that are made from the code: run it after a change of the tables.
+
+    python docs/generate.py            writes them
+    python docs/generate.py --check    exits with 1 where one differs from what would be written
+
+They are kept in the repository, so that a change of a table is seen in its review.
+"""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from parsimony_agent.arguments import CELL_FLAGS, COMMANDS, EXAMPLE
+from parsimony_agent.settings import FILE, SETTINGS
+from parsimony_kernel import cli
+from parsimony_kernel.agent.failure.causes import CAUSES
+from parsimony_kernel.agent.failure.kinds import FailureKind, default_action_for
+from parsimony_kernel.llm.offline.phrases import as_markdown
+
+FOLDER = Path(__file__).parent / "reference"
+NOTE = "<!-- Made by docs/generate.py from the tables of the code: change those. -->\n"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(cell, line)) + " |" for line in lines)
+
+
+def cell(text: str) -> str:
+    """Text for a cell: one line, no column of its own."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def magics() -> str:
+    """What can be written after ``%%agent`` and ``%agent``."""
+    flags = [(f"`{flag.spelled}`", flag.help) for flag in CELL_FLAGS]
+    parts = [
+        "# Magics",
+        "## `%%agent`",
+        "Flags stand before the request, which is taken literally.",
+        f"```\n{EXAMPLE}\n```",
+        table(("flag", "what it does"), flags),
+        "## `%agent`",
+        "`TURN` is a number of the history, or the beginning of an id. Tab completes sub-commands, "
+        "flags, models, variables, turns and artifacts.",
+        table(
+            ("sub-command", "what it does"),
+            [
+                (f"`%agent {' '.join(filter(None, (each.name, each.synopsis)))}`", each.help)
+                for each in COMMANDS
+            ],
+        ),
+    ]
+    for command in COMMANDS:
+        if command.flags or command.example:
+            parts.append(f"### `{command.name}`")
+            parts.append(f"{command.help[0].upper()}{command.help[1:]}.")
+            if command.example:
+                parts.append(f"```\n%agent {command.example}\n```")
+            if command.flags:
+                told = [(f"`{flag.spelled}`", flag.help) for flag in command.flags]
+                parts.append(table(("flag", "what it does"), told))
+    return "\n\n".join(parts)
+
+
+def command_line() -> str:
+    """``jupyter parsimony``, as its own help tells it."""
+    parser = cli.parser()
+    parts = ["# Command line", _help(parser)]
+    commands = parser.commands
+    assert commands is not None
+    for name, command in commands.choices.items():
+        parts += [f"## `{name}`", _help(command)]
+    return "\n\n".join(parts)
+
+
+def _help(parser: argparse.ArgumentParser) -> str:
+    # The folder that help gives as the default is the one it is asked in.
+    return f"```text\n{re.sub(r'[ ]+$', '', parser.format_help(), flags=re.M).rstrip()}\n```"
+
+
+def configuration() -> str:
+    """What can be set, and where."""
+    rows = [
+        (
+            f"`{setting.name}`",
+            f"`{setting.variable}`",
+            f"`{setting.default}`" if setting.default else "",
+            f"`{setting.example}`",
+            setting.help,
+        )
+        for setting in SETTINGS
+    ]
+    return "\n\n".join(
+        [
+            "# Configuration",
+            "What is asked for stands first: a flag of the cell, then `%config ParsimonyAgent`, "
+            "then the environment, then Jupyter's and IPython's configuration files, then the "
+            "default. `%agent config` shows what holds, and from where.",
+            table(("setting", "environment", "default", "for example", "what it does"), rows),
+            "```\n%config ParsimonyAgent.budget = 0.50\n```",
+            f"`jupyter parsimony --generate-config` writes `{FILE}` with all of them into "
+            "Jupyter's configuration folder. A file of that name beside a notebook is not read.",
+        ]
+    )
+
+
+def failures() -> str:
+    """Every kind of failure, and every cause with what is done about it."""
+    kinds = [(f"`{kind.value}`", f"`{default_action_for(kind).value}`") for kind in FailureKind]
+    causes = dict.fromkeys(
+        (
+            cause.name,
+            f"`{cause.kind.value}`",
+            "" if cause.type is None else f"`{cause.type.name}`",
+            "" if cause.refusal is None else f"`{cause.refusal.value}`",
+            cause.how,
+        )
+        for cause in CAUSES
+    )
+    return "\n\n".join(
+        [
+            "# Failures",
+            "Every failure is one of thirteen kinds, and goes through one funnel.",
+            table(("kind", "what is done when nothing else is said"), kinds),
+            "## Causes",
+            table(("what failed", "kind", "type", "refusal", "what is done"), causes),
+        ]
+    )
+
+
+def offline() -> str:
+    """What the offline model understands."""
+    return "\n\n".join(
+        [
+            "# What the offline model understands",
+            "Column names are matched loosely; where several fit, it asks. Everything else is "
+            "declined, with what it can do.",
+            as_markdown().strip(),
+        ]
+    )
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "magics.md": magics,
+    "command-line.md": command_line,
+    "configuration.md": configuration,
+    "failures.md": failures,
+    "offline-model.md": offline,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the pages, or only check them; gives the exit code."""
+    parser = argparse.ArgumentParser(description="The reference, from the code.")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; 1 on a difference"
+    )
+    is_check = parser.parse_args(argv).check
+    os.environ["COLUMNS"] = "80"  # the width of help
+    differing = []
+    for name, page in PAGES.items():
+        text = f"{NOTE}\n{page()}\n"
+        place = FOLDER / name
+        if place.is_file() and place.read_text(encoding="utf-8") == text:
+            continue
+        differing.append(name)
+        if not is_check:
+            place.write_text(text, encoding="utf-8")
+    for name in differing:
+        print(f"{'differs' if is_check else 'written'}: reference/{name}")
+    return 1 if is_check and differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""``%agent cost``: what the turns of a notebook have used."""
+
+from parsimony_agent.desk import Desk, Told
+from parsimony_agent.tables import table
+from parsimony_kernel.notebook.spending import Used, used
+from parsimony_kernel.view.outline import cost_words
+
+_HEAD = ("turn", "model", "calls", "tokens in", "tokens out", "cost", "time")
+
+
+def cost(desk: Desk) -> Told:
+    """What each turn has used of its model, those that were replaced among them, and the sum."""
+    session = desk.session
+    turns = [(turn, used(session.events(turn.turn_id))) for turn in session.turns()]
+    rows = [_row(str(turn.ordinal), turn.model, each) for turn, each in turns]
+    if len(rows) > 1:
+        rows.append(_row("all", "", sum((each for _, each in turns), Used())))
+    return table(_HEAD, rows, empty="No turn of this notebook has asked a model yet.")
+
+
+def _row(turn: str, model: str, spent: Used) -> tuple[str, ...]:
+    return (
+        turn,
+        model,
+        f"{spent.calls:,}",
+        f"{spent.prompt_tokens:,}",
+        f"{spent.completion_tokens:,}",
+        _price(spent),
+        f"{spent.seconds:.0f} s",
+    )
+
+
+def _price(spent: Used) -> str:
+    unknown = spent.calls > 0 and spent.unpriced == spent.calls
+    return cost_words(None if unknown else spent.cost_usd, partial=spent.unpriced > 0)

@@ -1,0 +1,167 @@
+"""Events without secrets, before anybody reads them.
+
+A model's words come in pieces, and a secret may lie across two of them. What could be the
+beginning of one is held back until it is clear, and nothing else is.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+from itertools import takewhile
+from typing import Any, TypeVar
+
+from parsimony_kernel.agent.events import (
+    AgentEvent,
+    BudgetWarning,
+    Heartbeat,
+    LLMCallCompleted,
+    ReasoningDelta,
+    StateSnapshot,
+    TextDelta,
+    ToolEvent,
+    ToolResultObserved,
+)
+from parsimony_kernel.agent.failure.kinds import Failure
+from parsimony_kernel.llm.secrets import Secrets
+
+# What names a thing, and is looked up by; a sealed record is cleaned before it is sealed.
+_IDENTITIES = frozenset(
+    {
+        "type",
+        "run_id",
+        "tool_name",
+        "tool_call_id",
+        "logical_id",
+        "content_sha",
+        "path",
+        "page",
+        "suspension_record",
+    }
+)
+# What the loop has made of cleaned parts, and what holds no words.
+_CLEAN = (ToolEvent, ToolResultObserved, StateSnapshot, LLMCallCompleted, Heartbeat, BudgetWarning)
+# A line that is longer is given in parts.
+_LONGEST_LINE = 4_000
+_PRIVATE_KEY = "-----BEGIN "
+
+_Event = TypeVar("_Event", bound=AgentEvent)
+
+
+async def redacted(
+    events: AsyncGenerator[AgentEvent, None], secrets: Secrets
+) -> AsyncGenerator[AgentEvent, None]:
+    """``events`` without secrets; words may come in other pieces, and stay in their order."""
+    kind: type[TextDelta] | type[ReasoningDelta] = TextDelta
+    words = Words(secrets)
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, TextDelta | ReasoningDelta):
+                if type(event) is not kind:
+                    if rest := words.end():
+                        yield kind(content=rest)
+                    kind = type(event)
+                if piece := words.add(event.content):
+                    yield kind(content=piece)
+                continue
+            if not isinstance(event, Heartbeat) and (rest := words.end()):
+                yield kind(content=rest)
+            yield event if isinstance(event, _CLEAN) else without_secrets(event, secrets)
+    if rest := words.end():
+        yield kind(content=rest)
+
+
+def without_secrets(event: _Event, secrets: Secrets) -> _Event:
+    """``event``, or one like it without secrets.
+
+    The result of a tool has passed the gate, so only what is known is looked for in it.
+    """
+    match event:
+        case ToolEvent():
+            changed = _changed(event, secrets, frozenset({"arguments", "failure"}))
+            result = secrets.of_cleaned(event.result)
+            if result != event.result:
+                changed["result"] = result
+        case ToolResultObserved():
+            content = secrets.known(event.content)
+            changed = {} if content == event.content else {"content": content}
+        case _:
+            changed = _changed(event, secrets, frozenset(type(event).model_fields) - _IDENTITIES)
+    return event.model_copy(update=changed) if changed else event
+
+
+def of_failure(failure: Failure, secrets: Secrets) -> Failure:
+    """``failure``, its words and its measurements without secrets."""
+    return replace(
+        failure,
+        explanation=secrets.clean(failure.explanation),
+        blockers=tuple(secrets.clean(each) for each in failure.blockers),
+        metadata=secrets.of_json(failure.metadata),
+    )
+
+
+def _changed(event: AgentEvent, secrets: Secrets, names: frozenset[str]) -> dict[str, Any]:
+    changed: dict[str, Any] = {}
+    for name, value in event:
+        if name not in names:
+            continue
+        cleaned = (
+            of_failure(value, secrets) if isinstance(value, Failure) else secrets.of_json(value)
+        )
+        # Failures are compared by less than they hold.
+        if isinstance(value, Failure) or cleaned != value:
+            changed[name] = cleaned
+    return changed
+
+
+class Words:
+    """Prose that comes in pieces, given on without secrets."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._spaced = tuple(value for value in secrets.values if len(value.split()) > 1)
+        self._line = ""
+        self._told = ""
+
+    def add(self, piece: str) -> str:
+        """What can be told now of what came so far."""
+        self._line += piece
+        sure = self._sure()
+        lines = self._line.rfind("\n", 0, sure) + 1
+        cut = lines or (sure if len(self._line) > _LONGEST_LINE else 0)
+        if not cut:
+            return self._more(self._line[:sure])
+        told, self._line = self._told_of(self._line[:cut]), self._line[cut:]
+        return told + self._more(self._line[: sure - cut])
+
+    def end(self) -> str:
+        """The rest."""
+        line, self._line = self._line, ""
+        return self._told_of(line)
+
+    def _more(self, line: str) -> str:
+        cleaned = self._secrets.clean(line)
+        if not cleaned.startswith(self._told):
+            return ""  # what was told has become a secret's; the end of the line settles it
+        new, self._told = cleaned[len(self._told) :], cleaned
+        return new
+
+    def _told_of(self, line: str) -> str:
+        cleaned, told = self._secrets.clean(line), self._told
+        self._told = ""
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(cleaned, told, strict=False))
+        return cleaned[sum(1 for _ in same) :]
+
+    def _sure(self) -> int:
+        """How much of the line is whole words, and no beginning of a known value."""
+        line = self._line
+        sure = len(line) - len(line.split()[-1]) if line and not line[-1].isspace() else len(line)
+        for value in self._spaced:
+            sizes = range(min(len(value), len(line)), 0, -1)
+            begun = next((size for size in sizes if line.endswith(value[:size])), 0)
+            sure = min(sure, len(line) - begun)
+            within = line.rfind(value)
+            if 0 <= within < sure < within + len(value):
+                sure = within
+        opened = line.rfind(_PRIVATE_KEY)
+        closed = opened < 0 or "-----END" in line[opened:]
+        return sure if closed else min(sure, opened)

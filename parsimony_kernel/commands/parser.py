@@ -1,0 +1,150 @@
+"""How commands are typed: their help, their arguments, and what is said to bad ones.
+
+Trouble with what was typed is one line with its remedy and exit code 2.
+"""
+
+import argparse
+import difflib
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeAlias
+
+PROGRAM = "jupyter parsimony"
+EXIT_CODES = """\
+exit codes:
+  0  it is done, and nothing was found wrong
+  1  it could not be done, or something was found wrong
+  2  it was typed wrongly; nothing was done"""
+
+# What is typed behind the program's name, and what that does.
+Examples: TypeAlias = Sequence[tuple[str, str]]
+
+_MEANING_AT = 46
+_KEYS_AT = 20
+_UNITS_S = {"h": 3_600, "d": 86_400, "w": 604_800}
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that names what was probably meant."""
+
+    commands: "Commands | None" = None
+
+    def error(self, message: str) -> NoReturn:
+        said = " ".join(message.split()).rstrip(".")
+        self.exit(2, f"{self.prog}: {said}. See: {self.prog} --help\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        known = self.commands.choices if self.commands is not None else {}
+        if known and args and not args[0].startswith("-") and args[0] not in known:
+            self.error(
+                f"there is no command {args[0]!r}.{nearest(args[0], known)} "
+                f"It has {', '.join(known)}"
+            )
+        return super().parse_known_args(args, namespace)
+
+    def add_commands(self, metavar: str) -> "Commands":
+        """Where commands are added; one of them is required."""
+        self.commands = self.add_subparsers(metavar=metavar, required=True)
+        return self.commands
+
+
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """``" Did you mean 'x'?"`` for the nearest of ``known``, or nothing when none is near."""
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {found[0]!r}?" if found else ""
+
+
+def add_command(
+    commands: Commands,
+    name: str,
+    run: Callable[[argparse.Namespace], int] | None,
+    says: str,
+    *,
+    examples: Examples,
+    keys: Mapping[str, str] | None = None,
+) -> Parser:
+    """A command with its help.
+
+    Args:
+        run: gives the exit code; ``None`` for a command that only has commands of its own.
+        says: what it does, as the list of commands tells it.
+        keys: those of the object that ``--json`` gives, each with its meaning.
+    """
+    parts = [epilog_of(examples)]
+    if keys:
+        parts.insert(0, _table("with --json, one object with the keys:", keys.items(), _KEYS_AT))
+    parser = commands.add_parser(
+        name,
+        help=says,
+        description=says[:1].upper() + says[1:] + ".",
+        epilog="\n\n".join(parts),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    if run is not None:
+        parser.set_defaults(run=run)
+    return parser
+
+
+def epilog_of(examples: Examples) -> str:
+    """The end of a command's help: its examples, and the exit codes."""
+    rows = [(f"{PROGRAM} {typed}", meaning) for typed, meaning in examples]
+    return f"{_table('for example:', rows, _MEANING_AT)}\n\n{EXIT_CODES}"
+
+
+def _table(heading: str, rows: Iterable[tuple[str, str]], column: int) -> str:
+    """``rows`` under ``heading`` in 80 columns, the meanings from ``column`` on."""
+    lines = [heading]
+    for term, meaning in rows:
+        told = textwrap.wrap(meaning, 80 - column)
+        if len(term) + 4 <= column:
+            lines.append(f"  {term:<{column - 2}}{told.pop(0)}")
+        else:
+            lines.append(f"  {term}")
+        lines += [" " * column + line for line in told]
+    return "\n".join(lines)
+
+
+def add_folder(command: argparse.ArgumentParser) -> None:
+    """The folder whose workspace is meant."""
+    command.add_argument(
+        "--folder", type=Path, default=Path(), help="the notebooks' folder (default: this one)"
+    )
+
+
+def add_json(command: "argparse._ActionsContainer") -> None:
+    """Whether a program reads what the command tells."""
+    command.add_argument("--json", action="store_true", help="as one JSON object")
+
+
+def seconds(text: str) -> float:
+    """A finite number of seconds that is not negative."""
+    try:
+        given = float(text)
+    except ValueError:
+        given = -1.0
+    if not 0 <= given < float("inf"):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number of seconds from 0 up, for example 30"
+        )
+    return given
+
+
+def count(text: str) -> int:
+    """A whole number from 1 up."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 up, for example 20")
+    return int(text)
+
+
+def age(text: str) -> float:
+    """Hours, days or weeks, in seconds: ``36h``, ``30d``, ``2w``."""
+    number, unit = text[:-1], text[-1:]
+    if not (number.isascii() and number.isdigit() and len(number) < 5 and unit in _UNITS_S):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no age: give hours, days or weeks, for example 36h, 30d or 2w"
+        )
+    return float(int(number) * _UNITS_S[unit])

@@ -1,0 +1,171 @@
+"""Whether the model can work, and, when that is asked for, what its endpoint says."""
+
+import json
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from http.client import HTTPException
+from typing import Any
+from urllib.parse import urlsplit
+
+from parsimony_kernel.doctor.finding import Finding, doubtful, well, wrong
+from parsimony_kernel.doctor.network import without_credentials
+from parsimony_kernel.llm import chokepoint, credentials
+from parsimony_kernel.llm.resolve import OFFLINE, check_model, names_in
+
+_OPENAI = "https://api.openai.com/v1"
+_LISTED = 5
+_MOST_BYTES = 4_000_000
+
+
+def findings(
+    model: str | None, environ: Mapping[str, str], *, ask: bool, timeout_s: float
+) -> Iterator[Finding]:
+    named = model or environ.get("PARSIMONY_MODEL") or OFFLINE
+    for name in names_in(named) or (named,):
+        failure = check_model(name, environ)
+        if failure is not None:
+            remedy = str(failure.metadata.get("remedy", ""))
+            says = failure.explanation.removesuffix(remedy).strip()
+            yield wrong("model", says, remedy or "Choose another model, or 'offline'.")
+            continue
+        yield well("model", name)
+        if name != OFFLINE:
+            yield from _endpoint(name, environ, ask, timeout_s)
+
+
+def _endpoint(
+    model: str, environ: Mapping[str, str], ask: bool, timeout_s: float
+) -> Iterator[Finding]:
+    base = credentials.base_of({"model": model}, environ)
+    if base is None and credentials.provider_of(model) == "openai":
+        base = _OPENAI
+    if base is None:
+        if ask:
+            yield well("endpoint", f"{model!r} has no address of its own here: it was not asked")
+        return
+    shown = without_credentials(base)
+    if not base.lower().startswith(("http://", "https://")):
+        remedy = "Write it with http:// or https:// before it."
+        yield wrong("endpoint", f"{shown} is no address of a server", remedy)
+        return
+    is_here = credentials.is_loopback(base)
+    if is_here and not _listens(base, timeout_s):
+        yield wrong("endpoint", f"nothing listens at {shown}", _start(model))
+    elif not ask:
+        told = "something listens at" if is_here else "with --try it is asked:"
+        yield well("endpoint", f"{told} {shown}")
+    elif not is_here and not chokepoint.live_calls_allowed(environ):
+        remedy = "Unset PARSIMONY_LIVE_CALLS to have it asked."
+        yield doubtful("endpoint", f"{shown} was not asked: live calls are switched off", remedy)
+    else:
+        yield _asked(model, base, environ, timeout_s)
+
+
+def _start(model: str) -> str:
+    endpoint = credentials.ENDPOINTS.get(credentials.provider_of(model) or "")
+    variable = "OPENAI_BASE_URL" if endpoint is None else endpoint.base
+    return f"Start the server, or set {variable} to where it is."
+
+
+def _listens(base: str, timeout_s: float) -> bool:
+    try:
+        parts = urlsplit(base)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        socket.create_connection((parts.hostname or "", port), timeout_s).close()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """A key goes to the address that a person set, and nowhere else."""
+
+    def redirect_request(self, *given: Any) -> None:
+        return None
+
+
+def _asked(model: str, base: str, environ: Mapping[str, str], timeout_s: float) -> Finding:
+    is_ollama = (credentials.provider_of(model) or "").startswith("ollama")
+    url = base.rstrip("/") + ("/api/tags" if is_ollama else "/models")
+    shown = without_credentials(url)
+    key = credentials.key_of({"model": model}, environ)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    own: list[Any] = [_Stay()]
+    if credentials.is_loopback(base):
+        own.append(urllib.request.ProxyHandler({}))
+    try:
+        request = urllib.request.Request(url, headers=headers)
+        with urllib.request.build_opener(*own).open(request, timeout=timeout_s) as response:
+            told = response.read(_MOST_BYTES)
+    except urllib.error.HTTPError as problem:
+        problem.close()
+        return _refused(model, shown, problem.code)
+    except (OSError, HTTPException, ValueError) as problem:
+        return _unreached(shown, problem, timeout_s)
+    try:
+        models = _ids(json.loads(told))
+    except ValueError:
+        return wrong("endpoint", f"{shown} answers, but with no list of models", _path(model))
+    wanted = model.partition("/")[2] or model
+    if wanted in models or f"{wanted}:latest" in models:
+        return well("endpoint", f"{shown} answers and has {wanted!r}")
+    some = ", ".join(map(repr, models[:_LISTED])) or "none"
+    more = f" and {len(models) - _LISTED} more" if len(models) > _LISTED else ""
+    return wrong(
+        "endpoint",
+        f"{shown} answers without {wanted!r}; it has {some}{more}",
+        "Choose one of these, or load the model there.",
+    )
+
+
+def _ids(answer: Any) -> list[str]:
+    """The models in an answer of OpenAI's form or of Ollama's; ``ValueError`` for any other."""
+    try:
+        listed = answer["data"] if "data" in answer else answer["models"]
+        return [str(each.get("id") or each["name"]) for each in listed]
+    except (AttributeError, KeyError, TypeError) as problem:
+        raise ValueError("no list of models") from problem
+
+
+def _refused(model: str, shown: str, status: int) -> Finding:
+    says = f"{shown} answers with the status {status}"
+    if status not in {401, 403}:
+        return wrong("endpoint", says, _path(model))
+    provider = credentials.provider_of(model) or ""
+    endpoint = credentials.ENDPOINTS.get(provider)
+    names = credentials.VARIABLES.get(provider, ()) if endpoint is None else (endpoint.key,)
+    return wrong(
+        "endpoint",
+        f"{says}: the key is refused or missing",
+        f"Set {' or '.join(names) or 'the key'} to a key that this endpoint accepts.",
+    )
+
+
+def _path(model: str) -> str:
+    if (credentials.provider_of(model) or "").startswith("ollama"):
+        return "OLLAMA_API_BASE is the server without a path, such as http://localhost:11434."
+    return "Look at the address: for most servers it ends in /v1."
+
+
+def _unreached(shown: str, problem: Exception, timeout_s: float) -> Finding:
+    reason = getattr(problem, "reason", problem)
+    if isinstance(reason, TimeoutError):
+        return wrong(
+            "endpoint",
+            f"{shown} gave no answer in {timeout_s:g} s",
+            "See whether the server is still loading, and whether a proxy is in between.",
+        )
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return wrong(
+            "endpoint",
+            f"the certificate of {shown} is not trusted here",
+            "Set SSL_CERT_FILE to the file with your organisation's certificates.",
+        )
+    return wrong(
+        "endpoint",
+        f"{shown} cannot be reached ({type(reason).__name__})",
+        "Look at the address, and at HTTPS_PROXY and NO_PROXY.",
+    )

@@ -1,0 +1,284 @@
+"""Answers of a model, written down and given again.
+
+``Recorder`` stands around a model and keeps each whole answer; ``Player`` needs no model. Both
+know a request by its step in its turn and by its normal form. What is not recorded is no weather
+but a test's fault: ``CassetteMiss`` says what differs from the nearest that is.
+"""
+
+import difflib
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from parsimony_kernel.agent.failure.causes import CAPABILITY_GAP
+from parsimony_kernel.agent.failure.kinds import FailureRaised
+from parsimony_kernel.durable import StorageError
+from parsimony_kernel.llm.adapter import read
+from parsimony_kernel.llm.around import Around, Priced, PricedAround
+from parsimony_kernel.llm.base import (
+    ChatModel,
+    Completion,
+    Delta,
+    ModelRequest,
+    StandInError,
+)
+from parsimony_kernel.llm.cassette_file import RecordedStep, RecordedTurn, Recording, Tape
+from parsimony_kernel.llm.normal import Normal, Place, in_short, normalised
+from parsimony_kernel.llm.secrets import Secrets
+
+FOLDER = "cassettes"
+
+_SHOWN_LINES = 40
+_SHOWN_WIDTH = 160
+# Farther apart than this, two requests of a person have nothing to do with each other.
+_ALIKE = 0.5
+_REMEDY = (
+    "If that is meant, record it again: restart the kernel and run all cells with "
+    "PARSIMONY_CASSETTE=record, or this one with --record."
+)
+
+
+def path_of(notebook: Path) -> Path:
+    """Where the recording of the file ``notebook`` lies: beside it, one file for each notebook."""
+    return notebook.parent / FOLDER / f"{notebook.stem}.yaml"
+
+
+class CassetteMiss(StandInError):
+    """A request that was not recorded. ``str()`` says what differs from the nearest one."""
+
+
+# -- recording
+
+
+class TurnRecorder:
+    """Writes the answers of one turn down, each as it comes.
+
+    Args:
+        goes_on: whether the turn was begun before, so that the steps before the first one that
+            comes now are kept; else an earlier recording of the turn is replaced by that one.
+    """
+
+    def __init__(
+        self,
+        tape: Tape,
+        turn: RecordedTurn,
+        place: Place,
+        secrets: Secrets,
+        *,
+        goes_on: bool = False,
+    ) -> None:
+        self._tape = tape
+        self._turn = turn
+        self._place = place
+        self._secrets = secrets
+        self._goes_on = goes_on
+
+    def keep(self, request: ModelRequest, answer: Completion) -> None:
+        """Write down that ``request`` got ``answer``. ``FailureRaised`` when it cannot be done."""
+        asked = normalised(request, self._place)
+        if self._goes_on:
+            self._goes_on = False
+            before = self._tape.read().turn(*self._turn.key)
+            steps = () if before is None else before.steps
+            kept = tuple(step for step in steps if step.asked.step < asked.step)
+            self._turn = replace(self._turn, steps=kept)
+        step = RecordedStep(asked, self._cleaned(answer))
+        self._turn = replace(self._turn, steps=(*self._turn.steps, step))
+        try:
+            self._tape.put(self._turn)
+        except StorageError as exc:
+            sentence = f"The model's answer could not be recorded. {exc}"
+            remedy = "Mend that, or run the cell without --record."
+            raise FailureRaised(
+                CAPABILITY_GAP.failure(f"{sentence} {remedy}", blockers=(sentence,), remedy=remedy)
+            ) from exc
+
+    def _cleaned(self, answer: Completion) -> Completion:
+        secrets = self._secrets
+        choice = answer.choices[0]
+        calls = tuple(
+            replace(
+                call,
+                function=replace(
+                    call.function, arguments=secrets.of_arguments(call.function.arguments)
+                ),
+            )
+            for call in choice.message.tool_calls
+        )
+        message = replace(
+            choice.message,
+            content=secrets.clean(choice.message.content or "") or None,
+            reasoning_content=secrets.clean(choice.message.reasoning_content or "") or None,
+            tool_calls=calls,
+        )
+        return replace(answer, choices=(replace(choice, message=message),))
+
+
+def recorded(model: ChatModel, recorder: TurnRecorder) -> ChatModel:
+    """``model``, with ``recorder`` writing down what it answers."""
+    if isinstance(model, Priced):
+        return _PricedRecorder(model, recorder)
+    return _Recorder(model, recorder)
+
+
+class _Recorder(Around):
+    def __init__(self, inner: ChatModel, recorder: TurnRecorder) -> None:
+        super().__init__(inner)
+        self._recorder = recorder
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+        return _keeping(self.inner, self._recorder, request)
+
+
+class _PricedRecorder(PricedAround):
+    def __init__(self, inner: Priced, recorder: TurnRecorder) -> None:
+        super().__init__(inner)
+        self._recorder = recorder
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+        return _keeping(self.inner, self._recorder, request)
+
+
+async def _keeping(
+    model: ChatModel, recorder: TurnRecorder, request: ModelRequest
+) -> AsyncIterator[Delta | Completion]:
+    answers = model.stream(request)
+    try:
+        async for given in answers:
+            item = read(given, model=model.name)
+            if isinstance(item, Completion) and item.choices:
+                recorder.keep(request, item)
+            yield item
+    finally:
+        closing = getattr(answers, "aclose", None)
+        if closing is not None:
+            await closing()
+
+
+# -- replaying
+
+
+class Player:
+    """Answers the requests of one turn from a recording.
+
+    The same request gets the answers that it got, in their order, and then the last one again.
+
+    Args:
+        shown: what messages call the file.
+
+    Raises ``CassetteMiss`` where the turn was not recorded at all.
+    """
+
+    def __init__(
+        self, recording: Recording, words: str, occurrence: int, place: Place, *, shown: str
+    ) -> None:
+        same = [turn for turn in recording.turns if turn.words == words]
+        if not same:
+            raise CassetteMiss(_unknown_turn(recording, words, shown))
+        # Which of several cells with the same request this is says less than the requests do.
+        same.sort(key=lambda turn: turn.occurrence != occurrence)
+        self._turns = tuple(same)
+        self._place = place
+        self._shown = shown
+        self._asked: Counter[tuple[int, str]] = Counter()
+
+    @property
+    def name(self) -> str:
+        """The model that was recorded."""
+        return self._turns[0].model
+
+    @property
+    def service(self) -> str:
+        """A recording is never down, whatever the model is."""
+        return f"the recording {self._shown}"
+
+    async def estimate_cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float:
+        """Nothing: it was paid for before."""
+        return 0.0
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+        """The recorded answer, whole pieces first. Raises ``CassetteMiss``."""
+        asked = normalised(request, self._place)
+        answers = self._answers(asked)
+        key = (asked.step, asked.text)
+        answer = answers[min(self._asked[key], len(answers) - 1)]
+        self._asked[key] += 1
+        message = answer.message
+        if message.reasoning_content:
+            yield Delta(reasoning=message.reasoning_content)
+        if message.content:
+            yield Delta(text=message.content)
+        yield answer if answer.cost_usd is not None else replace(answer, cost_usd=0.0)
+
+    def _answers(self, asked: Normal) -> list[Completion]:
+        for turn in self._turns:
+            found = [step.answer for step in turn.steps if step.asked == asked]
+            if found:
+                return found
+        raise CassetteMiss(_unknown_step(self._turns, asked, self._shown))
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The recorded step that is most like a request, and what differs, line by line."""
+
+    step: RecordedStep
+    difference: str
+
+
+def nearest(turns: Iterable[RecordedTurn], asked: Normal) -> Nearest | None:
+    """The recorded step of the same number that is most like ``asked``; ``None`` without one."""
+    same = [step for turn in turns for step in turn.steps if step.asked.step == asked.step]
+    if not same:
+        return None
+    step = max(same, key=lambda each: _likeness(each.asked.text, asked.text))
+    return Nearest(step, difference(step.asked.text, asked.text))
+
+
+def difference(before: str, now: str) -> str:
+    """A unified diff in at most 42 lines, none wider than a screen."""
+    lines = list(
+        difflib.unified_diff(
+            before.splitlines(), now.splitlines(), "recorded", "now", n=2, lineterm=""
+        )
+    )
+    more = len(lines) - _SHOWN_LINES
+    shown = [line if len(line) <= _SHOWN_WIDTH else _cut(line) for line in lines[:_SHOWN_LINES]]
+    return "\n".join([*shown, f"… {more} more lines"] if more > 0 else shown)
+
+
+def _cut(line: str) -> str:
+    return f"{line[: _SHOWN_WIDTH - 1]}…"
+
+
+def _likeness(one: str, other: str) -> float:
+    matcher = difflib.SequenceMatcher(None, one.splitlines(), other.splitlines(), autojunk=False)
+    return matcher.ratio()
+
+
+def _unknown_turn(recording: Recording, words: str, shown: str) -> str:
+    sentence = f"The recording {shown} has no turn with the request {in_short(words)!r}."
+    alike = [
+        (difflib.SequenceMatcher(None, turn.words, words).ratio(), turn) for turn in recording.turns
+    ]
+    likeness, closest = max(alike, key=lambda each: each[0], default=(0.0, None))
+    if closest is None:
+        return f"{sentence} It holds none at all. {_REMEDY}"
+    if likeness < _ALIKE:
+        counted = f"{len(recording.turns)} turns" if len(recording.turns) > 1 else "one turn"
+        return f"{sentence} It holds {counted} of {recording.notebook!r}. {_REMEDY}"
+    return f"{sentence} The nearest one:\n{difference(closest.words, words)}\n{_REMEDY}"
+
+
+def _unknown_step(turns: tuple[RecordedTurn, ...], asked: Normal, shown: str) -> str:
+    turn = turns[0]
+    begin = f"The recording {shown} has no answer to step {asked.step} of {in_short(turn.words)!r}"
+    found = nearest(turns, asked)
+    if found is None:
+        last = max((step.asked.step for step in turn.steps), default=0)
+        return (
+            f"{begin}: it ends after step {last}. It was interrupted, or the run takes another "
+            f"way now, with this to go on from:\n{difference('', asked.text)}\n{_REMEDY}"
+        )
+    return f"{begin} as it is asked now. What differs:\n{found.difference}\n{_REMEDY}"

@@ -1,0 +1,257 @@
+"""What of a request is the same in every honest run of it, as text that a person can read.
+
+A step is told by what is new in its request: for the first one the tools, the earlier turns, the
+variables and the words; for each later one what came after the answer before. Left out is what
+another machine, another day or another release of this package makes different without anything
+being different for the model: the system prompt, the reminders at the end, the ids of calls, the
+files and artifacts around the notebook, paths, times, addresses, hashes, frames of libraries.
+Plain dates stay, for they are data.
+"""
+
+import hashlib
+import json
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parsimony_kernel.llm.base import ModelRequest
+
+Clean = Callable[[str], str]
+
+# The opening of a turn, as the session writes it.
+_REQUEST = re.compile(r"<request>\n(.*)\n</request>", re.DOTALL)
+_CONTEXT = re.compile(r"<notebook_context>\n(.*?)\n</notebook_context>\n*", re.DOTALL)
+_ADDENDUM = "<context_addendum>"
+# What of the inventory lies around the notebook; what of a result is a time, or the tools again.
+_AROUND = frozenset({"working_folder", "files", "artifacts", "replaceable"})
+_UNTOLD = frozenset({"valid_next_actions", "duration_s", "elapsed_s", "silence_s"})
+
+_IN_A_LINE = 100
+_SHOWN_WORDS = 60
+# So much at least of an earlier request is told to a model.
+_TOLD_WORDS = 200
+
+_LIBRARY_FRAME = re.compile(
+    r"^[ \t]*File [^\n]*(?:site-packages|dist-packages|lib/python3)[^\n]*\n"
+    r"(?:[ \t]{4,}[^\n]*(?:\n|\Z))*",
+    re.MULTILINE,
+)
+_PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), instead)
+    for pattern, instead in (
+        (r"data:[\w/+.-]{1,60};base64,[A-Za-z0-9+/=]+", "<picture>"),
+        (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?", "<time>"),
+        (r"\b0x[0-9a-fA-F]{4,16}\b", "<address>"),
+        (r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<id>"),
+        (r"\b(?:[0-9a-f]{64}|[0-9a-f]{32})\b", "<hash>"),
+        (r"\bcall_[0-9A-Za-z_-]{4,64}", "<call>"),
+        (r"(?<![\w.:/<>~\\-])/(?:[\w.@+~-]+/)+[\w.@+~-]*", "<path>"),
+        (r"(?<![\w\\])[A-Za-z]:\\{1,2}(?:[\w.@+~ -]+\\{1,2})+[\w.@+~-]*", "<path>"),
+        (r"\b\d+\.\d+ ?(?:ns|µs|us|ms|s|sec|seconds)\b|\b\d+ ?(?:ns|µs|ms)\b", "<duration>"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a request was made.
+
+    ``folder`` stands as ``.`` in the normal form, and ``clean`` takes secrets out of it. Of the
+    earlier turns those count whose words are ``asked``, which this kernel ran; all, if ``None``.
+    """
+
+    folder: Path
+    clean: Clean = str
+    asked: frozenset[str] | None = None
+
+    def knows(self, words: str) -> bool:
+        """Whether an earlier turn with these words counts. Long ones are told in part."""
+        begin = normal_words(words, self)[:_TOLD_WORDS]
+        return self.asked is None or any(each.startswith(begin) for each in self.asked)
+
+    def normal(self, text: str) -> str:
+        """``text`` without what differs from place to place."""
+        for spelled in sorted({str(self.folder), str(self.folder.resolve())}, key=len)[::-1]:
+            if len(spelled) > 1:
+                text = re.sub(rf"{re.escape(spelled)}(?![\w.-])", ".", text)
+        text = self.clean(_LIBRARY_FRAME.sub("", text))
+        for pattern, instead in _PLACES:
+            text = pattern.sub(instead, text)
+        lines = (line.rstrip() for line in text.expandtabs(4).splitlines())
+        return "\n".join(lines).strip("\n")
+
+
+@dataclass(frozen=True)
+class Normal:
+    """What tells the ``step``-th request of a turn from others, in words."""
+
+    step: int
+    text: str
+
+    @property
+    def digest(self) -> str:
+        """The hash of the words."""
+        return hash_of(self.text)
+
+
+def hash_of(text: str) -> str:
+    """A short hash of ``text``."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def normal_words(request: str, place: Place) -> str:
+    """The words of a person's request, by which a turn is known."""
+    return place.normal(request.strip())
+
+
+def in_short(words: str) -> str:
+    """The first of the words, for a message."""
+    line = " ".join(words.split())
+    return line if len(line) <= _SHOWN_WORDS else line[: _SHOWN_WORDS - 1] + "…"
+
+
+def normalised(request: ModelRequest, place: Place) -> Normal:
+    """The step that ``request`` asks for, counted from the newest request of a person."""
+    head, messages = _split(request.messages)
+    begin = max((i for i, each in enumerate(messages) if _opens(each)), default=0)
+    answers = [i for i, each in enumerate(messages) if i > begin and _role(each) == "assistant"]
+    parts: list[str] = []
+    if answers:
+        new = messages[answers[-1] + 1 :]
+    else:
+        new = messages[begin:]
+        parts.append(_listed(_tool_names(request.tools)))
+        parts.extend(f"earlier {_told(each)}" for each in _earlier(messages[:begin], place))
+    parts.extend(_told(each) for each in (*new, *head))
+    return Normal(len(answers) + 1, place.normal("\n\n".join(filter(None, parts))))
+
+
+def _split(
+    messages: Sequence[Mapping[str, Any]],
+) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """What a run was told on top of its conversation, and the conversation."""
+    said = [each for each in messages if _role(each) not in {"system", "developer"}]
+    if said and _text(said[-1]).startswith(_ADDENDUM):
+        said.pop()
+    # What is told for one request only stands first, before any turn.
+    first = next((i for i, each in enumerate(said) if _opens(each)), 0)
+    return said[:first], said[first:]
+
+
+def _earlier(messages: Iterable[Mapping[str, Any]], place: Place) -> Iterator[Mapping[str, Any]]:
+    """The turns that count, each with what it came to."""
+    counts = True
+    for message in messages:
+        words = _REQUEST.search(_text(message)) if _role(message) == "user" else None
+        if words is not None:
+            counts = place.knows(words[1])
+        if counts:
+            yield message
+
+
+def _role(message: Mapping[str, Any]) -> str:
+    return str(message.get("role"))
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    return content if isinstance(content, str) else ""
+
+
+def _opens(message: Mapping[str, Any]) -> bool:
+    return _role(message) == "user" and _REQUEST.search(_text(message)) is not None
+
+
+def _listed(names: Iterable[str]) -> str:
+    lines = textwrap.wrap(", ".join(names), _IN_A_LINE, break_on_hyphens=False)
+    return f"tools:\n{_indented(chr(10).join(lines))}" if lines else ""
+
+
+def _tool_names(tools: Iterable[Mapping[str, Any]]) -> list[str]:
+    functions = (tool.get("function") for tool in tools)
+    return sorted(str(f.get("name")) for f in functions if isinstance(f, Mapping))
+
+
+def _told(message: Mapping[str, Any]) -> str:
+    role = _role(message)
+    content = message.get("content")
+    if _opens(message):
+        return _opening(_text(message))
+    if role == "tool":
+        role = f"result of {message.get('name') or 'a call'}"
+    calls = message.get("tool_calls") or ()
+    names = [each["function"]["name"] for each in calls if isinstance(each.get("function"), dict)]
+    told = _body(content) + (f"\ncalls: {', '.join(names)}" if names else "")
+    return f"{role}:\n{_indented(told.strip())}"
+
+
+def _opening(text: str) -> str:
+    """The first message of a turn: the variables, then the words."""
+    words = _REQUEST.search(text)
+    assert words is not None
+    request = f"request:\n{_indented(words[1])}"
+    context = _CONTEXT.search(text[: words.start()])
+    try:
+        inventory = json.loads(context[1]) if context else None
+    except ValueError:
+        inventory = None
+    if not isinstance(inventory, dict):
+        return request
+    free = set(inventory.get("replaceable") or ())
+    kept = {key: value for key, value in inventory.items() if key not in _AROUND and value}
+    kept["variables"] = [each for each in kept.get("variables", ()) if each.get("name") not in free]
+    return f"notebook:\n{_indented(outline(kept))}\n\n{request}" if any(kept.values()) else request
+
+
+def _body(content: Any) -> str:
+    if isinstance(content, str):
+        try:
+            value = json.loads(content)
+        except ValueError:
+            return content
+        return outline(value) if isinstance(value, dict | list) else content
+    return "" if content is None else outline(content)
+
+
+def outline(value: Any) -> str:
+    """JSON in lines that a diff can tell apart: what is short in one, the rest indented."""
+    return "\n".join(_lines(value))
+
+
+def _lines(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            if key not in _UNTOLD:
+                yield from _named(f"{key}:", each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _named("-", each)
+    elif isinstance(value, str):
+        yield from value.splitlines() or [""]
+    else:
+        yield json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _named(name: str, value: Any) -> Iterator[str]:
+    in_a_line = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    is_short = len(in_a_line) <= _IN_A_LINE and "\n" not in in_a_line
+    if is_short and not _has_untold(value):
+        yield f"{name} {in_a_line}".rstrip()
+        return
+    lines = _lines(value)
+    yield f"- {next(lines, '')}".rstrip() if name == "-" else name
+    for line in lines:
+        yield f"  {line}"
+
+
+def _has_untold(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(key in _UNTOLD or _has_untold(each) for key, each in value.items())
+    return isinstance(value, list | tuple) and any(map(_has_untold, value))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

@@ -1,0 +1,185 @@
+"""What must stand in no text, for as long as a run lasts.
+
+One ``Secrets`` per run, made of the environment and of what its models keep to themselves. Texts
+are cleaned when they enter a transcript, an event or a file, never again at each request, so that
+what was sent stays the same byte for byte. Cleaning twice gives what cleaning once gave.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from parsimony_kernel.llm.adapter import secrets_of
+from parsimony_kernel.llm.faults import REDACTED, Scrub, known_values, replacer, scrubber
+
+# What stands beside a "name", of a variable, a column or a field.
+_VALUES = frozenset({"text", "value", "values", "samples", "default", "preview"})
+_PIXELS = "png_base64"
+# A picture's own language: what is known is taken out, and nothing is guessed.
+_PICTURES = frozenset({"svg", "spec"})
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NAMED = re.compile(
+    r"(?:password|passwd|passphrase|passwort|kennwort"
+    r"|(?:^|[\W_])(?:pwd|secret|authorization"
+    r"|(?:api|access|private|secret|account|signing|encryption)[\W_]?key"
+    r"|(?:access|refresh|auth|session|bearer|api|csrf)[\W_]?token))s?[\W_]?\d{0,2}$",
+    re.IGNORECASE,
+)
+# Under such a name stand words too: of a text, in the order of its tokens.
+_AMBIGUOUS = re.compile(r"(?:^|[\W_])tokens?$", re.IGNORECASE)
+_RANDOM = re.compile(r"(?=\S{0,400}\d)(?=\S{0,400}[A-Za-z])\S{16,400}")
+_WORDS = re.compile(
+    r"str|string|object|bytes|bool|category|u?int\d*|float\d*|number|integer|datetime64.{0,40}"
+    r"|none|null|nan|true|false|required|optional",
+    re.IGNORECASE,
+)
+# A smaller number beside the name of a column is how many there are.
+_LEAST = 1_000
+
+
+@lru_cache(maxsize=4096)
+def names_a_secret(name: str) -> bool:
+    """Whether what is called ``name`` is kept from others, such as ``db_password``."""
+    return _NAMED.search(_CAMEL.sub("_", name)) is not None
+
+
+def is_secret(name: str, value: Any) -> bool:
+    """Whether ``value`` under ``name`` is a secret: text or a number, and no mere description."""
+    # Asked of the class: a foreign value may say anything of itself.
+    kind = type(value)
+    if issubclass(kind, str):
+        text = str.__str__(value)
+        return bool(text) and _names(name, text)
+    is_number = issubclass(kind, int | float) and kind is not bool
+    return is_number and names_a_secret(name) and abs(value) >= _LEAST
+
+
+def _names(name: str, text: str) -> bool:
+    if names_a_secret(name):
+        return _WORDS.fullmatch(text) is None
+    return _AMBIGUOUS.search(name) is not None and _RANDOM.fullmatch(text) is not None
+
+
+def name_of(key: Any, beside: Mapping[Any, Any]) -> Any:
+    """What the value under ``key`` is called: its key, or the ``"name"`` that stands beside it."""
+    named = beside.get("name") if key in _VALUES else None
+    return named if isinstance(named, str) else key
+
+
+class Secrets:
+    """Takes keys, tokens and passwords out of texts and of JSON.
+
+    Args:
+        environ: where the values of secret variables stand; the process's by default.
+        values: others that no text may show.
+    """
+
+    def __init__(
+        self, environ: Mapping[str, str] | None = None, values: Iterable[str] = ()
+    ) -> None:
+        source = os.environ if environ is None else environ
+        given = tuple(values)
+        self.values = tuple(sorted({*given, *known_values(source)}))
+        self._clean = scrubber(secrets=given, environ=source)
+        self._replaced = replacer(secrets=given, environ=source)
+
+    @classmethod
+    def of(cls, models: Iterable[object], environ: Mapping[str, str] | None = None) -> "Secrets":
+        """With the values that ``models`` want in no text."""
+        return cls(environ, (value for model in models for value in secrets_of(model)))
+
+    def clean(self, text: str) -> str:
+        """``text`` without what is known, and without what is written like a secret."""
+        return self._clean(text)
+
+    def known(self, text: str) -> str:
+        """``text`` without what is known; for texts that were cleaned elsewhere."""
+        return self._replaced(text)
+
+    def are_in(self, text: str) -> bool:
+        """Whether ``clean`` would take something out of ``text``."""
+        return self._clean(text) != text
+
+    def of_json(self, value: Any) -> Any:
+        """``value``, which is JSON, cleaned; a value goes by the name that it stands under too."""
+        match value:
+            case str():
+                return _or_same(value, self._clean)
+            case Mapping():
+                return {
+                    _key(key, self._clean): self._under(name_of(key, value), item)
+                    for key, item in value.items()
+                }
+            case list():
+                return [self.of_json(item) for item in value]
+            case tuple():
+                return tuple(self.of_json(item) for item in value)
+        return value
+
+    def of_arguments(self, text: str) -> str:
+        """A call's arguments, which are the JSON of an object if the model wrote them well.
+
+        They stay as they are, byte for byte, where nothing is to be hidden.
+        """
+        try:
+            given = json.loads(text)
+            cleaned = self.of_json(given)
+        except (ValueError, RecursionError):
+            return self._clean(text)
+        return text if cleaned == given else json.dumps(cleaned, ensure_ascii=False)
+
+    def of_prose(self, value: Any) -> Any:
+        """The texts in ``value`` cleaned, each by itself: what stands under a name describes it,
+        as in a schema."""
+        return _each(value, self._clean)
+
+    def of_cleaned(self, value: Any) -> Any:
+        """``value``, which was cleaned elsewhere, without what is known here."""
+        return _each(value, self._replaced) if self.values else value
+
+    def _under(self, name: Any, value: Any) -> Any:
+        if name == _PIXELS:
+            return value
+        if name in _PICTURES:
+            return _each(value, self._replaced)
+        if not isinstance(name, str):
+            return self.of_json(value)
+        match value:
+            case Mapping() if names_a_secret(name):
+                return {key: self._under(name, item) for key, item in value.items()}
+            case list() | tuple() if _may_hide(name):
+                return type(value)(self._under(name, item) for item in value)
+        return REDACTED if is_secret(name, value) else self.of_json(value)
+
+
+def _each(value: Any, clean: Scrub) -> Any:
+    match value:
+        case str():
+            return _or_same(value, clean)
+        case Mapping():
+            return {
+                _key(key, clean): item if key == _PIXELS else _each(item, clean)
+                for key, item in value.items()
+            }
+        case list():
+            return [_each(item, clean) for item in value]
+        case tuple():
+            return tuple(_each(item, clean) for item in value)
+    return value
+
+
+def _or_same(text: str, clean: Scrub) -> str:
+    # The very object, which may be a member of an enumeration.
+    cleaned = clean(text)
+    return text if cleaned == text else cleaned
+
+
+def _key(key: Any, clean: Scrub) -> Any:
+    return _or_same(key, clean) if isinstance(key, str) else key
+
+
+def _may_hide(name: str) -> bool:
+    return names_a_secret(name) or _AMBIGUOUS.search(name) is not None

@@ -1,0 +1,134 @@
+"""Events without secrets, and words that come in pieces."""
+
+from collections.abc import AsyncGenerator, Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsimony_kernel.agent.events import (
+    AgentError,
+    AgentEvent,
+    Heartbeat,
+    ReasoningDelta,
+    RunCompleted,
+    TextDelta,
+    ToolEvent,
+    ToolResultObserved,
+)
+from parsimony_kernel.agent.failure.causes import RAISED
+from parsimony_kernel.agent.redaction import Words, redacted, without_secrets
+from parsimony_kernel.llm.faults import REDACTED
+from parsimony_kernel.llm.secrets import Secrets
+
+SPACED = "two words & more"
+SECRETS = Secrets({"A_TOKEN": "in-environment", "B_SECRET": SPACED})
+TEXTS = [
+    "Nothing to hide.\nNot here either.",
+    f"The {SPACED} of it.",
+    f"{SPACED}{SPACED}",
+    "two words & less",
+    'password = "correct horse" and more\nin-environment, once more in-environment',
+    "Bearer abc123.def456 then\n\npassword=hunter2&3 x",
+    "-----BEGIN PRIVATE KEY-----\nabc def\nghi\n-----END PRIVATE KEY-----\nafter",
+    "https://u:hunter2@host/x?password=hunter2&y=1\n",
+]
+
+
+async def gathered(events: Sequence[AgentEvent]) -> list[AgentEvent]:
+    async def stream() -> AsyncGenerator[AgentEvent, None]:
+        for event in events:
+            yield event
+
+    return [event async for event in redacted(stream(), SECRETS)]
+
+
+def parts(text: str, cuts: Sequence[int]) -> list[str]:
+    places = [0, *sorted({cut % (len(text) + 1) for cut in cuts}), len(text)]
+    return [text[a:b] for a, b in pairwise(places)]
+
+
+@given(text=st.sampled_from(TEXTS), cuts=st.lists(st.integers(0, 200), max_size=60))
+def test_however_words_are_cut_the_whole_is_told_clean(text: str, cuts: list[int]) -> None:
+    words = Words(SECRETS)
+    told = "".join([*(words.add(piece) for piece in parts(text, cuts)), words.end()])
+    assert told == SECRETS.clean(text)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_no_beginning_of_what_is_told_holds_a_part_of_a_secret(text: str) -> None:
+    words, told = Words(SECRETS), ""
+    for letter in text:
+        told += words.add(letter)
+        assert SECRETS.clean(text).startswith(told)
+
+
+def test_words_are_told_as_soon_as_they_are_whole() -> None:
+    words = Words(SECRETS)
+    assert [words.add(piece) for piece in ("One", " ", "and ", "three\n")] == [
+        "",
+        "One ",
+        "and ",
+        "three\n",
+    ]
+
+
+def test_a_line_without_an_end_is_told_in_parts() -> None:
+    words = Words(SECRETS)
+    text = "word " * 5_000
+    told = "".join(words.add(text[at : at + 50]) for at in range(0, len(text), 50))
+    assert told == text
+    assert words.end() == ""
+
+
+async def test_words_keep_their_place_among_other_events() -> None:
+    beat = Heartbeat(model="m", silent_s=1.0)
+    done = RunCompleted(summary="in-environment")
+    told = await gathered(
+        [
+            ReasoningDelta(content="I thi"),
+            ReasoningDelta(content="nk"),
+            TextDelta(content="say in-envi"),
+            beat,
+            TextDelta(content="ronment"),
+            done,
+        ]
+    )
+    assert told == [
+        ReasoningDelta(content="I "),
+        ReasoningDelta(content="think"),
+        TextDelta(content="say "),
+        beat,
+        TextDelta(content=REDACTED),
+        RunCompleted(summary=REDACTED),
+    ]
+
+
+EVENTS = [
+    AgentError(message="x in-environment", failure=RAISED.failure("password=hunter2")),
+    ToolEvent(tool_name="t", tool_call_id="1", arguments={"password": "hunter2"}),
+    ToolEvent(
+        tool_name="t",
+        tool_call_id="1",
+        result={"text": "in-environment"},
+        failure=RAISED.failure("in-environment", blockers=("password=hunter2",)),
+    ),
+    ToolResultObserved(tool_name="t", tool_call_id="1", content='{"text": "in-environment"}'),
+    RunCompleted(summary="password=hunter2"),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_every_text_of_an_event_is_cleaned_once(event: AgentEvent) -> None:
+    clean = without_secrets(event, SECRETS)
+    text = clean.model_dump_json()
+    assert REDACTED in text
+    assert "hunter2" not in text
+    assert "in-environment" not in text
+    assert without_secrets(clean, SECRETS) == clean
+
+
+def test_an_event_without_a_secret_is_the_very_same() -> None:
+    event = RunCompleted(summary="done", variables=("a",))
+    assert without_secrets(event, SECRETS) is event

@@ -1,0 +1,70 @@
+"""What the pages tell to type can be typed."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parsimony_agent.arguments import parse_cell, parse_command
+from parsimony_kernel import cli
+
+DOCS = Path(__file__).parents[2] / "docs"
+FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=indent)```", re.M | re.S
+)
+# The command line's reference is its own help, whose examples stand beside what they do.
+PAGES = sorted(set(DOCS.rglob("*.md")) - {DOCS / "reference" / "command-line.md"})
+
+
+def fences(language: str | None = None) -> Iterator[tuple[str, str]]:
+    """The page and the text of each code fence."""
+    for page in PAGES:
+        for found in FENCE.finditer(page.read_text(encoding="utf-8")):
+            if language in (None, found["language"]):
+                yield str(page.relative_to(DOCS)), found["text"]
+
+
+def lines(beginning: str) -> list[tuple[str, str]]:
+    """The page and the rest of each line of a fence that begins so."""
+    return sorted(
+        {
+            (page, line.strip().removeprefix(beginning).strip())
+            for page, text in fences()
+            for line in text.splitlines()
+            if re.match(rf"{re.escape(beginning)}(?:\s|$)", line.strip())
+        }
+    )
+
+
+@pytest.mark.parametrize(("page", "typed"), lines("%agent"))
+def test_every_line_magic_of_a_page_is_a_command(page: str, typed: str) -> None:
+    assert parse_command(typed) is not None, page
+
+
+@pytest.mark.parametrize(("page", "typed"), lines("%%agent"))
+def test_the_flags_of_every_agent_cell_of_a_page_are_known(page: str, typed: str) -> None:
+    assert parse_cell(typed, "a request").text == "a request", page
+
+
+@pytest.mark.parametrize(("page", "typed"), lines("jupyter parsimony"))
+def test_every_command_line_of_a_page_is_one_that_the_parser_takes(page: str, typed: str) -> None:
+    words = shlex.split(typed, comments=True)
+    if words[:1] == ["--generate-config"]:  # it is done while it is read
+        with pytest.raises(SystemExit) as ended:
+            cli.parser().parse_args(words)
+        assert not ended.value.code
+        return
+    assert callable(cli.parser().parse_args(words).run), page
+
+
+@pytest.mark.parametrize(("page", "code"), list(fences("python")))
+def test_every_example_in_python_compiles(page: str, code: str) -> None:
+    compile(code, page, "exec", dont_inherit=True)
+
+
+def test_there_are_examples_of_each_sort() -> None:
+    sorts = ("%agent", "%%agent", "jupyter parsimony")
+    assert all(lines(sort) for sort in sorts)
+    assert list(fences("python"))

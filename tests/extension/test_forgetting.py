@@ -1,0 +1,96 @@
+"""What ``%agent forget`` and ``%agent reset`` do, and what they say of it."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from parsimony_agent.forgetting import forget, reset
+from parsimony_agent.pending import TurnError
+from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.notebook.turns import SessionError
+from parsimony_kernel.session import NotebookSession
+from parsimony_kernel.testing.scripted import ScriptedModel, call
+
+Start = Callable[..., NotebookSession]
+
+DONE = call("return_done", summary="It is done.")
+ASK = call("ask_user", question="Which region?", choices=["north", "south"])
+AREA = "async def area(width: int, height: int) -> int: return width * height"
+
+
+def desk(session: NotebookSession) -> Any:
+    """What of a call of a sub-command these need."""
+    return SimpleNamespace(session=session, magic="%agent")
+
+
+async def turn(session: NotebookSession, cell: str, request: str) -> None:
+    async for _ in session.turn(request, cell_key=cell):
+        pass
+
+
+def statuses(session: NotebookSession) -> list[str]:
+    return [each.status for each in session.turns()]
+
+
+async def test_a_turn_is_forgotten_by_its_number_and_what_stays_is_said(scripted: Start) -> None:
+    session = scripted(DONE, DONE)
+    await turn(session, "a", "first")
+    await turn(session, "b", "second")
+    said = forget(desk(session), "1")
+    assert statuses(session) == ["forgotten", "done"]
+    assert isinstance(said, str)
+    assert said.startswith("Turn 1 is forgotten")
+    for part in ("Variables, files", "stays on this disk", "jupyter parsimony purge"):
+        assert part in said
+    assert "question" not in said
+
+
+async def test_the_end_of_its_question_is_said(scripted: Start) -> None:
+    session = scripted(ASK)
+    await turn(session, "a", "sum it")
+    assert "Its question waits no more." in str(forget(desk(session), "1"))
+    assert session.pending() == ()
+
+
+async def test_what_is_no_turn_or_forgotten_already_is_refused(scripted: Start) -> None:
+    session = scripted(DONE)
+    await turn(session, "a", "first")
+    with pytest.raises(TurnError):
+        forget(desk(session), "7")
+    forget(desk(session), "1")
+    with pytest.raises(SessionError, match="Turn 1 is forgotten already"):
+        forget(desk(session), "1")
+
+
+async def test_a_reset_without_yes_only_says_what_it_would_do(scripted: Start) -> None:
+    session = scripted(DONE, DONE)
+    await turn(session, "a", "first")
+    await turn(session, "b", "second")
+    with run_scope(RunScope("", "analysis.ipynb", "mine", actor="user")):
+        await session.executor.execute(AREA)
+    session.add_tool("area")
+    session.set_model(ScriptedModel([], name="another"))
+    forget(desk(session), "1")
+    said = str(reset(desk(session)))
+    for part in ("would forget 1 turn ", "it is another now", "area", "%agent reset --yes"):
+        assert part in said
+    assert statuses(session) == ["forgotten", "done"]
+    assert (tuple(session.tools), session.model_name) == (("area",), "another")
+
+
+async def test_a_reset_with_yes_does_it_and_says_what_it_did(scripted: Start) -> None:
+    session = scripted(DONE, DONE)
+    await turn(session, "a", "first")
+    await turn(session, "b", "second")
+    with run_scope(RunScope("", "analysis.ipynb", "mine", actor="user")):
+        await session.executor.execute(AREA)
+    session.add_tool("area")
+    session.set_model(ScriptedModel([], name="another"))
+    said = str(reset(desk(session), yes=True))
+    for part in ("2 turns forgotten", "The model is scripted.", "No longer tools: area."):
+        assert part in said
+    assert statuses(session) == ["forgotten", "forgotten"]
+    assert (tuple(session.tools), session.model_name) == ((), "scripted")
+    assert str(reset(desk(session), yes=True)).startswith("0 turns forgotten")

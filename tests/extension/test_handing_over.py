@@ -1,0 +1,144 @@
+"""``%agent code``, ``fix``, ``cost`` and ``doctor`` in a shell with the offline model."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from parsimony_agent import extension
+from parsimony_agent.fixing import described
+
+DATA = Path(__file__).parents[2] / "notebooks" / "data"
+ASK = "load data/seattle-weather.csv and show the mean temp_max by month"
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    shutil.copytree(DATA, tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PARSIMONY_MODEL", "offline")
+    monkeypatch.setenv("PARSIMONY_SUSPENSION_SECRET", "a secret for tests")
+    InteractiveShell.clear_instance()
+    made = InteractiveShell.instance()
+    made.user_ns["__name__"] = "__main__"
+    extension.install(made)
+    yield made
+    extension.uninstall(made)
+    InteractiveShell.clear_instance()
+
+
+def ran(shell: Any, source: str) -> bool:
+    return bool(shell.run_cell(source).success)
+
+
+def test_the_code_of_a_turn_runs_by_itself(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ran(shell, f"%%agent\n{ASK}")
+    capsys.readouterr()
+    assert ran(shell, "%agent code")
+    code = capsys.readouterr().out
+    assert code.startswith("# %% ")
+    namespace: dict[str, Any] = {"display": lambda value: value}
+    exec(code, namespace)
+    assert {name for name in namespace if "mean_temp_max" in name}
+
+
+def test_the_code_goes_into_the_next_cell_and_into_a_new_notebook(
+    shell: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ran(shell, f"%%agent\n{ASK}")
+    capsys.readouterr()
+    assert ran(shell, "%agent code --cells 1")
+    assert shell.rl_next_input.strip() == capsys.readouterr().out.strip()
+    assert ran(shell, "%agent code --to steps.ipynb")
+    assert "Written into steps.ipynb" in capsys.readouterr().out
+    document = nbformat.read(tmp_path / "steps.ipynb", as_version=4)
+    nbformat.validate(document)
+    whole = "\n\n".join(cell.source for cell in document.cells)
+    assert whole.strip() == shell.rl_next_input.strip()
+    before = (tmp_path / "steps.ipynb").read_bytes()
+    assert not ran(shell, "%agent code --to steps.ipynb")
+    assert "exists already" in capsys.readouterr().out
+    assert (tmp_path / "steps.ipynb").read_bytes() == before
+    assert not ran(shell, "%agent code --to steps.txt")
+    assert "no notebook" in capsys.readouterr().out
+
+
+def test_a_turn_whose_code_did_not_work_has_none_to_hand_over(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not ran(shell, "%agent code")
+    assert "no turns yet" in capsys.readouterr().out
+    ran(shell, "%%agent\nbuy me a ticket to the moon")
+    capsys.readouterr()
+    assert not ran(shell, "%agent code")
+    assert "No code of turn 1 worked; %agent history 1" in capsys.readouterr().out
+
+
+def test_without_an_error_there_is_nothing_to_mend(
+    shell: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("last_exc", "last_value"):
+        monkeypatch.delattr(f"sys.{name}", raising=False)
+    assert not ran(shell, "%agent fix")
+    assert "nothing to mend" in capsys.readouterr().out
+    assert not ran(shell, "%agent show 99")
+    assert not ran(shell, "%agent fix")
+    assert "nothing to mend" in capsys.readouterr().out
+
+
+def test_a_request_to_mend_holds_the_error_its_line_and_the_whole_cell(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell = "total = 1\ndef broken(n):\n    return n / 0\nbroken(total)"
+    assert not ran(shell, cell)
+    assert ran(shell, "fine = 2")
+    ran(shell, "%agent fix keep total")
+    loaded = extension.installed(shell)
+    assert loaded is not None
+    session = loaded.magics.opened
+    assert session is not None
+    (turn,) = session.turns()
+    assert "ZeroDivisionError: division by zero" in turn.request
+    assert f"failed in line 4:\n```python\n{cell}\n```" in turn.request
+    assert "keep total" in turn.request
+
+
+def test_an_error_without_a_cell_is_described_by_its_words() -> None:
+    said = described(ValueError("\x1b[31mred\x1b[0m \u202ename"))
+    assert "ValueError: red \ufffdname" in said
+    assert "```" not in said
+
+
+def test_what_turns_have_used_is_counted_with_those_replaced(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ran(shell, "%agent cost")
+    assert "has asked a model yet" in capsys.readouterr().out
+    for _ in range(2):
+        assert ran(shell, f"%%agent\n{ASK}")
+    capsys.readouterr()
+    assert ran(shell, "%agent cost")
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in told if line.strip()] == ["turn", "1", "2", "all"]
+    calls = [int(line.split()[2]) for line in told[1:3]]
+    assert int(told[3].split()[1]) == sum(calls) > 2
+    assert "free" in told[3]
+
+
+def test_the_doctor_says_what_he_says_on_the_command_line(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from parsimony_kernel import cli
+
+    assert ran(shell, "%agent doctor")
+    told = " ".join(capsys.readouterr().out.split())
+    cli.main(["doctor", "--json"])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert findings
+    for finding in findings:
+        assert finding["name"] in told

@@ -1,0 +1,132 @@
+"""Who may set what: flags, ``%config``, the environment, files, defaults, in this order."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets import TraitError
+from traitlets.config import Config
+
+from parsimony_agent import extension
+from parsimony_agent.settings import (
+    FILE,
+    SETTINGS,
+    ParsimonyAgent,
+    Setting,
+    config_of_files,
+    file_text,
+)
+from parsimony_kernel import cli
+
+
+def config(**values: Any) -> Config:
+    made = Config()
+    for name, value in values.items():
+        setattr(made.ParsimonyAgent, name, value)
+    return made
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.delenv("PARSIMONY_MODEL", raising=False)
+    InteractiveShell.clear_instance()
+    made = InteractiveShell.instance()
+    extension.install(made)
+    yield made
+    extension.uninstall(made)
+    InteractiveShell.clear_instance()
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_each_place_stands_above_the_next(setting: Setting) -> None:
+    above, below = setting.example, setting.default or setting.example
+    environ: dict[str, str] = {}
+    settings = ParsimonyAgent(environ=environ)
+    assert settings.told(setting.name) == (setting.default, "default")
+    settings = ParsimonyAgent(environ=environ, config=config(**{setting.name: below}))
+    assert settings.told(setting.name) == (below, "configuration file")
+    environ[setting.variable] = f" {above} "
+    assert settings.told(setting.name) == (above, setting.variable)
+    settings.update_config(config(**{setting.name: below}))
+    assert settings.told(setting.name) == (below, "%config")
+    assert settings.value(setting.name) == setting.read(below)
+    settings.update_config(config(**{setting.name: None}))
+    assert settings.told(setting.name) == (above, setting.variable)
+
+
+def test_what_is_set_to_what_it_was_already_stands_above_the_environment_too() -> None:
+    settings = ParsimonyAgent(environ={"PARSIMONY_MODEL": "openai/gpt-5"})
+    settings.update_config(config(model="offline"))
+    assert settings.told("model") == ("offline", "%config")
+
+
+def test_a_value_that_cannot_be_meant_is_one_sentence_and_changes_nothing() -> None:
+    settings = ParsimonyAgent(environ={"PARSIMONY_BUDGET": "much"})
+    with pytest.raises(TraitError, match=r"PARSIMONY_BUDGET is 'much'; it takes an amount"):
+        settings.told("budget")
+    settings.update_config(config(budget=2))
+    with pytest.raises(TraitError, match=r"ParsimonyAgent\.budget is '-1'; it takes an amount"):
+        settings.update_config(config(budget=-1))
+    assert settings.value("budget") == 2.0
+
+
+def test_the_config_magic_sets_it_with_help_and_the_command_shows_it(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shell.run_cell("%config ParsimonyAgent.budget = 0.5").success
+    assert shell.run_cell("%config ParsimonyAgent").success
+    told = " ".join(capsys.readouterr().out.split())
+    for setting in SETTINGS:
+        assert f"ParsimonyAgent.{setting.name}=" in told
+        assert setting.variable in told
+    assert shell.run_cell("%agent config").success
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("budget ")]
+    assert row.split()[1:3] == ["0.5", "%config"]
+
+
+def test_unloading_takes_the_settings_out_again(shell: Any) -> None:
+    names = [type(each).__name__ for each in shell.configurables]
+    assert names.count("ParsimonyAgent") == 1
+    extension.uninstall(shell)
+    assert "ParsimonyAgent" not in [type(each).__name__ for each in shell.configurables]
+
+
+def test_the_nearest_folder_of_jupyter_has_the_last_word_and_the_working_folder_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, system, here = (tmp_path / name for name in ("own", "system", "here"))
+    for folder, model in ((own, "mine"), (system, "theirs"), (here, "a trap")):
+        folder.mkdir()
+        text = f"c = get_config()\nc.ParsimonyAgent.model = {model!r}\n"
+        (folder / FILE).write_text(text + ("c.ParsimonyAgent.budget = 3\n" * (folder == system)))
+    monkeypatch.chdir(here)
+    found = config_of_files([str(own), str(system)])
+    assert (found.ParsimonyAgent.model, found.ParsimonyAgent.budget) == ("mine", 3)
+
+
+def test_a_generated_file_sets_nothing_until_it_is_edited_and_is_never_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path))
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--generate-config"])
+    assert ended.value.code == 0
+    place = tmp_path / FILE
+    assert str(place) in capsys.readouterr().out
+    assert config_of_files([str(tmp_path)]) == Config()
+    lines = place.read_text().splitlines()
+    set_all = [line.removeprefix("# ") if " = " in line else line for line in lines]
+    place.write_text("\n".join(set_all))
+    everything = ParsimonyAgent(environ={}, config=config_of_files([str(tmp_path)]))
+    for setting in SETTINGS:
+        assert everything.told(setting.name)[1] == "configuration file"
+        assert everything.value(setting.name) is not None
+    edited = place.read_bytes()
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--generate-config"])
+    assert ended.value.code == 1
+    assert "is left as it is" in capsys.readouterr().err
+    assert place.read_bytes() == edited
+    assert max(map(len, file_text().splitlines())) <= 100

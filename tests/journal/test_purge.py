@@ -1,0 +1,427 @@
+"""What is purged is gone from every byte of the journal, and the rest is as it was."""
+
+import itertools
+import os
+import signal
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel.agent.events import RunCompleted, RunStarted, TextDelta
+from parsimony_kernel.agent.state import SuspensionRecord
+from parsimony_kernel.journal import purge as purging
+from parsimony_kernel.journal.database import JournalError
+from parsimony_kernel.journal.effects import JournalEffects
+from parsimony_kernel.journal.purge import Purged, old_copies, purge
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.testing.clock import START, ManualClock
+
+DAY = 86_400.0
+CANARY = "kittiwake"
+BEFORE = START + timedelta(days=5)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / ".ockham" / "journal.sqlite"
+
+
+@pytest.fixture
+def journal(place: Path, clock: ManualClock) -> Iterator[SqliteJournal]:
+    with closing(SqliteJournal(place, clock)) as opened:
+        yield opened
+
+
+def question(run_id: str, asked: datetime, nonce: str = "n") -> SuspensionRecord:
+    return SuspensionRecord(
+        run_id=run_id,
+        session_id="s",
+        suspension_token=f"{nonce}.00",
+        suspended_at=asked.isoformat(),
+        pending_question=f"{CANARY}?",
+        messages=[{"role": "user", "content": f"{CANARY} {'x' * 9_000}"}],
+    )
+
+
+def told(journal: SqliteJournal, run_id: str, word: str, *, notebook: str = "n.ipynb") -> None:
+    """A finished turn whose every field says ``word``."""
+    journal.begin_turn(
+        run_id, notebook=notebook, cell_key=f"cell of {run_id}", request=word, model="offline"
+    )
+    journal.append(run_id, RunStarted(run_id=run_id, request=word, model="offline"))
+    journal.append(run_id, TextDelta(content=f"{word} " * 700))
+    journal.append(run_id, RunCompleted(summary=word))
+    journal.end_turn(run_id, "done", word)
+
+
+def aged(journal: SqliteJournal, clock: ManualClock) -> None:
+    """Two old turns that say the canary, ten days, and a new one."""
+    told(journal, "old1", CANARY)
+    told(journal, "old2", CANARY)
+    clock.advance(10 * DAY)
+    told(journal, "new", "heron")
+
+
+def found_in(folder: Path, word: str) -> list[str]:
+    return [p.name for p in folder.glob("journal.sqlite*") if word.encode() in p.read_bytes()]
+
+
+def test_of_what_was_purged_no_byte_is_left_and_the_rest_is_as_it_was(
+    journal: SqliteJournal, place: Path, clock: ManualClock
+) -> None:
+    aged(journal, clock)
+    before = {turn.run_id: turn for turn in journal.turns()}
+    kept = journal.events("new")
+    assert found_in(place.parent, CANARY)
+    done = purge(journal, BEFORE, dry_run=False)
+    assert (done.turns, done.events, done.kept, done.unfinished) == (2, 6, 0, "")
+    assert done.bytes > 6 * len(CANARY)
+    assert found_in(place.parent, CANARY) == []
+    assert found_in(place.parent, "heron")
+    assert journal.verify() is None
+    assert journal.events("old1") == () == journal.events("old2")
+    assert journal.events("new") == kept
+    after = {turn.run_id: turn for turn in journal.turns()}
+    assert after["new"] == before["new"]
+    for run_id in ("old1", "old2"):
+        was, now = before[run_id], after[run_id]
+        assert (now.request, now.summary) == ("", "")
+        assert (now.ordinal, now.cell_key, now.status) == (was.ordinal, was.cell_key, was.status)
+        assert (now.started_at, now.ended_at) == (was.started_at, was.ended_at)
+    assert [turn.run_id for turn in journal.turns()] == ["old1", "old2", "new"]
+    ordinal = journal.begin_turn("r", notebook="n.ipynb", cell_key="c", request="?", model="m")
+    assert ordinal == 4
+
+
+def test_a_dry_run_says_what_would_go_and_changes_nothing(
+    journal: SqliteJournal, place: Path, clock: ManualClock
+) -> None:
+    aged(journal, clock)
+    turns = journal.turns()
+    would = purge(journal, BEFORE, dry_run=True)
+    assert (journal.turns(), len(journal.events("old1"))) == (turns, 3)
+    assert purge(journal, BEFORE, dry_run=False) == would
+    assert purge(journal, BEFORE, dry_run=True) == Purged(0, 0, 0)
+
+
+def test_what_is_as_old_as_the_limit_or_younger_stays(
+    journal: SqliteJournal, clock: ManualClock
+) -> None:
+    aged(journal, clock)
+    assert purge(journal, START, dry_run=False).turns == 0
+    assert purge(journal, START + timedelta(days=10), dry_run=False).turns == 2
+    assert purge(journal, START + timedelta(days=11), dry_run=False).turns == 1
+    assert journal.verify() is None
+
+
+def test_a_question_stays_until_it_cannot_be_answered(
+    journal: SqliteJournal, clock: ManualClock, place: Path
+) -> None:
+    journal.begin_turn("a", notebook="n", cell_key="c", request=CANARY, model="m")
+    journal.append("a", TextDelta(content=CANARY))
+    journal.suspend(question("a", START))
+    journal.end_turn("a", "suspended", CANARY)
+    clock.advance(7 * DAY)
+    for answerable_s in (None, 7 * DAY):
+        left = purge(journal, BEFORE, dry_run=False, answerable_s=answerable_s)
+        assert (left.turns, left.kept) == (0, 1)
+    assert [row.record for row in journal.pending()] == [question("a", START)]
+    # Between the end of its single use and the start of the run it is consumed.
+    assert journal.claim("n", "me", 60)
+    assert journal.consume("n", "me")
+    assert purge(journal, BEFORE, dry_run=False, answerable_s=7 * DAY).kept == 1
+    assert journal.reopen("n", "me")
+    clock.advance(1)
+    assert purge(journal, BEFORE, dry_run=False, answerable_s=7 * DAY).turns == 1
+    assert (journal.pending(), found_in(place.parent, CANARY)) == ((), [])
+
+
+def test_a_question_of_a_replaced_turn_goes(journal: SqliteJournal, clock: ManualClock) -> None:
+    journal.begin_turn("a", notebook="n", cell_key="c", request=CANARY, model="m")
+    journal.suspend(question("a", START))
+    journal.end_turn("a", "suspended", CANARY)
+    journal.begin_turn("b", notebook="n", cell_key="c", request="again", model="m")
+    journal.end_turn("b", "done")
+    clock.advance(10 * DAY)
+    assert purge(journal, BEFORE, dry_run=False).turns == 2
+    assert [(turn.status, turn.replaced_by) for turn in journal.turns()] == [
+        ("replaced", "b"),
+        ("done", ""),
+    ]
+
+
+def test_a_turn_that_runs_stays(journal: SqliteJournal, clock: ManualClock, place: Path) -> None:
+    aged(journal, clock)
+    journal.begin_turn("r", notebook="other", cell_key="c", request="robin", model="m")
+    journal.append("r", TextDelta(content="robin"))
+    clock.advance(10 * DAY)
+    done = purge(journal, START + timedelta(days=15), dry_run=False)
+    assert (done.turns, done.kept, done.unfinished) == (3, 1, "")
+    assert (found_in(place.parent, CANARY), len(journal.events("r"))) == ([], 1)
+
+
+def test_a_large_file_is_not_copied_while_a_turn_runs_and_that_is_said(
+    journal: SqliteJournal, clock: ManualClock, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(purging, "_MOST_COPIED", 1)
+    aged(journal, clock)
+    journal.begin_turn("r", notebook="other", cell_key="c", request="robin", model="m")
+    done = purge(journal, BEFORE, dry_run=False)
+    assert (done.turns, done.kept) == (2, 0)
+    assert "not copied while a turn runs" in done.unfinished
+    journal.end_turn("r", "done")
+    size = place.stat().st_size
+    assert purge(journal, BEFORE, dry_run=False) == Purged(0, 0, 0)
+    assert place.stat().st_size < size
+    assert found_in(place.parent, CANARY) == []
+
+
+def test_a_write_without_a_known_end_keeps_its_turn_and_finished_ones_go(
+    journal: SqliteJournal, clock: ManualClock, place: Path
+) -> None:
+    told(journal, "open", "robin")
+    told(journal, "ended", CANARY)
+    JournalEffects(journal.database, "open", clock).intend("k1", "send", {"to": "robin"})
+    ended = JournalEffects(journal.database, "ended", clock)
+    ended.intend("k2", "send", {"to": CANARY})
+    ended.commit("k2", CANARY)
+    clock.advance(10 * DAY)
+    done = purge(journal, BEFORE, dry_run=False)
+    assert (done.turns, done.kept) == (1, 1)
+    assert found_in(place.parent, CANARY) == []
+    standing = JournalEffects(journal.database, "open", clock).standing("k1")
+    assert standing is not None
+    assert len(journal.events("open")) == 3
+
+
+def test_entries_of_a_turn_that_is_not_in_the_journal_go_when_all_are_old(
+    journal: SqliteJournal, clock: ManualClock, place: Path
+) -> None:
+    journal.append("stray", TextDelta(content=CANARY))
+    journal.append("half", TextDelta(content="robin"))
+    clock.advance(10 * DAY)
+    journal.append("half", TextDelta(content="robin"))
+    assert purge(journal, BEFORE, dry_run=False).events == 1
+    assert found_in(place.parent, CANARY) == []
+    assert len(journal.events("half")) == 2
+
+
+@pytest.mark.parametrize(
+    ("statement", "finding"),
+    [
+        ("UPDATE events SET body = '', run_id = '' WHERE seq = 8", 8),
+        ("UPDATE events SET at = '2020' WHERE seq = 2", 1),
+        ("UPDATE events SET body = 'x' WHERE seq = 2", 2),
+        ("UPDATE events SET run_id = 'x' WHERE seq = 2", 2),
+        ("UPDATE events SET hash = prev WHERE seq = 2", 3),
+        ("UPDATE events SET body = replace(body, '[1,6]', '[1,8]') WHERE seq = 10", 10),
+        ("UPDATE events SET body = '{' WHERE seq = 10", 1),
+        ("UPDATE events SET body = '', run_id = '' WHERE seq = 10", 1),
+        ("DELETE FROM events WHERE seq = 10", 1),
+        ("DELETE FROM events WHERE seq = 4", 4),
+    ],
+)
+def test_an_emptied_entry_that_no_later_one_vouches_for_is_tampering(
+    journal: SqliteJournal, place: Path, clock: ManualClock, statement: str, finding: int
+) -> None:
+    aged(journal, clock)
+    purge(journal, BEFORE, dry_run=False)
+    assert journal.verify() is None
+    with closing(sqlite3.connect(place)) as db:
+        db.execute(statement)
+        db.commit()
+    bad = journal.verify()
+    assert bad is not None
+    assert bad[0] == finding
+
+
+def test_a_journal_that_is_purged_again_and_written_to_stays_whole(
+    journal: SqliteJournal, clock: ManualClock
+) -> None:
+    for day in range(6):
+        told(journal, f"r{day}", CANARY, notebook=f"{day % 2}.ipynb")
+        clock.advance(DAY)
+        done = purge(journal, clock.now() - timedelta(days=2), dry_run=False)
+        assert done.turns == (1 if day >= 2 else 0)
+        assert journal.verify() is None
+
+
+def test_a_long_turn_is_emptied_in_pieces_and_counted_once(
+    journal: SqliteJournal, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(purging, "_BATCH", 4)
+    for run_id in ("a", "b", "c"):
+        told(journal, run_id, CANARY)
+    clock.advance(10 * DAY)
+    would = purge(journal, BEFORE, dry_run=True)
+    assert purge(journal, BEFORE, dry_run=False) == would
+    assert (would.turns, would.events) == (3, 9)
+    assert journal.verify() is None
+
+
+def test_a_journal_written_before_there_was_a_purge_opens_and_can_be_purged(
+    journal: SqliteJournal, place: Path, clock: ManualClock
+) -> None:
+    aged(journal, clock)
+    with closing(sqlite3.connect(place)) as db:
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        before = db.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
+        purge(journal, BEFORE, dry_run=False)
+        assert db.execute("PRAGMA user_version").fetchone()[0] == version == 1
+        assert db.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall() == before
+
+
+def test_a_reader_that_stays_is_told_of_and_the_next_purge_finishes(
+    place: Path, clock: ManualClock
+) -> None:
+    with closing(SqliteJournal(place, clock, busy_timeout_s=0.01)) as journal:
+        aged(journal, clock)
+        with closing(sqlite3.connect(place, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT COUNT(*) FROM turns").fetchone()
+            done = purge(journal, BEFORE, dry_run=False)
+            assert done.turns == 2
+            assert "purge again later" in done.unfinished
+        assert found_in(place.parent, CANARY)
+        assert purge(journal, BEFORE, dry_run=False) == Purged(0, 0, 0)
+        assert found_in(place.parent, CANARY) == []
+
+
+_PURGE = """
+from datetime import datetime, timedelta
+from parsimony_kernel.agent.events import TextDelta
+from parsimony_kernel.journal.purge import purge
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.testing.clock import START, ManualClock
+clock = ManualClock()
+clock.advance(10 * 86400.0)
+journal = SqliteJournal(place, clock, busy_timeout_s=60)
+wait()
+if int(me[1:]) % 2:
+    print(purge(journal, START + timedelta(days=5), dry_run=False).turns)
+else:
+    for number in range(40):
+        journal.append(me, TextDelta(content=str(number)))
+    print(0)
+journal.close()
+"""
+
+
+def test_processes_that_purge_and_write_at_once_do_it_once_and_lose_nothing(
+    place: Path, clock: ManualClock, race: Callable[[str, Path], list[str]]
+) -> None:
+    with closing(SqliteJournal(place, clock)) as journal:
+        for number in range(20):
+            told(journal, f"old{number}", CANARY)
+    assert sum(map(int, race(_PURGE, place))) >= 20
+    with closing(SqliteJournal(place, clock)) as journal:
+        assert journal.verify() is None
+        assert {turn.request for turn in journal.turns()} == {""}
+        for writer in ("n0", "n2", "n4", "n6"):
+            contents = [getattr(event, "content", "") for event in journal.events(writer)]
+            assert contents == [str(number) for number in range(40)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked and killed")
+def test_a_purge_that_is_killed_at_any_statement_loses_nothing_and_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(purging, "_BATCH", 4)
+    for number in itertools.count(1):
+        place = tmp_path / str(number) / "journal.sqlite"
+        clock = ManualClock()
+        with closing(SqliteJournal(place, clock)) as journal:
+            aged(journal, clock)
+        pid = os.fork()
+        if pid == 0:
+            _purge_and_die_at(place, clock, number)
+        ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        with closing(SqliteJournal(place, clock)) as journal:
+            assert journal.verify() is None
+            assert len(journal.events("new")) == 3
+            assert purge(journal, BEFORE, dry_run=False).unfinished == ""
+            assert journal.verify() is None
+            assert found_in(place.parent, CANARY) == []
+        if ended == 0:
+            assert number > 40
+            return
+        assert ended == -signal.SIGKILL
+
+
+def _purge_and_die_at(place: Path, clock: ManualClock, number: int) -> None:
+    """In a child: purge, and be killed at the statement of this number."""
+    try:
+        journal = SqliteJournal(place, clock)
+        counted = itertools.count(1)
+
+        def trace(_statement: str) -> None:
+            if next(counted) == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        journal.database.connection().set_trace_callback(trace)
+        purge(journal, BEFORE, dry_run=False)
+        os._exit(0)
+    finally:
+        os._exit(3)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the limit is that of a process")
+@pytest.mark.parametrize("most", [0, 4_096, 12_000, 24_000])
+def test_a_purge_without_room_is_told_of_and_loses_nothing(
+    place: Path, clock: ManualClock, most: int
+) -> None:
+    with closing(SqliteJournal(place, clock)) as journal:
+        aged(journal, clock)
+    pid = os.fork()
+    if pid == 0:
+        _purge_within(place, clock, most)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    with closing(SqliteJournal(place, clock)) as journal:
+        assert journal.verify() is None
+        assert len(journal.events("new")) == 3
+        told_of = [bool(turn.request) for turn in journal.turns()]
+        assert told_of in ([True, True, True], [False, False, True])
+        assert [bool(journal.events(run)) for run in ("old1", "old2", "new")] == told_of
+        assert purge(journal, BEFORE, dry_run=False).unfinished == ""
+        assert found_in(place.parent, CANARY) == []
+
+
+def _purge_within(place: Path, clock: ManualClock, most: int) -> None:
+    """In a child: purge where no file grows beyond ``most`` bytes; 0 when that is told."""
+    import resource
+
+    status = 3
+    try:
+        journal = SqliteJournal(place, clock)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        try:
+            status = 0 if purge(journal, BEFORE, dry_run=False).unfinished else 4
+        except JournalError as exc:
+            status = 0 if "again" in str(exc) else 5
+    finally:
+        os._exit(status)
+
+
+def test_old_copies_are_those_put_there_before_and_published_ones_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("replaced/a", "quarantine/datasets/b/c.parquet", "datasets/b/d.parquet"):
+        path = tmp_path / ".ockham" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+    (tmp_path / ".ockham" / "replaced" / "link").symlink_to(tmp_path)
+    put = datetime.fromtimestamp((tmp_path / ".ockham/replaced/a").stat().st_ctime).astimezone()
+    assert old_copies(tmp_path, put - timedelta(days=1)) == ()
+    names = [path.name for path in old_copies(tmp_path, put + timedelta(days=1))]
+    assert names == ["a", "c.parquet"]
+    os.utime(tmp_path / ".ockham/replaced/a", (0, 0))
+    assert old_copies(tmp_path, put - timedelta(days=1)) == ()

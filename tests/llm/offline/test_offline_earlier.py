@@ -1,0 +1,50 @@
+"""What earlier requests were and came to is read off the messages."""
+
+from typing import Any
+
+from offline_notebook import Notebook
+
+from parsimony_kernel.agent.prompts import notebook_changes, request_message
+from parsimony_kernel.llm.offline.transcript import Earlier, read
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def test_each_earlier_request_stands_with_its_summary_oldest_first() -> None:
+    messages = [
+        request_message("mean wind by month"), said("Made `a`."),
+        request_message("now by week"), said("Made `b`."),
+        request_message("plot it", '<notebook_context>\n{"variables": []}'),
+    ]  # fmt: skip
+    transcript = read(messages)
+    assert transcript.request == "plot it"
+    assert transcript.earlier_requests == (
+        Earlier("mean wind by month", "Made `a`."),
+        Earlier("now by week", "Made `b`."),
+    )
+
+
+def test_a_request_without_a_summary_and_news_of_variables_are_no_earlier_requests() -> None:
+    changes = notebook_changes(gone=["a"], changed=[])
+    assert changes is not None
+    messages = [
+        request_message("broken off"),
+        request_message("mean wind"), {"role": "user", "content": changes}, said("Made `a`."),
+        request_message("plot it"),
+    ]  # fmt: skip
+    assert read(messages).earlier_requests == (Earlier("mean wind", "Made `a`."),)
+
+
+def test_the_first_request_has_none_before_it() -> None:
+    assert read([request_message("mean wind by month")]).earlier_requests == ()
+
+
+async def test_a_run_shows_what_was_asked_before(notebook: Notebook) -> None:
+    await notebook.ask("load sales.csv")
+    await notebook.ask("describe it")
+    await notebook.ask("show the first 3 rows of it")
+    told = read(notebook.messages).earlier_requests
+    assert [earlier.request for earlier in told] == ["load sales.csv", "describe it"]
+    assert all(earlier.summary for earlier in told)

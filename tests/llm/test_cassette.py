@@ -1,0 +1,322 @@
+"""Answers written down as they come, and given again without a model."""
+
+import errno
+import json
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel import durable
+from parsimony_kernel.agent.failure.kinds import FailureRaised
+from parsimony_kernel.agent.failure.spending import Priced as PricedToTheLoop
+from parsimony_kernel.agent.prompts import request_message
+from parsimony_kernel.durable import StorageError
+from parsimony_kernel.llm.around import Around, PricedAround
+from parsimony_kernel.llm.base import (
+    ChatModel,
+    Completion,
+    Delta,
+    ModelRequest,
+    Usage,
+    answer,
+)
+from parsimony_kernel.llm.cassette import (
+    CassetteMiss,
+    Player,
+    TurnRecorder,
+    difference,
+    nearest,
+    path_of,
+    recorded,
+)
+from parsimony_kernel.llm.cassette_file import RecordedTurn, Tape
+from parsimony_kernel.llm.normal import Place, normalised
+from parsimony_kernel.llm.offline.model import OfflineModel
+from parsimony_kernel.llm.secrets import Secrets
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, say
+
+WORDS = "add up the sales"
+PLACE = Place(Path("/work"))
+SECRETS = Secrets({})
+
+
+@pytest.fixture
+def tape(tmp_path: Path) -> Tape:
+    return Tape(path_of(tmp_path / "sales.ipynb"), "sales.ipynb")
+
+
+def recorder(
+    tape: Tape, *, words: str = WORDS, secrets: Secrets = SECRETS, goes_on: bool = False
+) -> TurnRecorder:
+    turn = RecordedTurn(words, 1, "scripted")
+    return TurnRecorder(tape, turn, PLACE, secrets, goes_on=goes_on)
+
+
+def asked(*results: str, words: str = WORDS) -> ModelRequest:
+    """The request of the step behind ``results``."""
+    messages: list[dict[str, Any]] = [request_message(words)]
+    for i, result in enumerate(results):
+        function = {"name": "run_code", "arguments": "{}"}
+        calls = [{"id": f"call_{i}", "type": "function", "function": function}]
+        messages.append({"role": "assistant", "content": None, "tool_calls": calls})
+        messages.append({"role": "tool", "tool_call_id": f"call_{i}", "content": result})
+    return ModelRequest(messages)
+
+
+async def said(model: ChatModel, *requests: ModelRequest) -> list[list[Delta | Completion]]:
+    return [[item async for item in model.stream(request)] for request in requests]
+
+
+async def record(tape: Tape, steps: Sequence[Step], *requests: ModelRequest) -> None:
+    await said(recorded(ScriptedModel(steps), recorder(tape)), *requests)
+
+
+def player(tape: Tape, words: str = WORDS) -> Player:
+    return Player(tape.read(), words, 1, PLACE, shown="cassettes/sales.yaml")
+
+
+async def test_what_was_recorded_is_said_again_without_the_model(tape: Tape) -> None:
+    spoken = answer("It is 3.", model="scripted", usage=Usage(5, 6), cost_usd=0.5)
+    await record(tape, [spoken, say("Done.")], asked(), asked("3"))
+    first, second = await said(player(tape), asked(), asked("3"))
+    assert first == [Delta("It is 3."), spoken]
+    assert second[0] == Delta("Done.")
+
+
+class Piecewise(ScriptedModel):
+    """Says its answer in pieces, and thinks before."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+        async for item in super().stream(request):
+            if isinstance(item, Delta):
+                for letter in item.text:
+                    yield Delta(letter)
+            else:
+                yield item
+
+
+async def test_an_answer_in_pieces_is_heard_in_pieces_and_recorded_whole(tape: Tape) -> None:
+    model = recorded(Piecewise([say("Done.")]), recorder(tape))
+    (live,) = await said(model, asked())
+    assert [item.text for item in live if isinstance(item, Delta)] == list("Done.")
+    (again,) = await said(player(tape), asked())
+    assert again[0] == Delta("Done.")
+    assert again[-1] == live[-1].__class__(**{**vars(live[-1]), "cost_usd": 0.0})
+
+
+async def test_an_answer_without_a_price_costs_nothing_when_it_is_said_again(tape: Tape) -> None:
+    await record(tape, [say("Done.")], asked())
+    (again,) = await said(player(tape), asked())
+    assert isinstance(again[-1], Completion)
+    assert again[-1].cost_usd == 0.0
+    assert isinstance(player(tape), PricedToTheLoop)
+    assert await player(tape).estimate_cost_usd(10, 10) == 0.0
+
+
+async def test_an_attempt_that_failed_is_not_recorded(tape: Tape) -> None:
+    model = recorded(ScriptedModel([ConnectionResetError("cut"), say("Done.")]), recorder(tape))
+    with pytest.raises(ConnectionResetError):
+        await said(model, asked())
+    assert not tape.exists
+    await said(model, asked())
+    (again,) = await said(player(tape), asked())
+    assert again[0] == Delta("Done.")
+
+
+async def test_the_same_request_gets_its_answers_in_their_order_then_the_last_again(
+    tape: Tape,
+) -> None:
+    await record(tape, [say("first"), say("second")], asked(), asked())
+    heard = await said(player(tape), asked(), asked(), asked())
+    assert [items[0] for items in heard] == [Delta("first"), Delta("second"), Delta("second")]
+
+
+async def test_each_answer_is_on_the_disk_before_it_is_heard(tape: Tape) -> None:
+    model = recorded(ScriptedModel([say("first"), say("second")]), recorder(tape))
+    async for item in model.stream(asked()):
+        if isinstance(item, Completion):
+            (turn,) = tape.read().turns
+            assert [step.answer.message.content for step in turn.steps] == ["first"]
+
+
+async def test_a_new_recording_replaces_the_old_one_of_its_turn_alone(tape: Tape) -> None:
+    await record(tape, [say("one"), say("two"), say("three")], asked(), asked("1"), asked("2"))
+    other = recorded(ScriptedModel([say("other")]), recorder(tape, words="another"))
+    await said(other, asked(words="another"))
+    await record(tape, [say("uno")], asked())
+    turns = {turn.words: turn.steps for turn in tape.read().turns}
+    assert [step.answer.message.content for step in turns[WORDS]] == ["uno"]
+    assert len(turns["another"]) == 1
+
+
+async def test_a_turn_that_goes_on_keeps_what_was_recorded_before(tape: Tape) -> None:
+    await record(tape, [say("one"), say("two"), say("three")], asked(), asked("1"), asked("2"))
+    going_on = recorder(tape, goes_on=True)
+    await said(recorded(ScriptedModel([say("dos"), say("tres")]), going_on), asked("1"), asked("x"))
+    (turn,) = tape.read().turns
+    contents = [step.answer.message.content for step in turn.steps]
+    assert contents == ["one", "dos", "tres"]
+
+
+async def test_secrets_stand_in_no_byte_of_the_recording(tape: Tape) -> None:
+    key = "sk-canary-0123456789abcdef"
+    secrets = Secrets({"SHOP_API_KEY": "shop-canary-77"}, ["model-canary-88"])
+    steps = [
+        call("run_code", code=f"key = '{key}'\nother = 'shop-canary-77'"),
+        say(f"The key is {key}, and model-canary-88."),
+    ]
+    writing = TurnRecorder(
+        tape,
+        RecordedTurn(WORDS, 1, "scripted"),
+        Place(PLACE.folder, secrets.clean),
+        secrets,
+    )
+    await said(recorded(ScriptedModel(steps), writing), asked(), asked(f"key {key} shop-canary-77"))
+    text = tape.path.read_text()
+    assert "canary" not in text
+    assert text.count("[redacted]") >= 5
+
+
+async def test_what_differs_from_the_nearest_step_is_said_line_by_line(tape: Tape) -> None:
+    results = [json.dumps({"requested": "run_code", "result": {"rows": n}}) for n in (5, 7)]
+    await record(tape, [say("one"), say("two")], asked(), asked(results[0]))
+    playing = player(tape)
+    await said(playing, asked())
+    with pytest.raises(CassetteMiss) as raised:
+        await said(playing, asked(results[1]))
+    lines = str(raised.value).splitlines()
+    assert "cassettes/sales.yaml" in lines[0]
+    assert "step 2" in lines[0]
+    assert [line for line in lines if line.startswith("-  ")] == ['-  result: {"rows": 5}']
+    assert [line for line in lines if line.startswith("+  ")] == ['+  result: {"rows": 7}']
+    assert "PARSIMONY_CASSETTE=record" in lines[-1]
+    assert "--record" in lines[-1]
+
+
+async def test_of_several_answers_to_a_step_the_nearest_is_compared(tape: Tape) -> None:
+    far, near = "\n".join("abcdef"), "\n".join("uvwxyz")
+    await record(tape, [say("one")] * 3, asked(), asked(far), asked(near))
+    found = nearest(tape.read().turns, normalised(asked(near + "\n!"), PLACE))
+    assert found is not None
+    assert "z" in found.step.asked.text
+    added = [line for line in found.difference.splitlines() if line.startswith("+ ")]
+    assert added == ["+  !"]
+
+
+async def test_a_recording_that_was_interrupted_says_after_which_step(tape: Tape) -> None:
+    await record(tape, [say("one")], asked())
+    playing = player(tape)
+    await said(playing, asked())
+    with pytest.raises(CassetteMiss, match="ends after step 1") as raised:
+        await said(playing, asked("the result of step 1"))
+    assert "the result of step 1" in str(raised.value)
+
+
+async def test_a_request_that_was_reworded_is_shown_beside_the_recorded_one(tape: Tape) -> None:
+    await record(tape, [say("one")], asked())
+    with pytest.raises(CassetteMiss) as raised:
+        player(tape, "add up the sales by region")
+    assert "-add up the sales\n+add up the sales by region" in str(raised.value)
+
+
+async def test_a_request_like_none_is_told_whose_recording_it_is(tape: Tape) -> None:
+    await record(tape, [say("one")], asked())
+    with pytest.raises(CassetteMiss, match=r"one turn of 'sales\.ipynb'"):
+        player(tape, "zzzz")
+
+
+def test_an_empty_recording_is_told_as_such(tape: Tape) -> None:
+    with pytest.raises(CassetteMiss, match="none at all"):
+        player(tape)
+
+
+def test_a_difference_is_no_longer_than_a_screen() -> None:
+    text = difference("\n".join(map(str, range(500))), "x" * 10_000)
+    assert len(text.splitlines()) <= 42
+    assert max(map(len, text.splitlines())) <= 160
+
+
+async def test_another_cell_with_the_same_words_is_asked_where_its_own_has_no_answer(
+    tape: Tape,
+) -> None:
+    for occurrence, text in ((1, "one"), (2, "two")):
+        turn = RecordedTurn(WORDS, occurrence, "second model" if occurrence == 2 else "first model")
+        model = recorded(ScriptedModel([say(text)]), TurnRecorder(tape, turn, PLACE, SECRETS))
+        await said(model, asked(words=f"{WORDS} {text}"))
+    second = Player(tape.read(), WORDS, 2, PLACE, shown="x")
+    assert second.name == "second model"
+    heard = await said(second, asked(words=f"{WORDS} two"), asked(words=f"{WORDS} one"))
+    assert [items[0] for items in heard] == [Delta("two"), Delta("one")]
+
+
+async def test_a_recording_that_cannot_be_written_ends_the_turn_with_the_remedy(
+    tape: Tape, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise durable.storage_error(OSError(errno.ENOSPC, "full"), tape.path)
+
+    monkeypatch.setattr(durable, "rewrite", full)
+    with pytest.raises(FailureRaised) as raised:
+        await said(recorded(ScriptedModel([say("one")]), recorder(tape)), asked())
+    told = raised.value.failure.explanation
+    assert "could not be recorded" in told
+    assert "the disk is full" in told
+    assert isinstance(raised.value.__cause__, StorageError)
+
+
+class Detailed(ScriptedModel):
+    """Says of itself all that a model may."""
+
+    service = "scripted at http://127.0.0.1"
+    secrets = ("canary",)
+    max_answer_tokens = 512
+    context_window = 8_192
+
+
+class Paid(Detailed):
+    async def estimate_cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float | None:
+        return prompt_tokens * 2.0 + answer_tokens
+
+
+@pytest.mark.parametrize(
+    "wrap", [Around, lambda model: recorded(model, recorder(Tape(Path(), "")))]
+)
+def test_what_a_model_says_of_itself_passes_through(wrap: Any) -> None:
+    inner = Detailed([], "detailed")
+    around = wrap(inner)
+    for fact in ("name", "service", "secrets", "max_answer_tokens", "context_window"):
+        assert getattr(around, fact) == getattr(inner, fact)
+    bare = wrap(ScriptedModel([], "bare"))
+    assert (bare.service, bare.secrets, bare.max_answer_tokens) == ("bare", (), None)
+
+
+async def test_a_price_is_known_around_a_model_that_has_one_and_around_no_other(tape: Tape) -> None:
+    paid = recorded(Paid([]), recorder(tape))
+    assert isinstance(paid, PricedToTheLoop)
+    assert await paid.estimate_cost_usd(3, 4) == 10.0
+    assert await PricedAround(OfflineModel()).estimate_cost_usd(3, 4) == 0.0
+    assert not isinstance(recorded(Detailed([]), recorder(tape)), PricedToTheLoop)
+    assert not isinstance(Around(Paid([])), PricedToTheLoop)
+
+
+class Closing(ScriptedModel):
+    closed = False
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+        try:
+            yield Delta("first")
+            yield Delta("second")
+        finally:
+            self.closed = True
+
+
+async def test_a_stream_that_is_no_longer_wanted_is_closed_all_the_way(tape: Tape) -> None:
+    model = Closing([])
+    stream = recorded(model, recorder(tape)).stream(asked())
+    async for _ in stream:
+        break
+    await stream.aclose()  # type: ignore[attr-defined]
+    assert model.closed
+    assert not tape.exists

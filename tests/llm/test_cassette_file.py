@@ -1,0 +1,200 @@
+"""The file of recorded answers: what it keeps, and what it says of itself when it is broken."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from parsimony_kernel.llm.base import Completion, FunctionCall, ToolCall, Usage, answer
+from parsimony_kernel.llm.cassette_file import (
+    CassetteError,
+    RecordedStep,
+    RecordedTurn,
+    Recording,
+    Tape,
+    parse,
+    to_text,
+)
+from parsimony_kernel.llm.normal import Normal
+
+PATH = Path("cassettes/sales.yaml")
+CODE = 'total = sales["amount"].sum()\ntotal'
+
+
+def called(code: str = CODE) -> Completion:
+    call = ToolCall("call_1_1", FunctionCall("run_code", json.dumps({"code": code})))
+    return answer("Adding up.", [call], model="m", usage=Usage(12, 34), cost_usd=0.25)
+
+
+def turn(words: str = "add up the sales", code: str = CODE, occurrence: int = 1) -> RecordedTurn:
+    step = RecordedStep(Normal(1, f"tools:\n  run_code\n\nrequest:\n  {words}"), called(code))
+    return RecordedTurn(words, occurrence, "m", (step,))
+
+
+def again(recording: Recording) -> Recording:
+    return parse(to_text(recording).encode(), PATH)
+
+
+# Whatever a person or a model writes; a lone surrogate is replaced before it gets here.
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=80) | st.text(
+    st.sampled_from(" \t\n\r\x85\u2028\ufeffab:-#|'\"{😀"), max_size=20
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@example(words="\x85", asked="\t\nx", said="a\n ", thought=" ", name="\t\n", raw="\ufeff")
+@given(words=texts, asked=texts, said=texts, thought=texts, name=texts, raw=texts)
+def test_whatever_was_said_is_read_again_as_it_was(
+    words: str, asked: str, said: str, thought: str, name: str, raw: str
+) -> None:
+    given_answer = answer(said or None, [ToolCall("call_1_1", FunctionCall(name, raw))], model="m")
+    choice = given_answer.choices[0]
+    message = replace(choice.message, reasoning_content=thought or None)
+    given_answer = replace(given_answer, choices=(replace(choice, message=message),))
+    step = RecordedStep(Normal(1, asked), given_answer)
+    recording = Recording("sales.ipynb", (RecordedTurn(words, 1, "m", (step,)),))
+    assert again(recording) == recording
+
+
+@given(arguments=st.dictionaries(texts, values, max_size=4), is_compact=st.booleans())
+def test_arguments_mean_what_they_meant(arguments: dict[str, Any], is_compact: bool) -> None:
+    separators = (",", ":") if is_compact else None
+    written = json.dumps(arguments, ensure_ascii=False, separators=separators)
+    call = ToolCall("call_1_1", FunctionCall("order", written))
+    step = RecordedStep(Normal(1, "x"), answer(calls=[call], model="m"))
+    read = again(Recording("a.ipynb", (RecordedTurn("x", 1, "m", (step,)),)))
+    kept = read.turns[0].steps[0].answer.message.tool_calls[0]
+    assert json.loads(kept.function.arguments) == json.loads(written)
+
+
+@pytest.mark.parametrize("written", ["", "{", "[1]", '{"a": 1, "a": 2}', '{"a": NaN}', "null"])
+def test_arguments_that_are_no_plain_object_stay_as_they_were_written(written: str) -> None:
+    call = ToolCall("call_1_1", FunctionCall("order", written))
+    step = RecordedStep(Normal(1, "x"), answer(calls=[call], model="m"))
+    recording = Recording("a.ipynb", (RecordedTurn("x", 1, "m", (step,)),))
+    assert again(recording) == recording
+
+
+def test_code_stands_in_the_file_line_by_line() -> None:
+    lines = [line.strip() for line in to_text(Recording("a.ipynb", (turn(),))).splitlines()]
+    assert set(CODE.splitlines()) <= set(lines)
+
+
+@pytest.mark.parametrize(
+    "code", ["if x:\n\ty = 1", "x = 1   \n    \ny = 2", "  indented\nx", "\n\nx = '😀 grün'\n\n"]
+)
+def test_code_with_tabs_spaces_and_any_letters_stands_in_lines_too(code: str) -> None:
+    recording = Recording("a.ipynb", (turn(code=code),))
+    (step,) = again(recording).turns[0].steps
+    assert json.loads(step.answer.message.tool_calls[0].function.arguments) == {"code": code}
+    text = to_text(recording)
+    for line in filter(str.strip, code.splitlines()):
+        assert any(written.endswith(line) for written in text.splitlines())
+
+
+def test_another_line_of_code_is_another_line_of_the_file() -> None:
+    def written(code: str) -> list[str]:
+        return to_text(Recording("a.ipynb", (turn(code=code), turn("another")))).splitlines()
+
+    before, now = written(CODE), written(CODE.replace("sum", "mean"))
+    differing = [(one, other) for one, other in zip(before, now, strict=True) if one != other]
+    assert len(differing) == 1
+    assert "mean" in differing[0][1]
+
+
+def test_nothing_in_the_file_changes_when_the_same_is_recorded_again() -> None:
+    ids = replace(called(), choices=called().choices)
+    other = ToolCall("toolu_77", called().message.tool_calls[0].function)
+    message = replace(ids.message, tool_calls=(other,))
+    ids = replace(ids, choices=(replace(ids.choices[0], message=message),))
+    one = turn()
+    same = replace(one, steps=(RecordedStep(one.steps[0].asked, ids),))
+    assert to_text(Recording("a.ipynb", (one,))) == to_text(Recording("a.ipynb", (same,)))
+
+
+def test_a_turn_takes_the_place_of_its_earlier_recording(tmp_path: Path) -> None:
+    tape = Tape(tmp_path / "cassettes" / "a.yaml", "a.ipynb")
+    for each in (turn("first"), turn("second"), turn("first", "x = 1")):
+        tape.put(each)
+    assert [each.words for each in tape.read().turns] == ["first", "second"]
+    assert tape.read().turn("first", 1) == turn("first", "x = 1")
+
+
+def test_two_cells_with_the_same_words_are_two_turns(tmp_path: Path) -> None:
+    tape = Tape(tmp_path / "a.yaml", "a.ipynb")
+    tape.put(turn(code="x = 1"))
+    tape.put(turn(code="x = 2", occurrence=2))
+    assert tape.read().turn("add up the sales", 1) == turn(code="x = 1")
+    assert tape.read().turn("add up the sales", 2) == turn(code="x = 2", occurrence=2)
+
+
+def test_kernels_that_record_at_once_lose_nothing_of_one_another(tmp_path: Path) -> None:
+    path = tmp_path / "cassettes" / "a.yaml"
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda i: Tape(path, "a.ipynb").put(turn(f"turn {i}")), range(12)))
+    words = {each.words for each in Tape(path, "a.ipynb").read().turns}
+    assert words == {f"turn {i}" for i in range(12)}
+
+
+def test_a_notebook_without_a_recording_has_an_empty_one(tmp_path: Path) -> None:
+    tape = Tape(tmp_path / "none.yaml", "a.ipynb")
+    assert not tape.exists
+    assert tape.read() == Recording("a.ipynb")
+    assert not list(tmp_path.iterdir())
+
+
+WHOLE = to_text(Recording("a.ipynb", (turn(),)))
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "told"),
+    [
+        ("", "holds no recording"),
+        ("- a list", "holds no recording"),
+        (WHOLE.replace("version: 1", "version: 2"), "a later release"),
+        (WHOLE.replace("version: 1", "version: one"), "another release"),
+        (WHOLE.replace("turns:", "<<<<<<< HEAD\nturns:"), "is no YAML at line"),
+        (WHOLE.replace("  model: m\n", ""), "'model'"),
+        (WHOLE.replace("step: 1", "step: first"), "'step'"),
+        (WHOLE.replace("asked: |-", "asked: |- \n    x\n    other: |-"), "is no YAML"),
+        (WHOLE.replace("tool: run_code", "tool: [run_code]"), "'tool'"),
+        (WHOLE.replace("cost_usd: 0.25", "cost_usd: a quarter"), "'cost_usd'"),
+        (WHOLE.replace("prompt: 12", "prompt: many"), "'prompt'"),
+        (WHOLE + WHOLE.partition("turns:\n")[2], "one turn twice"),
+        (WHOLE.partition("turns:")[0] + "turns: [1]\n", "no fields"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why_and_what_to_do(
+    spoilt: str, told: str, tmp_path: Path
+) -> None:
+    assert spoilt != WHOLE
+    path = tmp_path / "a.yaml"
+    path.write_text(spoilt)
+    with pytest.raises(CassetteError, match=told) as raised:
+        Tape(path, "a.ipynb").read()
+    assert "a.yaml" in str(raised.value)
+    assert "record the notebook again" in str(raised.value)
+
+
+def test_a_broken_file_is_never_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("<<<<<<< HEAD\n")
+    with pytest.raises(CassetteError):
+        Tape(path, "a.ipynb").put(turn())
+    assert path.read_text() == "<<<<<<< HEAD\n"
+
+
+def test_objects_of_python_are_not_made_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(WHOLE.replace("model: m", "model: !!python/object/apply:os.getcwd []"))
+    with pytest.raises(CassetteError, match="no YAML"):
+        Tape(path, "a.ipynb").read()

@@ -1,0 +1,286 @@
+"""A notebook's turns, recorded in one place and replayed in another."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.events import (
+    AgentEvent,
+    Handoff,
+    LLMCallCompleted,
+    RunCompleted,
+    RunStarted,
+    ToolEvent,
+    UserInputRequested,
+)
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.llm.cassette_mode import CassetteMode, mode_in
+from parsimony_kernel.notebook.turns import SessionError, TurnOptions
+from parsimony_kernel.session import NotebookSession, open_session
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
+
+ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
+RECORD = {"PARSIMONY_CASSETTE": "record"}
+REPLAY = {"PARSIMONY_CASSETTE": "replay"}
+
+LOAD = call("run_code", code="import pandas as pd\nsales = pd.read_csv('data/sales.csv')\nsales")
+ADD = call("run_code", code="total = int(sales['amount'].sum())\ntotal")
+DONE = call("return_done", summary="The total is 3.")
+ASK = call("ask_user", question="Which region?", choices=["north", "south"])
+
+
+class Notebooks:
+    """Opens sessions of one notebook, each in a kernel and a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._sessions: list[NotebookSession] = []
+
+    def place(self, name: str, like: Path | None = None) -> Path:
+        folder = self._folder / name
+        (folder / "data").mkdir(parents=True)
+        (folder / "data" / "sales.csv").write_text("region,amount\nnorth,1\nsouth,2\n")
+        if like is not None:
+            (folder / "cassettes").mkdir()
+            for file in (like / "cassettes").iterdir():
+                (folder / "cassettes" / file.name).write_bytes(file.read_bytes())
+        return folder
+
+    def open(
+        self,
+        folder: Path,
+        steps: Sequence[Step] | str = (),
+        mode: dict[str, str] | None = None,
+        notebook: str = "sales.ipynb",
+    ) -> NotebookSession:
+        session = open_session(
+            executor=CodeExecutor(cwd=str(folder)),
+            notebook=notebook,
+            folder=folder,
+            model=steps if isinstance(steps, str) else ScriptedModel(steps, "provider/model"),
+            environ={**ENVIRON, "PARSIMONY_WORKSPACE": str(folder), **(mode or {})},
+        )
+        self._sessions.append(session)
+        return session
+
+    def close(self) -> None:
+        for session in self._sessions:
+            session.close()
+
+
+@pytest.fixture
+def notebooks(tmp_path: Path) -> Iterator[Notebooks]:
+    opened = Notebooks(tmp_path)
+    yield opened
+    opened.close()
+
+
+async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
+    return [event async for event in events]
+
+
+def told(events: Sequence[AgentEvent]) -> list[Any]:
+    """What of the events is the same in every run: who, what was run, and what came of it."""
+    kept: list[Any] = []
+    for event in events:
+        match event:
+            case RunStarted(request=request, model=model):
+                kept.append((request, model))
+            case LLMCallCompleted(model=model, prompt_tokens=tokens):
+                kept.append((model, tokens))
+            case ToolEvent(completed=True, arguments=arguments, ok=ok):
+                kept.append((arguments, ok))
+            case RunCompleted(summary=summary):
+                kept.append(summary)
+    return kept
+
+
+async def test_turns_recorded_here_are_replayed_elsewhere_without_a_key(
+    notebooks: Notebooks,
+) -> None:
+    here = notebooks.place("here")
+    session = notebooks.open(here, [LOAD, DONE, ADD, DONE], RECORD)
+    first = await gather(session.turn("load the sales", cell_key="a"))
+    second = await gather(session.turn("add them up", cell_key="b"))
+    assert [path.name for path in (here / "cassettes").iterdir()] == ["sales.yaml"]
+
+    there = notebooks.place("there", here)
+    again = notebooks.open(there, "openai/gpt-5", REPLAY)
+    assert told(await gather(again.turn("load the sales", cell_key="x"))) == told(first)
+    assert told(await gather(again.turn("add them up", cell_key="y"))) == told(second)
+    assert again.executor.variables()["total"] == 3
+
+
+async def test_a_question_is_answered_in_a_replay_as_it_was_when_recorded(
+    notebooks: Notebooks,
+) -> None:
+    here = notebooks.place("here")
+    session = notebooks.open(here, [ASK, ADD, DONE], RECORD)
+    await session.executor.execute("import pandas as pd\nsales = pd.read_csv('data/sales.csv')")
+    await gather(session.turn("add up one region", cell_key="a"))
+    live = await gather(session.resume("north"))
+
+    again = notebooks.open(notebooks.place("there", here), "openai/gpt-5", REPLAY)
+    await again.executor.execute("import pandas as pd\nsales = pd.read_csv('data/sales.csv')")
+    asked = await gather(again.turn("add up one region", cell_key="x"))
+    assert isinstance(asked[-1], UserInputRequested)
+    assert told(await gather(again.resume("north"))) == told(live)
+
+
+async def test_another_answer_to_the_question_misses(notebooks: Notebooks) -> None:
+    here = notebooks.place("here")
+    session = notebooks.open(here, [ASK, DONE], RECORD)
+    await gather(session.turn("add up one region", cell_key="a"))
+    await gather(session.resume("north"))
+    again = notebooks.open(notebooks.place("there", here), "offline", REPLAY)
+    await gather(again.turn("add up one region", cell_key="x"))
+    with pytest.raises(SessionError, match=r"\n-  north\n\+  south\n"):
+        await gather(again.resume("south"))
+
+
+async def test_a_turn_goes_on_in_another_kernel_and_is_recorded_whole(notebooks: Notebooks) -> None:
+    here = notebooks.place("here")
+    await gather(notebooks.open(here, [ASK], RECORD).turn("add up one region", cell_key="a"))
+    await gather(notebooks.open(here, [DONE], RECORD).resume("north"))
+    again = notebooks.open(notebooks.place("there", here), "offline", REPLAY)
+    await gather(again.turn("add up one region", cell_key="x"))
+    assert (await gather(again.resume("north")))[-1] == RunCompleted(summary="The total is 3.")
+
+
+async def test_what_earlier_kernels_left_in_the_workspace_does_not_count(
+    notebooks: Notebooks,
+) -> None:
+    here = notebooks.place("here")
+    before = notebooks.open(here, [LOAD, DONE, ADD, DONE])
+    await gather(before.turn("load the sales", cell_key="a"))
+    await gather(before.turn("add them up", cell_key="b"))
+    session = notebooks.open(here, [LOAD, DONE], RECORD)
+    await gather(session.turn("load the sales", cell_key="a"))
+    again = notebooks.open(notebooks.place("there", here), "offline", REPLAY)
+    events = await gather(again.turn("load the sales", cell_key="x"))
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_a_miss_ends_the_turn_with_what_differs(notebooks: Notebooks) -> None:
+    here = notebooks.place("here")
+    await gather(notebooks.open(here, [LOAD, DONE], RECORD).turn("load the sales", cell_key="a"))
+    there = notebooks.place("there", here)
+    (there / "data" / "sales.csv").write_text("region,amount\nnorth,1\nsouth,2\nwest,9\n")
+    again = notebooks.open(there, "offline", REPLAY)
+    with pytest.raises(SessionError) as raised:
+        await gather(again.turn("load the sales", cell_key="x"))
+    assert "cassettes/sales.yaml" in str(raised.value)
+    assert any(line.startswith("-") and "rows: 2" in line for line in str(raised.value).split("\n"))
+    assert any(line.startswith("+") and "rows: 3" in line for line in str(raised.value).split("\n"))
+    (turn,) = again.turns()
+    assert turn.status == "cancelled"
+    assert "the recording has no answer" in repr(again.events(turn.turn_id)[-1])
+
+
+@pytest.mark.parametrize(
+    ("notebook", "told"),
+    [("other.ipynb", "cassettes/other.yaml is not beside"), ("untitled", "JPY_SESSION_NAME")],
+)
+async def test_a_replay_without_a_recording_says_how_to_get_one(
+    notebooks: Notebooks, notebook: str, told: str
+) -> None:
+    session = notebooks.open(notebooks.place("here"), "offline", REPLAY, notebook)
+    with pytest.raises(SessionError, match=told):
+        await gather(session.turn("load the sales", cell_key="a"))
+    assert session.turns() == ()
+
+
+@pytest.mark.parametrize("mode", [RECORD, REPLAY])
+async def test_a_broken_recording_is_said_before_anything_runs(
+    notebooks: Notebooks, mode: dict[str, str]
+) -> None:
+    here = notebooks.place("here")
+    (here / "cassettes").mkdir()
+    (here / "cassettes" / "sales.yaml").write_text("<<<<<<< HEAD\n")
+    session = notebooks.open(here, [LOAD, DONE], mode)
+    with pytest.raises(SessionError, match="record the notebook again"):
+        await gather(session.turn("load the sales", cell_key="a"))
+    assert session.turns() == ()
+    assert (here / "cassettes" / "sales.yaml").read_text() == "<<<<<<< HEAD\n"
+
+
+async def test_a_cell_that_names_another_model_than_the_recorded_is_told_so(
+    notebooks: Notebooks,
+) -> None:
+    here = notebooks.place("here")
+    await gather(notebooks.open(here, [LOAD, DONE], RECORD).turn("load the sales", cell_key="a"))
+    again = notebooks.open(here, "offline", REPLAY)
+    asking = again.turn("load the sales", cell_key="a", options=TurnOptions(model="openai/gpt-5"))
+    with pytest.raises(SessionError, match=r"of 'provider/model'.*asks for 'openai/gpt-5'"):
+        await gather(asking)
+    same = TurnOptions(model="provider/model")
+    events = await gather(again.turn("load the sales", cell_key="a", options=same))
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_a_replay_of_the_environment_is_not_overruled_by_a_cell(notebooks: Notebooks) -> None:
+    here = notebooks.place("here")
+    await gather(notebooks.open(here, [LOAD, DONE], RECORD).turn("load the sales", cell_key="a"))
+    before = (here / "cassettes" / "sales.yaml").read_bytes()
+    again = notebooks.open(here, "openai/gpt-5", REPLAY)
+    options = TurnOptions(cassette=CassetteMode.record)
+    events = await gather(again.turn("load the sales", cell_key="a", options=options))
+    assert isinstance(events[-1], RunCompleted)
+    assert (here / "cassettes" / "sales.yaml").read_bytes() == before
+
+
+async def test_a_cell_is_recorded_and_replayed_by_itself(notebooks: Notebooks) -> None:
+    here = notebooks.place("here")
+    recording = TurnOptions(cassette=CassetteMode.record)
+    session = notebooks.open(here, [LOAD, DONE, ADD, DONE])
+    await gather(session.turn("load the sales", cell_key="a", options=recording))
+    await gather(session.turn("add them up", cell_key="b"))
+    assert "add them up" not in (here / "cassettes" / "sales.yaml").read_text()
+    again = notebooks.open(here, "openai/gpt-5")
+    replaying = TurnOptions(cassette=CassetteMode.replay)
+    events = await gather(again.turn("load the sales", cell_key="a", options=replaying))
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_a_model_of_the_notebook_is_set_without_its_key_where_all_is_replayed(
+    notebooks: Notebooks,
+) -> None:
+    folder = notebooks.place("here")
+    with pytest.raises(SessionError, match="API key"):
+        notebooks.open(folder).set_model("openai/gpt-5")
+    session = notebooks.open(folder, "offline", REPLAY)
+    session.set_model("openai/gpt-5")
+    assert session.model_name == "openai/gpt-5"
+
+
+async def test_a_budget_in_dollars_is_kept_without_a_price_in_a_replay(
+    notebooks: Notebooks,
+) -> None:
+    here = notebooks.place("here")
+    session = notebooks.open(here, [LOAD, DONE], RECORD)
+    unknown = await gather(
+        session.turn("load the sales", cell_key="a", options=TurnOptions(max_cost_usd=1.0))
+    )
+    assert isinstance(unknown[-1], Handoff)
+    await gather(session.turn("load the sales", cell_key="a"))
+    again = notebooks.open(here, "openai/gpt-5", REPLAY)
+    options = TurnOptions(max_cost_usd=1.0)
+    events = await gather(again.turn("load the sales", cell_key="a", options=options))
+    assert isinstance(events[-1], RunCompleted)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("", "off"), ("off", "off"), (" Replay ", "replay"), ("record", "record")],
+)
+def test_the_environment_says_what_happens(said: str, meant: str) -> None:
+    assert mode_in({"PARSIMONY_CASSETTE": said}) == meant
+    assert mode_in({}) is CassetteMode.off
+
+
+async def test_a_word_that_is_no_mode_is_refused_with_those_that_are(notebooks: Notebooks) -> None:
+    session = notebooks.open(notebooks.place("here"), [DONE], {"PARSIMONY_CASSETTE": "play"})
+    with pytest.raises(SessionError, match="'play'; it takes one of record, replay, off"):
+        await gather(session.turn("load the sales", cell_key="a"))

@@ -1,0 +1,212 @@
+"""What counts as a secret in texts and in JSON, and that what only speaks of one stays."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.llm.faults import REDACTED
+from parsimony_kernel.llm.secrets import Secrets, is_secret, names_a_secret
+
+ENVIRON = {
+    "WAREHOUSE_TOKEN": 'quo"ted & länger',
+    "DB_PWD": "shorter-one",
+    "PWD": "/home/someone",
+    "APP_PASSWORD": "password",
+    "DATABASE_URL": "postgresql://reader:in-address@db.example/x",
+    "HOME": "/home/someone",
+}
+SECRETS = Secrets(ENVIRON, ["given-one"])
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ('it is quo"ted & länger.', f"it is {REDACTED}."),
+        (json.dumps({"k": 'quo"ted & länger'}), f'{{"k": "{REDACTED}"}}'),
+        (repr('quo"ted & länger'), f"'{REDACTED}'"),
+        ("/x?k=quo%22ted%20%26%20l%C3%A4nger&n=1", f"/x?k={REDACTED}&n=1"),
+        ("shorter-one and given-one", f"{REDACTED} and {REDACTED}"),
+        ("the word in-address alone", f"the word {REDACTED} alone"),
+        ("a password in /home/someone", "a password in /home/someone"),
+    ],
+)
+def test_what_is_known_is_found_in_every_form(text: str, clean: str) -> None:
+    assert SECRETS.clean(text) == clean
+    assert SECRETS.known(text) == clean
+    assert SECRETS.clean(clean) == clean
+
+
+def test_the_values_that_models_keep_to_themselves_are_known() -> None:
+    models = [SimpleNamespace(secrets=("first-own",)), SimpleNamespace(secrets=("second-own",))]
+    assert Secrets.of([*models, object()], {}).clean("first-own, second-own, third") == (
+        f"{REDACTED}, {REDACTED}, third"
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "password",
+        "db_password",
+        "dbPassword",
+        "Password 2",
+        "passwords",
+        "api_key",
+        "apiKey",
+        "API-Key",
+        "client_secret",
+        "access_token",
+        "Authorization",
+        "AWS_SECRET_ACCESS_KEY",
+        "private_key",
+    ],
+)
+def test_a_name_says_that_its_value_is_a_secret(name: str) -> None:
+    assert names_a_secret(name)
+    assert is_secret(name, "hunter2")
+    assert is_secret(name, 123456)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "key",
+        "sort_key",
+        "primary_key",
+        "token",
+        "n_tokens",
+        "secretary",
+        "passwordless",
+        "bypass",
+        "max_tokens",
+        "password_length",
+        "token_count",
+        "keyboard",
+        "monkey",
+        "compass",
+        "author",
+    ],
+)
+def test_a_name_that_only_sounds_like_one_says_nothing(name: str) -> None:
+    assert not is_secret(name, "hunter2")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("password", "object"),
+        ("password", "str"),
+        ("password", "int64"),
+        ("password", ""),
+        ("password", None),
+        ("password", True),
+        ("password", 3),
+        ("token", "word"),
+        ("tokens", "the longest word of all"),
+    ],
+)
+def test_what_describes_a_column_is_no_secret_of_it(name: str, value: object) -> None:
+    assert not is_secret(name, value)
+
+
+def test_a_token_that_no_word_is_like_is_a_secret() -> None:
+    assert is_secret("token", "9f2c71aa03b44e1d8c")
+
+
+HIDDEN: list[tuple[Any, Any]] = [
+    ({"password": "hunter2"}, {"password": REDACTED}),
+    ({"user": "u", "apiKey": "abc"}, {"user": "u", "apiKey": REDACTED}),
+    ({"password": {"0": "a1", "1": "b2"}}, {"password": {"0": REDACTED, "1": REDACTED}}),
+    ({"password": ["a1", None]}, {"password": [REDACTED, None]}),
+    ({"token": ["word", "9f2c71aa03b44e1d8c"]}, {"token": ["word", REDACTED]}),
+    (
+        {"name": "db_password", "text": "'hunter2'", "type": "primitive"},
+        {"name": "db_password", "text": REDACTED, "type": "primitive"},
+    ),
+    (
+        {"columns": [{"name": "password", "dtype": "str", "samples": ["a", "b"]}]},
+        {"columns": [{"name": "password", "dtype": "str", "samples": [REDACTED, REDACTED]}]},
+    ),
+    (("password=hunter2", 1, None), (f"password={REDACTED}", 1, None)),
+    ({"given-one": 1}, {REDACTED: 1}),
+    (
+        {"spec": {"password": "x", "data": ["given-one"]}, "png_base64": "given-one"},
+        {"spec": {"password": "x", "data": [REDACTED]}, "png_base64": "given-one"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "cleaned"), HIDDEN)
+def test_in_json_a_value_goes_by_its_name(value: Any, cleaned: Any) -> None:
+    assert SECRETS.of_json(value) == cleaned
+    assert SECRETS.of_json(cleaned) == cleaned
+
+
+def test_what_a_schema_says_of_a_field_stays() -> None:
+    schema = {"properties": {"password": {"type": "string", "description": "The one of the DB"}}}
+    assert SECRETS.of_prose(schema) == schema
+    assert SECRETS.of_prose({"description": "given-one"}) == {"description": REDACTED}
+
+
+def test_arguments_stay_byte_for_byte_where_nothing_is_hidden() -> None:
+    text = '{ "code":"x = 1",\n  "n": 1.0 }'
+    assert SECRETS.of_arguments(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"code": "password = 'hun\\'ter2'"}),
+        json.dumps({"code": 'key = "quo\\"ted & länger"; s = "given-one hunter2"'}).replace(
+            "hunter2", ""
+        ),
+        json.dumps({"password": "hunter2"}),
+        '{"code": "password = \'hunter2\'',
+    ],
+)
+def test_arguments_are_cleaned_as_what_they_mean(text: str) -> None:
+    cleaned = SECRETS.of_arguments(text)
+    assert REDACTED in cleaned
+    assert "ter2" not in cleaned
+    assert "given-one" not in cleaned
+    assert SECRETS.of_arguments(cleaned) == cleaned
+
+
+PLAIN = [
+    "df.sort_values(key=lambda s: s.str.lower())",
+    "df['token'].str.len().mean()",
+    'df.groupby("password")["n"].count()',
+    "tokens = [t for t in text.split() if t]",
+    "max(rows, key=itemgetter(1))",
+    "token: str = tokens[0]",
+    "for key, value in d.items(): print(key, value)",
+    'os.environ["OPENAI_API_KEY"]',
+    "password = getpass.getpass()",
+    'password = os.environ.get("DB_PASSWORD", "")',
+    "sqlalchemy.create_engine(url)",
+    "merge(left, right, on='api_key', how='left')",
+    "assert secret is None",
+    "The token count is 1,234 and the key figure is 5.6 %.",
+    "Which column holds the password, or is there none?",
+    "Sign in with your password and choose a region.",
+    "Basic statistics by region; bearer bonds only.",
+    "https://example.org/a?page=2&sort=key",
+    "git@github.com:owner/name.git",
+    "sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "run 550e8400-e29b-41d4-a716-446655440000 at 12:30:00",
+    "user@example.org wrote at https://example.org:8080/x",
+    "Mean(price) = 12.5; key: region; n = 10",
+    "def connect(user, password=None, *, token=None): ...",
+    "{'key': 'value', 'token': 'noun'}",
+    'pd.read_csv("keys_and_tokens.csv", sep=";")',
+]
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_code_and_prose_that_only_speak_of_keys_stay(text: str) -> None:
+    secrets = Secrets({})
+    assert secrets.clean(text) == text
+    assert secrets.of_json({"code": text}) == {"code": text}
+    assert not secrets.are_in(text)

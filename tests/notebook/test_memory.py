@@ -1,0 +1,634 @@
+"""What later turns know of earlier ones, how a cell that runs again takes the place of what it did
+before, and how turns are forgotten."""
+
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.events import (
+    AgentEvent,
+    RunCancelled,
+    RunCompleted,
+    RunStarted,
+    TurnForgotten,
+    TurnTakenBack,
+)
+from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.journal.database import JournalError
+from parsimony_kernel.journal.purge import purge
+from parsimony_kernel.journal.store import SqliteJournal, TurnRow
+from parsimony_kernel.llm.offline.transcript import read
+from parsimony_kernel.notebook import changes, memory
+from parsimony_kernel.notebook.memory import earlier_turns
+from parsimony_kernel.notebook.turns import SessionError
+from parsimony_kernel.session import NotebookSession
+from parsimony_kernel.testing.clock import START, ManualClock
+from parsimony_kernel.testing.scripted import ScriptedModel, call
+from parsimony_kernel.view.blocks import lasting
+from parsimony_kernel.view.fold import replay
+from parsimony_kernel.view.text import text_of
+
+Start = Callable[..., NotebookSession]
+
+DONE = call("return_done", summary="It is done.")
+UNABLE = call("return_unable", rationale="There is no such file.", blockers=["other.csv"])
+ASK = call("ask_user", question="Which region?", choices=["north", "south"])
+
+
+def run(code: str) -> Any:
+    return call("run_code", code=code)
+
+
+async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
+    return [event async for event in events]
+
+
+async def turn(session: NotebookSession, cell: str, request: str = "go on") -> RunStarted:
+    """Run a turn in ``cell``; how it began."""
+    events = await gather(session.turn(request, cell_key=cell))
+    assert isinstance(events[0], RunStarted)
+    return events[0]
+
+
+async def mine(session: NotebookSession, code: str) -> None:
+    """A cell of the person's."""
+    with run_scope(RunScope("", "analysis.ipynb", code, actor="user")):
+        assert (await session.executor.execute(code)).error is None
+
+
+def value(session: NotebookSession, name: str) -> Any:
+    return session.executor.variables()[name]
+
+
+def names(session: NotebookSession) -> set[str]:
+    return {name for name in session.executor.variables() if name != "pd"}
+
+
+# -- what is told
+
+
+def row(number: int, status: str = "done", request: str = "", **given: Any) -> TurnRow:
+    return TurnRow(
+        run_id=f"r{number}",
+        notebook="n.ipynb",
+        cell_key=f"cell {number}",
+        ordinal=number,
+        request=request or f"request {number}",
+        model="offline",
+        status=status,
+        started_at="",
+        **{"summary": f"summary {number}", **given},
+    )
+
+
+def told(
+    rows: Sequence[TurnRow], events: dict[str, list[AgentEvent]] | None = None, **given: Any
+) -> list[tuple[str, str]]:
+    """What is told of ``rows``: each request with its answer."""
+    messages = earlier_turns(
+        rows, lambda run_id: (events or {}).get(run_id, []), **{"cell_key": "now", **given}
+    )
+    assert [m.role for m in messages] == ["user", "assistant"] * (len(messages) // 2)
+    texts = [str(m.content) for m in messages]
+    return list(zip(texts[::2], texts[1::2], strict=True))
+
+
+def test_each_turn_is_told_by_its_request_and_what_it_came_to_oldest_first() -> None:
+    assert told([row(1), row(2)]) == [
+        ("<request>\nrequest 1\n</request>", "summary 1"),
+        ("<request>\nrequest 2\n</request>", "summary 2"),
+    ]
+
+
+@pytest.mark.parametrize("status", ["suspended", "handed_off", "stopped", "cancelled"])
+def test_a_turn_that_is_not_done_is_told_in_one_clause_that_says_so(status: str) -> None:
+    ((_, answer),) = told([row(1, status, summary="because\nof " + "x" * 5_000)])
+    assert answer.startswith("Not done")
+    assert "because of x" in answer
+    assert "\n" not in answer
+    assert len(answer) < 400
+    assert told([row(1, status, summary="")])[0][1].endswith(".")
+
+
+@pytest.mark.parametrize("status", ["running", "replaced", "forgotten"])
+def test_a_turn_that_runs_or_is_gone_is_not_told(status: str) -> None:
+    assert [request for request, _ in told([row(1), row(2, status)])] == [told([row(1)])[0][0]]
+
+
+def test_the_turns_of_the_cell_itself_and_purged_ones_are_not_told() -> None:
+    purged = replace(row(2), request="", summary="")
+    assert told([row(1), purged, row(3)], cell_key="cell 1") == told([row(3)])
+
+
+def test_long_words_are_cut_and_the_request_keeps_its_form() -> None:
+    long = row(1, request="a" * 300_000, summary="b" * 50_000)
+    ((request, answer),) = told([long])
+    assert len(request) < memory.REQUEST_CHARS + 30
+    assert request.startswith("<request>\naaa")
+    assert request.endswith(" …\n</request>")
+    assert len(answer) == memory.SUMMARY_CHARS
+    assert answer.endswith(" …")
+
+
+def test_of_more_than_there_is_room_for_the_newest_are_told() -> None:
+    rows = [row(n, request=f"{n} " + "a" * 500, summary="b" * 900) for n in range(1, 10)]
+    whole = told(rows)
+    assert sum(len(request) + len(answer) for request, answer in whole) <= memory.MOST_CHARS
+    assert [request[10] for request, _ in whole] == ["5", "6", "7", "8", "9"]
+    assert told(rows, limit_chars=100) == []
+    assert len(told([row(n) for n in range(50)])) == memory.MOST_TURNS
+
+
+BACK, AGAIN = TurnTakenBack(removed=("x",)), TurnTakenBack(restored=("x",), redone=True)
+ENDED = RunCompleted(summary="summary 1")
+
+
+@pytest.mark.parametrize(
+    ("events", "is_back"),
+    [
+        ([ENDED], False),
+        ([ENDED, BACK], True),
+        ([ENDED, BACK, AGAIN], False),
+        ([ENDED, BACK, AGAIN, BACK], True),
+        ([ENDED, BACK, RunStarted(run_id="r1", request="", model="", reply="yes"), ENDED], False),
+    ],
+)
+def test_a_turn_that_was_taken_back_is_told_so_until_it_is_done_again(
+    events: list[AgentEvent], is_back: bool
+) -> None:
+    ((_, answer),) = told([row(1)], {"r1": events})
+    assert answer.startswith("Taken back since") is is_back
+    assert (answer == "summary 1") is not is_back
+
+
+def test_a_turn_whose_events_cannot_be_read_is_told_by_its_row() -> None:
+    def damaged(_run_id: str) -> Sequence[AgentEvent]:
+        raise JournalError("An entry is damaged.")
+
+    messages = earlier_turns([row(1)], damaged, cell_key="now")
+    assert [str(m.content) for m in messages][1] == "summary 1"
+
+
+def test_the_offline_model_reads_the_requests_as_they_were_put() -> None:
+    rows = [row(1, request="Load a.csv"), row(2, "suspended", request="now by\nmonth")]
+    messages = earlier_turns(rows, lambda _: (), cell_key="now")
+    sent = [{"role": m.role, "content": m.content} for m in messages]
+    seen = read([*sent, {"role": "user", "content": "<request>\nthe same for 2012\n</request>"}])
+    assert [each.request for each in seen.earlier_requests] == ["Load a.csv", "now by\nmonth"]
+    assert seen.request == "the same for 2012"
+
+
+def test_what_a_question_names_is_not_taken_for_what_the_turn_has_made() -> None:
+    asked = row(1, "suspended", summary="Which column of `cars` do you mean?")
+    messages = earlier_turns([asked, row(2, summary="Made `fast`.")], lambda _: (), cell_key="now")
+    sent = [{"role": m.role, "content": m.content} for m in messages]
+    seen = read([*sent, {"role": "user", "content": "<request>\ngo on\n</request>"}])
+    assert seen.mine == ("fast",)
+
+
+async def test_after_a_question_the_next_turn_knows_what_was_asked(scripted: Start) -> None:
+    session = scripted(ASK, UNABLE, DONE)
+    await turn(session, "a", "sum the region")
+    await turn(session, "b", "read other.csv")
+    await turn(session, "c", "go on")
+    sent = [str(m["content"]) for m in session._model.requests[-1].messages]  # type: ignore[union-attr]
+    assert any("sum the region" in each for each in sent)
+    assert any("Which region?" in each for each in sent)
+    assert any("There is no such file." in each for each in sent)
+
+
+async def test_after_an_undo_the_next_turn_is_told_so(scripted: Start) -> None:
+    session = scripted(run("x = 1"), DONE, DONE)
+    await turn(session, "a")
+    session.past.undo()
+    await turn(session, "b")
+    sent = [str(m["content"]) for m in session._model.requests[-1].messages]  # type: ignore[union-attr]
+    assert any(each.startswith("Taken back since") for each in sent)
+    assert "It is done." not in sent
+
+
+# -- a cell that runs again
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ("import pandas as pd\nit = pd.DataFrame({'n': [1, 2]})", "it['n'] *= 10"),
+        ("import pandas as pd\nit = pd.DataFrame({'n': [1, 2]})", "it = it.iloc[1:]"),
+        ("it = [1, [2], 3]", "it.pop(0); it[0].append(4)"),
+        ("it = {'n': {1}}", "it['n'].add(2); it['m'] = it.pop('n')"),
+    ],
+    ids=["a frame", "a frame bound anew", "a list", "a dict"],
+)
+@pytest.mark.parametrize("place", ["private", "notebook"])
+async def test_a_change_is_there_once_however_often_its_cell_runs(
+    scripted: Start, shell: Any, given: str, code: str, place: str
+) -> None:
+    executor = NotebookExecutor(shell) if place == "notebook" else None
+    session = scripted(*[run(code), DONE] * 3, executor=executor)
+    await mine(session, given)
+    once: dict[str, Any] = {}
+    exec(f"{given}\n{code}", once)
+    for again in range(3):
+        started = await turn(session, "a", "once more")
+        assert started.replaced == (("it",) if again else ())
+        assert str(value(session, "it")) == str(once["it"])
+
+
+async def test_what_the_cell_bound_before_is_gone_unless_it_is_bound_again(
+    scripted: Start,
+) -> None:
+    session = scripted(run("x = 1; y = x"), DONE, run("x = 2"), DONE)
+    await mine(session, "y = 'mine'")
+    await turn(session, "a")
+    started = await turn(session, "a")
+    assert started.replaced == ("y", "x")
+    assert (value(session, "x"), value(session, "y")) == (2, "mine")
+    assert '"replaceable": ["x"]' in str(session._model.requests[2].messages)  # type: ignore[union-attr]
+    first, _ = session.turns()
+    assert session.events(first.turn_id)[-1] == TurnTakenBack(restored=("y",), removed=("x",))
+
+
+async def test_what_was_bound_or_changed_since_stays(scripted: Start) -> None:
+    session = scripted(run("x = [1]; y = [1]; z = 1"), DONE, run("w = 1"), DONE)
+    await turn(session, "a")
+    await mine(session, "x.append('mine'); y = 'mine'")
+    started = await turn(session, "a")
+    assert started.replaced == ("z",)
+    assert names(session) == {"x", "y", "w"}
+    assert (value(session, "x"), value(session, "y")) == ([1, "mine"], "mine")
+
+
+def told_of(session: NotebookSession, place: int) -> str:
+    """The record of a turn, as text."""
+    return text_of(lasting(replay(session.events(session.turns()[place].turn_id)).blocks))
+
+
+async def test_the_record_says_in_words_what_was_taken_back_first(scripted: Start) -> None:
+    session = scripted(run("total = 1"), DONE, DONE)
+    await turn(session, "a")
+    assert "Taken back first" not in told_of(session, 0)
+    await turn(session, "a")
+    assert "Taken back first, of what this cell did before: total." in told_of(session, 1)
+
+
+@pytest.mark.parametrize("end", [UNABLE, ASK], ids=["handed off", "asks"])
+async def test_what_was_replaced_can_be_done_again_while_the_new_turn_is_not_done(
+    scripted: Start, end: Any
+) -> None:
+    session = scripted(run("x = 1; y = 1"), DONE, run("y = 2"), end)
+    await turn(session, "a")
+    await turn(session, "a")
+    assert names(session) == {"y"}
+    session.past.undo()
+    assert session.past.redo()[0] == 1
+    assert (value(session, "x"), value(session, "y")) == (1, 1)
+
+
+async def test_what_a_turn_that_is_done_has_replaced_is_not_done_again(scripted: Start) -> None:
+    session = scripted(run("x = 1"), DONE, run("y = 2"), DONE)
+    await turn(session, "a")
+    await turn(session, "a")
+    with pytest.raises(SessionError, match="No turn was taken back"):
+        session.past.redo()
+    assert session.past.undo()[0] == 2
+    assert session.past.redo()[0] == 2
+    assert names(session) == {"y"}
+
+
+async def test_a_turn_that_is_done_after_its_question_stands_whatever_ran_between(
+    scripted: Start,
+) -> None:
+    session = scripted(run("x = 1"), DONE, run("y = 2"), ASK, DONE, DONE)
+    await turn(session, "a")
+    await turn(session, "a")
+    await turn(session, "b")
+    await gather(session.resume("1"))
+    with pytest.raises(SessionError, match="No turn was taken back"):
+        session.past.redo()
+
+
+async def test_a_turn_that_waits_is_taken_back_when_its_cell_runs_again(scripted: Start) -> None:
+    session = scripted(run("x = [1]"), ASK, run("x.append(2)"), ASK, run("y = 1"), DONE)
+    await turn(session, "a")
+    await gather(session.resume("1"))
+    assert (await turn(session, "a")).replaced == ("x",)
+    assert names(session) == {"y"}
+    assert session.pending() == ()
+
+
+async def test_of_two_turns_that_it_replaces_the_newer_is_taken_back_first(
+    scripted: Start,
+) -> None:
+    session = scripted(run("x.append(1)"), DONE, run("x.append(2)"), UNABLE, run("x.append(3)"))
+    await mine(session, "x = [0]")
+    await turn(session, "a")
+    await turn(session, "a")
+    assert value(session, "x") == [0, 2]
+    stopped = session.turn("again", cell_key="a")
+    await anext(stopped)
+    assert value(session, "x") == [0]
+    await stopped.aclose()
+
+
+async def test_what_a_later_cell_changed_too_is_left_and_taken_back_once_that_is(
+    scripted: Start,
+) -> None:
+    session = scripted(
+        run("x.append(1)"), DONE, run("x.append(2)"), DONE, run("y = 1"), DONE, run("z = 1"), DONE
+    )
+    await mine(session, "x = [0]")
+    await turn(session, "a")
+    await turn(session, "b")
+    assert (await turn(session, "a")).replaced == ()
+    assert value(session, "x") == [0, 1, 2]
+    session.past.undo(2)
+    assert (await turn(session, "a")).replaced == ("y", "x")[::-1]
+    assert value(session, "x") == [0]
+
+
+async def test_beyond_the_turns_that_are_remembered_its_names_may_be_bound_again(
+    scripted: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "MOST_TURNS", 1)
+    session = scripted(run("x = 1"), DONE, run("y = 1"), DONE, DONE)
+    await turn(session, "a")
+    await turn(session, "b")
+    started = await turn(session, "a")
+    assert started.replaced == ()
+    assert value(session, "x") == 1
+    assert '"replaceable": ["x"]' in str(session._model.requests[-1].messages)  # type: ignore[union-attr]
+
+
+async def test_a_turn_that_cannot_begin_takes_nothing_back(scripted: Start, tmp_path: Path) -> None:
+    session = scripted(run("x = 1"), DONE)
+    await turn(session, "a")
+    with closing(sqlite3.connect(tmp_path / ".ockham" / "journal.sqlite")) as journal, journal:
+        journal.execute(
+            "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
+            "started_at, running_since, pid) VALUES "
+            "('x', 'analysis.ipynb', 'z', 9, '', '', 'running', '', '2999-01-01T00:00:00Z', ?)",
+            (os.getppid(),),
+        )
+    with pytest.raises(SessionError, match="running in another kernel"):
+        await turn(session, "a")
+    assert names(session) == {"x"}
+
+
+async def test_a_turn_that_fails_before_it_runs_is_cancelled_and_can_be_gone_back_from(
+    scripted: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = scripted(run("x = 1"), DONE)
+    await turn(session, "a")
+
+    def full(run_id: str, event: AgentEvent) -> None:
+        if isinstance(event, RunStarted):
+            raise JournalError("The disk is full.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(session._journal, "append", full)
+        with pytest.raises(SessionError, match="The disk is full"):
+            await turn(session, "a")
+    assert [each.status for each in session.turns()] == ["replaced", "cancelled"]
+    session.past.redo()
+    assert value(session, "x") == 1
+
+
+# -- artifacts
+
+
+def publish(variable: str, title: str) -> Any:
+    return call("return_dataset", variable=variable, title=title)
+
+
+def titles(session: NotebookSession) -> list[str]:
+    return [each.title for each in session.artifacts()]
+
+
+SALES = "import pandas as pd\nsales = pd.DataFrame({'n': [1, 2]})"
+OTHER = "import pandas as pd\nother = pd.DataFrame({'n': [7]})"
+
+
+async def test_what_a_replaced_turn_published_is_told_and_listed_no_more_and_stays_on_disk(
+    scripted: Start, tmp_path: Path
+) -> None:
+    session = scripted(
+        *[run(SALES), publish("sales", "Sales"), DONE],
+        *[run(OTHER), publish("other", "Other"), DONE],
+    )
+    await turn(session, "a")
+    (first,) = session.artifacts()
+    await turn(session, "a")
+    assert titles(session) == ["Other"]
+    assert "Sales" not in str(session._model.requests[3].messages)  # type: ignore[union-attr]
+    assert (tmp_path / first.path).is_file()
+
+
+async def test_a_snapshot_that_the_cell_publishes_again_is_listed(scripted: Start) -> None:
+    session = scripted(*[run(SALES), publish("sales", "Sales"), DONE] * 2)
+    await turn(session, "a")
+    before = session.artifacts()
+    await turn(session, "a")
+    assert session.artifacts() == before
+
+
+async def test_what_a_living_turn_published_is_listed_again_once_a_newer_snapshot_is_gone(
+    scripted: Start,
+) -> None:
+    more = "sales = pd.DataFrame({'n': [1, 2, 3]})"
+    session = scripted(
+        *[run(SALES), publish("sales", "Sales"), DONE],
+        *[run(more), publish("sales", "Sales"), DONE],
+    )
+    await turn(session, "a")
+    (first,) = session.artifacts()
+    await turn(session, "b")
+    (second,) = session.artifacts()
+    assert first.logical_id == second.logical_id
+    assert first.content_sha != second.content_sha
+    session.forget(session.turns()[1].turn_id)
+    assert session.artifacts() == (first,)
+
+
+async def test_artifacts_of_this_notebook_come_first_and_are_left_out_last(
+    scripted: Start, tmp_path: Path
+) -> None:
+    frame = "import pandas as pd\n{0} = pd.DataFrame({{'n': ['{0}']}})"
+    clock = ManualClock()
+    session = scripted(run(frame.format("mine")), publish("mine", "Mine"), DONE, clock=clock)
+    await turn(session, "a")
+    clock.advance(1)
+    store, journal = session._store, session._journal
+    for name in ("one", "two"):
+        entry = store.list()[0]
+        clock.advance(1)
+        data = (tmp_path / entry.path).read_bytes()
+        store.publish(
+            entry.model_copy(
+                update={
+                    "logical_id": f"{name}-of-another",
+                    "notebook": "other.ipynb",
+                    "run_id": "",
+                    "live_name": "",
+                    "title": name,
+                    "published_at": clock.now().isoformat(),
+                }
+            ),
+            data,
+        )
+    assert titles(session) == ["Mine", "one", "two"]
+    for most, left in ((2, ["Mine", "two"]), (1, ["Mine"]), (3, ["Mine", "one", "two"])):
+        found = memory.published(store, journal, "analysis.ipynb", most=most)
+        assert [each.title for each in found] == left
+
+
+# -- forgetting
+
+
+async def test_a_forgotten_turn_is_told_to_no_later_one(scripted: Start) -> None:
+    session = scripted(DONE, DONE)
+    await turn(session, "a", "count the kittiwakes")
+    session.forget(session.turns()[0].turn_id)
+    await turn(session, "b")
+    assert "kittiwake" not in str(session._model.requests[-1].messages)  # type: ignore[union-attr]
+    assert [each.status for each in session.turns()] == ["forgotten", "done"]
+
+
+async def test_its_variables_stay_and_can_be_taken_back(scripted: Start) -> None:
+    session = scripted(run("x = 1"), DONE)
+    await turn(session, "a")
+    session.forget(session.turns()[0].turn_id)
+    assert value(session, "x") == 1
+    session.past.undo(1)
+    assert names(session) == set()
+
+
+async def test_its_question_can_be_answered_no_more(scripted: Start) -> None:
+    session = scripted(ASK)
+    await turn(session, "a")
+    (waiting,) = session.pending()
+    session.forget(waiting.turn_id)
+    assert session.pending() == ()
+    with pytest.raises(SessionError, match="No question is waiting"):
+        await gather(session.resume("1", turn_id=waiting.turn_id))
+    assert not session._journal.claim(waiting.nonce, "me", 60.0)
+
+
+async def test_forgetting_is_an_entry_of_the_chain_and_empties_nothing(scripted: Start) -> None:
+    session = scripted(DONE)
+    await turn(session, "a", "count the kittiwakes")
+    (only,) = session.turns()
+    before = session.events(only.turn_id)
+    session.forget(only.turn_id)
+    assert session.events(only.turn_id) == (*before, TurnForgotten())
+    assert session.turns()[0].request == "count the kittiwakes"
+    assert session.verify()[0] is None
+
+
+async def test_a_forgotten_turn_stays_so_when_its_cell_runs_again(scripted: Start) -> None:
+    session = scripted(run("x = 1"), DONE, run("y = 1"), DONE)
+    await turn(session, "a")
+    session.forget(session.turns()[0].turn_id)
+    assert (await turn(session, "a")).replaced == ("x",)
+    assert [each.status for each in session.turns()] == ["forgotten", "done"]
+
+
+async def test_what_cannot_be_forgotten_is_refused_in_one_sentence(scripted: Start) -> None:
+    session = scripted(DONE, run("x = 1"))
+    await turn(session, "a")
+    (first,) = session.turns()
+    session.forget(first.turn_id)
+    with pytest.raises(SessionError, match="forgotten already"):
+        session.forget(first.turn_id)
+    with pytest.raises(SessionError, match="no turn 'nobody'"):
+        session.forget("nobody")
+    going = session.turn("more", cell_key="b")
+    await anext(going)
+    for refused in (lambda: session.forget(session.turns()[1].turn_id), session.reset):
+        with pytest.raises(SessionError, match="still running"):
+            refused()
+    await going.aclose()
+    assert [each.status for each in session.turns()] == ["forgotten", "cancelled"]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[SqliteJournal]:
+    with closing(SqliteJournal(tmp_path / "j" / "journal.sqlite", ManualClock())) as opened:
+        yield opened
+
+
+def begun(journal: SqliteJournal, run_id: str, notebook: str, status: str = "done") -> None:
+    journal.begin_turn(run_id, notebook=notebook, cell_key=run_id, request=run_id, model="m")
+    journal.append(run_id, RunCancelled())
+    if status != "running":
+        journal.end_turn(run_id, status)
+
+
+def test_a_turn_that_runs_elsewhere_is_left(journal: SqliteJournal) -> None:
+    begun(journal, "r1", "n.ipynb", "running")
+    with pytest.raises(SessionError, match="Turn 1 is still running"):
+        memory.forget(journal, "n.ipynb", "r1")
+    assert journal.forget("n.ipynb", {"r1"}) == ()
+
+
+def test_another_notebooks_turn_cannot_be_forgotten_from_here(journal: SqliteJournal) -> None:
+    begun(journal, "r1", "other.ipynb")
+    with pytest.raises(SessionError, match="no turn 'r1'"):
+        memory.forget(journal, "n.ipynb", "r1")
+    assert journal.turns()[0].status == "done"
+
+
+@pytest.mark.parametrize("is_moved", [False, True], ids=["as it was", "moved since"])
+def test_a_copy_forgets_a_turn_of_its_parent_for_itself_alone(
+    journal: SqliteJournal, is_moved: bool
+) -> None:
+    begun(journal, "r1", "parent.ipynb")
+    begun(journal, "r2", "parent.ipynb")
+    journal.fork_notebook("parent.ipynb", "copy.ipynb")
+    memory.forget(journal, "copy.ipynb", "r1")
+    name = "copy.ipynb"
+    if is_moved:
+        begun(journal, "r3", name)
+        name = "moved.ipynb"
+        assert journal.move_notebook("copy.ipynb", name)
+    assert [row.status for row in journal.turns(name)][:2] == ["forgotten", "done"]
+    assert [row.status for row in journal.turns("parent.ipynb")] == ["done", "done"]
+    assert journal.verify() is None
+
+
+def test_a_forgotten_turn_is_purged_like_any_other(journal: SqliteJournal) -> None:
+    begun(journal, "kittiwake", "n.ipynb", "suspended")
+    memory.forget(journal, "n.ipynb", "kittiwake")
+    purged = purge(journal, START + timedelta(days=1), dry_run=False)
+    assert (purged.turns, purged.kept) == (1, 0)
+    (row,) = journal.turns("n.ipynb")
+    assert (row.status, row.request) == ("forgotten", "")
+    assert journal.verify() is None
+
+
+async def test_a_reset_forgets_all_takes_the_tools_away_and_has_the_first_model_again(
+    scripted: Start,
+) -> None:
+    session = scripted(run("x = 1"), DONE, DONE, ASK, DONE)
+    first = session._model
+    await mine(session, "async def area(width: int, height: int) -> int: return width * height")
+    session.add_tool("area")
+    for cell in ("a", "b", "b"):
+        await turn(session, cell, "count the kittiwakes")
+    session.set_model(ScriptedModel([], name="another"))
+    assert session.reset() == 3
+    assert {each.status for each in session.turns()} == {"forgotten"}
+    assert (session.pending(), tuple(session.tools), session._model) == ((), (), first)
+    assert value(session, "x") == 1
+    await turn(session, "c")
+    assert "kittiwake" not in str(first.requests[-1].messages)  # type: ignore[union-attr]
+    assert session.reset() == 1
+    assert session.reset() == 0

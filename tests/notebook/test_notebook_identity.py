@@ -1,0 +1,406 @@
+"""A notebook that was moved keeps its history, one that was copied sees its parent's."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.events import TextDelta
+from parsimony_kernel.agent.state import SuspensionRecord
+from parsimony_kernel.journal.notebooks import Forked, Moved
+from parsimony_kernel.journal.purge import purge
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.notebook import identity
+from parsimony_kernel.notebook.identity import (
+    Left,
+    Same,
+    Unclear,
+    adopt,
+    called,
+    cells_of,
+    history_name,
+    name_in,
+    origins_in_words,
+    plain_name,
+    recognise,
+)
+from parsimony_kernel.testing.clock import START, ManualClock
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def journal(tmp_path: Path, clock: ManualClock) -> Iterator[SqliteJournal]:
+    with closing(SqliteJournal(tmp_path / ".ockham" / "journal.sqlite", clock)) as opened:
+        yield opened
+        assert opened.verify() is None
+
+
+def write(path: Path, cells: dict[str, str | list[str]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    listed: list[dict[str, Any]] = [
+        {"cell_type": "code", "id": key, "source": source, "metadata": {}, "outputs": []}
+        for key, source in cells.items()
+    ]
+    path.write_text(json.dumps({"cells": listed, "nbformat": 4, "nbformat_minor": 5}))
+    return path
+
+
+def ran(
+    journal: SqliteJournal, notebook: str, cells: Sequence[str], *, run: str = "", pid: int = 0
+) -> None:
+    """A finished turn of each of the cells."""
+    for cell in cells:
+        run_id = f"{run or notebook}:{cell}"
+        journal.begin_turn(
+            run_id, notebook=notebook, cell_key=cell, request=f"do {cell}", model="m", pid=pid
+        )
+        journal.append(run_id, TextDelta(content="well"))
+        journal.end_turn(run_id, "done", "well")
+
+
+def asks(journal: SqliteJournal, notebook: str, cell: str) -> None:
+    run_id = f"{notebook}:{cell}"
+    journal.begin_turn(run_id, notebook=notebook, cell_key=cell, request="?", model="m")
+    journal.suspend(
+        SuspensionRecord(
+            run_id=run_id,
+            session_id="s",
+            suspension_token=f"{run_id}.00",
+            suspended_at="2026-01-01T00:00:00+00:00",
+            pending_question="Which?",
+        )
+    )
+    journal.end_turn(run_id, "suspended", "Which?")
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def rows(journal: SqliteJournal, notebook: str) -> list[tuple[int, str, str]]:
+    return [(turn.ordinal, turn.cell_key, turn.status) for turn in journal.turns(notebook)]
+
+
+# -- moved
+
+
+def test_a_notebook_that_was_renamed_keeps_its_turns_and_its_questions(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    old = write(tmp_path / "old.ipynb", {"c1": "%%agent\none", "c2": "%%agent\ntwo"})
+    ran(journal, "old.ipynb", ["c1"])
+    asks(journal, "old.ipynb", "c2")
+    new = tmp_path / "sub" / "new.ipynb"
+    new.parent.mkdir()
+    old.rename(new)
+    said = adopt(journal, tmp_path, new)
+    assert said == "This notebook was moved here from 'old.ipynb', and its turns came along."
+    assert rows(journal, "sub/new.ipynb") == [(1, "c1", "done"), (2, "c2", "suspended")]
+    assert [row.turn.ordinal for row in journal.pending("sub/new.ipynb")] == [2]
+    assert rows(journal, "old.ipynb") == []
+    assert origins_in_words(journal, "sub/new.ipynb") == (said,)
+    assert adopt(journal, tmp_path, new) == ""
+    assert journal.begin_turn("r", notebook="sub/new.ipynb", cell_key="c3", request="", model="")
+
+
+def test_looking_changes_nothing(journal: SqliteJournal, tmp_path: Path) -> None:
+    new = write(tmp_path / "new.ipynb", {"c1": "x"})
+    ran(journal, "old.ipynb", ["c1"])
+    assert recognise(journal, tmp_path, new, cells_of(new)) == Moved("old.ipynb")
+    assert journal.notebook_names() == ("old.ipynb",)
+
+
+def test_a_notebook_that_is_moved_back_has_its_history_again(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    ran(journal, "a.ipynb", ["c1"])
+    b = write(tmp_path / "b.ipynb", {"c1": "x"})
+    assert "'a.ipynb'" in adopt(journal, tmp_path, b)
+    a = b.rename(tmp_path / "a.ipynb")
+    assert "'b.ipynb'" in adopt(journal, tmp_path, a)
+    assert rows(journal, "a.ipynb") == [(1, "c1", "done")]
+    assert journal.origins("a.ipynb") == (Moved("a.ipynb"), Moved("b.ipynb"))
+    assert journal.origins("b.ipynb") == ()
+
+
+def test_under_a_kernel_that_lives_the_old_name_stays_until_it_is_restarted(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    new = write(tmp_path / "new.ipynb", {"c1": "x"})
+    ran(journal, "old.ipynb", ["c1"], pid=77)
+    living = recognise(journal, tmp_path, new, cells_of(new), alive=lambda pid, _: pid == 77)
+    assert isinstance(living, Forked)
+    dead = recognise(journal, tmp_path, new, cells_of(new), alive=lambda _pid, _since: False)
+    assert dead == Moved("old.ipynb")
+
+
+def test_cells_known_by_their_source_are_recognised_in_both_spellings(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    for number, key in enumerate([digest("-m x\nload it\n"), digest("%%agent -m x\nload it")]):
+        ran(journal, f"{number}.ipynb", [key, f"{key}#2"])
+        source: list[str] = ["%%agent -m x\n", "load it"]
+        new = write(tmp_path / f"new{number}.ipynb", {"other": source})
+        assert recognise(journal, tmp_path, new, cells_of(new)) == Moved(f"{number}.ipynb")
+        adopt(journal, tmp_path, new)
+        new.unlink()
+        journal.move_notebook(f"new{number}.ipynb", f"untitled#0000000{number}")
+
+
+# -- copied
+
+
+def test_a_copy_sees_its_parents_turns_and_goes_on_by_itself(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    write(tmp_path / "a.ipynb", {"c1": "x", "c2": "y"})
+    ran(journal, "a.ipynb", ["c1"])
+    asks(journal, "a.ipynb", "c2")
+    copy = tmp_path / "b.ipynb"
+    shutil.copy(tmp_path / "a.ipynb", copy)
+    said = adopt(journal, tmp_path, copy)
+    assert said.startswith("This notebook is a copy of 'a.ipynb': it knows the turns")
+    assert "up to number 2" in said
+    assert origins_in_words(journal, "b.ipynb") == (said,)
+    assert rows(journal, "b.ipynb") == [(1, "c1", "done"), (2, "c2", "cancelled")]
+    assert journal.pending("b.ipynb") == ()
+    assert len(journal.pending("a.ipynb")) == 1
+    ran(journal, "b.ipynb", ["c1"])
+    assert rows(journal, "b.ipynb") == [
+        (1, "c1", "replaced"),
+        (2, "c2", "cancelled"),
+        (3, "c1", "done"),
+    ]
+    ran(journal, "a.ipynb", ["c1", "c3"], run="later")
+    assert [turn.ordinal for turn in journal.turns("b.ipynb")] == [1, 2, 3]
+    assert rows(journal, "a.ipynb") == [
+        (1, "c1", "replaced"),
+        (2, "c2", "suspended"),
+        (3, "c1", "done"),
+        (4, "c3", "done"),
+    ]
+
+
+def test_what_the_parent_does_later_changes_nothing_in_the_copy(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    write(tmp_path / "a.ipynb", {"c1": "x"})
+    ran(journal, "a.ipynb", ["c1"])
+    adopt(journal, tmp_path, write(tmp_path / "b.ipynb", {"c1": "x"}))
+    ran(journal, "a.ipynb", ["c1"], run="again")
+    assert rows(journal, "b.ipynb") == [(1, "c1", "done")]
+
+
+def test_a_copy_of_a_copy_sees_both_and_a_moved_copy_keeps_what_it_saw(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    cells: dict[str, str | list[str]] = {"c1": "x", "c2": "y"}
+    write(tmp_path / "a.ipynb", cells)
+    ran(journal, "a.ipynb", ["c1"])
+    adopt(journal, tmp_path, write(tmp_path / "b.ipynb", cells))
+    ran(journal, "b.ipynb", ["c2"])
+    assert "'b.ipynb'" in adopt(journal, tmp_path, write(tmp_path / "c.ipynb", cells))
+    assert rows(journal, "c.ipynb") == [(1, "c1", "done"), (2, "c2", "done")]
+    (tmp_path / "c.ipynb").rename(tmp_path / "d.ipynb")
+    assert "'c.ipynb'" in adopt(journal, tmp_path, tmp_path / "d.ipynb")
+    assert rows(journal, "d.ipynb") == [(1, "c1", "done"), (2, "c2", "done")]
+    assert rows(journal, "c.ipynb") == []
+
+
+def test_one_request_that_two_notebooks_have_by_chance_makes_no_copy(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    write(tmp_path / "a.ipynb", {"i1": "%%agent\nplot it"})
+    ran(journal, "a.ipynb", [digest("\nplot it\n")])
+    new = write(tmp_path / "b.ipynb", {"i2": "%%agent\nplot it", "i3": "%%agent\nsum it"})
+    assert recognise(journal, tmp_path, new, cells_of(new)) == Same()
+    ran(journal, "a.ipynb", [digest("\nsum it\n")])
+    assert isinstance(recognise(journal, tmp_path, new, cells_of(new)), Forked)
+
+
+def test_a_notebook_with_less_than_half_of_the_cells_is_another_one(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    ran(journal, "a.ipynb", ["c1", "c2", "c3"])
+    new = write(tmp_path / "b.ipynb", {"c1": "x"})
+    assert recognise(journal, tmp_path, new, cells_of(new)) == Same()
+
+
+def test_of_two_that_it_may_be_none_is_taken_and_both_are_said(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    ran(journal, "a.ipynb", ["c1"])
+    ran(journal, "b.ipynb", ["c1"])
+    new = write(tmp_path / "c.ipynb", {"c1": "x"})
+    assert recognise(journal, tmp_path, new, cells_of(new)) == Unclear(("a.ipynb", "b.ipynb"))
+    said = adopt(journal, tmp_path, new)
+    assert "'a.ipynb', 'b.ipynb'" in said
+    assert "begins without their turns" in said
+    assert journal.notebook_names() == ("a.ipynb", "b.ipynb")
+
+
+# -- the same
+
+
+def test_a_name_that_is_known_is_the_same_notebook_whatever_its_cells_are(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    ran(journal, "a.ipynb", ["c1"])
+    ran(journal, "gone.ipynb", ["c2"])
+    kept = write(tmp_path / "a.ipynb", {"c2": "x"})
+    assert recognise(journal, tmp_path, kept, cells_of(kept)) == Same()
+
+
+@pytest.fixture
+def renamed(journal: SqliteJournal, tmp_path: Path) -> Path:
+    """A notebook that has turns, was renamed, and whose name is that of another one now."""
+    old = write(tmp_path / "Untitled.ipynb", {"c1": "x"})
+    ran(journal, "Untitled.ipynb", ["c1"], pid=77)
+    old.rename(tmp_path / "analysis.ipynb")
+    return write(tmp_path / "Untitled.ipynb", {"d1": "z"})
+
+
+@pytest.mark.usefixtures("renamed")
+@pytest.mark.parametrize("first", ["analysis.ipynb", "Untitled.ipynb"])
+def test_a_new_notebook_under_the_name_of_one_that_was_renamed_begins_anew(
+    journal: SqliteJournal, tmp_path: Path, first: str
+) -> None:
+    said = adopt(journal, tmp_path, tmp_path / first)
+    assert said.startswith(
+        "This notebook was moved here from 'Untitled.ipynb'"
+        if first == "analysis.ipynb"
+        else "The notebook that had this name before is 'analysis.ipynb' now"
+    )
+    for name in ("analysis.ipynb", "Untitled.ipynb"):
+        assert adopt(journal, tmp_path, tmp_path / name) == ""
+    assert rows(journal, "Untitled.ipynb") == []
+    assert rows(journal, "analysis.ipynb") == [(1, "c1", "done")]
+
+
+def test_while_a_kernel_lives_its_turns_are_not_taken_from_its_name(
+    journal: SqliteJournal, tmp_path: Path, renamed: Path
+) -> None:
+    found = recognise(journal, tmp_path, renamed, cells_of(renamed), alive=lambda pid, _: pid == 77)
+    assert found == Same()
+    assert recognise(journal, tmp_path, renamed, cells_of(renamed)) == Left("analysis.ipynb")
+
+
+def test_of_two_that_may_have_left_none_is_taken_for_it(
+    journal: SqliteJournal, tmp_path: Path, renamed: Path
+) -> None:
+    shutil.copy(tmp_path / "analysis.ipynb", tmp_path / "second.ipynb")
+    (tmp_path / "nowhere.ipynb").symlink_to(tmp_path / "gone.ipynb")
+    assert recognise(journal, tmp_path, renamed, cells_of(renamed)) == Same()
+
+
+def test_of_two_processes_that_take_a_history_over_one_does(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    ran(journal, "a.ipynb", ["c1"])
+    new = write(tmp_path / "b.ipynb", {"c1": "x"})
+    found = recognise(journal, tmp_path, new, cells_of(new))
+    assert identity.take_over(journal, "b.ipynb", found) == found
+    assert identity.take_over(journal, "b.ipynb", found) == Same()
+    assert identity.take_over(journal, "c.ipynb", found) == Same()
+    assert journal.origins("b.ipynb") == (Moved("a.ipynb"),)
+
+
+def test_purged_turns_are_moved_and_recognised_by_their_cells(
+    journal: SqliteJournal, tmp_path: Path, clock: ManualClock
+) -> None:
+    ran(journal, "a.ipynb", ["c1"])
+    clock.advance(86_400)
+    purge(journal, START + timedelta(hours=1), dry_run=False)
+    assert "'a.ipynb'" in adopt(journal, tmp_path, write(tmp_path / "b.ipynb", {"c1": "x"}))
+    assert rows(journal, "b.ipynb") == [(1, "c1", "done")]
+
+
+# -- files
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff\xfe not json",
+        b"[" * 100_000,
+        b"[]",
+        b"{}",
+        b'{"cells": 7}',
+        b'{"cells": [7, null, {"cell_type": "code", "id": 3, "source": [1, null]}]}',
+        b'{"cells": [{"cell_type": "markdown", "id": "c1", "source": "x"}]}',
+        b'{"cells": [{"cell_type": "code", "id": "c1", "source": "x"}',
+    ],
+)
+def test_a_file_that_is_no_notebook_is_nobodys(
+    journal: SqliteJournal, tmp_path: Path, content: bytes
+) -> None:
+    ran(journal, "a.ipynb", ["c1"])
+    broken = tmp_path / "b.ipynb"
+    broken.write_bytes(content)
+    assert adopt(journal, tmp_path, broken) == ""
+    assert journal.notebook_names() == ("a.ipynb",)
+
+
+def test_a_large_file_a_folder_and_a_path_of_another_machine_are_not_read(
+    journal: SqliteJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran(journal, "a.ipynb", ["c1"])
+    large = write(tmp_path / "large.ipynb", {"c1": "x" * 2_000})
+    (tmp_path / "folder.ipynb").mkdir()
+    assert cells_of(large)
+    monkeypatch.setattr(identity, "MAX_BYTES", 1_000)
+    for path in (large, tmp_path / "folder.ipynb", Path("/nowhere/at/all/b.ipynb")):
+        assert cells_of(path) == frozenset()
+        assert adopt(journal, tmp_path, path) == ""
+
+
+def test_only_code_cells_count_and_their_sources_may_be_lists(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.ipynb", {"c1": ["a = 1\n", "b = 2"], "c2": "", "c3": "ü\ud800"})
+    document: dict[str, Any] = json.loads(path.read_text())
+    document["cells"].append({"cell_type": "raw", "id": "c4", "source": "x"})
+    path.write_text(json.dumps(document))
+    cells = cells_of(path)
+    assert {"c1", "c2", "c3", digest("a = 1\nb = 2"), digest("a = 1\nb = 2\n")} <= cells
+    assert not {"c4", digest("x"), digest("")} & cells
+
+
+# -- without a name
+
+
+def test_without_a_name_the_history_is_that_of_one_process(journal: SqliteJournal) -> None:
+    first, second = history_name("untitled", "0123abcd"), history_name("untitled", "4567abcd")
+    ran(journal, first, ["c1"])
+    assert journal.turns(second) == ()
+    assert history_name("sub/untitled") == history_name("sub/untitled") != "sub/untitled"
+    assert plain_name(history_name("sub/untitled")) == "sub/untitled"
+    assert called(first) == "a notebook without a name (0123abcd)"
+    assert called("a.ipynb") == "a.ipynb"
+
+
+@pytest.mark.parametrize("name", ["a.ipynb", "untitled.ipynb", "sub/a.ipynb", "a#01234567", ""])
+def test_a_notebook_with_a_name_has_its_history_under_it(name: str) -> None:
+    assert history_name(name) == name == plain_name(name)
+
+
+def test_a_history_without_a_name_is_taken_over_by_nobody(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    ran(journal, history_name("untitled"), ["c1"])
+    assert adopt(journal, tmp_path, write(tmp_path / "a.ipynb", {"c1": "x"})) == ""
+
+
+def test_a_name_is_the_path_in_the_workspace_or_the_whole_path(tmp_path: Path) -> None:
+    workspace = tmp_path / "work"
+    assert name_in(workspace, workspace / "sub" / "a.ipynb") == "sub/a.ipynb"
+    assert name_in(workspace, tmp_path / "a.ipynb") == (tmp_path / "a.ipynb").resolve().as_posix()

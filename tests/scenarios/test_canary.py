@@ -1,0 +1,368 @@
+"""Secrets in every place where one can come in, looked for in every byte that goes out.
+
+What is the person's own stays as it is: the data, the procedure and their names on the disk.
+"""
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.events import (
+    AgentEvent,
+    Handoff,
+    RunCompleted,
+    TextDelta,
+    ToolEvent,
+    UserInputRequested,
+)
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.llm.base import Completion, Delta, ModelRequest
+from parsimony_kernel.llm.cassette_mode import CassetteMode
+from parsimony_kernel.llm.faults import REDACTED
+from parsimony_kernel.notebook.own_tools import OwnTools
+from parsimony_kernel.notebook.turns import TurnOptions
+from parsimony_kernel.session import NotebookSession, open_session
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls
+from parsimony_kernel.tools import tool
+from tests.scenarios.kernels import Desk
+from tests.scenarios.notebooks import shown, told
+
+# The secret is what follows the name; each is told apart from all others by its first word.
+IN_ENVIRONMENT = 'canary-env "ünd&<more>\\'
+OF_THE_MODEL = "canary-model-own"
+IN_ADDRESS = "canary-address"
+BEARER = "canaryBearer.9f2C-71"
+IN_DICT = "canaryDict&3;x"
+UNDER_NAME = "canaryNamed"
+IN_COLUMN = "canaryColumn"
+IN_INDEX = "canaryIndex"
+IN_FILE_NAME = "canaryFileName1"
+IN_ERROR = "canaryError&4"
+IN_REQUEST = "canaryRequest5"
+IN_QUESTION = "canaryQuestion6"
+IN_CHOICE = "canaryChoice7"
+IN_REPLY = "canaryReply8"
+IN_PROCEDURE = "canaryProcedure9"
+IN_CODE = "canaryCode10"
+IN_PROSE = "canaryProse11"
+IN_SUMMARY = "canarySummary12"
+IN_PRINTED = "canaryPrinted13"
+IN_TITLE = "canaryTitle14"
+CANARIES = (
+    "canary-env",
+    OF_THE_MODEL,
+    IN_ADDRESS,
+    "canaryBearer",
+    "canaryDict",
+    UNDER_NAME,
+    IN_COLUMN,
+    IN_INDEX,
+    IN_FILE_NAME,
+    "canaryError",
+    IN_REQUEST,
+    IN_QUESTION,
+    IN_CHOICE,
+    IN_REPLY,
+    IN_PROCEDURE,
+    IN_CODE,
+    IN_PROSE,
+    IN_SUMMARY,
+    IN_PRINTED,
+    IN_TITLE,
+)
+ENVIRON = {
+    "PARSIMONY_SUSPENSION_SECRET": "a secret for tests",
+    "WAREHOUSE_TOKEN": IN_ENVIRONMENT,
+    "DATABASE_URL": f"postgresql://reader:{IN_ADDRESS}@db.example/x",
+}
+MINE = f"""
+import pandas as pd
+
+creds = {{"user": "u", "password": {IN_DICT!r}}}
+headers = {{"Authorization": {"Bearer " + BEARER!r}}}
+db_password = {UNDER_NAME!r}
+spoken = {"the key is " + OF_THE_MODEL!r}
+url = {ENVIRON["DATABASE_URL"]!r}
+people = pd.DataFrame({{"name": ["a"], "password": [{IN_COLUMN!r}], "token": ["word"]}})
+by_key = pd.DataFrame({{"n": [1]}}, index=pd.Index([{IN_INDEX!r}], name="api_key"))
+"""
+OPENED = (".ockham", "cassettes", "reports")
+
+
+class Keeping(ScriptedModel):
+    """A scripted model with a key of its own, that is also asked to say it."""
+
+    secrets = (OF_THE_MODEL,)
+
+
+@dataclass
+class Place:
+    """A notebook whose every kernel is watched."""
+
+    folder: Path
+    executor: CodeExecutor
+    sessions: list[NotebookSession] = field(default_factory=list)
+    models: list[Keeping] = field(default_factory=list)
+    events: list[AgentEvent] = field(default_factory=list)
+
+    def open(self, *steps: Step) -> NotebookSession:
+        model = Keeping(steps)
+        session = open_session(
+            executor=self.executor,
+            notebook="analysis.ipynb",
+            folder=self.folder,
+            model=model,
+            environ=ENVIRON,
+        )
+        self.models.append(model)
+        self.sessions.append(session)
+        return session
+
+    async def follow(self, stream: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
+        events = await told(stream)
+        self.events += events
+        return events
+
+    @property
+    def written(self) -> bytes:
+        """Every byte below the folders that are ours."""
+        paths = sorted(path for name in OPENED for path in (self.folder / name).rglob("*"))
+        return b"\n".join(path.read_bytes() for path in paths if path.is_file())
+
+    @property
+    def requests(self) -> list[ModelRequest]:
+        return [request for model in self.models for request in model.requests]
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[Place]:
+    executor = CodeExecutor(cwd=str(tmp_path))
+    assert (await executor.execute(MINE)).error is None
+    (tmp_path / f"export_password={IN_FILE_NAME}.csv").write_text("x\n1\n")
+    (tmp_path / "task.yaml").write_text(
+        f"constraints:\n  - Never print password={IN_PROCEDURE}\n", "utf-8"
+    )
+    found = Place(tmp_path, executor)
+    yield found
+    for session in found.sessions:
+        session.close()
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    opened = Desk(tmp_path)
+    yield opened
+    opened.close()
+
+
+def found_in(text: str) -> list[str]:
+    return [canary for canary in CANARIES if canary in text]
+
+
+def assert_clean(place: Place, *texts: str) -> None:
+    """``AssertionError`` where a canary is in a file, in a request, in an event or in ``texts``."""
+    assert found_in(place.written.decode("utf-8", "replace")) == []
+    for request in place.requests:
+        asked = json.dumps([request.messages, request.tools], ensure_ascii=False, default=str)
+        assert found_in(asked) == []
+    for event in place.events:
+        assert found_in(event.model_dump_json()) == [], event
+    assert found_in(shown(place.events)) == []
+    for text in texts:
+        assert found_in(text) == []
+
+
+def answered(events: Sequence[AgentEvent], name: str) -> list[ToolEvent]:
+    return [
+        event
+        for event in events
+        if isinstance(event, ToolEvent) and event.completed and event.tool_name == name
+    ]
+
+
+async def test_no_secret_leaves_a_turn_that_meets_one_everywhere(
+    place: Place,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="parsimony_kernel")
+    session = place.open(
+        calls(
+            call("run_code", code=f"password = 'x{IN_CODE}'\nlen(password)"),
+            text=f"I use password={IN_PROSE} and {OF_THE_MODEL}.",
+        ),
+        call("run_code", code=f"print('api_key={IN_PRINTED}'); creds"),
+        call("run_code", code="people"),
+        call("run_code", code="by_key"),
+        call("run_code", code="spoken, headers, url"),
+        call("run_code", code=f"raise ValueError('password={IN_ERROR}')"),
+        call(
+            "ask_user",
+            question=f"Is the password={IN_QUESTION} right?",
+            context=f"Authorization: Bearer {BEARER}",
+            choices=[f"password={IN_CHOICE}", "no"],
+        ),
+        call("return_done", summary=f"Connected with password={IN_SUMMARY}."),
+    )
+    options = TurnOptions(
+        approve=Approval.auto, procedure="task.yaml", cassette=CassetteMode.record
+    )
+    request = f"Connect with password={IN_REQUEST}, or {IN_ENVIRONMENT}, or {IN_ADDRESS}."
+    asked = await place.follow(session.turn(request, cell_key="a", options=options))
+    assert isinstance(asked[-1], UserInputRequested)
+    ended = await place.follow(session.resume(f"it is password={IN_REPLY}"))
+    assert isinstance(ended[-1], RunCompleted)
+    assert len(answered(asked, "run_code")) == 6
+    printed = capfd.readouterr()
+    assert_clean(place, caplog.text, printed.out, printed.err, session.turns()[-1].request)
+    assert REDACTED in place.written.decode("utf-8", "replace")
+    assert (place.folder / "cassettes").is_dir()
+    assert session._journal.verify() is None
+
+
+async def test_what_a_model_is_told_stays_the_same_from_one_request_to_the_next(
+    place: Place,
+) -> None:
+    session = place.open(
+        call("run_code", code=f"password = '{IN_CODE}'"),
+        call("run_code", code="n = 1"),
+        call("return_done", summary="done"),
+    )
+    await place.follow(session.turn("go", cell_key="a", options=TurnOptions(approve=Approval.auto)))
+    first, second, third = [list(request.messages) for request in place.requests]
+    assert len(first) < len(second) < len(third)
+    assert second[: len(first) - 1] == first[:-1]
+    assert third[: len(second) - 1] == second[:-1]
+
+
+async def test_the_code_that_runs_is_the_code_that_was_written(place: Place) -> None:
+    session = place.open(
+        call("run_code", code=f"password = '{IN_CODE}'\nn = len(password)"),
+        call("return_done", summary="done"),
+    )
+    await place.follow(session.turn("go", cell_key="a", options=TurnOptions(approve=Approval.auto)))
+    assert place.executor.variables()["n"] == len(IN_CODE)
+    assert_clean(place)
+
+
+async def test_a_call_with_a_secret_is_not_put_before_a_person(place: Place) -> None:
+    shell = "import subprocess\nsubprocess.run(['true'], env={'K': %r})"
+    session = place.open(
+        call("run_code", code=shell % f"password={IN_CODE}"),
+        call("run_code", code="import os, subprocess\nsubprocess.run(['true'])"),
+    )
+    events = await place.follow(session.turn("go", cell_key="a"))
+    first, *_ = answered(events, "run_code")
+    assert first.result is not None
+    assert first.result["error"] == "validation_failed"
+    assert "os.environ" in first.result["message"]
+    last = events[-1]
+    assert isinstance(last, UserInputRequested)
+    assert last.suspension_record.pending_call is not None
+    assert "subprocess" in last.suspension_record.pending_call.arguments
+    assert_clean(place)
+
+
+PUBLISHING: list[Callable[[], Any]] = [
+    lambda: call("return_dataset", variable="made", title="Made"),
+    lambda: call("return_notebook", name="made"),
+    lambda: call("return_notebook", name="made", code=f"password = '{IN_CODE}'\n"),
+    lambda: call("return_report", title="Made", body=f"We used password={IN_TITLE} for it."),
+]
+
+
+@pytest.mark.parametrize("publish", PUBLISHING)
+async def test_what_holds_a_secret_is_not_published(
+    place: Place, publish: Callable[[], Any]
+) -> None:
+    session = place.open(
+        call("run_code", code=f"password = '{IN_CODE}'\nmade = people[['name']].copy()"),
+        publish(),
+        call("return_unable", rationale="the code holds a key", blockers=["a key"]),
+    )
+    events = await place.follow(
+        session.turn("go", cell_key="a", options=TurnOptions(approve=Approval.auto))
+    )
+    (refused,) = [e for e in events if isinstance(e, ToolEvent) and e.ok is False]
+    assert refused.result is not None
+    assert "os.environ" in refused.result["message"]
+    assert session.artifacts() == ()
+    assert isinstance(events[-1], Handoff)
+    assert_clean(place)
+
+
+async def test_the_record_of_a_write_holds_no_secret_and_knows_it_again(place: Place) -> None:
+    sent: list[str] = []
+
+    @tool(effect="write")
+    async def send(password: str, text: str) -> dict[str, str]:
+        """Send a text."""
+        sent.append(password)
+        return {"password": password, "text": text}
+
+    def script() -> list[Step]:
+        again = [call("send", password=word, text="x") for word in (IN_CODE, IN_CODE, IN_TITLE)]
+        return [*again, call("return_done", summary="done")]
+
+    session = place.open(*script())
+    session._own_tools = OwnTools(lambda: {"send": send}, tuple)
+    session._own_tools.add("send")
+    await place.follow(session.turn("go", cell_key="a", options=TurnOptions(approve=Approval.auto)))
+    assert sent == [IN_CODE, IN_TITLE]
+    assert_clean(place)
+
+
+@pytest.mark.kernel
+def test_nothing_that_a_kernel_shows_or_writes_holds_a_secret(desk: Desk) -> None:
+    mine = MINE.replace(OF_THE_MODEL, "none")
+    desk.kernel.run(f"import os\nos.environ['WAREHOUSE_TOKEN'] = {IN_ENVIRONMENT!r}\n{mine}")
+    desk.use(
+        "ScriptedModel(["
+        f"calls(call('run_code', code={f'api_key = {IN_CODE!r}; people'!r}),"
+        f" text={f'With password={IN_PROSE}'!r}),"
+        f"call('run_code', code={'print(creds, os.environ)'!r}),"
+        f"call('run_code', code={f'raise ValueError({IN_ENVIRONMENT!r})'!r}),"
+        f"call('ask_user', question={f'Is password={IN_QUESTION} right?'!r},"
+        f" choices=[{f'password={IN_CHOICE}'!r}, 'no'])])"
+    )
+    cell = desk.kernel.run(
+        f"%%agent --approve auto\nUse password={IN_REQUEST} or {IN_ENVIRONMENT}", cell_id="a"
+    )
+    assert "right?" in cell.text
+    assert REDACTED in cell.text
+    assert found_in(json.dumps(cell.outputs, ensure_ascii=False, default=str)) == []
+    written = [path.read_bytes() for path in desk.folder.rglob(".ockham/**/*") if path.is_file()]
+    assert written
+    assert found_in(b"".join(written).decode("utf-8", "replace")) == []
+
+
+async def test_a_secret_that_comes_in_pieces_is_not_told_in_pieces(place: Place) -> None:
+    text = f"One. Then password={IN_PROSE} and\n{IN_ENVIRONMENT} end."
+
+    class Streaming(Keeping):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[Any]:
+            async for item in super().stream(request):
+                if isinstance(item, Completion) and item.message.content:
+                    for letter in item.message.content:
+                        yield Delta(letter)
+                    yield item
+                elif not (isinstance(item, Delta) and item.text):
+                    yield item
+
+    model = Streaming([calls(call("return_done", summary="ok"), text=text)])
+    session = place.open()
+    session._model = model
+    place.models.append(model)
+    events = await place.follow(
+        session.turn("go", cell_key="a", options=TurnOptions(approve=Approval.auto))
+    )
+    pieces = [event.content for event in events if isinstance(event, TextDelta)]
+    assert len(pieces) > 3
+    assert "".join(pieces) == f"One. Then password={REDACTED} and\n{REDACTED} end."
+    assert_clean(place)

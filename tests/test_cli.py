@@ -1,0 +1,653 @@
+"""``jupyter parsimony`` as it is typed: every command's help, exit codes, and JSON."""
+
+import argparse
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from parsimony_kernel import cli, upkeep
+from parsimony_kernel.agent.events import (
+    AgentEvent,
+    RunCompleted,
+    RunStarted,
+    ToolEvent,
+    UserInputRequested,
+)
+from parsimony_kernel.agent.state import HeldCall, SuspensionRecord
+from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.commands import verify
+from parsimony_kernel.commands.parser import PROGRAM, Parser, age
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.identity import content_sha
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.journal.workspace import journal_path
+from parsimony_kernel.lineage.ledger import VariableOrigin
+from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.view.fold import replay
+from parsimony_kernel.view.text import text_of
+
+HOSTILE = "\x1b[31mred\x1b[0m \u202e\x00 naïve 🌧"
+MADE_BY = "import pandas as pd\nt = pd.DataFrame({'v': [1, 2]})"
+OLD = datetime.now(UTC) - timedelta(days=40)
+
+
+class _Clean(CodeExecutor):
+    async def value(self, name: str) -> Any:
+        return self.variables()[name]
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is made again runs in a fresh namespace of this process: no kernel has to start."""
+
+    @asynccontextmanager
+    async def clean() -> AsyncIterator[_Clean]:
+        yield _Clean()
+
+    monkeypatch.setattr(upkeep, "clean_executor", clean)
+
+
+def step(number: int, code: str, *, ok: bool) -> Iterator[AgentEvent]:
+    call = {"tool_name": "run_python", "tool_call_id": f"c{number}", "tool_type": "code"}
+    result = {"output": {"stdout": "shown\n"}} if ok else {"error": "boom", "message": "It broke."}
+    yield ToolEvent(**call, arguments={"code": code, "purpose": "look"})
+    yield ToolEvent(**call, completed=True, ok=ok, result=result)
+
+
+def turn(journal: SqliteJournal, run_id: str, notebook: str, request: str) -> None:
+    journal.begin_turn(run_id, notebook=notebook, cell_key=run_id, request=request, model="offline")
+    for event in (
+        RunStarted(run_id=run_id, request=request, model="offline"),
+        *step(1, "x = 1\nx", ok=True),
+        *step(2, "1 / 0", ok=False),
+        *step(3, "y = x + 1  # naïve", ok=True),
+        RunCompleted(summary=f"Done with {request}."),
+    ):
+        journal.append(run_id, event)
+    journal.end_turn(run_id, "done", f"Done with {request}.")
+
+
+def question(journal: SqliteJournal, run_id: str, notebook: str) -> None:
+    journal.begin_turn(run_id, notebook=notebook, cell_key=run_id, request=HOSTILE, model="m")
+    call = HeldCall(
+        id="c", name="run_python", arguments=json.dumps({"code": HOSTILE}), sha="0" * 64
+    )
+    record = SuspensionRecord(
+        run_id=run_id,
+        session_id="s",
+        suspension_token=run_id,
+        suspended_at=journal.clock.now().isoformat(),
+        pending_question=HOSTILE,
+        pending_question_context=HOSTILE,
+        pending_call=call,
+        choices=[HOSTILE, "no"],
+    )
+    journal.append(run_id, RunStarted(run_id=run_id, request=HOSTILE, model="offline"))
+    journal.append(
+        run_id,
+        UserInputRequested(question=HOSTILE, choices=[HOSTILE, "no"], suspension_record=record),
+    )
+    journal.suspend(record)
+    journal.end_turn(run_id, "suspended")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A workspace with old and new turns of two notebooks, a question, and a published dataset."""
+    old = SqliteJournal(journal_path(tmp_path), ManualClock(OLD))
+    turn(old, "aa10" + "0" * 28, "a.ipynb", "first")
+    turn(old, "aa20" + "0" * 28, "sub/b.ipynb", "second")
+    new = SqliteJournal(journal_path(tmp_path))
+    turn(new, "bb30" + "0" * 28, "a.ipynb", "third")
+    question(new, "cc40" + "0" * 28, "a.ipynb")
+    for journal in (old, new):
+        journal.close()
+    publisher = Publisher(ArtifactStore(tmp_path), notebook_path="a.ipynb", quarto="")
+    frame = pd.DataFrame({"v": [1, 2]})
+    origin = VariableOrigin(
+        name="t",
+        version=1,
+        actor="user",
+        notebook_path="a.ipynb",
+        cell_id="t",
+        run_id="r1",
+        code=MADE_BY,
+        code_sha=content_sha(MADE_BY.encode()),
+    )
+    publisher.publish_dataset(frame, variable="t", title="T", lineage=[origin], run_id="r1")
+    return tmp_path
+
+
+def commands(
+    parser: Parser | None = None, above: tuple[str, ...] = ()
+) -> Iterator[tuple[str, ...]]:
+    """Every command, with those that have commands of their own."""
+    parser = parser or cli.parser()
+    if above:
+        yield above
+    if parser.commands is not None:
+        for name, below in parser.commands.choices.items():
+            yield from commands(below, (*above, name))
+
+
+ALL = tuple(commands())
+LEAVES = tuple(each for each in ALL if each != ("keys",))
+
+
+def help_of(capsys: pytest.CaptureFixture[str], *command: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*command, "--help"])
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+def examples(told: str) -> list[str]:
+    """The lines that a help gives as examples, each without what it is for."""
+    _, _, below = told.partition("for example:\n")
+    found = re.findall(rf"^  {PROGRAM} (.*?)(?:  .*)?$", below, re.M)
+    assert found
+    return found
+
+
+def keys_of(told: str) -> list[str]:
+    """The keys that a help promises of ``--json``."""
+    _, _, below = told.partition("with --json, one object with the keys:\n")
+    return re.findall(r"^  (\w+)", below.partition("\n\n")[0], re.M)
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    """The exit code of a command, and what it wrote."""
+    code = cli.main(words)
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+class TestHelp:
+    @pytest.mark.parametrize("command", [(), *ALL], ids=" ".join)
+    def test_every_example_is_one_that_the_parser_takes(
+        self, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for example in examples(help_of(capsys, *command)):
+            words = shlex.split(example)
+            assert tuple(words[: len(command)]) == command
+            taken = cli.parser().parse_args(words)
+            assert callable(taken.run)
+
+    @pytest.mark.parametrize("command", [(), *ALL], ids=" ".join)
+    def test_every_help_tells_the_exit_codes_and_keeps_within_80_columns(
+        self,
+        command: tuple[str, ...],
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "80")
+        told = help_of(capsys, *command)
+        assert re.findall(r"^  (\d)  \w", told.partition("exit codes:\n")[2], re.M) == list("012")
+        assert max(map(len, told.splitlines())) <= 80
+
+    def test_the_help_of_all_has_an_example_of_each(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        firsts = {example.split()[0] for example in examples(help_of(capsys))}
+        assert firsts == {command[0] for command in ALL}
+
+    def test_every_module_of_a_command_is_put_together(self) -> None:
+        named = {module.__name__.rpartition(".")[2] for module in cli.COMMANDS}
+        assert named == {command[0] for command in ALL}
+
+
+class TestMisuse:
+    @pytest.mark.parametrize("command", [(), *ALL], ids=" ".join)
+    def test_what_was_typed_wrongly_is_exit_code_2_in_one_line_with_the_remedy(
+        self, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(SystemExit) as ended:
+            cli.main([*command, "--no-such-flag"])
+        assert ended.value.code == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.count("\n") == 1
+        assert "--help" in said.err
+
+    @pytest.mark.parametrize(
+        ("typed", "meant"),
+        [("dome", "demo"), ("run", "runs"), ("docter", "doctor"), ("keys lst", "list")],
+    )
+    def test_the_nearest_command_is_named(
+        self, typed: str, meant: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(typed.split())
+        assert ended.value.code == 2
+        assert f"Did you mean '{meant}'?" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            "runs --limit 0",
+            "runs --limit many",
+            "runs --status finished",
+            "purge",
+            "purge --older-than 30",
+            "purge --older-than -3d",
+            "purge --older-than 1.5d",
+            "resume --wait soon 1",
+            "show --steps --code",
+        ],
+    )
+    def test_a_bad_value_is_said_in_one_line(
+        self, words: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(words.split())
+        assert ended.value.code == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert "_" not in said.replace("handed_off", "")
+
+    @pytest.mark.parametrize("command", LEAVES, ids=" ".join)
+    def test_a_folder_that_is_not_there_is_2_wherever_one_is_named(
+        self, command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        if "--folder" not in help_of(capsys, *command):
+            assert command[0] in {"demo", "install", "uninstall", "keys"}
+            return
+        needed = ("--older-than", "30d") if command == ("purge",) else ()
+        code, out, err = run(capsys, *command, *needed, "--folder", str(tmp_path / "none"))
+        assert (code, out) == (2, "")
+        assert err.count("\n") == 1
+        assert "--folder" in err
+
+    def test_an_answer_is_not_given_with_json(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        code, out, err = run(capsys, "resume", "--json", "1", "--folder", str(folder))
+        assert (code, out) == (2, "")
+        assert "--json" in err
+
+    def test_ages_are_hours_days_and_weeks(self) -> None:
+        assert [age(text) for text in ("36h", "30d", "2w")] == [129_600, 2_592_000, 1_209_600]
+        with pytest.raises(argparse.ArgumentTypeError, match="36h, 30d or 2w"):
+            age("30")
+
+
+# What reads a journal, and needs one.
+OF_A_JOURNAL = ("runs", "show", "resume", "verify", "metrics", "purge --older-than 30d")
+TELLING = (*OF_A_JOURNAL[:-2], "purge --older-than 30d --dry-run", "doctor", "refresh")
+
+
+class TestExitCodes:
+    @pytest.mark.parametrize("words", OF_A_JOURNAL)
+    def test_without_a_journal_it_is_1_and_one_line_with_the_remedy(
+        self, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        code, out, err = run(capsys, *words.split(), "--folder", str(tmp_path))
+        assert (code, out) == (1, "")
+        assert err.count("\n") == 1
+        assert "--folder" in err
+
+    @pytest.mark.parametrize("words", OF_A_JOURNAL)
+    def test_with_one_it_is_0_and_nothing_is_said_of_trouble(
+        self, words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        code, out, err = run(capsys, *words.split(), "--folder", str(folder))
+        assert (code, err) == (0, "")
+        assert out.strip()
+
+    @pytest.mark.parametrize("words", OF_A_JOURNAL)
+    def test_a_journal_that_is_none_is_1_and_one_line(
+        self, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = journal_path(tmp_path)
+        path.parent.mkdir()
+        path.write_bytes(b"not a database, but long enough to be looked at" * 100)
+        code, out, err = run(capsys, *words.split(), "--folder", str(tmp_path))
+        assert (code, out) == (1, "")
+        assert err.count("\n") == 1
+
+    def test_what_is_stopped_is_1(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def stopped(_folder: Path) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("parsimony_kernel.doctor.examine", stopped)
+        assert run(capsys, "doctor") == (1, "", "Stopped.\n")
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+    @pytest.mark.parametrize("words", ["runs", "show", "resume", "verify", "metrics"])
+    def test_output_that_cannot_be_written_is_1_and_one_line(
+        self, words: str, folder: Path
+    ) -> None:
+        with Path("/dev/full").open("wb") as full:
+            ended = subprocess.run(
+                [sys.executable, "-m", "parsimony_kernel.cli", words, "--folder", str(folder)],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        assert ended.returncode == 1
+        assert ended.stderr.count("\n") == 1
+        assert "its output cannot be written: " in ended.stderr
+
+
+class TestJson:
+    @pytest.mark.parametrize("words", TELLING)
+    def test_it_is_one_object_with_the_keys_that_help_promises(
+        self, words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        promised = keys_of(help_of(capsys, words.split()[0]))
+        assert promised
+        code, out, err = run(capsys, *words.split(), "--json", "--folder", str(folder))
+        assert list(json.loads(out)) == promised
+        assert err == ""
+        assert code == (0 if json.loads(out).get("ok", True) else 1)
+
+    def test_every_command_that_takes_json_is_tried(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        taking = {each[0] for each in LEAVES if "--json" in help_of(capsys, *each)}
+        assert taking == {words.split()[0] for words in TELLING} | {"metrics", "keys"}
+
+    @pytest.mark.parametrize(
+        ("command", "key"),
+        [
+            ("runs", "runs"),
+            ("show", "steps"),
+            ("resume", "questions"),
+            ("doctor", "findings"),
+            ("refresh", "artifacts"),
+        ],
+    )
+    def test_each_of_a_list_has_the_keys_that_help_promises(
+        self, command: str, key: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (module,) = (each for each in cli.COMMANDS if each.__name__.endswith(f".{command}"))
+        promised = vars(module)["KEYS"][key].partition(": ")[2].split(", ")
+        _, out, _ = run(capsys, command, "--json", "--folder", str(folder))
+        assert list(json.loads(out)[key][0]) == promised
+
+    def test_nothing_found_wrong_and_something_found_wrong(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        where = ("verify", "--json", "--folder", str(folder))
+        code, out, _ = run(capsys, *where)
+        well = json.loads(out)
+        assert (code, well["ok"], well["journal_entry"], well["findings"]) == (0, True, None, [])
+        (log,) = (folder / ".ockham/datasets").glob("*/log.jsonl")
+        log.write_text("{}\n")
+        code, out, _ = run(capsys, *where)
+        assert (code, json.loads(out)["ok"]) == (1, False)
+        (found, *_) = json.loads(out)["findings"]
+        assert found["path"] == log.relative_to(folder).as_posix()
+        assert list(found) == verify.KEYS["findings"].partition(": ")[2].split(", ")
+
+    def test_an_artifact_that_cannot_be_made_again_says_why(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        code, out, _ = run(capsys, "refresh", "nothing like it", "--json", "--folder", str(folder))
+        (told,) = json.loads(out)["artifacts"]
+        assert (code, told["ok"], told["name"]) == (1, False, "nothing like it")
+        assert "There is no artifact" in told["problem"]
+
+
+class TestRuns:
+    def listed(self, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+        code, out, _ = run(capsys, "runs", "--json", *words)
+        assert code == 0
+        told: dict[str, Any] = json.loads(out)
+        return told
+
+    def test_they_are_listed_oldest_first_and_the_newest_where_there_is_a_limit(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        where = ("--folder", str(folder))
+        told = self.listed(capsys, *where)
+        assert [each["turn_id"][:4] for each in told["runs"]] == ["aa10", "aa20", "bb30", "cc40"]
+        assert told["more"] == 0
+        told = self.listed(capsys, *where, "--limit", "1")
+        assert [each["turn_id"][:4] for each in told["runs"]] == ["cc40"]
+        assert told["more"] == 3
+        _, out, _ = run(capsys, "runs", *where, "--limit", "1")
+        assert "3 older: --limit 4" in out
+
+    @pytest.mark.parametrize("named", ["sub/b.ipynb", "b.ipynb", "./sub/b.ipynb"])
+    def test_a_notebook_goes_by_its_path_or_its_name(
+        self, named: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        told = self.listed(capsys, "--notebook", named, "--folder", str(folder))
+        assert [each["request"] for each in told["runs"]] == ["second"]
+
+    def test_those_of_one_status_only(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        told = self.listed(capsys, "--status", "suspended", "--folder", str(folder))
+        assert [each["status"] for each in told["runs"]] == ["suspended"]
+        code, out, _ = run(capsys, "runs", "--status", "stopped", "--folder", str(folder))
+        assert (code, out) == (0, "No such turn is on record here.\n")
+
+    def test_a_notebook_without_turns_is_1_and_names_the_nearest(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for command in ("runs", "show"):
+            code, _, err = run(capsys, command, "--notebook", "aa.ipynb", "--folder", str(folder))
+            assert code == 1
+            assert "Did you mean 'a.ipynb'?" in err
+            assert "jupyter parsimony runs" in err
+
+    @pytest.mark.parametrize("command", ["runs", "resume", "show"])
+    def test_what_was_asked_cannot_drive_the_terminal(
+        self, command: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        code, out, _ = run(capsys, command, "--folder", str(folder))
+        assert code == 0
+        assert "red" in out
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", out)
+
+    def test_what_the_output_cannot_encode_is_escaped(self, folder: Path) -> None:
+        ended = subprocess.run(
+            [sys.executable, "-m", "parsimony_kernel.cli", "runs", "--folder", str(folder)],
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+            capture_output=True,
+            timeout=60,
+            check=True,
+        )
+        assert rb"na\xefve \U0001f327" in ended.stdout
+
+
+class TestResume:
+    def test_a_turn_that_asks_nothing_is_1_and_names_those_that_do(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        words = ("resume", "--turn", "aa10", "yes", "--folder", str(folder))
+        code, out, err = run(capsys, *words)
+        assert (code, out) == (1, "")
+        assert "Those that wait are of: cc400000" in err
+
+    def test_one_turn_s_question_is_listed_alone(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        journal = SqliteJournal(journal_path(folder))
+        question(journal, "dd50" + "0" * 28, "sub/b.ipynb")
+        journal.close()
+        where = ("--folder", str(folder))
+        for words, asking in ((), ["dd50", "cc40"]), (("--turn", "cc40"), ["cc40"]):
+            _, out, _ = run(capsys, "resume", "--json", *words, *where)
+            asked = json.loads(out)["questions"]
+            assert [each["turn_id"][:4] for each in asked] == asking
+        assert "dd50" not in run(capsys, "resume", "--turn", "cc40", *where)[1]
+
+    def test_a_program_gets_the_question_as_it_was_asked(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        _, out, _ = run(capsys, "resume", "--json", "--folder", str(folder))
+        (asked,) = json.loads(out)["questions"]
+        assert out.isascii()
+        assert asked["question"] == asked["context"] == asked["held"] == HOSTILE
+        assert asked["choices"] == [HOSTILE, "no"]
+        assert asked["turn"] == 3
+
+
+class TestShow:
+    @pytest.mark.parametrize(
+        "words", [("aa10",), ("1", "--notebook", "a.ipynb"), ("aa1000000000",)]
+    )
+    def test_it_is_the_record_of_the_journal_s_events(
+        self, words: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        journal = SqliteJournal(journal_path(folder))
+        events = journal.events("aa10" + "0" * 28)
+        journal.close()
+        code, out, _ = run(capsys, "show", *words, "--folder", str(folder))
+        assert code == 0
+        assert out == text_of(replay(events).blocks) + "\n"
+        assert "Done with first." in out
+
+    def test_without_a_turn_it_is_the_newest(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        _, out, _ = run(capsys, "show", "--json", "--folder", str(folder))
+        assert json.loads(out)["turn_id"].startswith("cc40")
+
+    def test_the_code_is_what_worked_exactly_and_nothing_else(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        _, out, _ = run(capsys, "show", "bb30", "--code", "--folder", str(folder))
+        assert out == "x = 1\nx\n\ny = x + 1  # naïve\n"
+        code, out, err = run(capsys, "show", "cc40", "--code", "--folder", str(folder))
+        assert (code, out) == (1, "")
+        assert "No code of this turn worked" in err
+
+    def test_the_steps_are_told_a_line_each(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        _, out, _ = run(capsys, "show", "bb30", "--steps", "--folder", str(folder))
+        told = [line.split()[:3] for line in out.splitlines() if re.match(r"\d", line)]
+        assert told == [
+            ["1", "run_python", "ok"],
+            ["2", "run_python", "failed"],
+            ["3", "run_python", "ok"],
+        ]
+
+    def test_a_turn_that_runs_is_shown_as_far_as_it_is(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        journal = SqliteJournal(journal_path(folder))
+        run_id = "dd50" + "0" * 28
+        journal.begin_turn(run_id, notebook="a.ipynb", cell_key="d", request="go", model="m")
+        where = ("--folder", str(folder))
+        code, _, err = run(capsys, "show", "dd50", *where)
+        assert (code, "has just begun" in err) == (1, True)
+        begun, ended = step(1, "whole = " + "1" * 50_000, ok=True)
+        for event in (RunStarted(run_id=run_id, request="go", model="m"), begun):
+            journal.append(run_id, event)
+        _, out, _ = run(capsys, "show", "dd50", *where)
+        assert "whole = 1" in out
+        assert "Step 1 is running" not in out
+        assert run(capsys, "show", "dd50", "--code", *where)[0] == 1
+        journal.append(run_id, ended)
+        journal.close()
+        _, out, _ = run(capsys, "show", "dd50", "--code", *where)
+        assert out == "whole = " + "1" * 50_000 + "\n"
+
+    def test_code_that_waits_for_approval_is_not_code_that_worked(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        journal = SqliteJournal(journal_path(folder))
+        run_id = "dd50" + "0" * 28
+        journal.begin_turn(run_id, notebook="a.ipynb", cell_key="d", request="go", model="m")
+        journal.append(run_id, RunStarted(run_id=run_id, request="go", model="m"))
+        begun, ended = step(1, "z = 1", ok=True)
+        assert isinstance(ended, ToolEvent)
+        held = ended.model_copy(update={"ok": None, "result": {"waiting": "for a person"}})
+        for event in (begun, held):
+            journal.append(run_id, event)
+        where = ("--folder", str(folder))
+        assert run(capsys, "show", "dd50", "--code", *where)[0] == 1
+        for event in (begun, ended):
+            journal.append(run_id, event)
+        journal.close()
+        assert run(capsys, "show", "dd50", "--code", *where)[1] == "z = 1\n"
+
+    @pytest.mark.parametrize(
+        ("named", "says"),
+        [
+            ("1", "--notebook"),
+            ("", "4 turns have ids that begin with ''"),
+            ("aa", "2 turns have ids that begin with 'aa'"),
+            ("bb31", "Did you mean 'bb300000'?"),
+            ("77", "jupyter parsimony runs"),
+        ],
+    )
+    def test_a_turn_that_is_none_or_several_is_1_and_one_line_with_the_remedy(
+        self, named: str, says: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        code, out, err = run(capsys, "show", named, "--folder", str(folder))
+        assert (code, out) == (1, "")
+        assert err.count("\n") == 1
+        assert says in err
+
+
+class TestPurge:
+    def requests(self, folder: Path) -> list[str]:
+        journal = SqliteJournal(journal_path(folder))
+        requests = [row.request for row in journal.turns()]
+        journal.close()
+        return requests
+
+    def test_a_dry_run_counts_what_goes_and_leaves_it(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        words = ("purge", "--older-than", "30d", "--json", "--folder", str(folder))
+        _, out, _ = run(capsys, *words, "--dry-run")
+        foreseen = json.loads(out)
+        assert (foreseen["turns"], foreseen["dry_run"]) == (2, True)
+        assert "first" in self.requests(folder)
+        _, out, _ = run(capsys, *words)
+        done = json.loads(out)
+        same = ("turns", "events", "bytes", "kept")
+        assert [done[key] for key in same] == [foreseen[key] for key in same]
+        assert self.requests(folder) == ["", "", "third", HOSTILE]
+
+    def test_a_question_keeps_its_turn_as_long_as_it_can_be_answered(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        journal = SqliteJournal(journal_path(folder), ManualClock(OLD))
+        question(journal, "dd50" + "0" * 28, "sub/b.ipynb")
+        journal.close()
+        where = ("--json", "--folder", str(folder))
+        _, out, _ = run(capsys, "purge", "--older-than", "30d", *where)
+        assert (json.loads(out)["turns"], json.loads(out)["kept"]) == (3, 0)
+        _, out, _ = run(capsys, "purge", "--older-than", "0h", *where)
+        assert (json.loads(out)["turns"], json.loads(out)["kept"]) == (1, 1)
+        _, out, _ = run(capsys, "resume", *where)
+        assert len(json.loads(out)["questions"]) == 1
+
+    def test_what_is_younger_stays_and_what_is_purged_is_said_to_be(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        where = ("--folder", str(folder))
+        _, out, _ = run(capsys, "purge", "--older-than", "8w", *where)
+        assert "turns 0," in out
+        _, out, _ = run(capsys, "purge", "--older-than", "30d", *where)
+        assert "turns 2," in out
+        code, _, err = run(capsys, "show", "aa10", *where)
+        assert code == 1
+        assert "any more: it was purged" in err
+        _, out, _ = run(capsys, "runs", *where)
+        assert out.count("(purged)") == 2
+        assert run(capsys, "verify", *where)[0] == 0

@@ -1,0 +1,138 @@
+"""Foreign words in every field of a record stay words, in every form that it takes."""
+
+import re
+from functools import cache
+
+import markdown_it
+import mistune
+import nbformat
+import pytest
+from hostile_run import WORDS, loadable, run_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markup import Parsed, assert_harmless
+from nbconvert import MarkdownExporter
+from record_events import code, started
+
+from parsimony_kernel.agent import events as ev
+from parsimony_kernel.view.blocks import Block, FigureBlock, lasting
+from parsimony_kernel.view.bundle import bundle
+from parsimony_kernel.view.escape import unbroken
+from parsimony_kernel.view.fold import replay
+from parsimony_kernel.view.html import html_of
+from parsimony_kernel.view.markdown import markdown_of
+from parsimony_kernel.view.run_view import RunView
+from parsimony_kernel.view.text import text_of
+
+texts = st.one_of(st.sampled_from(WORDS), st.text(max_size=60))
+
+
+def hostile(words: str) -> RunView:
+    return replay(loadable(run_of(words)))
+
+
+def test_the_run_holds_every_kind_of_block() -> None:
+    moving = {type(block) for block in replay(run_of("words")[:3]).blocks}
+    shown = {type(block) for block in hostile("words").blocks}
+    assert shown | moving == set(Block.__subclasses__())
+
+
+@settings(max_examples=40, deadline=None)
+@given(texts)
+def test_no_text_becomes_markup_in_html(words: str) -> None:
+    for blocks in (hostile(words).blocks, replay(loadable(run_of(words)[:5])).blocks):
+        assert_harmless(html_of(blocks))
+
+
+_MARKUP = mistune.create_markdown(escape=False, plugins=["table", "strikethrough", "url"])
+_COMMON = markdown_it.MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+
+
+@settings(max_examples=40, deadline=None)
+@given(texts)
+def test_no_text_becomes_markup_in_markdown(words: str) -> None:
+    source = markdown_of(hostile(words).blocks)
+    for written in (str(_MARKUP(source)), _COMMON.render(source)):
+        for tag, attributes in Parsed(written).tags:
+            assert tag not in {"a", "img", "script", "style", "button", "iframe", "input"}, written
+            assert tag not in {"h1", "h2", "h3", "h4", "h5", "h6", "hr"}, written
+            assert not any(name.startswith(("on", "data-")) for name in attributes), written
+
+
+@cache
+def _exporter() -> MarkdownExporter:
+    return MarkdownExporter()
+
+
+def exported(view: RunView) -> str:
+    """The record as a notebook's converter writes it into Markdown, in words alone."""
+    outputs = []
+    for block in lasting(view.blocks):
+        data, metadata = bundle([block])
+        if isinstance(block, FigureBlock):
+            data.pop("image/png", None)  # would be a file of its own
+        outputs.append(nbformat.v4.new_output("display_data", data=data, metadata=metadata))
+    cell = nbformat.v4.new_code_cell("", outputs=outputs)
+    written, _ = _exporter().from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))
+    return str(written)
+
+
+@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.parametrize("behind", ["", "x\n\n", "\n\n\n", "x\n \n", "x\n\t\n\n"])
+def test_a_notebook_exported_to_markdown_holds_no_foreign_markup(words: str, behind: str) -> None:
+    source = exported(hostile(behind + words))
+    assert "parsimony-record" in source
+    parsed = assert_harmless(_COMMON.render(source))
+    assert not parsed.all("h1")
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_a_renderer_that_takes_no_styles_prints_none(words: str) -> None:
+    """GitHub shows the tag ``<style>`` as text, with the sheet behind it, and drops attributes."""
+    rendered = _COMMON.render(exported(hostile(words)))
+    assert not re.search(r"<style\b", rendered)
+    assert "--pk-" not in Parsed(rendered).words
+
+
+@given(st.text(alphabet="ab \t\n\u00a0\u3000", max_size=40))
+def test_no_line_is_blank_and_nothing_else_changes(text: str) -> None:
+    lines = unbroken(f"<pre>{text}</pre>").split("\n")
+    assert all(line.strip() for line in lines)
+    assert "\n".join(lines).replace("&#10;", "\n") == f"<pre>{text}</pre>"
+
+
+@settings(max_examples=40, deadline=None)
+@given(texts)
+def test_no_text_reaches_the_terminal_as_a_control(words: str) -> None:
+    shown = text_of(hostile(words).blocks)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
+
+
+def test_ten_megabytes_give_a_bounded_record() -> None:
+    flood = "x<&" * 3_500_000
+    run = [started(flood), *code(flood, stdout=flood), ev.RunCompleted(summary=flood)]
+    data, _ = bundle(lasting(replay(run).blocks))
+    assert all(len(text) < 600_000 for text in data.values())
+    assert "left out" in data["text/plain"]
+
+
+@pytest.mark.parametrize("piece", ["x<&\n\n", "[a](/b/c.py)"])
+def test_ten_megabytes_in_every_field_give_a_bounded_record(piece: str) -> None:
+    flood = piece * (10_000_000 // len(piece))
+    data, _ = bundle(lasting(replay(run_of(flood)).blocks))
+    assert all(len(text) < 600_000 for text in data.values())
+    assert_harmless(data["text/html"])
+
+
+@pytest.mark.parametrize("piece", ["a\n\n", "```\na\n```\n", "`a`", "- a\n", "&", "**a**", "# a\n"])
+def test_no_words_are_so_intricate_that_a_record_loses_its_request_or_outcome(piece: str) -> None:
+    words = piece * (20_000 // len(piece))
+    view = replay([started(words), ev.TextDelta(content=words), ev.RunCompleted(summary=words)])
+    parsed = Parsed(html_of(lasting(view.blocks)))
+    sections = [str(each["aria-label"]) for each in parsed.all("section")]
+    assert (sections[0], sections[-1]) == ("Request", "Result")
+
+
+def test_code_of_very_many_small_parts_is_shown_without_colours() -> None:
+    written = html_of(replay([started(), *code("1+" * 3_000)]).blocks)
+    assert "1+" * 3_000 in written

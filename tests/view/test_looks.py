@@ -1,0 +1,93 @@
+"""What the looks of the record promise: colours that can be read, sizes that follow the reader."""
+
+import re
+
+import pytest
+
+from parsimony_kernel.view.style import COLOURS, LOOKS, WASH, root_style
+
+Rgb = tuple[float, float, float]
+# Paper, and the dark grounds of JupyterLab and VS Code.
+LIGHT = ("#ffffff", "#f7f7f7")
+DARK = ("#000000", "#111111", "#1e1e1e")
+READABLE = 4.5
+
+
+def rgb(colour: str) -> Rgb:
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return red, green, blue
+
+
+def washed(ground: Rgb) -> Rgb:
+    """``ground`` under the translucent grey of code."""
+    *grey, alpha = WASH
+    red, green, blue = (
+        alpha * over + (1 - alpha) * under for over, under in zip(grey, ground, strict=True)
+    )
+    return red, green, blue
+
+
+def luminance(colour: Rgb) -> float:
+    """Relative luminance, WCAG 2.2."""
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in (each / 255 for each in colour)
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: Rgb, other: Rgb) -> float:
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def test_contrast_is_measured_as_the_standard_does() -> None:
+    assert contrast(rgb("#000000"), rgb("#ffffff")) == pytest.approx(21)
+    assert contrast(rgb("#767676"), rgb("#ffffff")) == pytest.approx(4.54, abs=0.01)
+
+
+@pytest.mark.parametrize("name", COLOURS)
+def test_a_colour_of_ours_can_be_read_on_light_and_on_dark_grounds(name: str) -> None:
+    colour = COLOURS[name]
+    for text, grounds in ((colour.light, LIGHT), (colour.dark, DARK)):
+        for ground in map(rgb, grounds):
+            assert contrast(rgb(text), ground) >= READABLE
+            assert contrast(rgb(text), washed(ground)) >= READABLE
+
+
+@pytest.mark.parametrize("name", COLOURS)
+def test_a_theme_is_asked_for_its_colour_before_ours_is_taken(name: str) -> None:
+    colour = COLOURS[name]
+    assert re.fullmatch(
+        r"var\(--jp-[\w-]+,var\(--vscode-[\w-]+,light-dark\(#\w{6},#\w{6}\)\)\)", colour.css
+    )
+
+
+def declarations(look: str) -> list[tuple[str, str]]:
+    pairs = [each.partition(":") for each in look.split(";")]
+    return [(name, value) for name, _, value in pairs]
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_sizes_are_relative_so_that_an_enlarged_record_flows_anew(name: str) -> None:
+    for prop, value in declarations(LOOKS[name]):
+        assert prop != "height" or value == "auto"
+        assert prop not in ("width", "min-width", "position")
+        if not prop.startswith("border"):
+            assert not re.search(r"\d(px|pt|cm|mm|in|vw|vh)\b", value), (prop, value)
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_text_has_the_ink_of_the_theme_or_a_colour_that_was_measured(name: str) -> None:
+    for prop, value in declarations(LOOKS[name]):
+        if prop == "color":
+            ours = re.fullmatch(r"var\(--pk-([a-z]+)\)", value)
+            ink = re.fullmatch(r"inherit|var\(--jp-.*currentcolor\)\)", value)
+            assert ink or (ours and ours[1] in COLOURS), value
+
+
+def test_the_root_defines_the_colours_that_are_used_within_and_no_others() -> None:
+    defined = re.findall(r"--pk-([a-z]+):", root_style('<p style="color:var(--pk-quiet)">x</p>'))
+    assert defined == ["quiet"]
+    everything = "".join(LOOKS.values())
+    assert re.findall(r"--pk-([a-z]+):", root_style(everything)) == list(COLOURS)
