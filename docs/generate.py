@@ -157,9 +157,7 @@ PAGES: dict[str, Callable[[], str]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the pages, or only check them; gives the exit code."""
     parser = argparse.ArgumentParser(description="The reference, from the code.")
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; 1 on a difference"
-    )
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 on a difference")
     is_check = parser.parse_args(argv).check
     os.environ["COLUMNS"] = "80"  # the width of help
     differing = []

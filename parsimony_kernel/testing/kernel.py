@@ -123,7 +123,7 @@ class LiveKernel:
 def live_kernel(
     folder: Path, *, name: str = "parsimony-agent", environ: Mapping[str, str] | None = None
 ) -> Iterator[LiveKernel]:
-    """The kernel ``name`` of ``notebook.ipynb`` in ``folder``, ready, for the length of the body."""
+    """The kernel ``name`` of ``notebook.ipynb`` in ``folder``, ready, while the body runs."""
     from jupyter_client.manager import KernelManager  # deferred: tests of other things need none
 
     manager = KernelManager(kernel_name=name)
