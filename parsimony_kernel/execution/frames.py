@@ -23,7 +23,7 @@ from parsimony_kernel.execution.inspection import (
     type_name,
 )
 from parsimony_kernel.execution.outputs import ColumnSummary, DataFrameObject
-from parsimony_kernel.llm.faults import REDACTED
+from parsimony_kernel.llm.redaction import REDACTED
 from parsimony_kernel.llm.secrets import is_secret
 
 FULL_COLUMNS = 40

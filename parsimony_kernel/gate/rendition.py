@@ -9,7 +9,7 @@ from collections.abc import Collection
 from itertools import islice
 from typing import Any
 
-from parsimony_kernel.llm.faults import REDACTED, scrubber
+from parsimony_kernel.llm.redaction import REDACTED, scrubber
 from parsimony_kernel.llm.secrets import is_secret, name_of
 from parsimony_kernel.llm.transcript import encodable
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from parsimony_kernel.llm.faults import scrub
+from parsimony_kernel.llm.redaction import scrub
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,8 @@ from tenacity.wait import wait_base
 
 from parsimony_kernel.agent.failure.kinds import FailureKind
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.llm.faults import TABLE, scrub, translate
+from parsimony_kernel.llm.faults import TABLE, translate
+from parsimony_kernel.llm.redaction import scrub
 
 _log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from parsimony_kernel.agent.events import (
 )
 from parsimony_kernel.agent.failure.causes import RAISED
 from parsimony_kernel.agent.redaction import Words, redacted, without_secrets
-from parsimony_kernel.llm.faults import REDACTED
+from parsimony_kernel.llm.redaction import REDACTED
 from parsimony_kernel.llm.secrets import Secrets
 
 SPACED = "two words & more"

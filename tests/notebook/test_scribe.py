@@ -4,7 +4,7 @@ from pathlib import Path
 
 from parsimony_kernel.agent.events import RunCompleted, TextDelta
 from parsimony_kernel.journal.store import SqliteJournal
-from parsimony_kernel.llm.faults import REDACTED
+from parsimony_kernel.llm.redaction import REDACTED
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.notebook.scribe import Scribe
 

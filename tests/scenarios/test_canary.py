@@ -24,7 +24,7 @@ from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.llm.base import Completion, Delta, ModelRequest
 from parsimony_kernel.llm.cassette_mode import CassetteMode
-from parsimony_kernel.llm.faults import REDACTED
+from parsimony_kernel.llm.redaction import REDACTED
 from parsimony_kernel.notebook.own_tools import OwnTools
 from parsimony_kernel.notebook.turns import TurnOptions
 from parsimony_kernel.session import NotebookSession, open_session

@@ -23,8 +23,8 @@ from parsimony_kernel.agent.events import (
 from parsimony_kernel.agent.failure.kinds import FailureKind
 from parsimony_kernel.llm.base import Completion
 from parsimony_kernel.llm.chain import service_of
-from parsimony_kernel.llm.faults import REDACTED
 from parsimony_kernel.llm.litellm_model import import_litellm
+from parsimony_kernel.llm.redaction import REDACTED
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.provider import (
     CONTEXT_LENGTH,

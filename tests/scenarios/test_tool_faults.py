@@ -34,7 +34,7 @@ from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.gate.envelope import MAX_BYTES
 from parsimony_kernel.gate.writes import EFFECT_CHOICES
 from parsimony_kernel.llm.base import Completion
-from parsimony_kernel.llm.faults import REDACTED
+from parsimony_kernel.llm.redaction import REDACTED
 from parsimony_kernel.testing.scripted import Step, call
 from parsimony_kernel.tools import Tool, tool
 

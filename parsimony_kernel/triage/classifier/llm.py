@@ -15,7 +15,7 @@ from parsimony_kernel.agent.cancellation import CancellationRequest
 from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.llm.base import ChatModel, Completion, ModelRequest
 from parsimony_kernel.llm.chokepoint import call_llm
-from parsimony_kernel.llm.faults import scrub
+from parsimony_kernel.llm.redaction import scrub
 from parsimony_kernel.triage.taxonomy import FailureType, Step, TriageContext
 
 MAX_STEPS = 20
