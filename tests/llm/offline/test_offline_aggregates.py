@@ -54,6 +54,20 @@ async def test_rows_are_counted(notebook: Notebook, request_text: str) -> None:
     assert made.to_dict() == cars()["Origin"].value_counts().to_dict()
 
 
+@pytest.mark.parametrize(
+    "request_text",
+    ["how many days had rain per month?", "number of days with rain by month"],
+)
+async def test_what_is_counted_is_the_value_and_never_all_rows_under_its_name(
+    notebook: Notebook, request_text: str
+) -> None:
+    await done(notebook, "load data/seattle-weather.csv as weather")
+    await done(notebook, request_text)
+    counted = notebook["count_by_month"]
+    weather = notebook["weather"]
+    assert counted["count"].sum() == (weather["weather"] == "rain").sum()
+
+
 async def test_a_number_without_groups_is_printed_and_repeated(notebook: Notebook) -> None:
     turn = await done(notebook, "what is the average horsepower of the cars from Japan?")
     expected = cars().query("Origin == 'Japan'")["Horsepower"].mean()

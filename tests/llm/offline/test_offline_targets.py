@@ -174,3 +174,13 @@ async def test_a_grouping_of_nothing_is_declined(
     turn = await several.ask(request_text)
     assert turn.ending == "return_unable"
     assert "does not say what to compute" in turn.arguments["rationale"]
+
+
+async def test_a_table_whose_name_is_a_column_of_another_is_read_as_the_column(
+    notebook: Notebook,
+) -> None:
+    await done(notebook, "load data/seattle-weather.csv as weather")
+    await done(notebook, "add a column spread = temp_max - temp_min")
+    turn = await done(notebook, "mean spread by weather")
+    assert "weather_with_spread" in turn.codes[-1]
+    assert set(notebook["mean_spread_by_weather"]["weather"]) == set(notebook["weather"]["weather"])

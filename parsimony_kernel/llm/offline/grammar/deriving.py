@@ -27,6 +27,7 @@ PHRASES: tuple[Phrase, ...] = (
         "table",
         (
             "add the column power as Horsepower divided by Weight_in_lbs to cars",
+            "add a column called power that is Horsepower divided by Weight_in_lbs to cars",
             "power = Horsepower / Weight_in_lbs",
             "create a new column called power as the ratio of Horsepower to Weight_in_lbs",
         ),
@@ -134,6 +135,8 @@ def _name_before(items: Sequence[Item], at: int, *, stated: bool) -> tuple[str |
         return items[at].text, at + 2
     if link.kind in ("derived", "function") and stated:
         return items[at].text, at + 1
+    if stated and (link.kind == "comma" or link.text.casefold() in ("that is", "which is")):
+        return items[at].text, at + 2
     skipped = _skipped(items, at + 1, ("skip",))
     if skipped < len(items) and items[skipped].kind in links and not items[at + 1].before:
         behind = items[skipped]

@@ -39,7 +39,7 @@ def _clauses(items: list[Item]) -> list[Clause]:
     prepared = read_join(items) or read_derive(items)
     if prepared is not None:
         clause, rest = prepared
-        return [clause, *(told for part in apart(rest) for told in _clauses(part) if rest)]
+        return [clause, *(told for part in apart(rest) if part for told in _clauses(part))]
     if "publish" in kinds:
         at = kinds.index("publish")
         before, after = items[:at], items[at + 1 :]

@@ -34,6 +34,8 @@ def target(turn: Turn, statement: Statement, current: str | None, work: Work) ->
         return [add_source(turn, work, file_by_name(turn, f)) for f in statement.files][-1]
     known = list(dict.fromkeys([*turn.frames, *work.made]))
     named = named_table(turn, statement.text, known)
+    if named is not None and _is_column_of_another(turn, statement, named):
+        return _pick(turn, statement)
     if named is not None:
         named = _with_new_columns(named, work)
         _name_new_column(statement, named, work)
@@ -65,6 +67,17 @@ def named_table(turn: Turn, text: str, names: Sequence[str]) -> str | None:
         whole = [n for n in names if not _is_result(turn, n) and f" {_plain(n)} " in words]
     # "cars_japan" says more than "cars".
     return max(whole, key=lambda n: len(fold(n))) if whole else None
+
+
+def _is_column_of_another(turn: Turn, statement: Statement, name: str) -> bool:
+    """Whether ``name`` reads as a column here: "mean spread by weather" where the table `weather`
+    has no spread, and another table has both."""
+    mentions = [m for m in _mentions(statement) if not _is_time(m)]
+    if not any(fold(m.text) == fold(name) for m in mentions):
+        return False
+    fits = {t.name for t in turn.tables.values() if t.name in turn.frames and all(
+        _column_score(t, m) >= _SURE for m in mentions)}  # fmt: skip
+    return bool(fits) and name not in fits
 
 
 def _with_new_columns(name: str, work: Work) -> str:

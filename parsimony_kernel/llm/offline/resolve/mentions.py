@@ -83,16 +83,11 @@ def _measured(subject: Subject, mention: Mention, reading: Reading, func: str) -
         return literal
     if mention.unit is not None or subject.is_noun(mention.text):
         return None
-    if func == "count" and not candidates(
-        subject.without_nouns(mention.text), subject.table.columns
-    ):
-        text = subject.without_nouns(mention.text)
-        keep_value(subject, text, reading)
-        return None
+    text = subject.without_nouns(mention.text)
     plausible = subject.table.columns if func in ("count", "nunique") else subject.table.numbers
-    near = candidates(subject.without_nouns(mention.text), subject.table.columns)
-    if func == "count" and not any(m.literal for m in near):
-        reading.notes.append(f"I counted rows as {mention.text!r}")
+    if func == "count" and not any(m.literal for m in candidates(text, subject.table.columns)):
+        # Rows are counted that hold it, never all rows under its name.
+        keep_value(subject, text, reading)
         return None
     column, extra = subject.column(mention, reading.notes, plausible)
     explain(subject, extra, reading)
