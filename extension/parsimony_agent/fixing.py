@@ -3,7 +3,7 @@
 import linecache
 import sys
 import traceback
-from types import TracebackType
+from pathlib import Path
 
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.desk import Desk
@@ -40,31 +40,50 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def described(error: BaseException, words: str = "") -> str:
-    """The request: what failed, where, and the code it was in."""
-    code, line = _cell_of(error.__traceback__)
-    said = "".join(traceback.format_exception_only(type(error), error)).strip()
+    """The request: what failed, where, and the code that it went through."""
     parts = [
         "A cell of this notebook failed. Mend it, so that it does what it was meant to do, run "
         "the mended code, and say in a sentence what was wrong.",
         words.strip(),
-        f"The error: {shortened(plain(said), _MOST_WORDS)}",
+        f"The error: {shortened(plain(_said(error)), _MOST_WORDS)}",
     ]
-    if code:
-        where = f", which failed in line {line}" if line else ""
-        parts.append(f"The code of the cell{where}:\n```python\n{code}\n```")
+    cells = _cells_of(error)
+    if cells:
+        code, line = cells[0]
+        parts.append(f"The code of the cell, which failed in line {line}:\n{_fenced(code)}")
+        within, deepest = cells[-1]
+        if within != code:
+            parts.append(
+                f"It went into another cell, where line {deepest} raised:\n{_fenced(within)}"
+            )
     return "\n\n".join(filter(None, parts))
 
 
-def _cell_of(trace: TracebackType | None) -> tuple[str, int]:
-    """The source of the outermost cell that the error went through, and the line in it."""
+def _said(error: BaseException) -> str:
+    if isinstance(error, SyntaxError):
+        # Its own words name a file that stands for the cell.
+        return f"{type(error).__name__}: {error.msg}"
+    return "".join(traceback.format_exception_only(type(error), error)).strip()
+
+
+def _fenced(code: str) -> str:
+    return f"```python\n{code[:_MOST_CODE].rstrip()}\n```"
+
+
+def _cells_of(error: BaseException) -> list[tuple[str, int]]:
+    """Where in cells the error went through, from the outermost: the cell's code and the line."""
+    found: list[tuple[str, int]] = []
+    trace = error.__traceback__
     while trace is not None:
-        name = trace.tb_frame.f_code.co_filename
-        source = "".join(linecache.getlines(name))
-        if (
-            source
-            and not name.endswith(".py")
-            and trace.tb_frame.f_globals.get("__name__") == "__main__"
-        ):
-            return source[:_MOST_CODE].rstrip(), trace.tb_lineno
+        if trace.tb_frame.f_globals.get("__name__") == "__main__":
+            found.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
         trace = trace.tb_next
-    return "", 0
+    if isinstance(error, SyntaxError) and error.filename:
+        found = [(error.filename, error.lineno or 1)]
+    return [(source, line) for name, line in found if (source := _source(name))]
+
+
+def _source(name: str) -> str:
+    """The text of the cell that is called ``name``; empty where that is a file, as of ``%run``."""
+    # A kernel calls its cells like files of a temporary folder, and writes none.
+    return "" if Path(name).exists() else "".join(linecache.getlines(name))

@@ -85,7 +85,10 @@ def _words_by_line(spans: Sentence) -> list[list[tuple[str, bool]]]:
             if not words:
                 joined = joined and not line
                 continue
-            if joined and not line[0].isspace() and lines[-1]:
+            if number:
+                # The indentation of a line is a part of it, as in code.
+                words[0] = line.expandtabs(4)[: _indentation(line)] + words[0]
+            elif joined and not line[0].isspace() and lines[-1]:
                 word, breakable = lines[-1].pop()
                 words[0] = word + words[0]
                 lines[-1].append((words[0], breakable and not machine))
@@ -93,6 +96,12 @@ def _words_by_line(spans: Sentence) -> list[list[tuple[str, bool]]]:
             lines[-1].extend((word, not machine) for word in words)
             joined = not line[-1].isspace()
     return lines
+
+
+def _indentation(line: str) -> int:
+    """The columns before the first word of ``line``, 40 at most."""
+    wide = line.expandtabs(4)
+    return min(40, len(wide) - len(wide.lstrip()))
 
 
 def _section(section: Section, width: int) -> list[str]:

@@ -172,3 +172,11 @@ def test_without_the_attributes_that_a_sanitiser_takes_the_words_still_say_all(n
                 assert " · ".join(part.facts) in bare
             elif isinstance(part, Printed | Listing):
                 assert part.label in bare
+
+
+def test_a_request_with_code_keeps_its_indentation_in_the_plain_text() -> None:
+    asked = "Mend this:\n```python\ndef f(a):\n    if a:\n\treturn a / 0\n```"
+    lines = text_of(replay([started(asked)]).blocks).splitlines()
+    assert "  def f(a):" in lines
+    assert "      if a:" in lines
+    assert "      return a / 0" in lines

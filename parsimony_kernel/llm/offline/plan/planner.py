@@ -29,6 +29,11 @@ from parsimony_kernel.llm.offline.transcript import Transcript
 from parsimony_kernel.llm.offline.words import is_data_file, spoken, tokenize
 
 MAX_REQUEST = 2_000
+_MEND = re.compile(
+    r"\s*(?:a cell of this notebook failed\b"
+    r"|(?:please )?(?:fix|mend|repair|debug)\b[^.\n]{0,60}\b(?:error|cell|code|bug|exception)\b)",
+    re.IGNORECASE,
+)
 
 
 def next_step(transcript: Transcript, tools: Sequence[str]) -> Step:
@@ -73,6 +78,12 @@ def _check_request(turn: Turn) -> None:
             f"{MAX_REQUEST:,} at most.",
             ["the request is too long for the offline model"],
             ["Say it shorter, or in several cells.", *help_steps(short=True)],
+        )
+    if _MEND.match(request):
+        raise Declined(
+            "Mending code takes a model that reads and writes Python; the offline model does not.",
+            ["the request is to mend code"],
+            help_steps(short=True)[-1:],
         )
     if "run_code" not in turn.tools:
         raise Declined("There is no tool to run code with.", ["run_code is not among the tools"])
