@@ -57,9 +57,9 @@ def resolve(turns: Sequence[TurnSummary], named: str | None) -> TurnSummary:
     found = [turn for turn in turns if str(turn.ordinal) == named]
     found = found or [turn for turn in turns if turn.turn_id.startswith(named)]
     if len(found) != 1:
-        how_many = "No turn" if not found else f"{len(found)} turns"
+        which = f"{len(found)} turns" if found else "No turn"
         raise TurnError(
-            f"{how_many} of this notebook go by {named!r}; the history lists their numbers."
+            f"{which} of this notebook can be meant by {named!r}; the history lists their numbers."
         )
     return found[0]
 

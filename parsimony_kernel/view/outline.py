@@ -236,7 +236,9 @@ def _step(step: StepBlock) -> Section:
         Paragraph(
             (
                 "Already published, unchanged: " if artifact.reused else "Published: ",
-                Mono(artifact.place),
+                # Where it lies is told once, with the result.
+                f"{_kind(artifact)} ",
+                Strong(artifact.title),
             ),
             "note",
         )
@@ -295,7 +297,7 @@ def _figure(block: FigureBlock) -> Section:
     elif not described and not block.title.strip():
         parts.append(Paragraph((_UNDESCRIBED,), "note"))
     if block.published is not None:
-        parts.append(Paragraph(("Published: ", Mono(block.published.path)), "note"))
+        parts.append(Paragraph(("Published",), "note"))
     return Section("figure", name, tuple(parts))
 
 
@@ -431,12 +433,16 @@ def _artifacts(artifacts: Sequence[Artifact]) -> tuple[Part, ...]:
         return ()
     items: list[Sentence] = []
     for artifact in artifacts[:LISTED]:
-        kind = artifact.kind.replace("_", " ").capitalize()
         again = " (unchanged)" if artifact.reused else ""
+        kind = _kind(artifact).capitalize()
         items.append((f"{kind} ", Strong(artifact.title), f"{again}: ", Mono(artifact.place)))
     if len(artifacts) > LISTED:
         items.append((f"and {len(artifacts) - LISTED:,} more",))
     return (Paragraph((Strong("Published"),)), Items(tuple(items)))
+
+
+def _kind(artifact: Artifact) -> str:
+    return artifact.kind.replace("_", " ")
 
 
 def footer_facts(block: FooterBlock) -> tuple[str, ...]:

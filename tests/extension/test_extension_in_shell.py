@@ -251,7 +251,7 @@ def test_the_history_counts_troubles_and_tells_one_turn_step_by_step(
     assert max(map(len, lines)) <= 80
     assert "Finished as asked." in lines[-1]
     assert not shell.run_cell("%agent history 3").success
-    assert "No turn of this notebook go by '3'" in capsys.readouterr().out
+    assert "No turn of this notebook can be meant by '3'" in capsys.readouterr().out
     drawn = turn_story(session, "1")["text/html"]
     assert "&lt;b&gt;Available&lt;/b&gt;" in drawn
     assert "<b>" not in drawn
