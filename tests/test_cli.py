@@ -262,7 +262,7 @@ class TestMisuse:
         self, command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         if "--folder" not in help_of(capsys, *command):
-            assert command[0] in {"demo", "install", "uninstall", "keys"}
+            assert command[0] in {"demo", "install", "uninstall", "keys", "replay"}
             return
         needed = ("--older-than", "30d") if command == ("purge",) else ()
         code, out, err = run(capsys, *command, *needed, "--folder", str(tmp_path / "none"))
@@ -320,7 +320,7 @@ class TestExitCodes:
     def test_what_is_stopped_is_1(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        def stopped(_folder: Path) -> None:
+        def stopped(_folder: Path, **_options: Any) -> None:
             raise KeyboardInterrupt
 
         monkeypatch.setattr("parsimony_kernel.doctor.examine", stopped)
@@ -361,7 +361,7 @@ class TestJson:
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
         taking = {each[0] for each in LEAVES if "--json" in help_of(capsys, *each)}
-        assert taking == {words.split()[0] for words in TELLING} | {"metrics", "keys"}
+        assert taking == {words.split()[0] for words in TELLING} | {"metrics", "keys", "replay"}
 
     @pytest.mark.parametrize(
         ("command", "key"),

@@ -25,6 +25,16 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parsimony_kernel/demo.py", "mkdir"): "the folder of what a demonstration shows",
     ("parsimony_kernel/demo.py", "nbformat.write"): "what a demonstration shows",
     ("parsimony_kernel/cli.py", "os.open"): "nowhere: the standard output once nobody reads it",
+    (
+        "parsimony_kernel/commands/replaying.py",
+        "tempfile.TemporaryDirectory",
+    ): "the workspace of one replay",
+    (
+        "parsimony_kernel/testing/pytest_plugin.py",
+        "tempfile.TemporaryDirectory",
+    ): "the workspaces of one run of pytest",
+    ("parsimony_kernel/testing/pytest_plugin.py", "mkdir"): "in that folder",
+    ("parsimony_kernel/testing/pytest_plugin.py", "write_text"): "in that folder",
     ("parsimony_kernel/artifacts/codecs.py", "write_table"): "into memory",
     ("parsimony_kernel/artifacts/html.py", "tempfile.TemporaryDirectory"): "where Quarto works",
     ("parsimony_kernel/execution/figures.py", "savefig"): "into memory",

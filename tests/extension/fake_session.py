@@ -29,6 +29,7 @@ from parsimony_kernel.gate.playbook import Playbook
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.llm.base import ChatModel, ModelRequest
+from parsimony_kernel.notebook.sent import SentRequest
 from parsimony_kernel.notebook.turns import (
     PendingQuestion,
     PublishedArtifact,
@@ -92,6 +93,7 @@ class FakeSession:
         self.requests: list[tuple[str, str, TurnOptions]] = []
         self.replies: list[tuple[str, str]] = []
         self.nonces: list[str | None] = []
+        self.budgets: list[float | None] = []
         self.cancelled_for = "the cell was cancelled"
         self.trouble: Exception | None = None
         self.by_turn: dict[str, list[AgentEvent]] = {}
@@ -100,6 +102,9 @@ class FakeSession:
         self.past: Any = FakePast(self)
         self._own_tools: dict[str, Tool] = {}
         self.kept: dict[str, str] = {}
+        self.sent_by_turn: dict[str, list[SentRequest]] = {}
+        self.previews: list[tuple[str, TurnOptions]] = []
+        self.spent = 0.0
 
     def set_model(self, model: str | ChatModel) -> None:
         name = model if isinstance(model, str) else model.name
@@ -115,9 +120,15 @@ class FakeSession:
         return self._play(turn_id, request, None)
 
     def resume(
-        self, reply: str, *, turn_id: str | None = None, nonce: str | None = None
+        self,
+        reply: str,
+        *,
+        turn_id: str | None = None,
+        nonce: str | None = None,
+        notebook_cost_usd: float | None = None,
     ) -> AsyncIterator[AgentEvent]:
         self.nonces.append(nonce)
+        self.budgets.append(notebook_cost_usd)
         question = next((each for each in self.pending() if each.turn_id == turn_id), None)
         return self._resumed(reply, question, nonce)
 
@@ -262,6 +273,7 @@ class FakeSession:
     def preview(
         self, request: str, *, cell_key: str = "", options: TurnOptions | None = None
     ) -> ModelRequest:
+        self.previews.append((request, options or NO_OPTIONS))
         return ModelRequest([{"role": "user", "content": request}])
 
     def forget(self, turn_id: str) -> None:
@@ -276,6 +288,12 @@ class FakeSession:
         if self.trouble is not None:
             raise self.trouble
         return self.published
+
+    def sent(self, turn_id: str) -> tuple[SentRequest, ...]:
+        return tuple(self.sent_by_turn.get(turn_id, ()))
+
+    def spent_usd(self) -> float:
+        return self.spent
 
     def stop(self, reason: str = "stopped by the user") -> bool:
         if not self._running:

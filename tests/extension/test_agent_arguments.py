@@ -8,6 +8,7 @@ import pytest
 from parsimony_agent.arguments import (
     CELL_FLAGS,
     COMMANDS,
+    SHARES,
     CellRequest,
     Command,
     help_text,
@@ -16,6 +17,7 @@ from parsimony_agent.arguments import (
 )
 from parsimony_agent.desk import doer
 from parsimony_agent.pending import Misuse
+from parsimony_kernel.notebook.share import Share
 
 
 @pytest.mark.parametrize(
@@ -30,6 +32,10 @@ from parsimony_agent.pending import Misuse
         ),
         ("-o result --record", "go", CellRequest("go", out="result", record=True)),
         ("--replay", "go", CellRequest("go", replay=True)),
+        ("--share schema", "go", CellRequest("go", share="schema")),
+        ("--context cars,a.csv", "go", CellRequest("go", context=("cars", "a.csv"))),
+        ('--context "cars, By year"', "go", CellRequest("go", context=("cars", "By year"))),
+        ("--no-context", "go", CellRequest("go", no_context=True)),
         ("--max-time 90", "go", CellRequest("go", max_time_s=90.0)),
         ("--budget 0.5", "go", CellRequest("go", max_cost_usd=0.5)),
         ("--budget $2", "go", CellRequest("go", max_cost_usd=2.0)),
@@ -69,6 +75,12 @@ def test_flags_stand_before_the_request_and_the_request_is_literal(
         ("--max-tokens -5", "%%agent --max-tokens got '-5'; it takes a whole number"),
         ("--max-tokens 0k", "%%agent --max-tokens got '0k'"),
         ("--max-time 0s", "%%agent --max-time got '0s'"),
+        ("--share all", "%%agent --share got 'all'; it takes full, samples, schema or none."),
+        ("--share", "%%agent --share needs a value, for example --share schema"),
+        ("--context cars, prices", "%%agent --context got 'cars,'; it takes names with commas"),
+        ("--context --share none", "%%agent --context needs a value, for example --context cars,"),
+        ("--no-context --context cars", "%%agent takes --context or --no-context, and got both."),
+        ("--record --replay", "%%agent takes --record or --replay, and got both."),
         ("plot it -m offline", "%%agent -m stands behind the words; flags go before them"),
     ],
 )
@@ -99,6 +111,34 @@ def test_an_answer_is_words_after_its_flags(rest: str, words: str, flags: dict[s
 def test_an_answer_without_words_or_with_another_flag_is_refused(rest: str) -> None:
     with pytest.raises(Misuse, match="%agent answer"):
         parse_command(f"answer {rest}")
+
+
+@pytest.mark.parametrize(
+    ("rest", "words", "flags"),
+    [
+        ("by year", ("by year",), {}),
+        ("--share none by year", ("by year",), {"share": "none"}),
+        ("--context cars", (), {"context": ("cars",)}),
+        ("--no-context -- --share", ("--share",), {"no_context": True}),
+    ],
+)
+def test_a_preview_takes_the_flags_of_sharing_before_its_words(
+    rest: str, words: tuple[str, ...], flags: dict[str, Any]
+) -> None:
+    parsed = parse_command(f"context {rest}")
+    assert parsed is not None
+    assert (parsed.words, parsed.flags) == (words, flags)
+
+
+def test_a_preview_of_one_context_and_of_none_is_refused() -> None:
+    with pytest.raises(Misuse, match="%agent context takes --context or --no-context"):
+        parse_command("context --context cars --no-context by year")
+
+
+def test_a_cell_can_say_every_mode_of_sharing_that_there_is() -> None:
+    assert sorted(SHARES) == sorted(Share)
+    for mode in Share:
+        assert parse_cell(f"--share {mode}", "go").share == mode
 
 
 def test_an_unknown_sub_command_gets_the_nearest_name() -> None:

@@ -10,6 +10,8 @@ KNOWN: Sources = {
     "variables": lambda: ["cars"],
     "turns": lambda: ["1", "2"],
     "artifacts": lambda: ["Monthly mean"],
+    "modes": lambda: ["schema", "none"],
+    "context": lambda: ["cars", "data/cars.csv"],
 }
 
 
@@ -20,6 +22,16 @@ KNOWN: Sources = {
         ("%%agent -m ", "offline", "--model"),
         ("%%agent --model off", "offline", "--max-steps"),
         ("%%agent --model offline ", "--max-steps", "offline"),
+        ("%%agent --share ", "schema", "--share"),
+        ("%%agent --share sch", "schema", "cars"),
+        ("%%agent --share schema --con", "--context", "schema"),
+        ("%%agent --context ", "data/cars.csv", "schema"),
+        ("%%agent --context cars,da", "data/cars.csv", "--share"),
+        ("%%agent --no-context ", "--model", "cars"),
+        ("%agent context ", "--share", "cars"),
+        ("%agent context --share ", "none", "--share"),
+        ("%agent context --context c", "cars", "none"),
+        ("%agent sent ", "2", "cars"),
         ("%agent ", "answer", "--turn"),
         ("%agent an", "answer", "--turn"),
         ("%agent model ", "offline", "answer"),

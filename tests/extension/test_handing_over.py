@@ -108,6 +108,20 @@ def test_a_request_to_mend_holds_the_error_its_line_and_the_whole_cell(
     assert "keep total" in turn.request
 
 
+def test_under_share_schema_the_words_of_an_error_are_no_part_of_a_request_to_mend(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not ran(shell, "names = ['canary word']\nfloat(names[0].replace('x', ''))")
+    for share, told in (("schema", False), ("none", False), ("samples", True)):
+        assert ran(shell, f"%config ParsimonyAgent.share = {share!r}")
+        capsys.readouterr()
+        ran(shell, "%agent fix")
+        said = capsys.readouterr().out
+        assert "ValueError" in said
+        assert ("could not convert" in said) is told
+    ran(shell, "%config ParsimonyAgent.share = 'samples'")
+
+
 def test_an_error_without_a_cell_is_described_by_its_words() -> None:
     said = described(ValueError("\x1b[31mred\x1b[0m \u202ename"))
     assert "ValueError: red \ufffdname" in said

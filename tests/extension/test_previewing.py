@@ -49,8 +49,11 @@ def as_told(model: ScriptedModel, number: int) -> list[str]:
 
 @pytest.mark.parametrize("line", ["%%agent --dry-run", "%agent context"])
 @pytest.mark.parametrize("earlier", [False, True], ids=["at first", "after a turn"])
+@pytest.mark.parametrize(
+    "flags", ["", " --share full", " --share schema", " --share none", " --context prices"]
+)
 def test_what_is_shown_is_to_the_letter_what_is_sent_then(
-    shell: Any, capsys: pytest.CaptureFixture[str], line: str, earlier: bool
+    shell: Any, capsys: pytest.CaptureFixture[str], line: str, earlier: bool, flags: str
 ) -> None:
     model = scripted(shell)
     if earlier:
@@ -58,11 +61,11 @@ def test_what_is_shown_is_to_the_letter_what_is_sent_then(
     asked, turns = len(model.requests), len(history(shell))
     capsys.readouterr()
     between = "\n" if line.startswith("%%") else " "
-    assert shell.run_cell(f"{line}{between}{REQUEST}").success
+    assert shell.run_cell(f"{line}{flags}{between}{REQUEST}").success
     shown = capsys.readouterr().out
     assert len(model.requests) == asked
     assert len(history(shell)) == turns
-    shell.run_cell(f"%%agent\n{REQUEST}")
+    shell.run_cell(f"%%agent{flags}\n{REQUEST}")
     for part in as_told(model, asked):
         assert part in shown
 

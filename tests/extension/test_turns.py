@@ -166,13 +166,14 @@ async def test_a_question_has_buttons_and_empty_reserves_and_stops_what_is_queue
 
 
 async def test_a_click_continues_in_the_cell_that_asked_without_a_new_display() -> None:
-    notebook = Notebook([ASKS], [TextDelta(content="Taken."), DONE])
+    notebook = Notebook([ASKS], [TextDelta(content="Taken."), DONE], PARSIMONY_NOTEBOOK_BUDGET="5")
     area = await asked(notebook)
     shown = len(area.displays)
     notebook.begin("c2")
     click(notebook.buttons[1])
     await settle()
     assert notebook.session.replies == [("10ab", "beta")]
+    assert notebook.session.budgets == [5.0]
     assert len(area.displays) == shown
     assert widgets(area) == 0
     assert "Question · answered" in area.text
@@ -370,7 +371,7 @@ async def test_what_breaks_behind_a_click_is_shown_where_the_turn_stands(
     ("act", "sentence"),
     [
         (lambda n: n.answer("1"), "No turn waits for an answer"),
-        (lambda n: n.answer("1", turn="7"), "No turn of this notebook go"),
+        (lambda n: n.answer("1", turn="7"), "No turn of this notebook can be meant by"),
         (lambda n: n.answer("1", turn="1"), "Turn 1 does not wait"),
     ],
 )

@@ -627,6 +627,8 @@ def played(names: Sequence[str], executor: CodeExecutor) -> Ran:
 @example(["fetch", "add"] * 5 + ["fetch"])
 @example(["plan", "done", "claim", "done"])
 @example(["erase", "look", "erase"])
+@example(["erase", "look", "which column"])
+@example(["erase", "look", "connect"])
 @example(["no such column", "code", "which column"])
 @example(["wait", "wait", "code that raises"])
 @example(["add", "pay"])

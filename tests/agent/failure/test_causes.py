@@ -1,6 +1,7 @@
 """The table of causes is the design's, and what stands in it is consistent."""
 
 import ast
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from parsimony_kernel.agent.failure.causes import (
     Cause,
     Rung,
     cause_of,
+    has_open_type,
     is_for_a_person,
 )
 from parsimony_kernel.agent.failure.kinds import (
@@ -125,6 +127,18 @@ def test_what_the_place_says_of_a_failure_counts_for_more_than_its_row() -> None
     assert (failure.blockers, failure.partial_data) == (("y",), 1)
     assert failure.metadata["tool_name"] == "look"
     assert cause_of(failure) is RAISED
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=name)
+def test_a_classifier_tells_the_type_only_where_the_row_leaves_it_open(cause: Cause) -> None:
+    failure = failure_of(cause)
+    assert has_open_type(failure) == (cause.type is None or cause is RUN_BROKEN)
+    typed = replace(failure, metadata={**failure.metadata, "type": FailureType.SCHEMA_MISMATCH})
+    assert not has_open_type(typed)
+
+
+def test_a_classifier_tells_the_type_of_what_no_row_explains() -> None:
+    assert has_open_type(Failure(FailureKind.policy_violation, "no budget was met"))
 
 
 def literal_failures(path: Path) -> list[int]:

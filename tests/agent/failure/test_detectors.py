@@ -50,6 +50,7 @@ def test_the_guardrails_are_the_documented_ones() -> None:
         "loop_hard_threshold": 6,
         "max_tokens": None,
         "max_cost_usd": None,
+        "ceiling_cost_usd": None,
     }
 
 
