@@ -16,6 +16,8 @@ from parsimony_agent.pending import Misuse
 
 _TERM_WIDTH = 24
 _TIME_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+# As ``parsimony_kernel.notebook.share.Share`` spells them: loading the extension imports no kernel.
+SHARES = ("full", "samples", "schema", "none")
 
 
 def _steps(text: str) -> int:
@@ -32,7 +34,8 @@ def _seconds(text: str) -> float:
     return value
 
 
-def _dollars(text: str) -> float:
+def dollars(text: str) -> float:
+    """An amount of US dollars above zero."""
     match = re.fullmatch(r"\$?(\d+(?:\.\d+)?)", text)
     value = float(match[1]) if match else 0.0
     if not value or not math.isfinite(value):
@@ -44,6 +47,19 @@ def _approval(text: str) -> str:
     if text not in ("auto", "guarded", "always"):
         raise ValueError("auto, guarded or always")
     return text
+
+
+def _share(text: str) -> str:
+    if text not in SHARES:
+        raise ValueError(f"{', '.join(SHARES[:-1])} or {SHARES[-1]}")
+    return text
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise ValueError("names with commas between, in quotes where one has a space")
+    return names
 
 
 def _tokens(text: str) -> int:
@@ -59,7 +75,7 @@ class Flag:
     """One flag. Without ``metavar`` it is a switch; ``read`` raises ValueError with what it needs.
 
     ``example`` completes the sentence that a missing value gets; ``completes`` says what a value
-    may be, for completion: models, variables, turns, artifacts, tools.
+    may be, for completion: models, variables, turns, artifacts, tools, modes, context.
     """
 
     names: tuple[str, ...]
@@ -112,6 +128,34 @@ class Parsed:
 
 HELP = Flag(("-h", "--help"), "help", "show this help and run nothing")
 
+_SHARING = (
+    Flag(
+        ("--share",),
+        "share",
+        "what the model is told of your data: samples (names, types and a few values), schema "
+        "(never a value), none (nothing but the request), or full (first rows of tables too)",
+        "MODE",
+        "--share schema",
+        _share,
+        "modes",
+    ),
+    Flag(
+        ("--context",),
+        "context",
+        "tell the model of these variables, data files and titles alone, with commas between, and "
+        "of no earlier turn",
+        "NAMES",
+        "--context cars,data/cars.csv",
+        _names,
+        "context",
+    ),
+    Flag(
+        ("--no-context",),
+        "no_context",
+        "tell the model of no variable, file, title or earlier turn",
+    ),
+)
+
 CELL_FLAGS = (
     Flag(
         ("-m", "--model"),
@@ -143,7 +187,7 @@ CELL_FLAGS = (
         "ask before the turn costs more than USD dollars",
         "USD",
         "--budget 0.50",
-        _dollars,
+        dollars,
     ),
     Flag(
         ("--approve",),
@@ -169,6 +213,7 @@ CELL_FLAGS = (
         "--max-tokens 20k",
         _tokens,
     ),
+    *_SHARING,
     Flag(
         ("-o", "--out"),
         "out",
@@ -275,11 +320,32 @@ COMMANDS = (
     ),
     Command(
         "context",
-        "[WORDS]",
+        "[--share MODE] [--context NAMES] [--no-context] [WORDS]",
         "show what a turn with these words would send to the model, to the letter; nothing is sent",
         "context:context",
+        _SHARING,
         words=None,
-        example="context plot the mean by month",
+        example="context --share schema plot the mean by month",
+    ),
+    Command(
+        "sent",
+        "[--request N] [TURN]",
+        "show what went to models in a turn, the newest by default: of each request, to the "
+        "letter, what is new in it",
+        "sending:sent",
+        (
+            Flag(
+                ("--request",),
+                "number",
+                "show one request, whole",
+                "N",
+                "--request 2",
+                _steps,
+            ),
+        ),
+        words=1,
+        completes="turns",
+        example="sent 2",
     ),
     Command("artifacts", "", "list what was published", "handlers:artifacts"),
     Command(
@@ -414,6 +480,9 @@ COMMANDS = (
     Command("help", "", "show this help", "handlers:usage"),
 )
 
+# Flags, by ``dest``, that cannot be meant together.
+_APART = (("record", "replay"), ("context", "no_context"))
+
 EXAMPLE = "%%agent\nLoad data/cars.csv and chart the mean horsepower by year."
 
 
@@ -430,6 +499,9 @@ class CellRequest:
     max_tokens: int | None = None
     approve: str | None = None
     procedure: str | None = None
+    share: str | None = None
+    context: tuple[str, ...] | None = None
+    no_context: bool = False
     out: str = ""
     dry_run: bool = False
     record: bool = False
@@ -492,14 +564,20 @@ def _scan(line: str, flags: tuple[Flag, ...], magic: str) -> tuple[dict[str, Any
     return values, rest
 
 
+def _check_apart(values: Mapping[str, Any], flags: tuple[Flag, ...], magic: str) -> None:
+    spelled = {flag.dest: flag.names[-1] for flag in flags}
+    for one, other in _APART:
+        if one in values and other in values:
+            raise Misuse(f"{magic} takes {spelled[one]} or {spelled[other]}, and got both.")
+
+
 def parse_cell(line: str, body: str, magic: str = "%%agent") -> CellRequest:
     """What an agent cell says. ``Misuse`` when a flag is unknown or lacks its value.
 
     Words on the magic's own line belong to the request and stand before the body's.
     """
     values, words = _scan(line, CELL_FLAGS, magic)
-    if values.get("record") and values.get("replay"):
-        raise Misuse(f"{magic} takes --record or --replay, and got both.")
+    _check_apart(values, CELL_FLAGS, magic)
     text = "\n".join(part for part in (words, body.strip()) if part)
     return CellRequest(text=text, **values)
 
@@ -526,6 +604,7 @@ def parse_command(line: str, magic: str = "%agent") -> Parsed | None:
     named = f"{magic} {command.name}"
     rest = rest.strip()
     flags, rest = _scan(rest, command.flags, named) if command.flags else ({}, rest)
+    _check_apart(flags, command.flags, named)
     words = tuple(rest.split()) if command.words is not None else (rest,) if rest else ()
     _check_words(command, words, rest, named, f"For example: {magic} {command.example}")
     return Parsed(command, words, flags)
@@ -590,6 +669,8 @@ def help_text(name: str = "agent") -> str:
                 for line in (
                     f"%%{name} --max-steps 10",
                     EXAMPLE.partition("\n")[2],
+                    f"%%{name} --share schema --context cars,data/cars.csv",
+                    "Which columns could explain the mileage?",
                     *(f"%{name} {command.example}" for command in COMMANDS if command.example),
                 )
             ),

@@ -9,8 +9,8 @@ from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
-from parsimony_agent.arguments import CELL_FLAGS, COMMANDS, Flag, command_named
-from parsimony_agent.sessions import Session
+from parsimony_agent.arguments import CELL_FLAGS, COMMANDS, SHARES, Flag, command_named
+from parsimony_agent.sessions import Session, known_names
 
 # What a word may be, by the name that the tables give it.
 Sources = Mapping[str, Callable[[], Iterable[str]]]
@@ -56,11 +56,24 @@ def sources(shell: Any, opened: Callable[[], Session | None]) -> Sources:
         ]
         return [*MODEL_NAMES, *made]
 
-    return {"models": models, "variables": variables, "turns": turns, "artifacts": artifacts}
+    def context() -> list[str]:
+        session = opened()
+        known = variables() if session is None else known_names(session, shell)
+        # A title with a space in it has to be quoted, which a proposal cannot do.
+        return [name for name in known if not any(map(str.isspace, name))]
+
+    return {
+        "models": models,
+        "variables": variables,
+        "turns": turns,
+        "artifacts": artifacts,
+        "modes": lambda: SHARES,
+        "context": context,
+    }
 
 
 _attributes = type.__dict__["__dict__"].__get__
-_NOTHING: Sources = {"models": lambda: MODEL_NAMES}
+_NOTHING: Sources = {"models": lambda: MODEL_NAMES, "modes": lambda: SHARES}
 
 
 def proposals(line: str, known: Sources = _NOTHING) -> list[str]:

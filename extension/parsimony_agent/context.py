@@ -1,16 +1,31 @@
 """``%agent context`` and ``--dry-run``: what a turn would send, before it is sent."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
+from parsimony_agent.arguments import CellRequest
 from parsimony_agent.desk import Desk, Told
+from parsimony_agent.options import in_notebook, options_of
 from parsimony_kernel.llm.base import ModelRequest
 
 _ANY_WORDS = "(your request)"
 
 
-def context(desk: Desk, words: str = _ANY_WORDS) -> Told:
+def context(
+    desk: Desk,
+    words: str = _ANY_WORDS,
+    *,
+    share: str | None = None,
+    context: tuple[str, ...] | None = None,
+    no_context: bool = False,
+) -> Told:
     """What a turn with these words would send to the notebook's model."""
-    return sent_words(desk.session.preview(words), desk.session.model_name)
+    desk.follow_settings()
+    request = CellRequest(words, share=share, context=context, no_context=no_context)
+    session, magic = desk.session, f"{desk.magic} context"
+    options = in_notebook(options_of(request, desk.settings), session, desk.shell, magic)
+    return sent_words(session.preview(words, options=options), session.model_name)
 
 
 def sent_words(request: ModelRequest, model: str) -> str:
@@ -18,12 +33,28 @@ def sent_words(request: ModelRequest, model: str) -> str:
 
     What stands around it on the wire is the provider's own.
     """
-    parts = [f"To {model}, {len(request.messages)} messages and {len(request.tools)} tools:"]
-    for message in request.messages:
-        rest = {name: value for name, value in message.items() if name not in ("role", "content")}
-        parts.append(f"── {message.get('role')} ──\n{message.get('content') or ''}")
-        if rest:
-            parts.append(json.dumps(rest, ensure_ascii=False))
+    head = f"To {model}, {len(request.messages)} messages and {len(request.tools)} tools:"
+    return "\n\n".join([head, *map(message_words, request.messages), tools_words(request)])
+
+
+def message_words(message: Mapping[str, Any]) -> str:
+    """One message to the letter, under its role."""
+    rest = {name: value for name, value in message.items() if name not in ("role", "content")}
+    content = message.get("content") or ""
+    said = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    rest_said = json.dumps(rest, ensure_ascii=False) if rest else ""
+    return literal("\n".join(filter(None, (f"── {message.get('role')} ──", said, rest_said))))
+
+
+def tools_words(request: ModelRequest) -> str:
+    """The tools that a request offers, to the letter."""
     tools = [json.dumps(tool, ensure_ascii=False) for tool in request.tools]
-    parts.append("── tools ──\n" + "\n".join(tools))
-    return "\n\n".join(parts)
+    return literal("── tools ──\n" + "\n".join(tools))
+
+
+def literal(text: str) -> str:
+    """``text`` with what cannot be seen, or changes how the rest looks, as Python escapes it."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
+        for char in text
+    )

@@ -29,14 +29,16 @@ class Desk:
     """One call of a sub-command.
 
     ``magic`` is the magic as it is written, ``open_session`` and ``open_turns`` open what they
-    name when it is first needed, ``is_open`` says whether that has happened. ``stop`` is set when
-    Stop is pressed while the sub-command awaits.
+    name when it is first needed, ``is_open`` says whether that has happened. ``follow_settings``
+    takes up a model that was set since. ``stop`` is set when Stop is pressed while the sub-command
+    awaits.
     """
 
     shell: Any
     magic: str
     open_session: Callable[[], Session]
     open_turns: Callable[[], Turns]
+    follow_settings: Callable[[], None]
     is_open: Callable[[], bool]
     user_cells: UserCells
     cells: Cells

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.desk import Desk
+from parsimony_agent.options import options_of
 from parsimony_agent.pending import OneLine, Silent, TurnError
+from parsimony_kernel.notebook.share import Share
 from parsimony_kernel.view.escape import plain, shortened
 
 _MOST_CODE = 8_000
@@ -25,7 +27,8 @@ async def fix(desk: Desk, words: str = "") -> None:
             "No cell of this notebook has failed since the kernel started, so there is nothing to "
             f"mend. Run the cell that fails, then {desk.magic} fix."
         )
-    request = described(error, words)
+    share = options_of(CellRequest("fix"), desk.settings).share
+    request = described(error, words, tells_values=share in (Share.full, Share.samples))
     await desk.turns.ask(CellRequest(request), desk.cells.next_turn(f"fix {request}"), desk.stop)
 
 
@@ -39,13 +42,17 @@ def _is_ours(error: BaseException) -> bool:
     return isinstance(error, OneLine | Silent)
 
 
-def described(error: BaseException, words: str = "") -> str:
-    """The request: what failed, where, and the code that it went through."""
+def described(error: BaseException, words: str = "", *, tells_values: bool = True) -> str:
+    """The request: what failed, where, and the code that it went through.
+
+    The words of an error can hold values from the data: without ``tells_values`` only its type is
+    told.
+    """
     parts = [
         "A cell of this notebook failed. Mend it, so that it does what it was meant to do, run "
         "the mended code, and say in a sentence what was wrong.",
         words.strip(),
-        f"The error: {shortened(plain(_said(error)), _MOST_WORDS)}",
+        f"The error: {shortened(plain(_said(error, tells_values=tells_values)), _MOST_WORDS)}",
     ]
     cells = _cells_of(error)
     if cells:
@@ -59,7 +66,9 @@ def described(error: BaseException, words: str = "") -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def _said(error: BaseException) -> str:
+def _said(error: BaseException, *, tells_values: bool) -> str:
+    if not tells_values:
+        return f"{type(error).__name__} (its words stay in the notebook)"
     if isinstance(error, SyntaxError):
         # Its own words name a file that stands for the cell.
         return f"{type(error).__name__}: {error.msg}"

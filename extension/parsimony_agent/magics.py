@@ -131,11 +131,12 @@ class AgentMagics:
 
     def _preview(self, request: CellRequest, cell: Cell) -> None:
         from parsimony_agent.context import sent_words  # deferred: as all that a turn needs
-        from parsimony_agent.options import options_of
+        from parsimony_agent.options import in_notebook, options_of
 
         session = self._needed_session()
         self._follow_settings()
         options = options_of(request, self._settings)
+        options = in_notebook(options, session, self._shell, f"%%{self._name}")
         sent = session.preview(request.text, cell_key=cell.key, options=options)
         self._desk().show(sent_words(sent, request.model or session.model_name))
 
@@ -163,6 +164,7 @@ class AgentMagics:
             f"%{self._name}",
             self._needed_session,
             self._needed_turns,
+            self._follow_settings,
             lambda: self._session is not None,
             self.user_cells,
             self._cells,
@@ -240,7 +242,10 @@ class AgentMagics:
         turns, waiting = len(session.turns()), len(session.pending())
         print(f"Model {session.model_name}, {turns} turn{'' if turns == 1 else 's'} here", end="")
         print(f", {waiting} waiting for an answer: %{self._name} answer" if waiting else "", end="")
-        print(f". %{self._name} help says more.\n\n{help_text(self._name)}")
+        print(f". %{self._name} help says more.")
+        if not turns:
+            example = EXAMPLE.replace("%%agent", f"%%{self._name}")
+            print(f"\nTo ask for something, say it in a cell of its own, for example:\n{example}")
 
 
 AgentMagics.agent.__doc__ = help_text()

@@ -1,25 +1,31 @@
 """What a turn is run with: what its cell says, else what is set, else what is usual."""
 
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from traitlets import TraitError
 
-from parsimony_agent.arguments import CellRequest
+from parsimony_agent.arguments import CellRequest, nearest
 from parsimony_agent.pending import Misuse, TurnError
+from parsimony_agent.sessions import Session, known_names
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_kernel.agent.outputs import AgentResult
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.llm.cassette_mode import CassetteMode
+from parsimony_kernel.notebook.share import Share
 from parsimony_kernel.notebook.turns import TurnOptions
 
 T = TypeVar("T")
+
+_MOST_LISTED = 20
 
 
 def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
     """The options of the turn of ``request``.
 
     Where neither the cell nor a setting names a model, it is the notebook's. ``TurnError`` when a
-    setting cannot be meant.
+    setting cannot be meant, ``Misuse`` when names are to be told and nothing is.
     """
 
     def chosen(name: str, said: T | None) -> T | None:
@@ -30,6 +36,12 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
         return None if mode is CassetteMode.off else mode
 
     said = "record" if request.record else "replay" if request.replay else None
+    share = Share(chosen("share", request.share) or Share.samples)
+    if share is Share.none and request.context:
+        raise Misuse(
+            "--context names what the model is to be told of, and --share none tells it nothing: "
+            "use --share schema with it."
+        )
     return TurnOptions(
         model=request.model,
         max_iterations=chosen("max_steps", request.max_iterations),
@@ -39,7 +51,45 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
         approve=Approval(chosen("approve", request.approve) or "guarded"),
         procedure=chosen("procedure", request.procedure),
         cassette=cassette(said),
+        share=share,
+        context=() if request.no_context else request.context,
+        notebook_cost_usd=value_of(settings, "notebook_budget"),
     )
+
+
+def in_notebook(options: TurnOptions, session: Session, shell: Any, magic: str) -> TurnOptions:
+    """``options`` for the notebook of ``session``, the names of its context as they are there.
+
+    ``Misuse`` says which is not there, and what is.
+    """
+    if not options.context:
+        return options
+    known = known_names(session, shell)
+    return replace(options, context=tuple(_found(options.context, known, magic)))
+
+
+def _found(names: Sequence[str], known: Iterable[str], magic: str) -> Iterator[str]:
+    # A title may have commas of its own.
+    by_parts = {tuple(part.strip() for part in name.split(",")): name for name in known}
+    longest = max(map(len, by_parts), default=1)
+    start = 0
+    while start < len(names):
+        for length in range(min(longest, len(names) - start), 0, -1):
+            name = by_parts.get(tuple(names[start : start + length]))
+            if name is not None:
+                yield name
+                start += length
+                break
+        else:
+            raise Misuse(_unknown(names[start], tuple(by_parts.values()), magic))
+
+
+def _unknown(name: str, known: Sequence[str], magic: str) -> str:
+    said = f"{magic} --context got {name!r}, which is no variable, data file or title here."
+    if not known:
+        return f"{said} There is none yet."
+    more = f" and {len(known) - _MOST_LISTED} more" if len(known) > _MOST_LISTED else ""
+    return f"{said}{nearest(name, known)} There are: {', '.join(known[:_MOST_LISTED])}{more}."
 
 
 def value_of(settings: ParsimonyAgent, name: str) -> Any:

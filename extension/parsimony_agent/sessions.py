@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from parsimony_kernel.gate.playbook import Playbook
     from parsimony_kernel.llm.base import ChatModel, ModelRequest
     from parsimony_kernel.notebook.past import Past
+    from parsimony_kernel.notebook.sent import SentRequest
     from parsimony_kernel.notebook.turns import (
         PendingQuestion,
         PublishedArtifact,
@@ -44,7 +45,12 @@ class Session(Protocol):
     ) -> AsyncIterator[AgentEvent]: ...
 
     def resume(
-        self, reply: str, *, turn_id: str | None = None, nonce: str | None = None
+        self,
+        reply: str,
+        *,
+        turn_id: str | None = None,
+        nonce: str | None = None,
+        notebook_cost_usd: float | None = None,
     ) -> AsyncIterator[AgentEvent]: ...
 
     def pending(self) -> tuple[PendingQuestion, ...]: ...
@@ -84,12 +90,27 @@ class Session(Protocol):
 
     def artifacts(self) -> tuple[PublishedArtifact, ...]: ...
 
+    def sent(self, turn_id: str) -> tuple[SentRequest, ...]: ...
+
+    def spent_usd(self) -> float: ...
+
     def stop(self, reason: str = ...) -> bool: ...
 
     def close(self) -> None: ...
 
 
 SessionFactory = Callable[[Any], Session]
+
+
+def known_names(session: Session, shell: Any) -> tuple[str, ...]:
+    """What of the notebook a turn can be told of by name: variables, data files, and the titles
+    of what is published."""
+    from parsimony_agent.cell import locate
+    from parsimony_kernel.notebook.inventory import data_files
+
+    titles = (artifact.title for artifact in session.artifacts())
+    folder = locate(shell).folder
+    return tuple(dict.fromkeys((*session.executor.variables(), *data_files(folder), *titles)))
 
 
 def chosen_model(name: str, variables: Mapping[str, Any]) -> str | ChatModel:

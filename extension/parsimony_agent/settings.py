@@ -15,7 +15,7 @@ from typing import Any
 from traitlets import TraitError, TraitType
 from traitlets.config import Config, Configurable, PyFileConfigLoader
 
-from parsimony_agent.arguments import CELL_FLAGS, Flag
+from parsimony_agent.arguments import CELL_FLAGS, Flag, dollars
 
 FILE = "jupyter_parsimony_config.py"
 
@@ -76,6 +76,14 @@ SETTINGS = (
         "",
         "ask before a turn costs more than so many US dollars",
     ),
+    Setting(
+        "notebook_budget",
+        "PARSIMONY_NOTEBOOK_BUDGET",
+        "",
+        "stop before all turns of a notebook together cost more than so many US dollars",
+        "5",
+        dollars,
+    ),
     _as_flag(
         "max_tokens",
         "PARSIMONY_MAX_TOKENS",
@@ -96,6 +104,14 @@ SETTINGS = (
         "procedure",
         "",
         "a YAML file that says how the task of every cell is done",
+    ),
+    _as_flag(
+        "share",
+        "PARSIMONY_SHARE",
+        "share",
+        "samples",
+        "what a model is told of the data: samples (names, types and a few values), schema (never "
+        "a value), none (nothing but the request), or full (first rows of tables too)",
     ),
     Setting(
         "display",

@@ -13,7 +13,7 @@ from parsimony_agent import tables
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.asking import Read, ask_by_input, reader
 from parsimony_agent.cell import Cell, Cells
-from parsimony_agent.options import check_target, options_of, value_of
+from parsimony_agent.options import check_target, in_notebook, options_of, value_of
 from parsimony_agent.outlet import Outlet, TextOutlet, outlet_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.record_display import (
@@ -136,7 +136,9 @@ class Turns:
         mode, outlet = self._surroundings()
         session = self._open()
         record = TurnRecord(self._place(mode, outlet), clock=self._clock)
-        options = options_of(request, self._settings)
+        options = in_notebook(
+            options_of(request, self._settings), session, self._shell, f"%{self._magic}"
+        )
         if request.out:
             check_target(request.out, self._shell.user_ns, f"%{self._magic}")
 
@@ -187,7 +189,7 @@ class Turns:
                 )
             _pass_on(stop, session)
 
-        events = session.resume(words, turn_id=question.turn_id, nonce=question.nonce)
+        events = self._resumed(words, question.turn_id, question.nonce)
         await self._follow(record, events, begun)
         if not here:
             await self._end_cell(record, mode, outlet)
@@ -332,9 +334,16 @@ class Turns:
                 )
                 return
             nonce = asked.suspension_record.nonce
-            await self._follow(
-                record, self._open().resume(reply, turn_id=record.run_id, nonce=nonce)
-            )
+            await self._follow(record, self._resumed(reply, record.run_id, nonce))
+
+    def _resumed(self, reply: str, turn_id: str, nonce: str) -> AsyncIterator[AgentEvent]:
+        """How a turn goes on after an answer, within the budget that the notebook has by now."""
+        return self._open().resume(
+            reply,
+            turn_id=turn_id,
+            nonce=nonce,
+            notebook_cost_usd=value_of(self._settings, "notebook_budget"),
+        )
 
     def _prompt(self, record: TurnRecord, choices: Sequence[str], nonce: str) -> None:
         loop = asyncio.get_running_loop()
@@ -358,7 +367,7 @@ class Turns:
         """Continue after a click, where the question stands. Nobody awaits this: all is shown."""
         prompt = record.prompt
         try:
-            events = self._open().resume(reply, turn_id=record.run_id, nonce=nonce)
+            events = self._resumed(reply, record.run_id, nonce)
             await self._follow(record, events, record.settle_prompt, in_cell=False)
             self._ask_again(record)
         except TurnStopped:

@@ -1,0 +1,322 @@
+"""``%agent sent`` tells what went to models, and ``%agent cost`` what of a budget is spent."""
+
+import html
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fake_session import FakeSession
+
+from parsimony_agent.cell import Cells
+from parsimony_agent.context import message_words, sent_words
+from parsimony_agent.desk import Desk
+from parsimony_agent.extension import install, uninstall
+from parsimony_agent.pending import TurnError
+from parsimony_agent.sending import sent
+from parsimony_agent.settings import ParsimonyAgent
+from parsimony_agent.user_cells import UserCells
+from parsimony_kernel.agent.events import LLMCallCompleted, RunCompleted, RunStarted
+from parsimony_kernel.llm.base import ModelRequest
+from parsimony_kernel.notebook.sent import SentRequest
+from parsimony_kernel.notebook.share import Share
+from parsimony_kernel.testing.scripted import ScriptedModel, call
+
+SYSTEM = {"role": "system", "content": "You work in a notebook."}
+FIRST = {"role": "user", "content": "<request>\nplot it for $5\n</request>"}
+CALLED = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [
+        {"id": "c1", "function": {"name": "run_code", "arguments": '{"code": "x = 1"}'}}
+    ],
+}
+ANSWERED = {"role": "tool", "tool_call_id": "c1", "content": '{"ok": true}'}
+REMINDER = {"role": "user", "content": "Finish with exactly one of them."}
+TOOL = {"type": "function", "function": {"name": "run_code"}}
+
+
+def went(
+    number: int, *messages: dict[str, Any], model: str = "openai/gpt-5", tools: Any = (TOOL,)
+) -> SentRequest:
+    return SentRequest(f"2026-01-01T08:30:0{number}.5Z", model, ModelRequest(messages, tools))
+
+
+def told(
+    *requests: SentRequest, named: str | None = None, number: int | None = None, share: str = ""
+) -> Any:
+    """What is told of a turn that sent these."""
+    session = FakeSession()
+    session.by_turn["1ab"] = [RunStarted(run_id="1ab", request="a", model="m")]
+    session.by_turn["2cd"] = [RunStarted(run_id="2cd", request="b", model="m", share=share)]
+    session.sent_by_turn["2cd"] = list(requests)
+    shell = SimpleNamespace(user_ns={})
+    cells = Cells(shell)
+    desk = Desk(
+        shell,
+        "%agent",
+        lambda: session,
+        lambda: pytest.fail("no turn is run for it"),
+        lambda: None,
+        lambda: True,
+        UserCells(shell, cells),
+        cells,
+        {},
+        ParsimonyAgent(environ={}),
+    )
+    return sent(desk, named, number=number)
+
+
+def size(*values: Any) -> int:
+    return sum(len(json.dumps(value, ensure_ascii=False).encode()) for value in values)
+
+
+def lines_with(text: str, *wanted: str) -> list[str]:
+    return [line for line in text.splitlines() if any(each in line for each in wanted)]
+
+
+def test_of_each_request_stands_what_the_one_before_did_not_have() -> None:
+    text = told(
+        went(1, SYSTEM, FIRST, REMINDER),
+        went(2, SYSTEM, FIRST, CALLED, ANSWERED, REMINDER),
+    )["text/plain"]
+    first, second = text.split("Request 2, ")
+    assert "Request 1, 2026-01-01 08:30:01 UTC, to openai/gpt-5: 3 messages, 1 tool, " in first
+    assert lines_with(second, "as in request", "left out") == [
+        "── messages 1 to 2 as in request 1 ──",
+        "── message 5 as in request 1 ──",
+        "── tools as in request 1 ──",
+    ]
+    for message in (SYSTEM, FIRST, REMINDER):
+        assert str(message["content"]) in first
+        assert str(message["content"]) not in second
+    for new in (json.dumps(CALLED["tool_calls"]), str(ANSWERED["content"])):
+        assert new in second
+    assert json.dumps(TOOL) in first
+
+
+def test_sizes_are_bytes_of_what_was_sent_and_add_up() -> None:
+    wide = {"role": "user", "content": "ünïcode …"}
+    text = told(went(1, SYSTEM, wide), went(2, SYSTEM, wide, ANSWERED))["text/plain"]
+    first, second = size(SYSTEM, wide, TOOL), size(SYSTEM, wide, ANSWERED, TOOL)
+    assert text.startswith(f"Turn 2: 2 requests, {first + second:,} bytes in all.")
+    assert f"{first} bytes\n" in text
+    assert f"{second} bytes, {size(ANSWERED)} of them new\n" in text
+
+
+def test_how_much_was_shared_stands_above_what_went() -> None:
+    assert told(went(1, SYSTEM), share="schema")["text/plain"].startswith("Turn 2, --share schema:")
+
+
+def test_what_was_cut_out_of_a_transcript_is_named_and_its_summary_shown() -> None:
+    short = {"role": "user", "content": "A summary of what was done."}
+    text = told(
+        went(1, SYSTEM, FIRST, CALLED, ANSWERED, REMINDER),
+        went(2, SYSTEM, short, REMINDER, tools=()),
+    )["text/plain"].split("Request 2, ")[1]
+    assert "── messages 2 to 4 of request 1 left out ──" in text
+    assert text.index("left out") < text.index("A summary") < text.index("message 3 as in")
+    assert "── tools ──" in text
+
+
+def test_one_request_is_shown_whole_on_request() -> None:
+    text = told(went(1, SYSTEM, FIRST), went(2, SYSTEM, FIRST, ANSWERED), named="2c", number=2)
+    assert text.startswith("2026-01-01 08:30:02 UTC. To openai/gpt-5, 3 messages and 1 tools:")
+    for message in (SYSTEM, FIRST, ANSWERED):
+        assert str(message["content"]) in text
+    with pytest.raises(TurnError, match=r"Turn 2 has 1 request: there is no request 2\."):
+        told(went(1, SYSTEM), number=2)
+
+
+def test_the_offline_model_is_said_to_have_stayed_here_and_no_other_is() -> None:
+    stayed = "Nothing left this machine"
+    assert stayed in told(went(1, SYSTEM, model="offline"))["text/plain"]
+    both = (went(1, SYSTEM, model="offline"), went(2, SYSTEM))
+    assert stayed not in told(*both)["text/plain"]
+    assert "to offline:" in told(*both)["text/plain"]
+
+
+def test_a_turn_without_requests_and_one_that_is_not_there_are_one_sentence() -> None:
+    assert "No request of turn 1 is on record: none was sent" in told(named="1")["text/plain"]
+    with pytest.raises(TurnError, match="No turn of this notebook"):
+        told(named="7")
+
+
+def pieces(bundle: dict[str, Any]) -> list[tuple[str, str]]:
+    return re.findall(
+        r"<details><summary>(.*?)</summary><pre[^>]*>(.*?)</pre></details>",
+        bundle["text/html"],
+        re.DOTALL,
+    )
+
+
+def test_each_request_folds_by_itself_and_reads_as_the_text_does() -> None:
+    bundle = told(went(1, SYSTEM, FIRST), went(2, SYSTEM, FIRST, CALLED, ANSWERED))
+    found = pieces(bundle)
+    assert len(found) == 2
+    for title, body in found:
+        assert f"{html.unescape(title)}\n\n{html.unescape(body)}" in bundle["text/plain"]
+
+
+HOSTILE: Sequence[str] = (
+    "</pre></details><script>alert(1)</script>",
+    '<img src=x onerror="alert(1)">',
+    "hidden\rshown",
+    "\x1b[8mhidden\x1b[0m",
+    "\u202egnp.exe",
+    "a\n\n# no heading\n",
+    "\ud800\x00",
+)
+
+
+@pytest.mark.parametrize("words", HOSTILE)
+def test_nothing_that_was_sent_is_markup_and_none_of_it_is_hidden(words: str) -> None:
+    message = {"role": words, "content": words, "name": words}
+    bundle = told(went(1, message, tools=({"name": words},)))
+    markup = bundle["text/html"]
+    allowed = r"</?(?:div|p|details|summary|pre)(?: style=\"[^\"<>]*\")?>"
+    assert "<" not in re.sub(allowed, "", markup)
+    assert "\n\n" not in markup
+    for shown in (bundle["text/plain"], html.unescape(markup)):
+        assert not set(shown) & set("\r\x1b\x00\u202e\ud800")
+        for word in re.findall(r"\w{4,}", words, re.ASCII):
+            assert shown.count(word) >= 4
+
+
+def test_what_outgrows_a_notebook_loses_its_middle_and_says_how_to_see_it() -> None:
+    requests = [
+        went(1, SYSTEM, {"role": "user", "content": f"begin{number} {'x' * 20_000}"})
+        for number in range(60)
+    ]
+    bundle = told(*requests)
+    for shown in bundle.values():
+        assert len(shown) < 300_000
+        assert "begin0 " in shown
+        assert "begin59 " in shown
+        assert "begin30 " not in shown
+        assert "%agent sent --request N 2 shows one request whole" in shown
+    assert "begin30 " in told(*requests, number=31)
+
+
+@pytest.fixture
+def shell(shell: Any) -> Iterator[Any]:
+    yield shell
+    uninstall(shell)
+    # What %config sets is set in the shell as well, and outlives the extension there.
+    shell.config.pop("ParsimonyAgent", None)
+
+
+def test_a_shell_shows_the_newest_turn_or_the_one_named(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = FakeSession([RunCompleted(summary="Done.")], [RunCompleted(summary="Done.")])
+    install(shell, session_factory=lambda _: session)
+    for _ in range(2):
+        assert shell.run_cell("%%agent\nlook").success
+    for turn, words in zip(session.turns(), ("the first", "the second"), strict=True):
+        session.sent_by_turn[turn.turn_id] = [went(1, {"role": "user", "content": words})]
+    capsys.readouterr()
+    assert shell.run_cell("%agent sent").success
+    assert "the second" in capsys.readouterr().out
+    assert shell.run_cell("%agent sent --request 1 1").success
+    assert "the first" in capsys.readouterr().out
+    assert not shell.run_cell("%agent sent --request 2").success
+    assert "Turn 2 has 1 request: there is no request 2." in capsys.readouterr().out
+
+
+def real(shell: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the extension into ``shell`` with a session of its own."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PARSIMONY_SUSPENSION_SECRET", "a secret for tests")
+    for name in ("PARSIMONY_MODEL", "JPY_SESSION_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    install(shell)
+
+
+@pytest.mark.parametrize("share", list(Share))
+def test_all_that_a_model_was_asked_is_told_and_nothing_is_told_twice(
+    shell: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    share: Share,
+) -> None:
+    real(shell, tmp_path, monkeypatch)
+    model = ScriptedModel(
+        [
+            call("run_code", code="total = sum(prices)", purpose="first"),
+            call("run_code", code="total / 0", purpose="fails"),
+            call("run_code", code="total * 2", purpose="mended"),
+            call("return_done", summary="`total` is there."),
+        ]
+    )
+    shell.user_ns["mine"] = model
+    shell.user_ns["prices"] = [1, 2, 3]
+    assert shell.run_cell("%agent model mine").success
+    assert shell.run_cell(f"%%agent --share {share}\nadd them up").success
+    assert len(model.requests) == 4
+    for number, request in enumerate(model.requests, start=1):
+        capsys.readouterr()
+        assert shell.run_cell(f"%agent sent --request {number}").success
+        assert sent_words(request, model.name) in capsys.readouterr().out
+    assert shell.run_cell("%agent sent").success
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"Turn 1, --share {share}: 4 requests, ")
+    known: list[Any] = []
+    for request in model.requests:
+        known += [message for message in request.messages if message not in known]
+    for message in known:
+        assert shown.count(message_words(message)) == 1
+
+
+def test_of_the_offline_model_a_shell_says_that_nothing_left(
+    shell: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    real(shell, tmp_path, monkeypatch)
+    (tmp_path / "rain.csv").write_text("day,mm\n1,4\n2,6\n")
+    assert shell.run_cell("%%agent --model offline\nload rain.csv and show the mean mm").success
+    capsys.readouterr()
+    assert shell.run_cell("%agent sent").success
+    shown = capsys.readouterr().out
+    assert "Nothing left this machine: offline is the model that is built in." in shown
+    assert "load rain.csv and show the mean mm" in shown
+
+
+def called(cost_usd: float | None) -> LLMCallCompleted:
+    return LLMCallCompleted(
+        model="openai/gpt-5", prompt_tokens=10, completion_tokens=5, cost_usd=cost_usd, duration_s=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("costs", "spent", "said"),
+    [
+        ([0.25, 0.5], 0.75, "Spent in this notebook: $0.75 of $5.00, its notebook_budget.\n"),
+        ([], 0.0, "Spent in this notebook: nothing of $5.00, its notebook_budget.\n"),
+        ([0.25, None], 0.25, "$0.25 of $5.00, its notebook_budget. Calls without a known price"),
+        ([5.0], 5.0, "$5.00 of $5.00, its notebook_budget. No turn begins until it is raised."),
+    ],
+)
+def test_the_cost_stands_against_the_budget_of_the_notebook_where_one_is_set(
+    shell: Any,
+    capsys: pytest.CaptureFixture[str],
+    costs: list[float | None],
+    spent: float,
+    said: str,
+) -> None:
+    session = FakeSession([*map(called, costs), RunCompleted(summary="Done.")])
+    session.spent = spent
+    install(shell, session_factory=lambda _: session)
+    assert shell.run_cell("%%agent\nlook").success
+    capsys.readouterr()
+    assert shell.run_cell("%agent cost").success
+    assert "notebook_budget" not in capsys.readouterr().out
+    assert shell.run_cell("%config ParsimonyAgent.notebook_budget = 5").success
+    assert shell.run_cell("%agent cost").success
+    assert said in capsys.readouterr().out
