@@ -18,7 +18,9 @@ from parsimony_agent.settings import FILE, SETTINGS
 from parsimony_kernel import cli
 from parsimony_kernel.agent.failure.causes import CAUSES
 from parsimony_kernel.agent.failure.kinds import FailureKind, default_action_for
+from parsimony_kernel.agent.failure.policy import DefaultPolicy
 from parsimony_kernel.llm.offline.phrases import as_markdown
+from parsimony_kernel.view.outline import ACTION_WORDS, KIND_WORDS
 
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- Made by docs/generate.py from the tables of the code: change those. -->\n"
@@ -87,8 +89,7 @@ def configuration() -> str:
     """What can be set, and where."""
     rows = [
         (
-            f"`{setting.name}`",
-            f"`{setting.variable}`",
+            f"`{setting.name}`<br>`{setting.variable}`",
             f"`{setting.default}`" if setting.default else "",
             f"`{setting.example}`",
             setting.help,
@@ -101,7 +102,9 @@ def configuration() -> str:
             "What is asked for stands first: a flag of the cell, then `%config ParsimonyAgent`, "
             "then the environment, then Jupyter's and IPython's configuration files, then the "
             "default. `%agent config` shows what holds, and from where.",
-            table(("setting", "environment", "default", "for example", "what it does"), rows),
+            table(
+                ("setting, and in the environment", "default", "for example", "what it does"), rows
+            ),
             "```\n%config ParsimonyAgent.budget = 0.50\n```",
             f"`jupyter parsimony --generate-config` writes `{FILE}` with all of them into "
             "Jupyter's configuration folder. A file of that name beside a notebook is not read.",
@@ -111,24 +114,34 @@ def configuration() -> str:
 
 def failures() -> str:
     """Every kind of failure, and every cause with what is done about it."""
-    kinds = [(f"`{kind.value}`", f"`{default_action_for(kind).value}`") for kind in FailureKind]
-    causes = dict.fromkeys(
-        (
-            cause.name,
-            f"`{cause.kind.value}`",
-            "" if cause.type is None else f"`{cause.type.name}`",
-            "" if cause.refusal is None else f"`{cause.refusal.value}`",
-            cause.how,
-        )
-        for cause in CAUSES
-    )
+    kinds = []
+    for kind in FailureKind:
+        action = default_action_for(kind)
+        tries = DefaultPolicy().retry_budget(kind)
+        counted = f", {tries} times at most" if tries > 1 else ", once" if tries else ""
+        done = f"{ACTION_WORDS[action.value]}{counted}"
+        kinds.append((KIND_WORDS[kind.value], f"`{kind.value}`", done))
+    causes = []
+    for cause in CAUSES:
+        refusal = None if cause.refusal is None else cause.refusal.value
+        type_ = None if cause.type is None else cause.type.name
+        called = (f"`{name}`" for name in (cause.kind.value, type_, refusal) if name)
+        causes.append((cause.name, "<br>".join(called), cause.how))
     return "\n\n".join(
         [
             "# Failures",
-            "Every failure is one of thirteen kinds, and goes through one funnel.",
-            table(("kind", "what is done when nothing else is said"), kinds),
+            "Every failure is one of thirteen kinds, and goes through one funnel, which "
+            "[Recovery](../explain/recovery.md) explains. A step that succeeds gives every kind "
+            "its full count back.",
+            "## Kinds",
+            table(
+                ("what the record says", "kind", "what is done when nothing else is said"), kinds
+            ),
             "## Causes",
-            table(("what failed", "kind", "type", "refusal", "what is done"), causes),
+            "Below its kind stands the cause, which a [procedure](../how-to/procedures.md) can "
+            "give a strategy of its own, and the name of the refusal, where the gate refuses the "
+            "call before it runs.",
+            table(("what failed", "kind, cause, refusal", "what is done"), dict.fromkeys(causes)),
         ]
     )
 

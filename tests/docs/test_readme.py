@@ -30,6 +30,13 @@ def test_every_picture_is_there(picture: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "target", sorted(set(re.findall(r"(?<!!)\[[^\]]*\]\((?!https?:)([^)#]+)\)", README)))
+)
+def test_what_is_linked_here_is_there(target: str) -> None:
+    assert (ROOT / target).is_file()
+
+
+@pytest.mark.parametrize(
     "typed", sorted(set(re.findall(r"jupyter parsimony ([a-z][^`#\n]*?) *(?=[`#\n])", README)))
 )
 def test_every_command_line_is_one_that_the_parser_takes(typed: str) -> None:
