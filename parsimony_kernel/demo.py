@@ -1,17 +1,13 @@
 """Running an agent notebook from a shell, and saying what happened in it."""
 
-import atexit
 import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel import durable
+from parsimony_kernel import durable, headless
 from parsimony_kernel.artifacts.store import ArtifactStore
-
-KERNEL = "parsimony-agent"
-TIMEOUT_S = 300
 
 _NAME = "01_quickstart.ipynb"
 _DATA = (Path("data") / "iowa-electricity.csv", Path("data") / "README.md")
@@ -45,11 +41,6 @@ def run(
     ``DemoError`` when the notebook is missing, cannot be read, fails or takes too long, when the
     kernel does not start, or when the folder cannot be written.
     """
-    import nbformat  # deferred: seconds of imports that no other command needs
-    from jupyter_client.kernelspec import NoSuchKernel
-    from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
-
     source = notebook or quickstart()
     if not source.is_file():
         raise DemoError(
@@ -66,45 +57,31 @@ def run(
     except (OSError, durable.StorageError) as exc:
         raise _unwritable(folder, exc) from exc
     try:
-        content = nbformat.read(source, as_version=4)
-    except (ValueError, OSError, nbformat.reader.NotJSONError) as exc:
-        raise DemoError(f"{str(source)!r} cannot be read as a notebook: {exc}") from exc
+        content = headless.read(source)
+    except headless.HeadlessError as exc:
+        raise DemoError(str(exc)) from exc
     say(f"Running {source} with the embedded offline model …")
-    environment = {
+    environ = {
         **os.environ,
         "PARSIMONY_MODEL": "offline",
         "PARSIMONY_WORKSPACE": str(folder.resolve()),
+        "JPY_SESSION_NAME": str(executed.resolve()),
     }
-    client = NotebookClient(
-        content,
-        kernel_name=KERNEL,
-        timeout=TIMEOUT_S,
-        extra_arguments=["--log-level=ERROR"],
-        resources={"metadata": {"path": str(folder if notebook is None else source.parent)}},
-    )
+    beside = folder if notebook is None else source.parent
+    unwritten: durable.StorageError | None = None
     try:
-        client.execute(env=environment)
-    except NoSuchKernel as exc:
-        raise DemoError(
-            f"Jupyter does not know the kernel {KERNEL!r}: jupyter parsimony install --sys-prefix"
-        ) from exc
-    except CellTimeoutError as exc:
-        raise DemoError(
-            f"{source.name} was stopped: a cell ran for longer than {TIMEOUT_S} s. "
-            f"What the cells before it gave is in {str(executed)!r}."
-        ) from exc
-    except (CellExecutionError, DeadKernelError) as exc:
-        raise DemoError(f"{source.name} stopped: {_last_line(str(exc))}") from exc
-    except (RuntimeError, OSError) as exc:
-        # Else the client, which has no kernel to end, fails once more when this process ends.
-        atexit.unregister(client._cleanup_kernel)
-        raise DemoError(
-            f"The kernel {KERNEL!r} did not start: {_last_line(str(exc)).rstrip('.')}. "
-            "Look at what it needs with: jupyter parsimony doctor"
-        ) from exc
+        headless.execute(
+            content, source.name, folder=beside, environ=environ, kernel=headless.KERNEL
+        )
+    except headless.HeadlessError as exc:
+        kept = f" What the cells before it gave is in {str(executed)!r}." if exc.began else ""
+        raise DemoError(f"{exc}{kept}") from exc
     finally:
         # Of two troubles the first is told.
-        unwritten = _write(content, executed)
+        try:
+            headless.write(content, executed)
+        except durable.StorageError as exc:
+            unwritten = exc
     if unwritten is not None:
         raise _unwritable(folder, unwritten) from unwritten
     _tell(content, folder, executed, say)
@@ -122,20 +99,6 @@ def _unwritable(folder: Path, problem: OSError | durable.StorageError) -> DemoEr
         f"The executed notebook cannot be written to {str(folder)!r}: {why}. "
         "Name another place with --out."
     )
-
-
-def _write(content: Any, path: Path) -> OSError | None:
-    import nbformat
-
-    try:
-        nbformat.write(content, path)
-    except OSError as exc:
-        return exc
-    return None
-
-
-def _last_line(text: str) -> str:
-    return next((line for line in reversed(text.splitlines()) if line.strip()), text)
 
 
 def _tell(content: Any, folder: Path, executed: Path, say: Callable[[str], None]) -> None:

@@ -230,6 +230,8 @@ def test_an_output_that_cannot_be_written_is_1_and_says_why(
 ) -> None:
     folder = tmp_path / "elsewhere"
     shutil.copytree(recorded, folder)
-    words = ("replay", str(folder / "weather.ipynb"), "--output", str(tmp_path / "no" / "a.ipynb"))
+    (tmp_path / "file").write_text("no folder")
+    out = tmp_path / "file" / "a.ipynb"
+    words = ("replay", str(folder / "weather.ipynb"), "--output", str(out))
     assert cli.main(words) == 1
     assert "Name another file with --output." in capsys.readouterr().err

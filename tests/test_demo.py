@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from parsimony_kernel import cli, demo
+from parsimony_kernel import cli, demo, headless
 
 pytestmark = pytest.mark.kernel
 
@@ -77,7 +77,7 @@ def test_an_out_that_ends_in_ipynb_is_the_file_and_is_named_in_the_end(
 def test_data_of_the_same_name_that_is_there_already_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demo, "KERNEL", "no-such-kernel")
+    monkeypatch.setattr(headless, "KERNEL", "no-such-kernel")
     data = tmp_path / "data" / "iowa-electricity.csv"
     data.parent.mkdir()
     data.write_text("mine")
@@ -154,7 +154,7 @@ def test_a_notebook_that_cannot_be_written_in_the_end_is_one_sentence(
 def test_a_cell_that_takes_too_long_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demo, "TIMEOUT_S", 2)
+    monkeypatch.setattr(headless, "TIMEOUT_S", 2)
     notebook = write(tmp_path / "a.ipynb", "while True: pass")
     assert cli.main(["demo", str(notebook)]) == 1
     assert "longer than 2 s" in capsys.readouterr().err
@@ -164,7 +164,7 @@ def test_a_cell_that_takes_too_long_is_one_sentence(
 def test_a_kernel_that_does_not_start_is_one_sentence_up_to_the_end_of_the_process(
     tmp_path: Path, starts: list[str]
 ) -> None:
-    kernel = tmp_path / "jupyter" / "kernels" / demo.KERNEL
+    kernel = tmp_path / "jupyter" / "kernels" / headless.KERNEL
     kernel.mkdir(parents=True)
     spec = {"argv": starts, "display_name": "broken", "language": "python"}
     (kernel / "kernel.json").write_text(json.dumps(spec))

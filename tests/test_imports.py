@@ -52,7 +52,7 @@ RANKS: tuple[frozenset[str], ...] = (
     frozenset({"execution", "llm"}),
     frozenset({"agent.failure", "agent.prompts", "gate", "toolbox", "triage"}),
     frozenset({"agent", "metrics", "view"}),
-    frozenset({"display", "notebook", "session"}),
+    frozenset({"display", "headless", "notebook", "session"}),
     frozenset(
         {
             "__main__",

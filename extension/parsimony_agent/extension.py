@@ -17,7 +17,7 @@ from parsimony_agent.magics import AgentMagics
 from parsimony_agent.pending import SilentStop
 from parsimony_agent.sessions import SessionFactory, open_in
 from parsimony_agent.settings import ParsimonyAgent, config_of_files
-from parsimony_agent.transform import awaiting
+from parsimony_agent.transform import asking, awaiting
 
 NAME = "agent"
 SECOND_NAME = "parsimony"
@@ -39,7 +39,7 @@ class Extension:
             shell.magics_manager.lazy_magics
         )
         self.name = SECOND_NAME if taken else NAME
-        self._transform = awaiting(self.name)
+        self._transform, self._asking = awaiting(self.name), asking(self.name)
         self._silence = SilentStop(shell)
         self.settings = ParsimonyAgent(environ=environ, config=_configuration(shell))
         self.magics = AgentMagics(
@@ -59,6 +59,7 @@ class Extension:
             self.magics.agent, magic_kind="line_cell", magic_name=self.name
         )
         self._shell.input_transformers_post.append(self._transform)
+        self._shell.input_transformer_manager.token_transformers.append(self._asking)
         self._completion.install()
         self._silence.install()
         self.magics.user_cells.install()
@@ -80,6 +81,8 @@ class Extension:
         self._completion.uninstall()
         if self._transform in self._shell.input_transformers_post:
             self._shell.input_transformers_post.remove(self._transform)
+        transformers = self._shell.input_transformer_manager.token_transformers
+        transformers[:] = [each for each in transformers if each is not self._asking]
         for table in self._shell.magics_manager.magics.values():
             if table.get(self.name) == self.magics.agent:
                 del table[self.name]

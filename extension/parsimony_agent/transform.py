@@ -1,16 +1,25 @@
-"""The rewrite that lets a magic be awaited.
+"""What is rewritten of a cell before it runs.
 
 IPython does not await what a magic returns, so ``await`` is put before the call that the magic
 line was turned into. Only a call that is a statement of its own is touched, and only where a cell
 may await: not inside a function or a class, and never text inside strings.
+
+IPython takes a line that ends in a question mark for a call for help. Behind a sub-command that
+takes a text it is a part of the text.
 """
 
 import ast
-from collections.abc import Callable, Iterator
+import re
+import tokenize
+from collections.abc import Callable, Iterator, Sequence
+
+from IPython.core.inputtransformer2 import EscapedCommand, HelpEnd
 
 from parsimony_agent.arguments import COMMANDS
 
 _AWAITED = frozenset(command.name for command in COMMANDS if command.awaits)
+_OF_WORDS = "|".join(command.name for command in COMMANDS if command.words is None)
+_MARGINS = frozenset({tokenize.INDENT, tokenize.DEDENT})
 _CLOSED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -77,3 +86,26 @@ def awaiting(name: str) -> Callable[[list[str]], list[str]]:
         return b"\n".join(raw).decode().splitlines(keepends=True)
 
     return transform
+
+
+def asking(name: str) -> type[EscapedCommand]:
+    """The transformer for ``shell.input_transformer_manager``: lines of the magic called ``name``
+    that end in a question, such as ``%agent answer is it the first?``."""
+    question = re.compile(rf"\s*%{name}\s+(?:{_OF_WORDS})\s.*\S\s*\?\s*$")
+
+    class Asking(EscapedCommand):
+        """A magic line that ends in a question mark, taken before it is one for help."""
+
+        priority = HelpEnd.priority - 1
+
+        @classmethod
+        def find(
+            cls, tokens_by_line: Sequence[Sequence[tokenize.TokenInfo]]
+        ) -> EscapedCommand | None:
+            for tokens in tokens_by_line:
+                first = next((t for t in tokens if t.type not in _MARGINS), None)
+                if first is not None and first.string == "%" and question.match(first.line):
+                    return cls(first.start)
+            return None
+
+    return Asking

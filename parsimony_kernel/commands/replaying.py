@@ -3,21 +3,18 @@
 The rule of the place: the recording judges, not the saved outputs. Those are compared by nbval.
 """
 
-import atexit
 import os
 import re
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel import durable
+from parsimony_kernel import durable, headless
 from parsimony_kernel.llm.cassette import FOLDER, path_of
 from parsimony_kernel.llm.cassette_file import Tape
-
-KERNEL = "parsimony-agent"
-TIMEOUT_S = 300
 
 # What begins a turn or goes on with one, under either name that the magics may have.
 _AGENT_CELL = re.compile(r"\A\s*%%(?:agent|parsimony)\b")
@@ -66,17 +63,12 @@ def replay(notebook: Path, output: Path | None = None) -> tuple[Replayed, ...]:
     It runs beside its data and in an empty workspace of its own, to the end, whatever fails. The
     executed notebook is written to ``output``, if one is given. Raises ``ReplayError`` when the
     notebook or its recording is missing or cannot be read, the kernel does not start, dies, or a
-    cell takes longer than ``TIMEOUT_S``, or ``output`` cannot be written.
+    cell takes longer than ``headless.TIMEOUT_S``, or ``output`` cannot be written.
     """
-    import nbformat  # deferred: seconds of imports that no other command needs
-
     if not notebook.is_file():
         raise ReplayError(f"There is no notebook {str(notebook)!r}.")
     notebook = notebook.resolve()
-    try:
-        content = nbformat.read(notebook, as_version=4)
-    except (ValueError, OSError, nbformat.reader.NotJSONError) as exc:
-        raise ReplayError(f"{str(notebook)!r} cannot be read as a notebook: {exc}") from exc
+    content = _tried(lambda: headless.read(notebook))
     tape = Tape(path_of(notebook), notebook.name)
     if not tape.exists:
         raise ReplayError(
@@ -88,63 +80,44 @@ def replay(notebook: Path, output: Path | None = None) -> tuple[Replayed, ...]:
         tape.read()
     except durable.StorageError as exc:
         raise ReplayError(str(exc)) from exc
-    _execute(content, notebook)
+    _tried(lambda: _execute(content, notebook))
     if output is not None:
         try:
-            nbformat.write(content, output)
-        except OSError as exc:
+            headless.write(content, output)
+        except durable.StorageError as exc:
             raise ReplayError(
-                f"The executed notebook cannot be written to {str(output)!r}: {exc.strerror}. "
-                "Name another file with --output."
+                f"The executed notebook cannot be written to {str(output)!r}: "
+                f"{str(exc).rstrip('.')}. Name another file with --output."
             ) from exc
     code = [cell for cell in content.cells if cell.cell_type == "code" and cell.source.strip()]
     found = [_outcome(cell, f"{FOLDER}/{tape.path.name}") for cell in code]
     return tuple(each for each in found if each is not None)
 
 
-def _execute(content: Any, notebook: Path) -> None:
-    from jupyter_client.kernelspec import NoSuchKernel
-    from nbclient import NotebookClient
-    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+def _tried(do: Callable[[], Any]) -> Any:
+    try:
+        return do()
+    except headless.HeadlessError as exc:
+        raise ReplayError(str(exc)) from exc
 
-    kernel = content.metadata.get("kernelspec", {}).get("name") or KERNEL
-    client = NotebookClient(
-        content,
-        kernel_name=kernel,
-        timeout=TIMEOUT_S,
-        allow_errors=True,
-        extra_arguments=["--log-level=ERROR"],
-        resources={"metadata": {"path": str(notebook.parent)}},
-    )
+
+def _execute(content: Any, notebook: Path) -> None:
+    kernel = content.metadata.get("kernelspec", {}).get("name") or headless.KERNEL
     with tempfile.TemporaryDirectory(prefix="parsimony-", ignore_cleanup_errors=True) as workspace:
-        environment = {
+        environ = {
             **os.environ,
             "PARSIMONY_CASSETTE": "replay",
             "PARSIMONY_WORKSPACE": workspace,
             "JPY_SESSION_NAME": str(notebook),
         }
-        try:
-            client.execute(env=environment)
-        except NoSuchKernel as exc:
-            raise ReplayError(
-                f"Jupyter does not know the kernel {kernel!r}. Ours is installed with: "
-                "jupyter parsimony install --sys-prefix"
-            ) from exc
-        except CellTimeoutError as exc:
-            raise ReplayError(
-                f"{notebook.name} was stopped: a cell ran for longer than {TIMEOUT_S} s."
-            ) from exc
-        except DeadKernelError as exc:
-            raise ReplayError(
-                f"{notebook.name} stopped: the kernel ended while a cell ran."
-            ) from exc
-        except (RuntimeError, OSError) as exc:
-            # Else the client, which has no kernel to end, fails once more as this process ends.
-            atexit.unregister(client._cleanup_kernel)
-            raise ReplayError(
-                f"The kernel {kernel!r} did not start ({type(exc).__name__}). Look at what it "
-                "needs with: jupyter parsimony doctor"
-            ) from exc
+        headless.execute(
+            content,
+            notebook.name,
+            folder=notebook.parent,
+            environ=environ,
+            kernel=kernel,
+            goes_on=True,
+        )
 
 
 def _outcome(cell: Any, recording: str) -> Replayed | None:

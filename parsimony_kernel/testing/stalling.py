@@ -9,7 +9,7 @@ PLACES = ("first token", "mid-stream", "back-off")
 
 
 class StallingModel:
-    """Never answers: it is silent, falls silent after a word, or is always unreachable."""
+    """Never answers: it is silent, falls silent in a sentence, or is always unreachable."""
 
     def __init__(self, place: str) -> None:
         if place not in PLACES:
@@ -25,5 +25,5 @@ class StallingModel:
         if self._place == "back-off":
             raise ConnectionError("the provider cannot be reached")
         if self._place == "mid-stream":
-            yield Delta("Thinking")
+            yield Delta("Thinking about it")
         await asyncio.Event().wait()

@@ -23,7 +23,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parsimony_kernel/kernel/install.py", "shutil.rmtree"): "takes its kernel away again",
     ("parsimony_kernel/kernel/install.py", "unlink"): "takes its kernel away again",
     ("parsimony_kernel/demo.py", "mkdir"): "the folder of what a demonstration shows",
-    ("parsimony_kernel/demo.py", "nbformat.write"): "what a demonstration shows",
     ("parsimony_kernel/cli.py", "os.open"): "nowhere: the standard output once nobody reads it",
     (
         "parsimony_kernel/commands/replaying.py",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from parsimony_agent.transform import awaiting
+from parsimony_agent.transform import asking, awaiting
 
 
 @pytest.fixture
@@ -14,6 +14,7 @@ def shell() -> Iterator[Any]:
     shell = InteractiveShell()
     shell.register_magic_function(lambda line, cell=None: None, "line_cell", "agent")
     shell.input_transformers_post.append(awaiting("agent"))
+    shell.input_transformer_manager.token_transformers.append(asking("agent"))
     yield shell
     shell.history_manager.end_session()
 
@@ -33,6 +34,10 @@ LINE = "get_ipython().run_line_magic('agent', "
         ("%agent answer 2", f"await {LINE}'answer 2')\n"),
         ("agent answer 2", f"await {LINE}'answer 2')\n"),
         ("x = 'é'\n%agent answer é", f"x = 'é'\nawait {LINE}'answer é')\n"),
+        ("%agent answer is a.b fine?", f"await {LINE}'answer is a.b fine?')\n"),
+        ("%agent fix what's wrong ??", f"await {LINE}\"fix what's wrong ??\")\n"),
+        ("if x:\n  %agent answer why?", f"if x:\n  await {LINE}'answer why?')\n"),
+        ("%agent context why?", f"{LINE}'context why?')\n"),
         ("if x:\n    %agent answer 2", f"if x:\n    await {LINE}'answer 2')\n"),
     ],
 )
@@ -53,6 +58,10 @@ def test_a_form_feed_in_a_string_moves_nothing() -> None:
         "%agent history",
         "%agent answering",
         "def f():\n    %agent answer 2",
+        "%agent?",
+        "%agent history?",
+        "shell?",
+        's = """\n%agent answer why?\n"""',
         f's = """\n{CELL}"", "")\n"""',
         f"task = {CELL}'', 'x')",
         f"await {CELL}'', 'x')",
