@@ -9,7 +9,7 @@ import threading
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from parsimony_kernel.agent.agent import Agent
@@ -46,12 +46,13 @@ from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.gate.playbook import Playbook
 from parsimony_kernel.journal.breakers import JournalBreakers
+from parsimony_kernel.journal.sent import models_asked
 from parsimony_kernel.journal.store import Journal, PendingRow, SqliteJournal
 from parsimony_kernel.journal.workspace import find_workspace, journal_path
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.limits.sharing import breakers_for
 from parsimony_kernel.llm.base import ChatModel, ModelRequest
-from parsimony_kernel.llm.cassette import CassetteMiss
+from parsimony_kernel.llm.cassette import CassetteMiss, Player
 from parsimony_kernel.llm.resolve import check_models, resolve_models
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.metrics import tracing
@@ -59,7 +60,7 @@ from parsimony_kernel.notebook import memory
 from parsimony_kernel.notebook.answers import came_to_nothing, is_doing, or_ask_again, resolve
 from parsimony_kernel.notebook.cassettes import Cassettes
 from parsimony_kernel.notebook.catalogue import catalogue
-from parsimony_kernel.notebook.hooks import NotebookHooks, NotebookPlace, differences
+from parsimony_kernel.notebook.hooks import NotebookHooks, NotebookPlace, Sharing, differences
 from parsimony_kernel.notebook.identity import (
     adopt,
     history_name,
@@ -72,6 +73,15 @@ from parsimony_kernel.notebook.own_tools import OwnTools
 from parsimony_kernel.notebook.past import Past
 from parsimony_kernel.notebook.playbooks import read_playbook
 from parsimony_kernel.notebook.scribe import Scribe, ending
+from parsimony_kernel.notebook.sent import (
+    Sending,
+    SentRequest,
+    first_notice,
+    noted,
+    sent_in,
+)
+from parsimony_kernel.notebook.share import Share, tools_told
+from parsimony_kernel.notebook.spending import left_of, used, within_budget
 from parsimony_kernel.notebook.trouble import TROUBLE, explained
 from parsimony_kernel.notebook.turn_log import (
     MAX_QUESTION_AGE_S,
@@ -101,6 +111,7 @@ class _Running:
     ordinal: int
     cell_key: str
     secrets: Secrets = field(default_factory=Secrets)
+    sharing: Sharing = field(default_factory=Sharing)
     cancellation: CancellationRequest = field(default_factory=CancellationRequest)
 
 
@@ -190,10 +201,14 @@ class NotebookSession:
         self._must_be_free()
         secrets = Secrets.of(models, {**os.environ, **self._environ})
         request = secrets.clean(request)
-        running = _Running(run_id, 0, cell_key, secrets)
+        running = _Running(run_id, 0, cell_key, secrets, Sharing(chosen.share, chosen.context))
+        limit = chosen.notebook_cost_usd
+        ceiling = left_of(limit, self.spent_usd() if limit is not None else 0.0)
         self._running = running
         try:
-            guardrails = chosen.guardrails()
+            guardrails = chosen.guardrails().model_copy(update={"ceiling_cost_usd": ceiling})
+            notice = first_notice(models, chosen.share, self._asked)
+            models = self._noted(models, run_id)
             agent = self._agent(models, running, guardrails, chosen.approve, chosen.procedure or "")
             running.ordinal = self._log.begin(
                 running.run_id, cell_key=cell_key, request=request, model=model_name
@@ -208,13 +223,16 @@ class NotebookSession:
                     shared=(*shared, *self._own_tools.kept_in_words()),
                     approve=chosen.approve.value,
                     procedure=chosen.procedure or "",
-                    notice=self._notice,
+                    notice=" ".join(filter(None, (self._notice, notice))),
                     replaced=(*back.restored, *back.removed),
+                    share=chosen.share.value,
+                    context=chosen.context,
+                    notebook_cost_usd=limit,
                     **shown_limits(guardrails),
                 )
                 self._journal.append(running.run_id, started)
             self._notice = ""
-            stream = run_loop(agent, state)
+            stream = within_budget(run_loop(agent, state), limit)
             async with aclosing(self._drive(running, started, stream)) as events:
                 async for event in events:
                     yield event
@@ -230,13 +248,16 @@ class NotebookSession:
 
         ``also`` are names that may be bound anew beside those of the turn that is replaced.
         """
-        earlier = self._log.earlier(running.cell_key)
+        share, chosen = running.sharing.share, running.sharing.chosen
+        earlier = self._log.earlier(running.cell_key, share) if chosen is None else ()
         context, shared = notebook_in_words(
             self.executor,
             self._folder,
             self._artifacts(most=memory.MOST_ARTIFACTS),
             earlier_turns=len(earlier) // 2,
             replaceable=(*self._replaceable(running.cell_key), *also),
+            share=share,
+            chosen=chosen,
         )
         state = agent.start(
             request,
@@ -258,7 +279,8 @@ class NotebookSession:
         self._must_be_free()
         models = resolve_models(chosen.model or self._model, self._environ)
         secrets = Secrets.of(models, {**os.environ, **self._environ})
-        running = _Running(uuid.uuid4().hex, 0, cell_key, secrets)
+        sharing = Sharing(chosen.share, chosen.context)
+        running = _Running(uuid.uuid4().hex, 0, cell_key, secrets, sharing)
         agent = self._agent(
             models, running, chosen.guardrails(), chosen.approve, chosen.procedure or ""
         )
@@ -266,12 +288,19 @@ class NotebookSession:
         return first_request(agent, state)
 
     async def resume(
-        self, reply: str, *, turn_id: str | None = None, nonce: str | None = None
+        self,
+        reply: str,
+        *,
+        turn_id: str | None = None,
+        nonce: str | None = None,
+        notebook_cost_usd: float | None = None,
     ) -> AsyncGenerator[AgentEvent, None]:
         """Answer the question of ``turn_id``, or the newest one, and go on.
 
         A number picks that choice. With ``nonce`` only that very question is answered, not a
-        later one of the turn. Raises ``SessionError`` before anything ran: no such question, an
+        later one of the turn. The turn goes on telling as much of the notebook as it began with;
+        ``notebook_cost_usd`` is what all turns may cost now, where that is another limit than the
+        one it began with. Raises ``SessionError`` before anything ran: no such question, an
         empty answer, a record that is expired, altered, or answered before.
         """
         self._must_be_free()
@@ -295,7 +324,13 @@ class NotebookSession:
         self._running = running
         try:
             begun = self._log.beginning_of(running.run_id)
-            guardrails = limits_of(begun)
+            running.sharing = _sharing_of(begun)
+            begun_with = None if begun is None else begun.notebook_cost_usd
+            limit = begun_with if notebook_cost_usd is None else notebook_cost_usd
+            left = left_of(limit, self.spent_usd() if limit is not None else 0.0)
+            ceiling = None if left is None else left + record.cumulative_cost_usd
+            guardrails = limits_of(begun).model_copy(update={"ceiling_cost_usd": ceiling})
+            models = self._noted(models, record.run_id)
             approval = Approval(begun.approve) if begun and begun.approve else Approval.guarded
             followed = begun.procedure if begun else ""
             agent = self._agent(models, running, guardrails, approval, followed)
@@ -313,11 +348,14 @@ class NotebookSession:
                 request=row.turn.request,
                 model=", ".join(model.name for model in models),
                 reply=secrets.clean(answer),
-                gone=gone,
+                gone=gone if running.sharing.share is not Share.none else (),
+                share=running.sharing.share.value,
+                context=running.sharing.chosen,
+                notebook_cost_usd=limit,
                 **shown_limits(guardrails, state),
             )
             self._log.take_up(running.run_id, record, started)
-            stream = or_ask_again(go_on(agent, state, record, answer))
+            stream = within_budget(or_ask_again(go_on(agent, state, record, answer)), limit)
             ran = False
             async with aclosing(self._drive(running, started, stream)) as events:
                 async for event in events:
@@ -351,6 +389,24 @@ class NotebookSession:
     def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
         """What happened in a turn, from the journal."""
         return self._journal.events(turn_id)
+
+    @explained
+    def sent(self, turn_id: str) -> tuple[SentRequest, ...]:
+        """What a turn has sent to its models, request by request; nothing for one that was
+        replayed from a recording."""
+        if not isinstance(self._journal, SqliteJournal):
+            return ()
+        return sent_in(self._journal.database, turn_id)
+
+    @explained
+    def spent_usd(self) -> float:
+        """What the turns begun in this notebook have cost, replaced and forgotten ones included,
+        in US dollars. Answers without a known price and turns that were purged count nothing."""
+        return sum(
+            used(self._journal.events(row.run_id)).cost_usd
+            for row in self._journal.turns(self._history)
+            if row.notebook == self._history
+        )
 
     @explained
     def artifacts(self) -> tuple[PublishedArtifact, ...]:
@@ -443,6 +499,22 @@ class NotebookSession:
                 raise SessionError(_sentence(failure.explanation))
         return resolve_models(model, self._environ)
 
+    def _noted(self, models: Sequence[ChatModel], run_id: str) -> tuple[ChatModel, ...]:
+        """``models``, with what is sent to them on record; a recording is sent nothing."""
+        if not isinstance(self._journal, SqliteJournal):
+            return tuple(models)
+        sending = Sending(self._journal.database, run_id, self._clock)
+        return tuple(
+            model if isinstance(model, Player) else noted(model, sending) for model in models
+        )
+
+    def _asked(self) -> frozenset[str]:
+        """The models to which turns of this notebook have sent anything."""
+        if not isinstance(self._journal, SqliteJournal):
+            return frozenset()
+        turns = {row.run_id for row in self._journal.turns(self._history)}
+        return models_asked(self._journal.database, turns)
+
     def _must_be_free(self) -> None:
         if self._running is not None:
             raise SessionError(
@@ -490,6 +562,7 @@ class NotebookSession:
         place = NotebookPlace(
             self.workspace, self._folder, self.executor, self._journal, self._clock
         )
+        own = tools_told(self._own_tools.resolved(), running.sharing.share)
         hooks = NotebookHooks(
             place,
             self._breakers,
@@ -498,8 +571,9 @@ class NotebookSession:
             self._owner,
             self.past.changes,
             running.secrets,
+            replace(running.sharing, own_tools=frozenset(own)),
         )
-        tools = self._tools(running, guardrails, hooks.emit) + self._own_tools.resolved()
+        tools = self._tools(running, guardrails, hooks.emit) + own
         playbook = read_playbook(procedure, self._folder, self.executor, tools)
         return Agent(
             model_config=models,
@@ -571,6 +645,13 @@ class NotebookSession:
     @explained
     def _question(self, turn_id: str | None, nonce: str | None = None) -> PendingRow:
         return self._log.question(turn_id, nonce, self._clock.now())
+
+
+def _sharing_of(begun: RunStarted | None) -> Sharing:
+    """What a turn tells of the notebook since it began; one that cannot be known, nothing."""
+    if begun is None:
+        return Sharing(Share.none)
+    return Sharing(Share(begun.share) if begun.share else Share.samples, begun.context)
 
 
 def _sentence(text: str) -> str:

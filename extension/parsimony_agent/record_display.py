@@ -9,6 +9,7 @@ said.
 import asyncio
 import logging
 import uuid
+from base64 import b64encode
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,8 +34,9 @@ from parsimony_kernel.view.blocks import (
     ResultBlock,
     StepBlock,
 )
-from parsimony_kernel.view.bundle import bundle
+from parsimony_kernel.view.bundle import VEGALITE_SCHEMA, bundle
 from parsimony_kernel.view.fold import fold
+from parsimony_kernel.view.html import png_of
 from parsimony_kernel.view.run_view import EMPTY, RunView, metadata_of
 
 _log = logging.getLogger(__name__)
@@ -244,6 +246,18 @@ def _identity(item: Item) -> Hashable:
             return item
 
 
+def _pictured(item: Item) -> Item:
+    """A chart with its pixels, for exporters, which draw no specification."""
+    if not isinstance(item, FigureBlock) or item.spec is None or png_of(item):
+        return item
+    from parsimony_kernel.artifacts.codecs import render_png  # deferred: pandas
+
+    drawn, _ = render_png({"$schema": VEGALITE_SCHEMA, **item.spec})
+    if drawn is None:
+        return item
+    return replace(item, png_base64=b64encode(drawn).decode("ascii"))
+
+
 class StaticPlace:
     """Displays that are emitted once, in order, each as soon as it is final.
 
@@ -276,7 +290,7 @@ class StaticPlace:
                 settled += 1
             waiting = waiting[:settled]
         for position, item in enumerate(waiting, start=1):
-            data, metadata = _rendered((item,))
+            data, metadata = _rendered((_pictured(item),))
             if ended and position == len(waiting):
                 metadata = {**metadata, **facts}
             self._outlet.show(data, metadata)
@@ -284,18 +298,21 @@ class StaticPlace:
 
 
 class TextPlace(StaticPlace):
-    """A terminal, which nobody compares: what the run has used is said at its end."""
+    """Where nobody compares, as at a terminal: what the run has used is said at its end."""
 
     def __init__(self, outlet: Outlet) -> None:
         super().__init__(outlet)
         self._footer: Block | None = None
 
     def draw(self, items: Sequence[Item], *, ended: bool, facts: Mapping[str, Any]) -> None:
-        super().draw(items, ended=ended, facts=facts)
         footer = next((item for item in items if isinstance(item, FooterBlock)), None)
-        if ended and footer is not None and footer != self._footer:
-            self._footer = footer
-            self._outlet.show(*bundle([footer]))
+        if not ended or footer is None or footer == self._footer:
+            super().draw(items, ended=ended, facts=facts)
+            return
+        super().draw(items, ended=ended, facts={})
+        self._footer = footer
+        data, metadata = bundle([footer])
+        self._outlet.show(data, {**metadata, **facts})
 
 
 class NoPlace:
@@ -514,7 +531,8 @@ class TurnRecord:
             if waiting is not None:
                 waiting.cancel()
                 waiting = None
-            delay = self._pace.delay(clock.monotonic(), urgent=True)
+            # What is drawn once for all comes seldom enough.
+            delay = self._pace.delay(clock.monotonic(), urgent=True) if self.is_live else 0.0
             if delay > 0:
                 await clock.sleep(delay)
             self.draw(ended=False)
@@ -550,7 +568,7 @@ class TurnRecord:
                 if ticking is None:
                     begun()
                     ticking = asyncio.create_task(tick())
-                if _is_about_to_block(event) and self.is_live:
+                if _is_about_to_block(event):
                     await draw_now()
                 else:
                     draw_soon()

@@ -236,16 +236,32 @@ class Turns:
 
         Who runs notebooks in a batch neither names their cells nor takes input for them.
         """
+        return self._cells.has_id() or bool(self._request().get("allow_stdin"))
+
+    def _is_compared(self, outlet: Outlet) -> bool:
+        """Whether what is shown may be held against what is saved.
+
+        That is so where a static record was asked for, and in cells that are run without a
+        history, as nbval runs them.
+        """
+        if isinstance(outlet, TextOutlet):
+            return False
+        was_asked_for = value_of(self._settings, "display") == Mode.STATIC.value
+        return was_asked_for or not self._request().get("store_history")
+
+    def _request(self) -> Mapping[str, Any]:
+        """What the front end sent to have the cell run."""
         get_parent = getattr(self._shell, "get_parent", None)
-        content = ((get_parent() if get_parent is not None else None) or {}).get("content") or {}
-        return self._cells.has_id() or bool(content.get("allow_stdin"))
+        parent = get_parent() if get_parent is not None else None
+        content: Mapping[str, Any] = (parent or {}).get("content") or {}
+        return content
 
     def _place(self, mode: Mode, outlet: Outlet) -> Place:
         match mode:
             case Mode.LIVE:
                 return LivePlace(outlet)
             case Mode.STATIC:
-                return TextPlace(outlet) if isinstance(outlet, TextOutlet) else StaticPlace(outlet)
+                return StaticPlace(outlet) if self._is_compared(outlet) else TextPlace(outlet)
             case Mode.QUIET:
                 return StaticPlace(outlet, OUTCOMES)
 

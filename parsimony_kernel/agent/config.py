@@ -11,7 +11,7 @@ class AgentGuardrails(BaseModel):
     ``stall_threshold_s`` counts a model's silence only: never back-off, a provider's error or a
     running tool. ``max_tokens`` counts prompt and answer tokens together, ``max_cost_usd`` is in
     US dollars; ``None`` sets no limit. With a cost limit, a model whose price is unknown is not
-    asked.
+    asked. ``ceiling_cost_usd`` is what a run may cost at most, whatever a person allows meanwhile.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -26,6 +26,7 @@ class AgentGuardrails(BaseModel):
     loop_hard_threshold: int = Field(6, ge=2)
     max_tokens: int | None = Field(None, gt=0)
     max_cost_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
+    ceiling_cost_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
 
 
 class FileStore(Protocol):

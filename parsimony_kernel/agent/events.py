@@ -25,7 +25,9 @@ class RunStarted(AgentEvent):
 
     ``shared`` names what of the notebook the first message carries, ``gone`` the variables that
     existed at the suspension and no longer do, ``replaced`` those that the cell's earlier turn had
-    made or changed, and that were taken back before this one began.
+    made or changed, and that were taken back before this one began. ``share`` says how much of the
+    notebook the model is told, ``context`` of what (``None``: of everything), and
+    ``notebook_cost_usd`` what all turns of the notebook together may cost, in US dollars.
     """
 
     type: Literal["run_started"] = "run_started"
@@ -43,6 +45,9 @@ class RunStarted(AgentEvent):
     procedure: str = ""
     notice: str = ""
     replaced: tuple[str, ...] = ()
+    share: str = ""
+    context: tuple[str, ...] | None = None
+    notebook_cost_usd: float | None = None
 
 
 class TextDelta(AgentEvent):

@@ -22,7 +22,7 @@ from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.gate.claims import claims_observed
 from parsimony_kernel.gate.effects import Effects, MemoryEffects
 from parsimony_kernel.gate.frame_columns import frame_of
-from parsimony_kernel.gate.gate import Gate
+from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.goal import about_the_goal
 from parsimony_kernel.gate.grounding import columns_exist
 from parsimony_kernel.gate.open_parts import nothing_open
@@ -32,7 +32,7 @@ from parsimony_kernel.gate.repetition import Repetition, not_repeating
 from parsimony_kernel.gate.stages import STAGES, Stage
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.lineage.checkpoint import Change
-from parsimony_kernel.llm.base import ChatModel
+from parsimony_kernel.llm.base import ChatModel, ToolCall
 from parsimony_kernel.llm.resolve import resolve_models
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.tools import Tools
@@ -96,6 +96,15 @@ class RunHooks:
             breakers=self._tool_breakers,
             walker=None if procedure is None else Walker.at(procedure, state.procedure_state),
         )
+
+    def shared(self, call: ToolCall, outcome: StepOutcome) -> StepOutcome:
+        """What a model may read of the outcome of ``call``: all of it. A failure stands in
+        ``failure`` and in ``result``."""
+        return outcome
+
+    def shared_names(self, words: str) -> str:
+        """What a model may read of words that name variables: all of them."""
+        return words
 
     def stages(self, state: RunState) -> tuple[Stage, ...]:
         """What the host checks of each action, after everything else."""

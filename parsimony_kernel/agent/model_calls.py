@@ -18,7 +18,13 @@ from parsimony_kernel.agent.failure.causes import PROVIDER_FAULT
 from parsimony_kernel.agent.failure.detectors import accumulate_usage
 from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.agent.failure.recovery import FALLBACK, FINAL, asks_for_long, budget_of
-from parsimony_kernel.agent.failure.spending import capped, charged, charged_failure, reserve
+from parsimony_kernel.agent.failure.spending import (
+    capped,
+    charged,
+    charged_failure,
+    is_limited,
+    reserve,
+)
 from parsimony_kernel.agent.prompts import FINISH_WITHIN_BUDGET
 from parsimony_kernel.agent.renderer import MAX_COMPACTION, IncrementalRenderer
 from parsimony_kernel.agent.state import RunState
@@ -134,8 +140,7 @@ class ModelCalls:
 
     @property
     def _is_limited(self) -> bool:
-        limits = self._agent.guardrails
-        return limits.max_tokens is not None or limits.max_cost_usd is not None
+        return is_limited(self._agent.guardrails)
 
     def _remember_reasoning(self, delta: Delta) -> None:
         state = self._state

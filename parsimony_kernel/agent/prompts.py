@@ -67,11 +67,13 @@ def notebook_context(
     more_variables: int = 0,
     artifacts: Iterable[Mapping[str, str]] = (),
     replaceable: Iterable[str] = (),
+    kept_back: str = "",
     secrets: Secrets | None = None,
 ) -> str:
     """The inventory of a notebook as a block of the first message, without ``secrets``.
 
     ``replaceable`` are names that the turn which this one replaces has bound: free to bind again.
+    ``kept_back`` says what is not told, so that nobody takes it for missing.
     Without ``secrets`` they are those of the process's environment.
     """
     inventory: dict[str, Any] = {
@@ -83,6 +85,8 @@ def notebook_context(
     }
     if free := list(replaceable):
         inventory["replaceable"] = free
+    if kept_back:
+        inventory["kept_back"] = kept_back
     return _block(CONTEXT_TAG, _data((secrets or Secrets()).of_json(inventory)))
 
 

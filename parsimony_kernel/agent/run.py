@@ -21,7 +21,7 @@ from parsimony_kernel.agent.events import (
     UserInputRequested,
     is_terminal,
 )
-from parsimony_kernel.agent.failure.causes import CAPABILITY_GAP
+from parsimony_kernel.agent.failure.causes import CAPABILITY_GAP, has_open_type
 from parsimony_kernel.agent.failure.detectors import (
     arguments_of,
     loop_signature,
@@ -55,6 +55,7 @@ from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.llm.transcript import encodable
 from parsimony_kernel.toolbox.plan import Plan
 from parsimony_kernel.tools import Tools
+from parsimony_kernel.triage.classifier.rules import RulesClassifier
 from parsimony_kernel.triage.hints import HINTS
 from parsimony_kernel.triage.taxonomy import FailureType, TriageContext
 
@@ -250,10 +251,12 @@ class Run:
         state.last_event_time_s = self.clock.monotonic()
         if is_tried:
             outcome = self._settled(outcome)
-        outcome = self._told(await self._explained(call, outcome))
-        content = to_text(outcome.envelope)
+        whole = await self._explained(call, outcome)
+        # What the model reads, and what people do: the second stays on this machine.
+        read, outcome = self._told(self.hooks.shared(call, whole)), self._told(whole)
+        content = to_text(read.envelope)
         if outcome.failure is not None and APPROVAL in outcome.failure.metadata:
-            async for event in self._held(call, rest, begun, outcome.failure, content):
+            async for event in self._held(call, rest, begun, outcome.failure, read):
                 yield event
             return
         self._answer(call, content)
@@ -261,9 +264,12 @@ class Run:
             state.subgoals = list(map(self.secrets.clean, outcome.result.data.parts))
             state.done_subgoals = list(map(self.secrets.clean, outcome.result.data.done))
         if not outcome.is_guidance:
-            shown = to_text(outcome.envelope.get("result", outcome.envelope))
             seen = Repetition.from_json(state.repetition).after(
-                name, shown_arguments, shown, is_late=tool_type == "code" and _is_late(outcome)
+                name,
+                shown_arguments,
+                _shown(outcome),
+                is_late=tool_type == "code" and _is_late(outcome),
+                read=_shown(read),
             )
             state.repetition = seen.to_json()
             # Asking a tool again for what changes is no loop; the same code again is one.
@@ -289,7 +295,7 @@ class Run:
             self._skip(rest, "not run: the run ended with the call before")
         elif not outcome.ok:
             self._skip(rest, "not run: the call before it failed")
-        async for event in self._conclude(call, outcome):
+        async for event in self._conclude(call, outcome, read):
             yield event
 
     def _begin(self, name: str, tool_type: str) -> bool:
@@ -330,13 +336,16 @@ class Run:
         """The outcome with the type of its failure, where the gate could not tell that, and with
         what helps against it."""
         failure = outcome.failure
-        if failure is None or failure.type is not FailureType.UNKNOWN:
+        if failure is None or not has_open_type(failure):
             return outcome
         elapsed = self.state.elapsed_seconds(self.clock.monotonic())
+        classifier = self.hooks.classifier(self.agent)
+        if not isinstance(classifier, RulesClassifier):  # it may ask a model
+            failure = self.hooks.shared(call, outcome).failure or failure
         judging = self._knowledge().type_of(
             failure,
             call,
-            self.hooks.classifier(self.agent),
+            classifier,
             within_s=max(0.0, self.agent.guardrails.max_execution_time_s - elapsed),
             clock=self.clock,
         )
@@ -346,7 +355,7 @@ class Run:
             return outcome  # what the step came to is told first
         if kind is FailureType.UNKNOWN:
             return outcome
-        outcome = replace(outcome, failure=typed(failure, kind))
+        outcome = replace(outcome, failure=outcome.failure and typed(outcome.failure, kind))
         return _adding(outcome, "hint", HINTS[kind]) if kind in HINTS else outcome
 
     async def _held(
@@ -355,7 +364,7 @@ class Run:
         rest: Sequence[ToolCall],
         begun: ToolEvent,
         failure: Failure,
-        content: str,
+        read: StepOutcome,
     ) -> AsyncGenerator[AgentEvent, None]:
         """The call waits for a person; it goes into the record, to be run as it is."""
         state = self.state
@@ -369,15 +378,15 @@ class Run:
         )
         yield self._snapshot()
         suspended = False
-        async for event in self._fail(failure):
+        async for event in self._fail(failure, read=read.failure):
             suspended = isinstance(event, UserInputRequested)
             yield event
         if not suspended:
             state.pending_call = None
-            self._answer(call, content)
+            self._answer(call, to_text(read.envelope))
 
     async def _conclude(
-        self, call: ToolCall, outcome: StepOutcome
+        self, call: ToolCall, outcome: StepOutcome, read: StepOutcome
     ) -> AsyncGenerator[AgentEvent, None]:
         state = self.state
         if self.cancellation.is_set:
@@ -405,13 +414,13 @@ class Run:
                 )
             case None:
                 failure = post_tool(outcome.result, call, state)
-                failure = failure and of_failure(failure, self.secrets)
                 if failure is not None:
-                    async for event in self._tool_failed(failure, outcome):
+                    told = post_tool(read.result, call, state) or failure
+                    async for event in self._tool_failed(failure, outcome, told):
                         yield event
 
     async def _tool_failed(
-        self, failure: Failure, outcome: StepOutcome
+        self, failure: Failure, outcome: StepOutcome, read: Failure
     ) -> AsyncGenerator[AgentEvent, None]:
         # The first guidance refusal is the tool's answer: the model reads it and goes on. The
         # second in a row enters the funnel. The first is counted there, but not where the ladder
@@ -421,17 +430,29 @@ class Run:
             self._refused.add(kind)
             if failure.suggested_action is Action.retry:
                 self.state.record_failure_attempt(kind)
-            self.state.lessons_learned = remember(self.state.lessons_learned, failure)
+            lesson = of_failure(read, self.secrets)
+            self.state.lessons_learned = remember(self.state.lessons_learned, lesson)
             return
-        async for event in self._fail(failure):
+        async for event in self._fail(failure, read=read):
             yield event
 
     async def _fail(
-        self, failure: Failure, *, unanswered: Sequence[ToolCall] = ()
+        self,
+        failure: Failure,
+        *,
+        unanswered: Sequence[ToolCall] = (),
+        read: Failure | None = None,
     ) -> AsyncGenerator[AgentEvent, None]:
+        """Answer ``failure``; ``read`` is what the model may read of it, if that is not all."""
         failure = of_failure(failure, self.secrets)
         self._skip(unanswered, f"not run: {failure.explanation}")
-        async for event in handle_failure(failure, agent=self.agent, state=self.state, run=self):
+        async for event in handle_failure(
+            failure,
+            agent=self.agent,
+            state=self.state,
+            run=self,
+            read=read and of_failure(read, self.secrets),
+        ):
             yield event
             if is_terminal(event):
                 return
@@ -439,6 +460,10 @@ class Run:
     def known(self) -> TriageContext:
         """What a strategy may know of this run."""
         return self._knowledge().as_context()
+
+    def shared_names(self, words: str) -> str:
+        """What the model may read of words that name variables."""
+        return self.hooks.shared_names(words)
 
     def go_back(self, checkpoint_id: str | None) -> str:
         """Go back to a checkpoint; ``LookupError`` when there is none."""
@@ -497,6 +522,10 @@ def _assistant(reply: Completion, calls: Sequence[ToolCall], secrets: Secrets) -
             for call in calls
         ]
     return message
+
+
+def _shown(outcome: StepOutcome) -> str:
+    return to_text(outcome.envelope.get("result", outcome.envelope))
 
 
 def _is_late(outcome: StepOutcome) -> bool:

@@ -42,7 +42,7 @@ def succeeded(
     notes = [note, "" if rendition.is_whole else _NOTE]
     if any(notes):
         envelope["note"] = Rendition(max_text=MAX_SENTENCE).of(" ".join(filter(None, notes)))
-    return _bounded(envelope)
+    return bounded(envelope)
 
 
 def refused(
@@ -64,7 +64,7 @@ def refused(
     }
     if envelope["result"] in (None, {}, []):
         del envelope["result"]
-    return _bounded(envelope)
+    return bounded(envelope)
 
 
 def told(failure: Failure) -> Failure:
@@ -106,7 +106,7 @@ def _fields(given: Mapping[str, Any]) -> Envelope:
     return fields
 
 
-def _bounded(envelope: Envelope) -> Envelope:
+def bounded(envelope: Envelope) -> Envelope:
     """The envelope within ``MAX_BYTES``, at the cost of its largest fields."""
     while _size(envelope) > MAX_BYTES:
         largest = max(envelope, key=lambda name: _size(envelope[name]))

@@ -18,6 +18,8 @@ from parsimony_kernel.gate.stages import Attempt, Stage
 
 MAX_NAMED = 40
 MAX_CHOICES = 8
+# The key of a failure's metadata which says that its words list what the notebook holds.
+LISTS_COLUMNS = "lists_columns"
 
 
 def columns_exist(
@@ -93,6 +95,7 @@ def _refusal(
     return BAD_ARGUMENTS.failure(
         f"{reason}. {listed} Nothing was run.",
         envelope=envelope,
+        lists_columns=True,
     )
 
 
@@ -150,4 +153,5 @@ def _question(use: Use, choices: Sequence[str]) -> Failure:
                 "choices": list(choices),
             },
         },
+        lists_columns=True,
     )

@@ -35,6 +35,10 @@ class ProcedureError(ValueError):
         super().__init__(f"procedure {name!r}: " + " ".join(self.problems))
 
 
+# The key of a failure's metadata which says that its words quote what a guard raised.
+QUOTES_A_GUARD = "quotes_a_guard"
+
+
 class GuardError(Exception):
     """A guard gave no answer. The procedure is at fault; whether its edge is open is not known."""
 
@@ -306,6 +310,7 @@ def _broken(procedure: Procedure, exc: GuardError) -> Failure:
             "reason": f"the guard {exc.edge.guard!r} {exc.why}",
             "details": {"guard": exc.edge.guard},
         },
+        quotes_a_guard=True,
     )
 
 

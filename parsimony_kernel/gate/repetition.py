@@ -109,11 +109,13 @@ class Repetition:
         observation: str,
         *,
         is_late: bool = False,
+        read: str | None = None,
     ) -> "Repetition":
-        """The same with a call that was made. ``observation`` is what the model read, free of
-        secrets."""
+        """The same with a call that was made. ``observation`` is what it showed, free of secrets,
+        and ``read`` what the model read of that, where it was not all."""
         plain = _plain(observation)
-        made = Seen(_call_of(tool_name, args), _digest(plain), _shortened(plain), is_late)
+        shown = _shortened(plain if read is None else _plain(read))
+        made = Seen(_call_of(tool_name, args), _digest(plain), shown, is_late)
         return Repetition((*self.seen, made)[-KEPT:])
 
     @property

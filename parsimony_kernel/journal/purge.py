@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from parsimony_kernel.identity import ARTIFACT_FOLDER
-from parsimony_kernel.journal import chain
+from parsimony_kernel.journal import chain, sent
 from parsimony_kernel.journal.database import JournalError
 from parsimony_kernel.journal.store import SqliteJournal
 
@@ -70,7 +70,8 @@ def purge(
     dry_run: bool,
     answerable_s: float | None = None,
 ) -> Purged:
-    """Empty the turns that ended before ``before``, with their questions and finished writes.
+    """Empty the turns that ended before ``before``, with their questions, their finished writes
+    and what they sent to models.
 
     Of a turn stay its number, its cell, its status and its times. It can be cut short anywhere,
     run twice at once, and run beside kernels that write; the next one goes on from there.
@@ -204,7 +205,8 @@ def _rest(db: sqlite3.Connection, run_id: str) -> int:
         statements.append(
             "SELECT SUM(LENGTH(CAST(inputs || answer AS BLOB))) FROM effects WHERE run_id = ?"
         )
-    return sum(db.execute(each, (run_id,)).fetchone()[0] or 0 for each in statements)
+    rest = sum(db.execute(each, (run_id,)).fetchone()[0] or 0 for each in statements)
+    return int(rest) + sent.size_of(db, run_id)
 
 
 def _empty_some(db: sqlite3.Connection, runs: list[str], at: str) -> _Batch:
@@ -233,6 +235,7 @@ def _blank(db: sqlite3.Connection, run_id: str) -> None:
     db.execute("DELETE FROM suspensions WHERE run_id = ?", (run_id,))
     if _has_effects(db):
         db.execute("DELETE FROM effects WHERE run_id = ?", (run_id,))
+    sent.forget(db, run_id)
 
 
 def _shrink(journal: SqliteJournal) -> str:

@@ -1,13 +1,17 @@
 """What a notebook adds to a run: its claims, its ledger, its tools' events, and what it allows."""
 
 import functools
+import json
+import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.agent.events import AgentEvent
+from parsimony_kernel.agent.failure.detectors import arguments_of
 from parsimony_kernel.agent.hooks import RunHooks
 from parsimony_kernel.agent.prompts import notebook_changes
 from parsimony_kernel.agent.state import RunState, SuspensionRecord
@@ -16,6 +20,7 @@ from parsimony_kernel.execution.executor import BaseCodeExecutor
 from parsimony_kernel.gate.approval import Approval, approved
 from parsimony_kernel.gate.code_files import module_text
 from parsimony_kernel.gate.effects import Effects
+from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.reach import Reach
 from parsimony_kernel.gate.screening import screened
 from parsimony_kernel.gate.stages import Stage
@@ -23,11 +28,15 @@ from parsimony_kernel.journal.effects import JournalEffects
 from parsimony_kernel.journal.store import Journal, SqliteJournal
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.lineage.checkpoint import Change
+from parsimony_kernel.llm.base import ToolCall
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.notebook.changes import Changes
 from parsimony_kernel.notebook.secrets import DiscreetEffects, publishing_none, showing_none
+from parsimony_kernel.notebook.share import Share, Step, shared
 
 _LEASE_S = 120.0
+# What is told of going back where names are kept.
+_GONE_BACK = "The variables are as they were before."
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,16 @@ class NotebookPlace:
     executor: BaseCodeExecutor
     journal: Journal
     clock: Clock
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """What of a notebook a run tells its model: how much, of what, and which tools are the
+    person's own. ``chosen`` is ``None`` for everything."""
+
+    share: Share = Share.samples
+    chosen: tuple[str, ...] | None = None
+    own_tools: frozenset[str] = frozenset()
 
 
 class NotebookHooks(RunHooks):
@@ -53,8 +72,10 @@ class NotebookHooks(RunHooks):
         owner: str,
         changes: Changes,
         secrets: Secrets,
+        sharing: Sharing = Sharing(),
     ) -> None:
         super().__init__(breakers, tool_breakers)
+        self._sharing = sharing
         self._place = place
         self._approval = approval
         self._owner = owner
@@ -75,6 +96,18 @@ class NotebookHooks(RunHooks):
             publishing_none(self._secrets, self._place.executor.origin_ledger, state.run_id),
             showing_none(self._secrets, asked),
         )
+
+    def shared(self, call: ToolCall, outcome: StepOutcome) -> StepOutcome:
+        code = arguments_of(call).get("code")
+        step = Step(
+            call.function.name,
+            code if isinstance(code, str) else "",
+            self._sharing.own_tools,
+        )
+        return shared(outcome, self._sharing.share, step)
+
+    def shared_names(self, words: str) -> str:
+        return _GONE_BACK if words and self._sharing.share is Share.none else words
 
     def secrets(self, agent: Any) -> Secrets:
         return self._secrets
@@ -99,11 +132,21 @@ class NotebookHooks(RunHooks):
             self._changes.add(state.run_id, change)
 
     def changes_since(self, record: SuspensionRecord) -> str | None:
+        if self._sharing.share is Share.none:
+            return None
         gone, changed = differences(self._place.executor, record)
-        return notebook_changes(gone=gone, changed=changed)
+        return notebook_changes(gone=self._told(gone, record), changed=self._told(changed, record))
 
     def claim(self, record: SuspensionRecord) -> bool:
         return self._place.journal.claim(record.nonce, self._owner, _LEASE_S)
+
+    def _told(self, names: tuple[str, ...], record: SuspensionRecord) -> Iterator[str]:
+        """Those of ``names`` that the model was told of, or has used."""
+        chosen = self._sharing.chosen
+        used = "" if chosen is None else json.dumps(record.messages, ensure_ascii=False)
+        for name in names:
+            if chosen is None or name in chosen or re.search(rf"\b{re.escape(name)}\b", used):
+                yield name
 
     def _reaches(self, state: RunState, code: str) -> tuple[Reach, ...]:
         """What ``code`` would do outside this notebook's workspace.

@@ -1,14 +1,23 @@
 """What of a notebook is told to a model at the beginning of a turn, within caps."""
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.agent.prompts import notebook_context
 from parsimony_kernel.execution.executor import BaseCodeExecutor
-from parsimony_kernel.execution.factory import summarise
+from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, summarise
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached
+from parsimony_kernel.execution.outputs import DataFrameObject
+from parsimony_kernel.notebook.share import (
+    KEPT_BY_CHOICE,
+    KEPT_OF_THE_NOTEBOOK,
+    Share,
+    first_rows,
+    shape_of,
+)
 from parsimony_kernel.notebook.turns import PublishedArtifact
 
 _INVENTORY_S = 2.0
@@ -16,6 +25,12 @@ _MAX_ARTIFACTS = 20
 _DATA_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".xlsx", ".xls", ".json", ".jsonl"})
 _MAX_FILES = 40
 _MAX_ENTRIES = 2_000
+
+_TOLD = {
+    Share.full: "variables with samples and first rows",
+    Share.samples: "variables with samples",
+    Share.schema: "variables without values",
+}
 
 
 def notebook_in_words(
@@ -25,28 +40,44 @@ def notebook_in_words(
     *,
     earlier_turns: int,
     replaceable: tuple[str, ...],
+    share: Share = Share.samples,
+    chosen: tuple[str, ...] | None = None,
 ) -> tuple[str, tuple[str, ...]]:
-    """The inventory as a block of the first message, and a line for each part of it for people."""
-    variables, more = _variables(executor)
+    """The inventory as a block of the first message, and a line for each part of it for people.
+
+    ``chosen`` are the variables, data files and titles of artifacts that are told of; ``None`` is
+    all of them.
+    """
+    if share is Share.none:
+        kept = KEPT_OF_THE_NOTEBOOK[share]
+        return notebook_context(working_folder="", files=(), variables=(), kept_back=kept), ()
+    variables, more = _variables(executor, share, chosen)
     files = data_files(folder)
     published = [
         {"kind": artifact.kind, "title": artifact.title, "path": artifact.path}
         for artifact in artifacts[-_MAX_ARTIFACTS:]
     ]
+    kept = KEPT_OF_THE_NOTEBOOK[share]
+    if chosen is not None:
+        files = tuple(file for file in files if file in chosen or Path(file).name in chosen)
+        published = [each for each in published if each["title"] in chosen]
+        replaceable = tuple(name for name in replaceable if name in chosen)
+        kept = " ".join(filter(None, (kept, KEPT_BY_CHOICE)))
     context = notebook_context(
-        working_folder=folder.name,
+        working_folder=folder.name if chosen != () else "",
         files=files,
         variables=variables,
         more_variables=more,
         artifacts=published,
         replaceable=replaceable,
+        kept_back=kept,
     )
     shared = []
     if earlier_turns:
         shared.append(f"{earlier_turns} earlier {_plural('request', earlier_turns)}")
     if variables:
         names = ", ".join(str(variable.get("name")) for variable in variables)
-        shared.append(f"variables with samples: {names}")
+        shared.append(f"{_TOLD[share]}: {names}")
     if files:
         shared.append(f"names of {len(files)} data {_plural('file', len(files))}")
     if published:
@@ -54,18 +85,46 @@ def notebook_in_words(
     return context, tuple(shared)
 
 
-def _variables(executor: BaseCodeExecutor) -> tuple[list[dict[str, Any]], int]:
-    """The variables as a model reads them, and how many were left out.
+def _variables(
+    executor: BaseCodeExecutor, share: Share, chosen: tuple[str, ...] | None
+) -> tuple[list[dict[str, Any]], int]:
+    """The variables as a model reads them, and how many were left out for want of room.
 
     A summary runs the ``repr`` of the user's own classes, so it has a deadline.
     """
-    variables = executor.variables()
+    bound = executor.variables()
+    variables = {name: bound[name] for name in bound if chosen is None or name in chosen}
     guard = CodeGuard(_INVENTORY_S)
     try:
         with guard:
-            return guard.call(summarise, variables)
+            return guard.call(_summaries, variables, share)
     except (DeadlineReached, KeyboardInterrupt):
         return [], len(variables)
+
+
+def _summaries(variables: Mapping[str, Any], share: Share) -> tuple[list[dict[str, Any]], int]:
+    summaries, more = summarise(variables)
+    if share is Share.schema:
+        return [shape_of(each) for each in summaries], more
+    if share is Share.full:
+        _add_rows(summaries, variables)
+    return summaries, more
+
+
+def _add_rows(summaries: Sequence[dict[str, Any]], variables: Mapping[str, Any]) -> None:
+    """Add the first rows of the tables, as long as there is room for as much again."""
+    room = SNAPSHOT_BYTES
+    factory = OutputFactory()
+    for summary in summaries:
+        if summary.get("type") != "dataframe":
+            continue
+        table = factory.convert(variables[summary["name"]], summary["name"])
+        rows = first_rows(table) if isinstance(table, DataFrameObject) else []
+        room -= len(json.dumps(rows, ensure_ascii=False).encode())
+        if room < 0:
+            return
+        if rows:
+            summary["first_rows"] = rows
 
 
 def data_files(folder: Path) -> tuple[str, ...]:

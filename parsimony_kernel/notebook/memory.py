@@ -6,13 +6,20 @@ The rule of the place: what is gone is told to nobody, and stays on the disk.
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from parsimony_kernel.agent.events import AgentEvent, TurnTakenBack, is_terminal
+from parsimony_kernel.agent.events import (
+    AgentEvent,
+    RunStarted,
+    ToolEvent,
+    TurnTakenBack,
+    is_terminal,
+)
 from parsimony_kernel.agent.models import AgentMessage
 from parsimony_kernel.agent.prompts import request_message
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.journal.database import JournalError
 from parsimony_kernel.journal.store import GONE, Journal, TurnRow
 from parsimony_kernel.notebook.own_tools import OwnTools
+from parsimony_kernel.notebook.share import Share
 from parsimony_kernel.notebook.turns import PublishedArtifact, SessionError
 
 # Of earlier turns: how many are told, and the characters of each part and of all together.
@@ -43,6 +50,7 @@ def earlier_turns(
     *,
     cell_key: str,
     limit_chars: int = MOST_CHARS,
+    share: Share = Share.samples,
 ) -> tuple[AgentMessage, ...]:
     """What the newest turns of other cells were asked and came to, oldest first.
 
@@ -54,7 +62,11 @@ def earlier_turns(
         rows: the turns, oldest first.
         events_of: gives the events of a turn by its id; one whose events cannot be read is told
             by its row.
+        share: with ``schema`` a turn is told in its own words only where it was not told values
+            either, with ``none`` no turn is told.
     """
+    if share is Share.none:
+        return ()
     told = [
         row
         for row in rows
@@ -64,7 +76,7 @@ def earlier_turns(
     room = limit_chars
     for row in reversed(told):
         request = str(request_message(_cut(row.request, REQUEST_CHARS))["content"])
-        answer = _came_to(row, events_of)
+        answer = _came_to(row, events_of, share)
         room -= len(request) + len(answer)
         if room < 0:
             break
@@ -72,15 +84,27 @@ def earlier_turns(
     return tuple(message for pair in reversed(pairs) for message in pair)
 
 
-def _came_to(row: TurnRow, events_of: Callable[[str], Sequence[AgentEvent]]) -> str:
+def _came_to(row: TurnRow, events_of: Callable[[str], Sequence[AgentEvent]], share: Share) -> str:
+    events: Sequence[AgentEvent] = ()
     with suppress(JournalError):
-        if _is_taken_back(events_of(row.run_id)):
-            return _TAKEN_BACK
+        events = events_of(row.run_id)
+    if _is_taken_back(events):
+        return _TAKEN_BACK
+    if share is Share.schema and not _is_free_of_values(events):
+        return "Done." if row.status == "done" else f"{_UNDONE[row.status]}."
     if row.status == "done":
         return _cut(row.summary, SUMMARY_CHARS) or "Done."
     # Names between backticks are read as what a turn has made; a question has those of others.
     why = _cut(" ".join(row.summary.replace("`", "'").split()), CLAUSE_CHARS)
     return f"{_UNDONE[row.status]}: {why}" if why else f"{_UNDONE[row.status]}."
+
+
+def _is_free_of_values(events: Sequence[AgentEvent]) -> bool:
+    """Whether the turn was told no values, and ended with the words of its model."""
+    begun = [event for event in events if isinstance(event, RunStarted)]
+    steps = [event for event in events if isinstance(event, ToolEvent)]
+    kept = all(event.share in (Share.schema, Share.none) for event in begun)
+    return bool(begun and kept and steps) and steps[-1].tool_name == "return_done"
 
 
 def _is_taken_back(events: Sequence[AgentEvent]) -> bool:

@@ -1,9 +1,12 @@
 """What turns have used of models, counted from their events."""
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
 
-from parsimony_kernel.agent.events import AgentEvent, LLMCallCompleted
+from parsimony_kernel.agent.events import AgentEvent, LLMCallCompleted, PartialRunSummary
+from parsimony_kernel.agent.failure.spending import CEILING_REMEDY
+from parsimony_kernel.notebook.turns import SessionError
 
 
 @dataclass(frozen=True)
@@ -45,3 +48,40 @@ def used(events: Iterable[AgentEvent]) -> Used:
         ),
         Used(),
     )
+
+
+def left_of(limit_usd: float | None, spent_usd: float) -> float | None:
+    """What of the notebook's budget a turn may still spend, in US dollars.
+
+    ``SessionError`` when nothing is left.
+    """
+    if limit_usd is None:
+        return None
+    if spent_usd >= limit_usd:
+        raise SessionError(
+            f"The turns of this notebook have cost ${spent_usd:.4f}, and together they may cost "
+            f"${limit_usd:.2f}. Nothing was run. {_RAISE}"
+        )
+    return limit_usd - spent_usd
+
+
+async def within_budget(
+    stream: AsyncGenerator[AgentEvent, None], limit_usd: float | None
+) -> AsyncGenerator[AgentEvent, None]:
+    """``stream``; where the notebook's budget has ended it, the end says so."""
+    async with aclosing(stream):
+        async for event in stream:
+            at_ceiling = isinstance(event, PartialRunSummary) and (
+                event.next_step_plan == CEILING_REMEDY
+            )
+            if at_ceiling and limit_usd is not None:
+                missing = f"What all turns of this notebook may cost, ${limit_usd:.2f}, is used up."
+                yield event.model_copy(update={"missing": missing, "next_step_plan": _RAISE})
+            else:
+                yield event
+
+
+_RAISE = (
+    "To allow more, set the budget of the notebook higher, for instance with "
+    "%config ParsimonyAgent.notebook_budget = 5"
+)

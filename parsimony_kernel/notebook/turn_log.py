@@ -16,6 +16,7 @@ from parsimony_kernel.agent.models import AgentMessage
 from parsimony_kernel.agent.state import SuspensionRecord
 from parsimony_kernel.journal.store import Journal, PendingRow
 from parsimony_kernel.notebook.memory import earlier_turns
+from parsimony_kernel.notebook.share import Share
 from parsimony_kernel.notebook.trouble import TROUBLE
 from parsimony_kernel.notebook.turns import LIMITS, PendingQuestion, SessionError, TurnSummary
 
@@ -112,10 +113,13 @@ class TurnLog:
         rows = self._journal.turns(self._notebook)
         return frozenset(row.run_id for row in rows if row.cell_key == cell_key)
 
-    def earlier(self, cell_key: str) -> tuple[AgentMessage, ...]:
+    def earlier(self, cell_key: str, share: Share = Share.samples) -> tuple[AgentMessage, ...]:
         """What the newest turns of other cells were asked and came to, oldest first."""
         return earlier_turns(
-            self._journal.turns(self._notebook), self._journal.events, cell_key=cell_key
+            self._journal.turns(self._notebook),
+            self._journal.events,
+            cell_key=cell_key,
+            share=share,
         )
 
     def pending(self, now: datetime) -> tuple[PendingQuestion, ...]:

@@ -7,6 +7,7 @@ from parsimony_kernel.agent.config import AgentGuardrails
 from parsimony_kernel.agent.state import RunState
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.llm.cassette_mode import CassetteMode
+from parsimony_kernel.notebook.share import Share
 
 # The limits of a turn, by the name that guardrails and events give them.
 LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")
@@ -26,6 +27,10 @@ class TurnOptions:
 
     ``model`` may name several with commas between: the next takes over where one fails.
     ``cassette`` records or replays what the model answers.
+
+    ``share`` says how much of the notebook the model is told, and ``context`` of what: of
+    everything (``None``), or only of the variables, data files and titles named.
+    ``notebook_cost_usd`` is what all turns of the notebook together may cost.
     """
 
     model: str | None = None
@@ -36,6 +41,9 @@ class TurnOptions:
     approve: Approval = Approval.guarded
     procedure: str | None = None
     cassette: CassetteMode | None = None
+    share: Share = Share.samples
+    context: tuple[str, ...] | None = None
+    notebook_cost_usd: float | None = None
 
     def guardrails(self) -> AgentGuardrails:
         """The limits of the turn."""

@@ -1,9 +1,9 @@
 """Why runs fail: the one table that joins a kind with its type, its refusal and its ladder.
 
 The table decides what a failure is made of, by ``failure``, which row a failure has, by
-``cause_of``, and, by the first rung, what no strategy may answer, by ``is_for_a_person``. The
-further rungs and ``how`` describe what the budgets of ``DefaultPolicy`` come to; tests hold the
-two together.
+``cause_of``, whether a classifier is asked for its type, by ``has_open_type``, and, by the first
+rung, what no strategy may answer, by ``is_for_a_person``. The further rungs and ``how`` describe
+what the budgets of ``DefaultPolicy`` come to; tests hold the two together.
 
 Values only. Whatever finds a failure makes it of its row; the row knows what it means, the place
 that found it only what to say.
@@ -448,6 +448,14 @@ def cause_of(failure: Failure) -> Cause | None:
     """The row of ``failure``, the most special of several; ``None`` when there is none."""
     rows = [cause for cause in CAUSES if cause.explains(failure)]
     return max(rows, key=_speciality, default=None)
+
+
+def has_open_type(failure: Failure) -> bool:
+    """Whether a classifier may tell the type: it is not known, and the row does not say that it
+    stays so. The error that a tool makes itself looks like one of the run, and is told."""
+    row = cause_of(failure)
+    is_open = row is None or row is RUN_BROKEN or row.type is None
+    return is_open and failure.type is FailureType.UNKNOWN
 
 
 def is_for_a_person(failure: Failure) -> bool:

@@ -121,9 +121,18 @@ class Surroundings(Protocol):
         """
         ...
 
+    def shared_names(self, words: str) -> str:
+        """What the model may read of words that name variables."""
+        ...
+
 
 async def handle_failure(
-    failure: Failure, *, agent: Any, state: RunState, run: Surroundings | None = None
+    failure: Failure,
+    *,
+    agent: Any,
+    state: RunState,
+    run: Surroundings | None = None,
+    read: Failure | None = None,
 ) -> AsyncGenerator[AgentEvent, None]:
     """Answer ``failure`` with exactly one action and yield what happened.
 
@@ -133,24 +142,26 @@ async def handle_failure(
             if it has them.
         state: its counts, lessons, ``pending_instruction`` and ``done`` are updated.
         run: asked for what strategies may know, and to go back; without it nothing can be.
+        read: ``failure`` as a model may read it, if that is not all; people read all of it.
 
     Yields ``AgentError(recoverable=True)`` for retry and narrow_scope, else one terminal event.
     ``Cancelled``, and nothing is counted, where the run is to stop while a strategy thinks.
     """
     policy: RecoveryPolicy = agent.policy
     clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
-    decision = await _decided(policy, failure, agent, state, run)
+    told = read or failure
+    decision = await _decided(policy, told, agent, state, run)
     action = _permitted(decision.action, failure)
     prior = state.failure_attempts.get(failure.kind, 0)
     if HELD not in failure.metadata:  # what waits for a person has not failed
         state.record_failure_attempt(failure.kind)
-        state.lessons_learned = remember(state.lessons_learned, failure)
+        state.lessons_learned = remember(state.lessons_learned, told)
         state.note_recovery(failure.type, decision.strategy or action.value)
 
     match action:
         case Action.retry:
             delay = max(_delay(failure, policy, prior), min(decision.delay_s, MAX_WAIT_S))
-            note = decision.hint or retry_note(failure)
+            note = decision.hint or retry_note(told)
             state.pending_instruction = note or state.pending_instruction
             yield AgentError(
                 message=failure.explanation,
@@ -166,8 +177,9 @@ async def handle_failure(
             await _pause(min(delay, _time_left(agent, state, clock)), clock, state)
         case Action.narrow_scope:
             put_back = _gone_back(decision, run)
-            told = filter(None, (put_back, decision.hint or narrowing(failure)))
-            state.pending_instruction = " ".join(told)
+            names = put_back if run is None else run.shared_names(put_back)
+            parts = filter(None, (names, decision.hint or narrowing(told)))
+            state.pending_instruction = " ".join(parts)
             if failure.type is FailureType.CONTEXT_OVERFLOW:
                 state.compaction += 1
             yield AgentError(
@@ -211,6 +223,7 @@ async def handle_failure(
                 learned_facts=tuple(
                     f"{lesson.kind}: {lesson.explanation}" for lesson in state.lessons_learned
                 ),
+                next_step_plan=failure.metadata.get("remedy"),
             )
         case _:
             assert_never(action)

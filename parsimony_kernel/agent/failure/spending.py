@@ -1,8 +1,8 @@
 """Whether the next request still fits the run's budget, found out before it is made.
 
 The detector of ``policy_violation`` for tokens and cost. A limit is a question to the person:
-they allow as much again, or the run ends there. What a model does not count is charged by size and
-by its price, or a budget would never be used up.
+they allow as much again, or the run ends there; at a ceiling it ends, whatever they allow. What a
+model does not count is charged by size and by its price, or a budget would never be used up.
 """
 
 import asyncio
@@ -25,6 +25,8 @@ from parsimony_kernel.llm.base import ChatModel, Completion, ModelRequest, Usage
 
 # A shorter answer holds no step, so no shorter one is asked for.
 LEAST_ANSWER_TOKENS = 256
+# What is said of a run that has come to its ceiling.
+CEILING_REMEDY = "Raise the ceiling of the cost, then ask again."
 
 
 @runtime_checkable
@@ -45,7 +47,7 @@ async def reserve(
     The answer is reckoned as long as the model may make it; that of a ``capped`` request as no
     longer than a usual one, for the cap keeps what comes on top within the budget.
     """
-    if not _is_limited(guardrails):
+    if not is_limited(guardrails):
         return None
     prompt = tokens_in(request.messages, request.tools)
     answer = _longest(model) or ANSWER_TOKENS
@@ -55,14 +57,18 @@ async def reserve(
     if guardrails.max_tokens is not None:
         used = _used_tokens(state)
         demands.append(Demand("tokens", used, prompt + answer, guardrails.max_tokens))
-    if guardrails.max_cost_usd is not None:
+    spendings = _spendings(state, guardrails)
+    if spendings:
         try:
             price = await _price(model, prompt, answer, within_s=_patience(request))
         except FailureRaised as raised:
             return raised.failure
         if price is None:
-            return _unpriced(model.name, guardrails.max_cost_usd)
-        demands.append(Demand("cost", _used_usd(state), price, guardrails.max_cost_usd))
+            return _unpriced(model.name, min(limit for _, limit in spendings))
+        demands += [Demand("cost", spent, price, limit) for spent, limit in spendings]
+        ceiling = guardrails.ceiling_cost_usd
+        if ceiling is not None and demands[-1].is_over:
+            return _at_ceiling(demands[-1])
     for demand in demands:
         if demand.is_over:
             return _over(demand)
@@ -76,15 +82,17 @@ async def capped(
 
     Never less than ``LEAST_ANSWER_TOKENS``: whether a usual one fits is for ``reserve``.
     """
-    if not _is_limited(guardrails):
+    if not is_limited(guardrails):
         return request
     prompt = tokens_in(request.messages, request.tools)
     rooms: list[float] = []
     if guardrails.max_tokens is not None:
         rooms.append(guardrails.max_tokens - _used_tokens(state) - prompt)
-    if guardrails.max_cost_usd is not None:
+    spendings = _spendings(state, guardrails)
+    if spendings:
+        left_usd = min(limit - spent for spent, limit in spendings)
         try:
-            room = await _affordable(state, guardrails.max_cost_usd, model, request, prompt)
+            room = await _affordable(left_usd, model, request, prompt)
         except FailureRaised:
             room = None  # reserve tells
         if room is not None:
@@ -96,7 +104,7 @@ async def capped(
 
 
 async def _affordable(
-    state: RunState, limit_usd: float, model: ChatModel, request: ModelRequest, prompt: int
+    left_usd: float, model: ChatModel, request: ModelRequest, prompt: int
 ) -> float | None:
     """How long an answer the money buys; ``None`` when it is free or its price is not known."""
     heard = await _price(model, prompt, 0, within_s=_patience(request))
@@ -105,14 +113,14 @@ async def _affordable(
     usual = await _price(model, prompt, ANSWER_TOKENS, within_s=_patience(request))
     if usual is None or usual <= heard:
         return None
-    return (limit_usd - _used_usd(state) - heard) / (usual - heard) * ANSWER_TOKENS
+    return (left_usd - heard) / (usual - heard) * ANSWER_TOKENS
 
 
 async def charged(
     reply: Completion, request: ModelRequest, model: ChatModel, guardrails: AgentGuardrails
 ) -> Completion:
     """``reply`` with the tokens and the cost that its model left out, where there is a limit."""
-    if not _is_limited(guardrails):
+    if not is_limited(guardrails):
         return reply
     usage = reply.usage
     if usage == Usage():
@@ -128,7 +136,7 @@ async def charged_failure(
     ``None`` where there is no limit, or no answer had begun: then the provider asks for nothing.
     """
     tokens = failure.metadata.get("answer_tokens")
-    if tokens is None or not _is_limited(guardrails):
+    if tokens is None or not is_limited(guardrails):
         return None
     usage = Usage(tokens_in(request.messages, request.tools), tokens)
     bill = Completion(choices=(), usage=usage, model=model.name)
@@ -138,7 +146,7 @@ async def charged_failure(
 async def _with_cost(
     reply: Completion, request: ModelRequest, model: ChatModel, guardrails: AgentGuardrails
 ) -> Completion:
-    if reply.cost_usd is not None or guardrails.max_cost_usd is None:
+    if reply.cost_usd is not None or not is_priced(guardrails):
         return reply
     usage = reply.usage
     try:
@@ -150,8 +158,24 @@ async def _with_cost(
     return replace(reply, cost_usd=cost)
 
 
-def _is_limited(guardrails: AgentGuardrails) -> bool:
-    return guardrails.max_tokens is not None or guardrails.max_cost_usd is not None
+def is_limited(guardrails: AgentGuardrails) -> bool:
+    """Whether there is a limit of tokens or cost."""
+    return guardrails.max_tokens is not None or is_priced(guardrails)
+
+
+def is_priced(guardrails: AgentGuardrails) -> bool:
+    """Whether there is a limit of cost, so that prices have to be known."""
+    return guardrails.max_cost_usd is not None or guardrails.ceiling_cost_usd is not None
+
+
+def _spendings(state: RunState, guardrails: AgentGuardrails) -> list[tuple[float, float]]:
+    """What was spent and how much may be, in US dollars: of the budget, then of the ceiling."""
+    limits = []
+    if guardrails.max_cost_usd is not None:
+        limits.append((_used_usd(state), guardrails.max_cost_usd))
+    if guardrails.ceiling_cost_usd is not None:
+        limits.append((state.cumulative_cost_usd, guardrails.ceiling_cost_usd))
+    return limits
 
 
 def _used_tokens(state: RunState) -> int:
@@ -211,6 +235,21 @@ def _over(demand: Demand) -> Failure:
         limit=demand.limit,
         question=f"The run has reached its {noun} budget. Go on with as much again?",
         **({"remedy": f"Allow more than {needed} for this turn."} if hopeless else {}),
+    )
+
+
+def _at_ceiling(demand: Demand) -> Failure:
+    """What no answer of a person's can go on from."""
+    needed = f"${demand.reserved:.4f}"
+    return LIMIT_UNKEEPABLE.failure(
+        f"The ceiling of the cost is reached: {demand.in_words()} are used and the next request "
+        f"may need {needed}",
+        action=Action.stop,
+        guard="cost",
+        used=demand.used,
+        reserved=demand.reserved,
+        limit=demand.limit,
+        remedy=CEILING_REMEDY,
     )
 
 

@@ -1,0 +1,72 @@
+"""What a reader finds on a page, and what the page would load, run or offer to click."""
+
+import re
+from collections.abc import Sequence
+from html.parser import HTMLParser
+
+_UNREAD = {"script", "style", "title"}
+_ADDRESSED = {"src", "href", "srcset", "data", "action", "poster"}
+
+
+class Page(HTMLParser):
+    """A page of HTML. ``words`` are those that are read, in order, with the numbers of lists;
+    ``addresses`` are what its elements point to, ``handlers`` the attributes that would run
+    something, ``scripts`` the texts of its scripts, ``pictures`` how many are drawn."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self._unread: list[str] = []
+        self._said: list[str] = []
+        self.addresses: list[str] = []
+        self.handlers: list[str] = []
+        self.scripts: list[str] = []
+        self.pictures = 0
+        self._items: list[int] = []
+        self.feed(html)
+        self.close()
+
+    @property
+    def words(self) -> list[str]:
+        return words("".join(self._said))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in _UNREAD:
+            self._unread.append(tag)
+        given = {name: value or "" for name, value in attrs}
+        self.addresses += [value for name, value in given.items() if name in _ADDRESSED]
+        self.handlers += [name for name in given if name.startswith(("on", "data-commandlinker"))]
+        if tag == "img":
+            self.pictures += 1
+        elif tag == "ol":
+            self._items.append(0)
+        elif tag == "li" and self._items:
+            self._items[-1] += 1
+            self._said.append(f"{self._items[-1]} ")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._unread:
+            self._unread.remove(tag)
+        elif tag == "ol":
+            self._items.pop()
+        if tag not in {"span", "code", "strong", "em", "a"}:
+            self._said.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self._unread:
+            self._said.append(data)
+        elif self._unread[-1] == "script":
+            self.scripts.append(data)
+
+
+def words(text: str) -> list[str]:
+    """The words and numbers of ``text``, without marks and frames around them."""
+    return re.findall(r"[\w.]*\w", text)
+
+
+def missing(wanted: Sequence[str], found: Sequence[str]) -> list[str]:
+    """The words of ``wanted`` from the first on that does not come in its turn in ``found``."""
+    rest = iter(found)
+    for position, word in enumerate(wanted):
+        if word not in rest:
+            return list(wanted[max(0, position - 5) : position + 10])
+    return []

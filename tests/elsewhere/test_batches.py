@@ -1,0 +1,109 @@
+"""Notebooks with agent cells that nobody watches: nbclient and papermill."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient.exceptions import CellExecutionError
+
+from .conftest import execute, notebook_of
+
+pytestmark = pytest.mark.kernel
+
+ASKING = ("from actors import asking\n%agent model asking", "%%agent\ntogether", "went_on = True")
+REFUSED = (
+    "Parsimony Agent: The agent asks, and nobody answers; the question is in the record above."
+)
+
+
+def text_of(cell: Any) -> str:
+    """What is shown in ``cell``, as plain text."""
+    texts = [output.get("data", {}).get("text/plain", "") for output in cell.outputs]
+    return "\n".join(texts)
+
+
+def errors_of(cell: Any) -> list[str]:
+    return [output.ename for output in cell.outputs if output.output_type == "error"]
+
+
+def is_marked(cell: Any) -> bool:
+    """Whether the record says what was done, what is asked, and how it can be answered."""
+    text = text_of(cell)
+    asked = "Question · waiting for your answer\n  Sum or product?\n    1. the sum"
+    return asked in text and "%agent answer 2" in text and "Step 1 · Two numbers · done" in text
+
+
+def test_a_question_is_marked_and_the_notebook_goes_on_to_where_it_is_answered(
+    place: Path,
+) -> None:
+    notebook = notebook_of(*ASKING, "went_on, numbers", "%agent answer the sum", "together")
+    execute(notebook, place)
+    asked, went_on, answer, together = (notebook.cells[number] for number in (1, 3, 4, 5))
+    assert is_marked(asked)
+    assert errors_of(asked) == []
+    assert asked.outputs[-1].metadata["parsimony"]["status"] == "suspended"
+    assert text_of(went_on) == "(True, [3, 4])"
+    assert "Your answer\n  the sum" in text_of(answer)
+    assert text_of(together) == "7"
+
+
+def test_a_question_fails_the_notebook_where_that_is_asked_for(place: Path) -> None:
+    notebook = notebook_of("%config ParsimonyAgent.on_question = 'raise'", *ASKING)
+    with pytest.raises(CellExecutionError, match=REFUSED):
+        execute(notebook, place)
+    asked, behind = notebook.cells[-2:]
+    assert is_marked(asked)
+    (error,) = (output for output in asked.outputs if output.output_type == "error")
+    assert (error.ename, len(error.traceback)) == ("QuestionUnanswered", 1)
+    assert behind.execution_count is None
+
+
+def papermill(
+    notebook: Any, folder: Path, *options: str, **environ: str
+) -> tuple[subprocess.CompletedProcess[str], Any]:
+    """What ``papermill`` said and made of ``notebook`` in ``folder``."""
+    nbformat.write(notebook, folder / "given.ipynb")
+    done = subprocess.run(
+        [sys.executable, "-m", "papermill", "given.ipynb", "made.ipynb", *options],
+        cwd=folder,
+        env={**os.environ, "IPYTHONDIR": str(folder / ".ipython"), **environ},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done, nbformat.read(folder / "made.ipynb", as_version=4)
+
+
+def test_papermill_gives_parameters_to_agent_cells_and_goes_on_behind_a_question(
+    place: Path,
+) -> None:
+    notebook = notebook_of(
+        "months = 12",
+        "from actors import doubling\n%agent model doubling",
+        "%%agent\ndouble it",
+        *ASKING,
+    )
+    notebook.cells[0].metadata.tags = ["parameters"]
+    done, made = papermill(notebook, place, "-p", "months", "3")
+    assert done.returncode == 0, done.stderr[-4_000:]
+    injected = [cell.source for cell in made.cells if "injected-parameters" in cell.metadata.tags]
+    assert [source.splitlines()[-1] for source in injected] == ["months = 3"]
+    doubled, asked = (cell for cell in made.cells if cell.source.startswith("%%agent"))
+    assert "Output:\n    | 6" in text_of(doubled)
+    assert is_marked(asked)
+    assert made.cells[-1].execution_count is not None
+
+
+def test_papermill_fails_at_a_question_where_that_is_asked_for(place: Path) -> None:
+    done, made = papermill(notebook_of(*ASKING), place, PARSIMONY_ON_QUESTION="raise")
+    assert done.returncode == 1
+    assert REFUSED in done.stderr
+    asked = next(cell for cell in made.cells if cell.source.startswith("%%agent"))
+    assert is_marked(asked)
+    assert errors_of(asked) == ["QuestionUnanswered"]
+    assert made.cells[-1].execution_count is None

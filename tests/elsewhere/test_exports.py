@@ -1,0 +1,153 @@
+"""Notebooks with agent cells as pages: what a reader of an export is told.
+
+A run with everything in it is saved twice, by a batch and by a front end that applies updates.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from markdown_it import MarkdownIt
+from nbconvert import HTMLExporter, MarkdownExporter
+
+from parsimony_kernel.testing.kernel import live_kernel
+
+from .conftest import execute, furnish, notebook_of
+from .front_end import saved_live
+from .reading import Page, missing, words
+
+pytestmark = pytest.mark.kernel
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+SOURCES = [
+    "from actors import analyst\n%agent model analyst",
+    "%%agent\nhow much rain is there?",
+    "%agent answer 1",
+    "rain['total'].sum()",
+]
+TOLD = {
+    "the request": "how much rain is there?",
+    "what was shared": "Shared with the model",
+    "a recovery": "The model could not be reached · trying again after 1 s, attempt 1 of 3",
+    "prose": "I look at the rain first.",
+    "a step": "Step 1 · Rain by month · done",
+    "its code": "rain = pd.DataFrame({'month': [1, 2, 3], 'total': [4.5, 6.25, 1.75]})",
+    "what it printed": "Months: 3",
+    "a table": "6.25",
+    "a step that was refused": "Step 2 · The wettest · refused",
+    "why": "`rain` has no column 'totals' (did you mean 'total'?)",
+    "a chart in words": "bar chart of total by month",
+    "a publication": ".ockham/datasets/",
+    "the question": "Shall the chart be published?",
+    "its context": "It has three bars.",
+    "a choice": "2. No, leave it",
+    "the answer": "Yes, publish it",
+    "the result": "The most rain was 6.25, in month 2.",
+    "its artifacts": "Chart Rain by month:",
+    "what it used": "analyst · 6 steps · 8 model calls of 50",
+    "its variables": "Variables in your notebook: rain, wettest, drawing",
+}
+
+
+def batch(folder: Path) -> Any:
+    """The notebook as a program runs and saves it."""
+    notebook = notebook_of(*SOURCES)
+    execute(notebook, folder)
+    return notebook
+
+
+def live(folder: Path, sources: Sequence[str] = SOURCES) -> Any:
+    """The notebook as it is saved from a front end, whose kernel is gone when it is read."""
+    with live_kernel(folder, environ={"IPYTHONDIR": str(folder / ".ipython")}) as kernel:
+        return saved_live(kernel, sources)
+
+
+@pytest.fixture(scope="module", params=[batch, live], ids=lambda save: str(save.__name__))
+def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The notebook as it stands in its file."""
+    folder = furnish(tmp_path_factory.mktemp("exports") / "place")
+    file = folder / "notebook.ipynb"
+    nbformat.write(request.param(folder), file)
+    return nbformat.read(file, as_version=4)
+
+
+def as_html(notebook: Any) -> Page:
+    return Page(HTMLExporter().from_notebook_node(notebook)[0])
+
+
+def as_markdown(notebook: Any) -> Page:
+    """The Markdown export, as a reader's Markdown viewer draws it."""
+    text, _ = MarkdownExporter().from_notebook_node(notebook)
+    return Page(MarkdownIt("commonmark", {"html": True}).enable("table").render(text))
+
+
+def outputs(notebook: Any) -> list[Any]:
+    return [output for cell in notebook.cells for output in cell.outputs]
+
+
+def text_of(*shown: Any) -> str:
+    """Outputs as plain text, in order."""
+    return "\n".join(
+        each.get("text") or each.get("data", {}).get("text/plain", "") for each in shown
+    )
+
+
+def is_picture(output: Any) -> bool:
+    return "image/png" in output.get("data", {})
+
+
+EXPORTS = pytest.mark.parametrize("export", [as_html, as_markdown])
+
+
+def test_everything_about_the_run_is_saved_as_text(saved: Any) -> None:
+    text = " ".join(text_of(*outputs(saved)).split())
+    absent = {what: words for what, words in TOLD.items() if words not in text}
+    assert absent == {}
+
+
+@EXPORTS
+def test_an_export_reads_as_the_saved_text(saved: Any, export: Any) -> None:
+    page = export(saved)
+    drawn = [each for each in outputs(saved) if is_picture(each)]
+    said = [each for each in outputs(saved) if not is_picture(each)]
+    assert missing(words(text_of(*said)), page.words) == []
+    assert page.pictures == len(drawn) == 1
+
+
+@EXPORTS
+def test_an_export_brings_nothing_of_ours_that_runs_loads_or_is_clicked(
+    saved: Any, export: Any
+) -> None:
+    plain = notebook_of("1 + 1")
+    without, page = export(plain), export(saved)
+    assert page.scripts == without.scripts
+    assert page.handlers == without.handlers
+    beyond = [each for each in page.addresses if each not in without.addresses]
+    assert [each for each in beyond if not each.startswith(("data:image/png", "output_"))] == []
+
+
+def test_no_state_of_widgets_is_saved(saved: Any) -> None:
+    assert "widgets" not in saved.metadata
+    kinds = {kind for each in outputs(saved) for kind in each.get("data", {})}
+    assert kinds <= {
+        "text/plain",
+        "text/html",
+        "text/markdown",
+        "image/png",
+        "application/vnd.vegalite.v5+json",
+    }
+
+
+def test_an_export_says_how_to_answer_where_the_buttons_were(place: Path) -> None:
+    sources = ["from actors import asking\n%agent model asking", "%%agent\ntogether"]
+    notebook = live(place, sources)
+    assert any(WIDGET in each.get("data", {}) for each in outputs(notebook))
+    for export in (as_html, as_markdown):
+        page = export(notebook)
+        assert (
+            missing(words("Question Sum or product? 1. the sum 2. the product"), page.words) == []
+        )
+        assert missing(words("Answer with %agent answer N, a number from 1 to 2"), page.words) == []
+        assert page.scripts == export(notebook_of("1 + 1")).scripts

@@ -1,0 +1,150 @@
+"""The agent under the ipykernels that front ends bring, ours and their plain Python kernel."""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.journal.workspace import journal_path
+from parsimony_kernel.testing.kernel import Cell, LiveKernel
+from parsimony_kernel.view.fold import replay
+from parsimony_kernel.view.text import text_of
+
+from .conftest import kernel_under, printed
+from .overlays import INSTALLED
+
+pytestmark = pytest.mark.kernel
+
+REQUEST = "load data/iowa-electricity.csv and show the total net_generation by source"
+KERNELS = [
+    ("python3", "6.29.5"),
+    ("python3", "6.31.0"),
+    ("python3", "7.3.0"),
+    ("python3", INSTALLED),
+    ("parsimony-agent", "6.31.0"),
+    ("parsimony-agent", INSTALLED),
+]
+
+
+@pytest.fixture(scope="module", params=KERNELS, ids="-".join)
+def named(request: pytest.FixtureRequest) -> tuple[str, str]:
+    name, version = request.param
+    return name, version
+
+
+@pytest.fixture(scope="module")
+def folder(named: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("-".join(named)) / "place"
+
+
+@pytest.fixture(scope="module")
+def kernel(named: tuple[str, str], folder: Path) -> Iterator[LiveKernel]:
+    yield from kernel_under(*named, folder)
+
+
+def use(kernel: LiveKernel, model: str) -> None:
+    """Answer the next turns by this model of the notebook."""
+    assert kernel.run(f"%agent model {model}").status == "ok"
+
+
+def lines(text: str) -> list[str]:
+    """What a person reads of ``text``: its lines without the empty ones."""
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def recorded(folder: Path) -> list[str]:
+    """The newest turn as the journal on disk tells it, to the line."""
+    journal = SqliteJournal(journal_path(folder))
+    try:
+        newest = journal.turns()[-1]
+        return lines(text_of(replay(journal.events(newest.run_id)).blocks))
+    finally:
+        journal.close()
+
+
+def drawn_per_second(cell: Cell) -> dict[str, int]:
+    """How often each display was drawn in the second in which that was most often."""
+    times: dict[str, list[datetime]] = {}
+    for message in cell.outputs:
+        key = message["content"].get("transient", {}).get("display_id")
+        if key is not None:
+            times.setdefault(key, []).append(message["header"]["date"])
+    second = timedelta(seconds=1)
+    return {
+        key: max(sum(begin <= one < begin + second for one in drawn) for begin in drawn)
+        for key, drawn in times.items()
+    }
+
+
+def test_the_kernel_runs_the_version_that_is_meant(
+    kernel: LiveKernel, named: tuple[str, str]
+) -> None:
+    assert kernel.run("import importlib.metadata, ipykernel").status == "ok"
+    imported = printed(kernel, "ipykernel.__version__")
+    assert printed(kernel, "importlib.metadata.version('ipykernel')") == imported
+    assert named[1] in (imported, INSTALLED)
+
+
+def test_a_turn_ends_as_the_text_that_its_journal_tells(kernel: LiveKernel, folder: Path) -> None:
+    use(kernel, "offline")
+    cell = kernel.run(f"%%agent\n{REQUEST}", cell_id="turn")
+    assert cell.status == "ok"
+    assert lines(cell.text) == recorded(folder)
+    assert "Fossil Fuels 620129" in cell.text
+    assert printed(kernel, "len(iowa_electricity)") == "51"
+
+
+def test_without_updates_the_same_text_is_said_once(kernel: LiveKernel, folder: Path) -> None:
+    use(kernel, "offline")
+    cell = kernel.run(f"%%agent\n{REQUEST}")
+    assert cell.status == "ok"
+    assert cell.of_type("update_display_data") == []
+    said = [each["data"]["text/plain"] for each in cell.of_type("display_data")]
+    assert recorded(folder)[-1].startswith("offline · 2 steps")
+    assert lines("\n".join(said)) == recorded(folder)
+
+
+def test_a_question_is_answered_in_another_cell(kernel: LiveKernel) -> None:
+    use(kernel, "asking")
+    asked = kernel.run("%%agent\ntogether", cell_id="asked")
+    assert (asked.status, asked.reply["ename"]) == ("error", "QuestionPending")
+    assert asked.of_type("error") == []
+    assert re.search("Sum or product.*1\\. the sum.*2\\. the product", asked.text, re.DOTALL)
+    answered = kernel.run("%agent answer 1", cell_id="answered")
+    assert answered.status == "ok"
+    assert "Your answer\n  the sum" in answered.text
+    assert "Together they are 7." in answered.text
+    assert printed(kernel, "together") == "7"
+
+
+@pytest.mark.parametrize("model", ["endless", "silent"])
+@pytest.mark.parametrize("by", ["signal", "message"])
+def test_stop_ends_the_turn_and_leaves_the_variables(
+    kernel: LiveKernel, folder: Path, model: str, by: str
+) -> None:
+    assert kernel.run("mine = 41").status == "ok"
+    use(kernel, model)
+    request = kernel.begin("%%agent\nwait", cell_id=f"{model}-{by}")
+    kernel.until(request, "Waiting")
+    if by == "signal":
+        kernel.interrupt()
+    else:
+        client = kernel._client
+        client.control_channel.send(client.session.msg("interrupt_request"))
+    cell = kernel.end(request)
+    assert (cell.status, cell.reply["ename"]) == ("error", "TurnStopped")
+    assert cell.of_type("error") == []
+    assert "Stopped · by the user" in recorded(folder)
+    assert printed(kernel, "mine + 1") == "42"
+
+
+def test_no_display_is_drawn_more_than_ten_times_a_second(kernel: LiveKernel, folder: Path) -> None:
+    use(kernel, "chatty")
+    cell = kernel.run("%%agent\ntalk", cell_id="talk")
+    assert cell.status == "ok"
+    assert lines(cell.text) == recorded(folder)
+    drawn = drawn_per_second(cell)
+    assert 1 < max(drawn.values()) <= 10

@@ -1,0 +1,130 @@
+"""The agent where there are no buttons: IPython at a terminal, and Jupyter's console."""
+
+import os
+import select
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.journal.workspace import journal_path
+from parsimony_kernel.testing.kernel import PATIENCE_S
+from parsimony_kernel.view.fold import replay
+from parsimony_kernel.view.text import text_of
+
+from .terminal import COLUMNS, CTRL_C, Ipython, at_terminal
+
+pytestmark = pytest.mark.kernel
+
+REQUEST = "load data/seattle-weather.csv and plot the monthly mean temperature"
+OPEN = "Enter leaves it open:"
+IPYTHON = ("IPython", "--no-banner", "--no-confirm-exit")
+CONSOLE = ("jupyter_console", "--kernel", "parsimony-agent", "--no-confirm-exit")
+
+
+def lines(text: str) -> list[str]:
+    """What a person reads of ``text``: its lines without the empty ones."""
+    return [line.rstrip() for line in text.splitlines() if line.strip()]
+
+
+def recorded(folder: Path) -> list[str]:
+    """The newest turn as the journal on disk tells it, to the line."""
+    journal = SqliteJournal(journal_path(folder))
+    try:
+        newest = journal.turns()[-1]
+        return lines(text_of(replay(journal.events(newest.run_id)).blocks))
+    finally:
+        journal.close()
+
+
+@pytest.fixture
+def ipython(place: Path) -> Iterator[Ipython]:
+    """IPython at a terminal, with the agent and models to talk to."""
+    with at_terminal(place, "-m", *IPYTHON) as screen:
+        typed = Ipython(screen)
+        typed.run("%load_ext parsimony_agent")
+        typed.run("from actors import asking, endless, silent")
+        yield typed
+
+
+@pytest.fixture
+def console(place: Path) -> Iterator[Ipython]:
+    """Jupyter's console on the agent's kernel."""
+    with at_terminal(place, "-m", *CONSOLE) as screen:
+        typed = Ipython(screen)
+        typed.run("from actors import asking, endless, silent")
+        yield typed
+
+
+def test_a_question_is_answered_at_the_prompt_and_the_turn_ends_as_text(
+    ipython: Ipython, place: Path
+) -> None:
+    ipython.begin("%%agent", REQUEST)
+    asked = ipython.until(OPEN)
+    assert "Which column of `seattle_weather` do you mean by 'temperature'?" in asked
+    ipython.type("3\r")
+    assert "There is no choice 3." in ipython.until(OPEN)
+    ipython.type("1\r")
+    ipython.until("\n")
+    goes_on = lines(ipython.end())
+    whole = recorded(place)
+    assert goes_on == whole[whole.index("Your answer") :]
+    assert "  Mean temp_max by month: mean_temp_max_by_month (48 rows) and chart" in goes_on
+    assert goes_on[-1].startswith("offline · 2 steps")
+    # Code stands as it was written; everything else is laid out.
+    laid_out = [line for line in goes_on if not line.startswith("    ")]
+    assert max(map(len, laid_out)) <= COLUMNS
+    assert "48" in ipython.run("len(mean_temp_max_by_month)")
+
+
+@pytest.mark.parametrize("key", ["\r", CTRL_C], ids=["enter", "ctrl-c"])
+def test_a_question_that_is_left_open_is_answered_later(ipython: Ipython, key: str) -> None:
+    ipython.run("%agent model asking")
+    ipython.begin("%%agent", "together")
+    ipython.until(OPEN)
+    ipython.press(key, "The question stays open. To answer it: %agent answer")
+    assert "Traceback" not in ipython.end()
+    assert "Together they are 7." in ipython.run("%agent answer 1")
+
+
+def test_a_console_says_how_its_question_is_answered(console: Ipython) -> None:
+    console.run("%agent model asking")
+    asked = console.run("%%agent", "together")
+    assert "To answer, run %agent answer 2 or %agent answer your words in a cell." in asked
+    assert OPEN not in asked
+    assert "Together they are 7." in console.run("%agent answer 1")
+    assert "7" in console.run("together")
+
+
+def await_begin(typed: Ipython, model: str, place: Path) -> None:
+    """Begin a turn and wait until it stands where only Ctrl-C ends it."""
+    if model == "silent":
+        typed.begin("%%agent", "wait")
+        typed.until("Shared with the model")
+        return
+    os.mkfifo(place / "bell")
+    bell = os.open(place / "bell", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        typed.begin("%%agent", "wait")
+        heard, _, _ = select.select([bell], [], [], PATIENCE_S)
+        assert heard
+    finally:
+        os.close(bell)
+
+
+@pytest.mark.parametrize("model", ["endless", "silent"])
+@pytest.mark.parametrize("where", ["ipython", "console"])
+def test_ctrl_c_stops_the_turn_and_leaves_the_variables(
+    model: str, where: str, place: Path, request: pytest.FixtureRequest
+) -> None:
+    typed: Ipython = request.getfixturevalue(where)
+    typed.run("mine = 41")
+    typed.run(f"%agent model {model}")
+    await_begin(typed, model, place)
+    typed.type(CTRL_C)
+    stopped = typed.end()
+    assert "Stopped · by the user" in lines(stopped)
+    assert "Traceback" not in stopped
+    assert "Stopped · by the user" in recorded(place)
+    assert "42" in typed.run("mine + 1")

@@ -1,0 +1,161 @@
+"""What was sent is kept in the journal once, comes back as it was, and goes when it is purged."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsimony_kernel.agent.events import RunCancelled
+from parsimony_kernel.agent.renderer import IncrementalRenderer
+from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.journal import sent
+from parsimony_kernel.journal.database import JournalError
+from parsimony_kernel.journal.purge import purge
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.llm.base import ModelRequest
+from parsimony_kernel.testing.clock import ManualClock
+
+TOOLS = [{"type": "function", "function": {"name": "run_code", "parameters": {"type": "object"}}}]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[SqliteJournal]:
+    with closing(SqliteJournal(tmp_path / "j" / "journal.sqlite", ManualClock())) as opened:
+        yield opened
+
+
+def keep(journal: SqliteJournal, run_id: str, *requests: ModelRequest, model: str = "m") -> None:
+    for request in requests:
+        sent.put_down(journal.database, run_id, "2026-11-22T00:00:00+00:00", model, request)
+
+
+def kept(journal: SqliteJournal, run_id: str) -> list[ModelRequest]:
+    return [each.request for each in sent.sent_by(journal.database, run_id)]
+
+
+def long_turn(steps: int, answer_bytes: int) -> list[ModelRequest]:
+    """The requests of a turn whose every tool answer is long, compacted on its way."""
+    state = RunState(messages=[{"role": "user", "content": "<request>\ngo on\n</request>"}])
+    renderer = IncrementalRenderer()
+    requests = []
+    for step in range(steps):
+        state.compaction = int(step > steps // 2)
+        state.subgoals = [f"part {step}"]
+        requests.append(ModelRequest(renderer.render(state, instructions="Work."), TOOLS))
+        call = {
+            "id": f"c{step}",
+            "type": "function",
+            "function": {"name": "run_code", "arguments": json.dumps({"code": f"x = {step}"})},
+        }
+        text = f"{step} " * (answer_bytes // len(f"{step} "))
+        answer = json.dumps({"requested": "run_code", "result": {"stdout": text}})
+        state.messages += [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{step}", "name": "run_code", "content": answer},
+        ]
+    return requests
+
+
+def test_requests_come_back_as_they_were_sent(journal: SqliteJournal) -> None:
+    requests = long_turn(8, 500)
+    requests.append(
+        replace(
+            requests[-1], timeout_s=0.1, heartbeat_s=None, deadline_s=12.34, max_answer_tokens=7
+        )
+    )
+    keep(journal, "r1", *requests)
+    assert kept(journal, "r1") == requests
+    assert len({json.dumps(list(each.messages)) for each in requests}) == 8
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+MESSAGES = st.lists(st.dictionaries(st.text(), JSON, max_size=4), max_size=5)
+
+
+@given(sequence=st.lists(MESSAGES, max_size=4))
+def test_any_messages_in_any_order_come_back(sequence: list[list[dict[str, Any]]]) -> None:
+    with closing(SqliteJournal(":memory:", ManualClock())) as journal:
+        requests = [ModelRequest(messages or (), TOOLS) for messages in sequence]
+        keep(journal, "r1", *requests)
+        keep(journal, "r2", *reversed(requests))
+        assert kept(journal, "r1") == requests
+        assert kept(journal, "r2") == requests[::-1]
+
+
+def test_half_a_character_comes_back(journal: SqliteJournal) -> None:
+    request = ModelRequest([{"role": "user", "content": "half \ud83d of one"}])
+    keep(journal, "r1", request)
+    assert kept(journal, "r1") == [request]
+
+
+def test_a_long_turn_is_kept_without_repeating_what_went_before(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    requests = long_turn(60, 24_000)
+    keep(journal, "r1", *requests)
+    with journal.database.reading("look at") as db:
+        size = sent.size_of(db, "r1")
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    said = sum(len(json.dumps(list(each.messages))) for each in requests)
+    assert size < 1.2 * 60 * 24_000 < said
+    assert (tmp_path / "j" / "journal.sqlite").stat().st_size < 3_000_000
+    assert kept(journal, "r1") == requests
+
+
+def test_nothing_was_sent_by_a_run_of_an_older_journal(journal: SqliteJournal) -> None:
+    assert sent.sent_by(journal.database, "r1") == ()
+    assert sent.models_asked(journal.database, {"r1"}) == frozenset()
+
+
+def test_the_models_of_other_runs_are_not_told(journal: SqliteJournal) -> None:
+    keep(journal, "r1", ModelRequest([]), model="one/a")
+    keep(journal, "r2", ModelRequest([]), model="two/b")
+    assert sent.models_asked(journal.database, {"r1", "r3"}) == {"one/a"}
+
+
+def test_what_cannot_be_written_is_one_sentence(journal: SqliteJournal) -> None:
+    with pytest.raises(JournalError, match="cannot be put on record"):
+        keep(journal, "r1", ModelRequest([{"role": "user", "content": object()}]))
+    assert kept(journal, "r1") == []
+
+
+def test_what_is_damaged_is_one_sentence(journal: SqliteJournal) -> None:
+    keep(journal, "r1", ModelRequest([{"role": "user", "content": "go"}]))
+    with journal.database.transaction() as db:
+        db.execute("DELETE FROM sent_parts")
+    with pytest.raises(JournalError, match="damaged"):
+        sent.sent_by(journal.database, "r1")
+
+
+def test_purging_takes_what_was_sent_along(journal: SqliteJournal, tmp_path: Path) -> None:
+    clock = journal.clock
+    assert isinstance(clock, ManualClock)
+    for run_id in ("r1", "r2"):
+        journal.begin_turn(run_id, notebook="n", cell_key=run_id, request="go", model="m")
+        keep(journal, run_id, ModelRequest([{"role": "user", "content": f"canary of {run_id}"}]))
+        journal.append(run_id, RunCancelled())
+        journal.end_turn(run_id, "done")
+        clock.advance(timedelta(days=2).total_seconds())
+    before = clock.now() - timedelta(days=3)
+    foreseen = purge(journal, before, dry_run=True)
+    done = purge(journal, before, dry_run=False)
+    assert (foreseen.turns, foreseen.bytes) == (done.turns, done.bytes)
+    assert done.turns == 1
+    assert done.bytes > len("canary of r1")
+    assert kept(journal, "r1") == []
+    assert [each.messages[0]["content"] for each in kept(journal, "r2")] == ["canary of r2"]
+    journal.close()
+    written = b"".join(path.read_bytes() for path in (tmp_path / "j").iterdir())
+    assert b"canary of r1" not in written
+    assert b"canary of r2" in written

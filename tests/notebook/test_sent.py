@@ -1,0 +1,289 @@
+"""What went to models is on record to the letter before it goes, what a notebook says first, and
+what all its turns together may cost."""
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.events import AgentEvent, Handoff, RunCompleted, RunStarted
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.llm.base import ChatModel, ModelRequest
+from parsimony_kernel.llm.cassette_mode import CassetteMode
+from parsimony_kernel.notebook.sent import Sending, noted
+from parsimony_kernel.notebook.share import Share
+from parsimony_kernel.notebook.turns import SessionError, TurnOptions
+from parsimony_kernel.session import NotebookSession, open_session
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
+
+ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
+DONE = call("return_done", summary="It is done.")
+ASK = call("ask_user", question="Which region?", choices=["north", "south"])
+Start = Callable[..., NotebookSession]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    opened: list[NotebookSession] = []
+
+    def build(
+        *steps: Step, model: str | ChatModel | None = None, **environ: str
+    ) -> NotebookSession:
+        session = open_session(
+            executor=CodeExecutor(cwd=str(tmp_path)),
+            notebook="analysis.ipynb",
+            folder=tmp_path,
+            model=model or ScriptedModel(steps),
+            environ={**ENVIRON, **environ},
+        )
+        opened.append(session)
+        return session
+
+    yield build
+    for session in opened:
+        session.close()
+
+
+async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
+    return [event async for event in events]
+
+
+async def turn(session: NotebookSession, request: str = "go on", **options: Any) -> RunStarted:
+    begun, *_ = await gather(
+        session.turn(request, cell_key=f"c{len(session.turns())}", options=TurnOptions(**options))
+    )
+    assert isinstance(begun, RunStarted)
+    return begun
+
+
+def listed(request: ModelRequest) -> ModelRequest:
+    return replace(request, messages=list(request.messages), tools=list(request.tools))
+
+
+# -- to the letter
+
+
+async def test_every_request_is_read_back_as_the_model_got_it(start: Start) -> None:
+    model = ScriptedModel([call("run_code", code="1/0"), call("run_code", code="2"), ASK, DONE])
+    session = start(model=model)
+    begun = await turn(session)
+    await gather(session.resume("1"))
+    sent = session.sent(begun.run_id)
+    assert [each.request for each in sent] == list(map(listed, model.requests))
+    assert len(sent) == 4
+    assert {each.model for each in sent} == {"scripted"}
+    assert all(each.at.startswith("20") for each in sent)
+
+
+async def test_what_was_sent_stays_with_the_turn_when_the_kernel_is_gone(start: Start) -> None:
+    session = start(DONE)
+    begun = await turn(session)
+    before = session.sent(begun.run_id)
+    session.close()
+    assert start().sent(begun.run_id) == before
+    assert start().sent("no such turn") == ()
+
+
+async def test_it_is_on_record_before_the_model_is_asked(start: Start, tmp_path: Path) -> None:
+    place = tmp_path / ".ockham" / "journal.sqlite"
+    seen: list[int] = []
+
+    def count(request: ModelRequest) -> Any:
+        with closing(sqlite3.connect(place)) as other:
+            seen.append(other.execute("SELECT COUNT(*) FROM sent").fetchone()[0])
+        return DONE
+
+    await turn(start(count))
+    assert seen == [1]
+
+
+async def test_what_cannot_be_put_on_record_is_not_sent(start: Start) -> None:
+    session = start(DONE)
+    model = session._model
+    assert isinstance(model, ScriptedModel)
+    with session._journal.database.transaction() as db:  # type: ignore[attr-defined]
+        db.execute("CREATE TABLE sent (run_id TEXT)")
+    events = await gather(session.turn("go on", cell_key="a"))
+    assert isinstance(events[-1], Handoff)
+    assert "could not be put on record" in events[-1].rationale
+    assert model.requests == []
+
+
+async def test_no_secret_is_on_record(start: Start, tmp_path: Path) -> None:
+    secret = "sk-test-qvxzkjhgfdqvxzkjhgfd"
+    steps = call("run_code", code=f"print({secret!r})"), DONE
+    session = start(*steps, OPENAI_API_KEY=secret)
+    begun = await turn(session, f"the key is {secret}")
+    assert len(session.sent(begun.run_id)) == 2
+    assert secret not in repr(session.sent(begun.run_id))
+    written = b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
+    assert secret.encode() not in written
+    assert b"[redacted]" in written
+
+
+class Paid(ScriptedModel):
+    """A scripted model with a price."""
+
+    async def estimate_cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float:
+        return 0.125
+
+
+async def test_a_model_keeps_its_price_on_record(start: Start) -> None:
+    session = start()
+    sending = Sending(session._journal.database, "r1", session._clock)  # type: ignore[attr-defined]
+    paid, free = noted(Paid([]), sending), noted(ScriptedModel([]), sending)
+    assert await paid.estimate_cost_usd(1, 1) == 0.125  # type: ignore[attr-defined]
+    assert not hasattr(free, "estimate_cost_usd")
+
+
+# -- what a notebook says first
+
+
+async def test_the_first_turn_that_asks_a_model_says_what_leaves(start: Start) -> None:
+    session = start(DONE, DONE)
+    first, second = await turn(session, "one"), await turn(session, "two")
+    assert "goes to scripted" in first.notice
+    assert "sample values" in first.notice
+    assert "--share samples" in first.notice
+    for way in ("%agent context", "%agent sent", "--share schema", "--share none", "%config"):
+        assert way in first.notice
+    assert second.notice == ""
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (Share.full, "first rows"),
+        (Share.schema, "none of its values"),
+        (Share.none, "nothing of its data"),
+    ],
+)
+async def test_the_notice_is_of_the_share_mode_at_hand(
+    start: Start, share: Share, words: str
+) -> None:
+    begun = await turn(start(DONE), share=share)
+    assert words in begun.notice
+    assert f"--share {share.value}" in begun.notice
+
+
+async def test_nothing_is_said_of_the_offline_model(start: Start) -> None:
+    session = start(model="offline")
+    assert (await turn(session, "hello")).notice == ""
+    session.set_model(ScriptedModel([DONE]))
+    assert "goes to scripted" in (await turn(session, "now a model")).notice
+
+
+async def test_it_is_said_once_for_a_notebook_whatever_kernel_runs_it(start: Start) -> None:
+    await turn(start(DONE))
+    assert (await turn(start(DONE), "again")).notice == ""
+
+
+async def test_a_recording_is_sent_nothing_and_does_not_use_up_the_notice(
+    start: Start, tmp_path: Path
+) -> None:
+    session = start(DONE)
+    recorded = await turn(session, cassette=CassetteMode.record)
+    assert "goes to scripted" in recorded.notice
+    assert len(session.sent(recorded.run_id)) == 1
+    session.close()
+    for path in (tmp_path / ".ockham").glob("journal.sqlite*"):
+        path.unlink()
+    elsewhere = start(DONE)
+    replayed = await turn(elsewhere, cassette=CassetteMode.replay)
+    assert replayed.notice == ""
+    assert elsewhere.sent(replayed.run_id) == ()
+    assert "goes to scripted" in (await turn(elsewhere, "another")).notice
+
+
+# -- what all turns may cost
+
+
+class Metered(ScriptedModel):
+    """Each answer costs ten cents, and is reckoned so before."""
+
+    async def estimate_cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float:
+        return 0.1 if answer_tokens else 0.05
+
+
+def paid(step: Any) -> Any:
+    return replace(step, cost_usd=0.1)
+
+
+STEP = paid(call("run_code", code="1"))
+END = paid(DONE)
+
+
+async def test_what_a_notebook_has_cost_is_what_all_its_turns_have(start: Start) -> None:
+    session = start(model=Metered([STEP, END, END, END]))
+    assert session.spent_usd() == 0.0
+    await gather(session.turn("one", cell_key="a"))
+    await gather(session.turn("one again", cell_key="a"))
+    begun, *_ = await gather(session.turn("two", cell_key="b"))
+    assert isinstance(begun, RunStarted)
+    session.forget(begun.run_id)
+    assert session.spent_usd() == pytest.approx(0.4)
+
+
+async def test_at_its_budget_a_notebook_begins_no_turn(start: Start) -> None:
+    model = Metered([STEP, END])
+    session = start(model=model)
+    await turn(session, "one")
+    with pytest.raises(SessionError) as told:
+        await turn(session, "two", notebook_cost_usd=0.2)
+    for part in ("$0.2000", "$0.20", "Nothing was run", "notebook_budget = 5"):
+        assert part in str(told.value)
+    assert len(session.turns()) == 1
+    assert len(model.requests) == 2
+
+
+async def test_a_turn_ends_where_the_notebooks_budget_does(start: Start) -> None:
+    session = start(model=Metered([END, STEP, STEP]))
+    await turn(session, "one")
+    options = TurnOptions(notebook_cost_usd=0.35)
+    events = await gather(session.turn("two", cell_key="b", options=options))
+    end = events[-1]
+    assert end.type == "partial_run_summary"  # type: ignore[attr-defined]
+    assert "$0.35" in end.missing  # type: ignore[attr-defined]
+    assert "notebook_budget = 5" in str(end.next_step_plan)  # type: ignore[attr-defined]
+    assert session.spent_usd() == pytest.approx(0.3)
+    with pytest.raises(SessionError, match="No question"):
+        await gather(session.resume("Go on"))
+
+
+async def test_a_person_who_always_goes_on_never_passes_the_notebooks_budget(
+    start: Start,
+) -> None:
+    session = start(model=Metered([STEP] * 40))
+    options = TurnOptions(max_cost_usd=0.2, notebook_cost_usd=1.05)
+    events = await gather(session.turn("for ever", cell_key="a", options=options))
+    answers = 0
+    while events[-1].type == "user_input_requested":  # type: ignore[attr-defined]
+        answers += 1
+        events = await gather(session.resume("Go on"))
+    assert answers > 1
+    assert events[-1].type == "partial_run_summary"  # type: ignore[attr-defined]
+    assert session.spent_usd() == pytest.approx(1.0)
+
+
+async def test_an_answer_goes_on_with_the_budget_of_now(start: Start) -> None:
+    session = start(model=Metered([paid(ASK), END, END]))
+    await turn(session, "ask", notebook_cost_usd=0.15)
+    await turn(session, "beside")
+    with pytest.raises(SessionError, match=r"\$0\.15"):
+        await gather(session.resume("north"))
+    events = await gather(session.resume("north", notebook_cost_usd=0.5))
+    assert isinstance(events[-1], RunCompleted)
+    assert session.spent_usd() == pytest.approx(0.3)
+
+
+async def test_without_a_price_a_budget_of_the_notebook_is_not_begun_upon(start: Start) -> None:
+    model = ScriptedModel([DONE])
+    options = TurnOptions(notebook_cost_usd=1.0)
+    events = await gather(start(model=model).turn("go", cell_key="a", options=options))
+    assert isinstance(events[-1], Handoff)
+    assert "price" in events[-1].rationale
+    assert model.requests == []

@@ -1,0 +1,422 @@
+"""How much of a notebook a model is told, of what, and what it is told instead of the rest."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from parsimony_kernel.agent.agent import Agent
+from parsimony_kernel.agent.events import (
+    AgentEvent,
+    Handoff,
+    RunCompleted,
+    RunStarted,
+    ToolResultObserved,
+    UserInputRequested,
+)
+from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.gate.gate import StepOutcome
+from parsimony_kernel.llm.base import ModelRequest, ToolCall
+from parsimony_kernel.notebook.plain_errors import kind_of, words_of
+from parsimony_kernel.notebook.share import Share, Step, shape_of, shared
+from parsimony_kernel.notebook.turns import TurnOptions
+from parsimony_kernel.session import NotebookSession, open_session
+from parsimony_kernel.testing import scripted
+from parsimony_kernel.testing.scripted import ScriptedModel, call
+from parsimony_kernel.triage import taxonomy as made
+from parsimony_kernel.triage.taxonomy import FailureType, TriageContext
+
+ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
+DONE = call("return_done", summary="It is done.")
+Start = Callable[..., NotebookSession]
+
+
+def run(code: str) -> scripted.Step:
+    return call("run_code", code=code)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    opened: list[NotebookSession] = []
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "sales.csv").write_text("region,amount\nnorth,1\nsouth,2\n")
+    (tmp_path / "costs.csv").write_text("amount\n3\n")
+
+    def build(*steps: scripted.Step) -> NotebookSession:
+        session = open_session(
+            executor=CodeExecutor(cwd=str(tmp_path)),
+            notebook="analysis.ipynb",
+            folder=tmp_path,
+            model=ScriptedModel(steps),
+            environ=ENVIRON,
+        )
+        namespace = session.executor._namespace()  # type: ignore[attr-defined]
+        namespace["sales"] = pd.DataFrame({"region": ["north", "south"], "amount": [17.25, 2]})
+        namespace["note"] = "written by hand"
+        opened.append(session)
+        return session
+
+    yield build
+    for session in opened:
+        session.close()
+
+
+async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
+    return [event async for event in events]
+
+
+def asked_of(session: NotebookSession) -> list[ModelRequest]:
+    model = session._model
+    assert isinstance(model, ScriptedModel)
+    return model.requests
+
+
+def told_first(request: ModelRequest) -> dict[str, Any]:
+    """The inventory that a request holds."""
+    text = str(request.messages[-2]["content"])
+    told = text.partition("<notebook_context>")[2].partition("</notebook_context>")[0]
+    inventory: dict[str, Any] = json.loads(told)
+    return inventory
+
+
+def sent_changes(request: ModelRequest) -> list[str]:
+    """What a request says of the notebook while a question waited."""
+    texts = [str(message["content"]) for message in request.messages]
+    return [text for text in texts if text.startswith("<notebook_changes>")]
+
+
+def preview(session: NotebookSession, **options: Any) -> dict[str, Any]:
+    return told_first(session.preview("sum it", options=TurnOptions(**options)))
+
+
+# -- the inventory
+
+
+def test_samples_are_told_unless_something_else_is_asked_for(start: Start) -> None:
+    told = json.dumps(preview(start()))
+    assert "17.25" in told
+    assert "written by hand" in told
+    assert "first_rows" not in told
+    assert "kept_back" not in told
+
+
+def test_full_tells_the_first_rows_too(start: Start) -> None:
+    table = next(v for v in preview(start(), share=Share.full)["variables"] if "rows" in v)
+    assert table["first_rows"][0] == {"region": "north", "amount": "17.25"}
+
+
+async def test_full_tells_the_first_rows_of_what_code_shows(start: Start) -> None:
+    session = start(run("sales"), DONE)
+    await gather(session.turn("show it", cell_key="a", options=TurnOptions(share=Share.full)))
+    answer = json.loads(asked_of(session)[1].messages[-2]["content"])
+    assert answer["result"]["outputs"][0]["first_rows"][1]["region"] == "south"
+
+
+def test_the_schema_is_names_types_and_shapes(start: Start) -> None:
+    told = preview(start(), share=Share.schema)
+    assert told["variables"] == [
+        {
+            "type": "dataframe",
+            "name": "sales",
+            "rows": 2,
+            "columns": [{"name": "region", "dtype": "str"}, {"name": "amount", "dtype": "float64"}],
+        },
+        {"type": "primitive", "name": "note", "python_type": "str"},
+    ]
+    assert told["files"] == ["costs.csv", "data/sales.csv"]
+    assert "--share schema" in told["kept_back"]
+
+
+def test_of_nothing_only_that_it_is_kept_is_told(start: Start) -> None:
+    told = preview(start(), share=Share.none)
+    assert "--share none" in told.pop("kept_back")
+    assert not any(told.values())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "told"),
+    [
+        ("Enum(categories=['north'])", "Enum"),
+        ("Sparse[int64, 1234567]", "Sparse"),
+        ("datetime64[ns, Europe/Berlin]", "datetime64[ns, Europe/Berlin]"),
+        ("int64", "int64"),
+        ("'north'", ""),
+    ],
+)
+def test_a_dtype_lists_no_values(dtype: str, told: str) -> None:
+    shape = shape_of({"type": "dataframe", "columns": [{"name": "a", "dtype": dtype}]})
+    assert shape["columns"] == [{"name": "a", "dtype": told}]
+
+
+# -- of what
+
+
+def test_only_what_was_chosen_is_told(start: Start) -> None:
+    told = preview(start(), context=("note", "sales.csv"))
+    assert [variable["name"] for variable in told["variables"]] == ["note"]
+    assert told["files"] == ["data/sales.csv"]
+    assert told["more_variables"] == 0
+    assert "chose" in told["kept_back"]
+
+
+async def test_without_context_neither_the_notebook_nor_its_earlier_turns_are_told(
+    start: Start,
+) -> None:
+    session = start(DONE, DONE)
+    await gather(session.turn("first", cell_key="a"))
+    options = TurnOptions(context=())
+    begun, *_ = await gather(session.turn("second", cell_key="b", options=options))
+    told = told_first(asked_of(session)[1])
+    told.pop("kept_back")
+    assert not any(told.values())
+    assert "first" not in json.dumps(list(asked_of(session)[1].messages))
+    assert isinstance(begun, RunStarted)
+    assert (begun.share, begun.context, begun.shared) == ("samples", (), ())
+
+
+# -- what is told of steps
+
+
+async def test_a_step_says_what_it_keeps(start: Start) -> None:
+    session = start(run("sales['amount'].sum()"), run("total = 1"), DONE)
+    options = TurnOptions(share=Share.schema)
+    await gather(session.turn("sum it", cell_key="a", options=options))
+    answer = json.loads(asked_of(session)[1].messages[-2]["content"])
+    assert answer["result"] == {"outputs": [{"type": "primitive", "python_type": "float64"}]}
+    assert "the person sees them" in answer["note"]
+
+
+async def test_a_number_that_was_kept_cannot_be_claimed(start: Start) -> None:
+    session = start(
+        run("sales['amount'].sum()"),
+        call("return_done", summary="The total is 19.25."),
+        call("return_done", summary="The total stands in the cell."),
+    )
+    options = TurnOptions(share=Share.schema)
+    events = await gather(session.turn("sum it", cell_key="a", options=options))
+    assert isinstance(events[-1], RunCompleted)
+    refusal = json.loads(asked_of(session)[2].messages[-2]["content"])
+    assert refusal["error"] == "validation_failed"
+
+
+async def test_what_nothing_is_shared_of_is_only_whether_it_succeeded(start: Start) -> None:
+    session = start(run("total = sales['amount'].sum()"), run("sales['x'][0]"), run("1/0"), DONE)
+    options = TurnOptions(share=Share.none)
+    await gather(session.turn("sum it", cell_key="a", options=options))
+    answers = [json.loads(r.messages[-2]["content"]) for r in asked_of(session)[1:]]
+    assert "result" not in answers[0]
+    assert "region" not in json.dumps(answers[1])
+    assert answers[2]["error_type"] == "ZeroDivisionError"
+    assert answers[2]["message"] == "ZeroDivisionError at line 1: 1/0"
+
+
+async def test_a_person_who_is_asked_to_allow_a_step_reads_all_of_it(start: Start) -> None:
+    session = start(run("open(target, 'w').write('x')"), DONE)
+    target = str(Path("/nowhere") / "qvxzkjhgfd.txt")
+    session.executor._namespace()["target"] = target  # type: ignore[attr-defined]
+    options = TurnOptions(share=Share.schema, approve=Approval.guarded)
+    events = await gather(session.turn("write it", cell_key="a", options=options))
+    question = events[-1]
+    assert isinstance(question, UserInputRequested)
+    assert target in str(question.context)
+    record = question.suspension_record
+    assert "qvxzkjhgfd" not in json.dumps(record.messages)
+    assert not record.lessons_learned
+    await gather(session.resume("Do not run it"))
+    assert "qvxzkjhgfd" not in json.dumps(list(asked_of(session)[-1].messages))
+
+
+async def test_a_turn_goes_on_sharing_what_it_began_with(start: Start) -> None:
+    session = start(call("ask_user", question="Which?"), run("['17.' + '25']"), DONE)
+    options = TurnOptions(share=Share.schema, context=("sales",))
+    await gather(session.turn("look", cell_key="a", options=options))
+    namespace = session.executor._namespace()  # type: ignore[attr-defined]
+    del namespace["sales"], namespace["note"]
+    begun, *_ = await gather(session.resume("the second"))
+    assert isinstance(begun, RunStarted)
+    assert (begun.share, begun.context) == ("schema", ("sales",))
+    assert "17.25" not in json.dumps(list(asked_of(session)[-1].messages))
+    (changes,) = sent_changes(asked_of(session)[-1])
+    assert "sales" in changes
+    assert "note" not in changes.replace("notebook", "")
+
+
+async def test_what_a_guard_of_a_procedure_raises_is_kept(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "task.yaml").write_text(
+        "states: [a, b]\nstart: a\nfinal: [b]\nedges:\n"
+        "  - {action: list_files, from: a, to: a, guard: ready}\n"
+        "  - {action: run_code, from: a, to: b}\n"
+    )
+
+    def ready(*state: object, **more: object) -> bool:
+        raise ValueError("qvxz in the data")
+
+    ready.__module__ = "__main__"
+    session = start(call("list_files"))
+    session.executor._namespace()["ready"] = ready  # type: ignore[attr-defined]
+    options = TurnOptions(share=Share.schema, procedure="task.yaml")
+    events = await gather(session.turn("go", cell_key="a", options=options))
+    read = [event.content for event in events if isinstance(event, ToolResultObserved)]
+    assert len(read) == 1
+    assert "qvxz" not in read[0]
+    assert isinstance(events[-1], Handoff)
+    assert "qvxz" in events[-1].rationale
+
+
+# -- earlier turns
+
+
+@pytest.mark.parametrize(("before", "told"), [(Share.samples, False), (Share.schema, True)])
+async def test_an_earlier_answer_is_told_where_it_was_given_without_values(
+    start: Start, before: Share, told: bool
+) -> None:
+    summary = "The rows are in the cell."
+    session = start(call("return_done", summary=summary), DONE)
+    await gather(session.turn("one", cell_key="a", options=TurnOptions(share=before)))
+    await gather(session.turn("two", cell_key="b", options=TurnOptions(share=Share.schema)))
+    answers = [m["content"] for m in asked_of(session)[1].messages if m["role"] == "assistant"]
+    assert answers == ([summary] if told else ["Done."])
+
+
+async def test_why_an_earlier_turn_was_not_done_is_kept(start: Start) -> None:
+    session = start(call("return_unable", rationale="north is 17.25", blockers=["x"]), DONE)
+    begun = TurnOptions(share=Share.schema)
+    assert isinstance((await gather(session.turn("1", cell_key="a", options=begun)))[-1], Handoff)
+    await gather(session.turn("2", cell_key="b", options=begun))
+    answers = [m["content"] for m in asked_of(session)[1].messages if m["role"] == "assistant"]
+    assert answers == ["Not done; it was handed back."]
+
+
+# -- the person's tools
+
+
+def pick(region: str = "north") -> str:
+    """Picks."""
+    return f"{region} was picked"
+
+
+def add(session: NotebookSession) -> None:
+    """Make ``pick`` a tool, as a cell of the notebook would."""
+    assert isinstance(pick, FunctionType)
+    pick.__module__ = "__main__"
+    session.executor._namespace()["pick"] = pick  # type: ignore[attr-defined]
+    session.add_tool("pick")
+
+
+async def test_a_tool_is_told_without_its_defaults_and_answers_to_the_person(start: Start) -> None:
+    session = start(call("pick"), DONE)
+    add(session)
+    options = TurnOptions(share=Share.schema)
+    events = await gather(session.turn("pick one", cell_key="a", options=options))
+    first, second = asked_of(session)
+    schema = next(t["function"] for t in first.tools if t["function"]["name"] == "pick")
+    assert list(schema["parameters"]["properties"]) == ["region"]
+    assert "north" not in json.dumps(schema)
+    assert "picked" not in second.messages[-2]["content"]
+    assert any("north was picked" in event.model_dump_json() for event in events)
+
+
+def test_a_tool_of_the_person_is_not_offered_where_nothing_is_shared(start: Start) -> None:
+    session = start()
+    add(session)
+    request = session.preview("pick one", options=TurnOptions(share=Share.none))
+    assert "pick" not in [tool["function"]["name"] for tool in request.tools]
+
+
+# -- what asks a model about a failure
+
+
+class Keeping(RunHooks):
+    """Hooks that keep what the schema keeps."""
+
+    def shared(self, call: ToolCall, outcome: StepOutcome) -> StepOutcome:
+        return shared(outcome, Share.schema, Step(call.function.name))
+
+
+class Listening:
+    """A classifier that hears what it is told, as one that asks a model would send it on."""
+
+    def __init__(self) -> None:
+        self.heard = ""
+
+    async def classify(
+        self, trajectory: Sequence[made.Step], task: str = "", *, run: TriageContext | None = None
+    ) -> FailureType:
+        self.heard += repr(list(trajectory))
+        return FailureType.UNKNOWN
+
+
+async def test_a_classifier_that_may_ask_a_model_is_told_no_more_than_one() -> None:
+    classifier = Listening()
+    model = ScriptedModel([run("raise OSError('qv' + 'xz')"), DONE])
+    agent = Agent(model, classifier=classifier, hooks=Keeping(), suspension_secret="s")
+    await agent.ask("go on")
+    assert "OSError" in classifier.heard
+    assert "qvxz" not in classifier.heard
+
+
+# -- what errors say
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "code", "told"),
+    [
+        ("NameError", "name 'slaes' is not defined", "slaes.sum()", "name 'slaes' is not defined"),
+        ("KeyError", "'mpg'", "cars['mpg']", "'mpg'"),
+        ("KeyError", "'secret'", "cars[key]", "'…'"),
+        (
+            "AttributeError",
+            "'DataFrame' object has no attribute 'pivott'",
+            "cars.pivott()",
+            "'DataFrame' object has no attribute 'pivott'",
+        ),
+        (
+            "AttributeError",
+            "'secret' object has no attribute 'x'",
+            "raise AttributeError(f\"'{v}' object has no attribute 'x'\")",
+            "'…' object has no attribute 'x'",
+        ),
+        ("ValueError", "no rows", "raise ValueError('no rows')", "no rows"),
+        ("ValueError", "no secret", "raise ValueError(f'no {v}')", ""),
+        ("ValueError", "a b b a", "raise ValueError(' '.join(['a', 'b']))", ""),
+        ("NameError", "secret is not defined", "raise NameError(v)", ""),
+        ("SyntaxError", "secret", "raise SyntaxError(v)", ""),
+        ("SyntaxError", "'(' was never closed", "print(", "'(' was never closed"),
+        ("ZeroDivisionError", "division by zero", "1/0", "division by zero"),
+    ],
+)
+def test_an_error_says_what_is_made_of_the_code(
+    name: str, message: str, code: str, told: str
+) -> None:
+    assert words_of(name, message, code) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "told"),
+    [
+        ("KeyError", "", "KeyError"),
+        ("MergeError", "", "MergeError"),
+        ("Mine", "class Mine(Exception): ...\nraise Mine", "Mine"),
+        ("secret", "raise type(v, (Exception,), {})", "Exception"),
+    ],
+)
+def test_a_class_that_is_named_after_a_value_is_not_told(name: str, code: str, told: str) -> None:
+    assert kind_of(name, code) == told
+
+
+SHAPES: Sequence[dict[str, Any]] = (
+    {"type": "figure", "name": "chart", "title": "secret", "description": "secret"},
+    {"type": "primitive", "name": "a", "python_type": "list", "text": "['secret']"},
+    {"type": "something new", "secret": "secret", "text": "secret"},
+)
+
+
+@pytest.mark.parametrize("summary", SHAPES)
+def test_what_nobody_knows_to_be_free_of_values_is_kept(summary: dict[str, Any]) -> None:
+    assert "secret" not in json.dumps(shape_of(summary))

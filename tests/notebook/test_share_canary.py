@@ -1,0 +1,264 @@
+"""No value of the data reaches a model under ``schema`` and ``none``, by whatever way.
+
+Canaries stand in every kind of value; a scripted model goes all the ways on which one could come
+back to it, and every request that it gets is searched to the letter.
+"""
+
+import json
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from parsimony_kernel.agent.events import AgentError, AgentEvent, ToolEvent, UserInputRequested
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.notebook.share import Share
+from parsimony_kernel.notebook.turns import TurnOptions
+from parsimony_kernel.session import NotebookSession, open_session
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
+
+ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
+# What is named nowhere in the script, so that only the notebook can have told it.
+HIDDEN = ("hidden_table", "hidden_column", "hidden_file", "hidden_title", "hidden_made")
+
+
+@dataclass(frozen=True)
+class Canaries:
+    word: str
+    number: int
+
+    def found_in(self, text: str) -> list[str]:
+        return [each for each in (self.word, str(self.number)) if each in text]
+
+
+CANARIES = st.builds(
+    Canaries,
+    word=st.text("bcdfghjkqvxz", min_size=9, max_size=14),
+    number=st.integers(min_value=7_100_000_000, max_value=7_999_999_999),
+)
+
+
+def run(code: str) -> Step:
+    return call("run_code", code=code)
+
+
+# Ways that succeed stand between those that fail, so that the ladder is not used up.
+BEFORE_THE_QUESTION: tuple[Step, ...] = (
+    run("orders.head()"),
+    run("print(texts, numbers)\ntexts"),
+    run("raise ValueError(f'bad value {texts[0]}')"),
+    run("copied = orders.copy()\nheld = dict(mapping)\nkept = odd"),
+    run("mapping[texts[0]]['nothing']"),
+    run("import pandas as pd\nfrom_file = pd.read_csv('sales.csv')\nfrom_file"),
+    run("int(texts[0])"),
+    run("texts"),
+    run("print(numbers)"),
+    run("print(numbers)"),
+    run("print(numbers)"),
+    run("text"),
+    run("assert not texts, mapping"),
+    run("kinds = orders.assign(region=orders['region'].astype('category'))\nkinds"),
+    run("import sys\nsys.stderr.write(texts[0])\nraise KeyError(numbers[0])"),
+    run("make()"),
+    run("spoil()"),
+    call("dry_execute_code", code="print(mapping)\norders['region'].tolist()"),
+    run("orders['amouny'].sum()"),
+    call("inspect_variable", name="mapping"),
+    call("inspect_variable", name="orders"),
+    call("inspect_variable", name="series"),
+    call("read_file", path="sales.csv"),
+    call("list_files"),
+    call("return_dataset", variable="absent", title="The orders"),
+    call("return_dataset", variable="from_file", title="The orders"),
+    call("read_artifact", name="The orders"),
+    call("list_artifacts"),
+    call("plan", parts=["load", "sum", "tell"], done=["load", "sum", "tell"]),
+    call("lookup", key="first"),
+    call("lookup", key="breaks"),
+    run("numbers"),
+    call("lookup", key=3, other="x"),
+    run("series"),
+    call("lookup", key="checked"),
+    run("len(texts)"),
+    call("read_file", path="absent.csv"),
+    run("text"),
+    call("return_done", summary="The sum is 123.456 and `never_bound` holds it."),
+    run("1 / 0"),
+    run("total = float(numbers[0])\ntotal"),
+    call("ask_user", question="Which region?", choices=["north", "south"]),
+)
+AFTER_THE_QUESTION: tuple[Step, ...] = (
+    run("text + 1"),
+    run("'%s' % text"),
+    call("return_done", summary="It is done, see the cell."),
+)
+FOLLOWED: tuple[Step, ...] = (call("return_done", summary="Nothing is left to do."),)
+
+
+def bind(session: NotebookSession, **values: Any) -> None:
+    for name, value in values.items():
+        if isinstance(value, FunctionType):
+            value.__module__ = "__main__"
+        session.executor._namespace()[name] = value  # type: ignore[attr-defined]
+
+
+class Odd:
+    """Whose repr is what it holds."""
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+    def __repr__(self) -> str:
+        return f"<odd {self.held}>"
+
+
+def fill(session: NotebookSession, canaries: Canaries) -> None:
+    """Bind a value of every kind, and the person's tool."""
+    word, number = canaries.word, canaries.number
+    namespace = session.executor._namespace()  # type: ignore[attr-defined]
+    orders = pd.DataFrame(
+        {"region": [word, "north"], "amount": [number, 2], "hidden_column": [1.5, number / 7]}
+    )
+
+    def make() -> object:
+        namespace["hidden_made"] = [word]
+        return namespace["hidden_made"]
+
+    def spoil() -> None:
+        namespace["hidden_table"].loc[0, "region"] = "changed"
+        namespace["hidden_table"] = [number]
+        raise RuntimeError(f"about {word}")
+
+    def lookup(key: str, by: str = word) -> dict[str, Any]:
+        if key == "breaks":
+            raise LookupError(f"{word} is not {number}")
+        if key == "checked":
+            raise ValueError(word)
+        return {"answer": word, "amounts": [number], word: by}
+
+    bind(
+        session,
+        orders=orders,
+        hidden_table=orders.copy(),
+        series=pd.Series([number], name="amount", index=pd.Index([word], name="region")),
+        mapping={word: {"deep": [number, word]}, number: 1},
+        texts=[word],
+        numbers=[number],
+        text=word,
+        odd=Odd(word),
+        default=lambda given=word: given,
+        make=make,
+        spoil=spoil,
+        lookup=lookup,
+    )
+    session.add_tool("lookup")
+
+
+@contextmanager
+def notebook(canaries: Canaries, steps: tuple[Step, ...]) -> Iterator[NotebookSession]:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for name in ("sales.csv", "hidden_file.csv"):
+            (folder / name).write_text(f"region,amount\n{canaries.word},{canaries.number}\n")
+        session = open_session(
+            executor=CodeExecutor(cwd=place),
+            notebook="analysis.ipynb",
+            folder=folder,
+            model=ScriptedModel(steps),
+            environ=ENVIRON,
+        )
+        try:
+            fill(session, canaries)
+            yield session
+        finally:
+            session.close()
+
+
+async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
+    return [event async for event in events]
+
+
+async def all_the_ways(canaries: Canaries, share: Share) -> tuple[str, list[AgentEvent]]:
+    """Every request of two turns under ``share``, as text, and what people are told meanwhile.
+
+    Turns that were told values come before.
+    """
+    told_values: tuple[Step, ...] = (
+        run("print(text, numbers[0])"),
+        run("import pandas as pd\nloaded = pd.read_csv('hidden_file.csv')"),
+        call("return_dataset", variable="loaded", title="hidden_title"),
+        call("return_done", summary=f"The first region is {canaries.word}."),
+        call("return_unable", rationale=f"{canaries.number} is missing", blockers=[canaries.word]),
+    )
+    steps = (*BEFORE_THE_QUESTION, *AFTER_THE_QUESTION, *FOLLOWED)
+    options = TurnOptions(share=share, approve=Approval.auto)
+    with notebook(canaries, told_values) as session:
+        await gather(session.turn("look", cell_key="before"))
+        await gather(session.turn("look again", cell_key="between"))
+        model = ScriptedModel(steps)
+        session.set_model(model)
+        events = await gather(session.turn("sum the orders", cell_key="now", options=options))
+        assert isinstance(events[-1], UserInputRequested), events[-1]
+        bind(session, hidden_table=[canaries.number], text=canaries.word + "!")
+        events += await gather(session.resume("north"))
+        events += await gather(session.turn("and now", cell_key="after", options=options))
+        model.assert_exhausted()
+    texts = [
+        json.dumps([list(request.messages), list(request.tools)], ensure_ascii=False)
+        for request in model.requests
+    ]
+    return "\n".join(texts), events
+
+
+FEW = settings(
+    max_examples=12,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+
+
+@pytest.mark.parametrize("share", [Share.schema, Share.none])
+@FEW
+@given(canaries=CANARIES)
+async def test_no_value_reaches_the_model(share: Share, canaries: Canaries) -> None:
+    sent, _ = await all_the_ways(canaries, share)
+    assert canaries.found_in(sent) == []
+
+
+CANARY = Canaries("qvxzkjhgfd", 7_345_678_901)
+
+
+async def test_nothing_of_the_notebook_is_named_where_nothing_is_shared() -> None:
+    sent, _ = await all_the_ways(CANARY, Share.none)
+    assert [name for name in HIDDEN if name in sent] == []
+
+
+async def test_names_reach_the_model_where_the_schema_is_shared() -> None:
+    sent, _ = await all_the_ways(CANARY, Share.schema)
+    assert [name for name in HIDDEN if name not in sent] == []
+
+
+@pytest.mark.parametrize("share", [Share.samples, Share.full])
+async def test_values_reach_the_model_where_samples_are_shared(share: Share) -> None:
+    sent, _ = await all_the_ways(CANARY, share)
+    assert CANARY.found_in(sent) == [CANARY.word, str(CANARY.number)]
+    assert [name for name in HIDDEN if name not in sent] == []
+
+
+@pytest.mark.parametrize("share", [Share.schema, Share.none])
+async def test_people_are_told_everything(share: Share) -> None:
+    """What is kept from a model stays in the record, which stays on the machine."""
+    _, events = await all_the_ways(CANARY, share)
+    steps = [event for event in events if isinstance(event, ToolEvent) and event.completed]
+    shown = [event.model_dump_json() for event in steps]
+    assert sum(CANARY.word in each for each in shown) > len(shown) // 3
+    errors = [event.message for event in events if isinstance(event, AgentError)]
+    assert any(CANARY.word in each for each in errors)
