@@ -22,6 +22,7 @@ from parsimony_kernel.agent.failure.recovery import (
     accepts,
     declines,
     ends_here,
+    learned,
 )
 from parsimony_kernel.agent.failure.suspension import (
     Secret,
@@ -80,6 +81,9 @@ async def run_loop(
                     yield event
     except Cancelled:
         state.done = True
+        if run is not None:
+            # With the time that it took up to here.
+            yield run.snapshot()
         yield RunCancelled(reason=stop.reason)
     except StandInError:
         raise
@@ -222,9 +226,10 @@ async def go_on(
         return
     if ends_here(suspension, user_reply):
         state.done = True
+        why = suspension.pending_question_context or suspension.pending_question
         yield PartialRunSummary(
-            missing=suspension.pending_question_context or suspension.pending_question,
-            learned_facts=tuple(f"{f.kind}: {f.explanation}" for f in state.lessons_learned),
+            missing=f"the rest of the request, for you said to stop: {why}",
+            learned_facts=learned(state),
         )
         return
     async with aclosing(run_loop(agent, state)) as events:

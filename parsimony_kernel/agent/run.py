@@ -187,7 +187,7 @@ class Run:
             state.failure_attempts.clear()
             state.recoveries.clear()
             self._refused.clear()
-        yield self._snapshot()
+        yield self.snapshot()
 
     def _enough(self, calls: int) -> str | None:
         """Why the rest of an answer's calls is not run, if it is not."""
@@ -198,7 +198,8 @@ class Run:
             f"not run: {MAX_CALLS} calls are the most in one answer" if calls >= MAX_CALLS else None
         )
 
-    def _snapshot(self) -> StateSnapshot:
+    def snapshot(self) -> StateSnapshot:
+        """How far the run is: its rounds, its variables, its seconds."""
         return StateSnapshot(
             iteration=self.state.iteration,
             variables=self.hooks.variables(self.state),
@@ -216,7 +217,7 @@ class Run:
             message = "The person did not allow this. Nothing was run; their words follow."
             self._answer(call, to_text({"error": "not_allowed", "message": message}))
         if not self.state.done:
-            yield self._snapshot()
+            yield self.snapshot()
 
     async def _call(
         self, call: ToolCall, *, rest: Sequence[ToolCall], approved: str | None = None
@@ -376,7 +377,7 @@ class Run:
             arguments=call.function.arguments,
             sha=failure.metadata[APPROVAL],
         )
-        yield self._snapshot()
+        yield self.snapshot()
         suspended = False
         async for event in self._fail(failure, read=read.failure):
             suspended = isinstance(event, UserInputRequested)

@@ -50,7 +50,7 @@ class Demand:
     def in_words(self) -> str:
         """One clause for people, such as ``812 of 1,000 tokens``."""
         if self.guard == "cost":
-            return f"${self.used:.4f} of ${self.limit:.2f}"
+            return f"${self.used:.4f} of {dollars(self.limit)}"
         return f"{self.used:,.0f} of {self.limit:,.0f} tokens"
 
 
@@ -84,6 +84,13 @@ def counted(usage: Any) -> Usage | None:
     if prompt is None or completion is None:
         return None
     return Usage(int(prompt), int(completion)) if prompt or completion else None
+
+
+def dollars(amount: float) -> str:
+    """An amount of US dollars in words: to the cent, and as far as it takes where it is less."""
+    cents = f"{amount:,.2f}"
+    exact = f"{amount:,.6f}".rstrip("0")
+    return f"${cents if len(exact) <= len(cents) or amount >= 1 else exact}"
 
 
 def usd(value: Any) -> float | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from parsimony_kernel.agent.events import AgentEvent, LLMCallCompleted, PartialRunSummary
 from parsimony_kernel.agent.failure.spending import CEILING_REMEDY
+from parsimony_kernel.limits.budget import dollars
 from parsimony_kernel.notebook.turns import SessionError
 
 
@@ -60,7 +61,7 @@ def left_of(limit_usd: float | None, spent_usd: float) -> float | None:
     if spent_usd >= limit_usd:
         raise SessionError(
             f"The turns of this notebook have cost ${spent_usd:.4f}, and together they may cost "
-            f"${limit_usd:.2f}. Nothing was run. {_RAISE}"
+            f"{dollars(limit_usd)}. Nothing was run. {_RAISE}"
         )
     return limit_usd - spent_usd
 
@@ -75,7 +76,8 @@ async def within_budget(
                 event.next_step_plan == CEILING_REMEDY
             )
             if at_ceiling and limit_usd is not None:
-                missing = f"What all turns of this notebook may cost, ${limit_usd:.2f}, is used up."
+                most = dollars(limit_usd)
+                missing = f"What all turns of this notebook may cost, {most}, is used up."
                 yield event.model_copy(update={"missing": missing, "next_step_plan": _RAISE})
             else:
                 yield event

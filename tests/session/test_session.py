@@ -17,9 +17,11 @@ from session_steps import ASK, DONE, ENVIRON, LOAD, gather
 from parsimony_kernel.agent.events import (
     ArtifactPublished,
     Handoff,
+    PartialRunSummary,
     RunCancelled,
     RunCompleted,
     RunStarted,
+    StateSnapshot,
     ToolEvent,
     UserInputRequested,
 )
@@ -469,3 +471,25 @@ async def test_names_with_commas_between_are_a_chain(start: Any) -> None:
         session.set_model("offline, nobody")
     session.set_model("offline, offline")
     assert session.model_name == "offline, offline"
+
+
+async def test_a_run_that_is_stopped_at_its_limit_says_what_is_left_and_why(start: Any) -> None:
+    session = start([LOAD, DONE])
+    await gather(session.turn("load", cell_key="a", options=TurnOptions(max_iterations=1)))
+    *_, end = await gather(session.resume("Stop here"))
+    assert isinstance(end, PartialRunSummary)
+    assert end.missing == "the rest of the request, for you said to stop: 1 of 1 steps are used"
+    assert end.learned_facts == ()
+
+
+async def test_a_run_that_is_stopped_tells_how_long_it_took(start: Any) -> None:
+    def stop(request: object) -> Any:
+        assert session.stop("enough")
+        return say("too late")
+
+    session = start([LOAD, stop])
+    *_, before, end = await gather(session.turn("load", cell_key="a"))
+    assert isinstance(end, RunCancelled)
+    assert isinstance(before, StateSnapshot)
+    assert before.variables == ("sales",)
+    assert before.elapsed_s > 0

@@ -220,13 +220,18 @@ async def handle_failure(
             state.done = True
             yield PartialRunSummary(
                 missing=decision.words or failure.explanation,
-                learned_facts=tuple(
-                    f"{lesson.kind}: {lesson.explanation}" for lesson in state.lessons_learned
-                ),
+                learned_facts=learned(state),
                 next_step_plan=failure.metadata.get("remedy"),
             )
         case _:
             assert_never(action)
+
+
+def learned(state: RunState) -> tuple[str, ...]:
+    """What is known as a run stops early: what failed on the way, and no limit that ends it."""
+    return tuple(
+        lesson.explanation for lesson in state.lessons_learned if lesson.kind not in LIMITS
+    )
 
 
 def suspend(

@@ -17,6 +17,7 @@ from parsimony_kernel.limits.budget import (
     ANSWER_TOKENS,
     MOST_TOKENS,
     Demand,
+    dollars,
     tokens_in,
     usage_by_size,
     usd,
@@ -254,7 +255,7 @@ def _at_ceiling(demand: Demand) -> Failure:
 
 
 def _unpriced(name: str, limit: float) -> Failure:
-    sentence = f"The price of {name!r} is unknown, so a limit of ${limit:.2f} cannot be kept."
+    sentence = f"The price of {name!r} is unknown, so a limit of {dollars(limit)} cannot be kept."
     return LIMIT_UNKEEPABLE.failure(
         sentence,
         blockers=(sentence,),

@@ -106,10 +106,13 @@ class Earlier:
 
 @dataclass
 class Transcript:
-    """The turn, read. ``earlier_requests`` run from the oldest to the newest that is remembered."""
+    """The turn, read. ``earlier_requests`` run from the oldest to the newest that is remembered;
+    ``is_kept_back`` says that not all of the notebook is told.
+    """
 
     request: str = ""
     working_folder: str = ""
+    is_kept_back: bool = False
     files: tuple[str, ...] = ()
     variables: tuple[Mapping[str, Any], ...] = ()
     artifacts: tuple[Mapping[str, Any], ...] = ()
@@ -300,6 +303,7 @@ def _read_opening(transcript: Transcript, text: str) -> None:
             context, end = {}, 0
         if isinstance(context, dict):
             transcript.working_folder = str(context.get("working_folder") or "")
+            transcript.is_kept_back = bool(context.get("kept_back"))
             transcript.files = tuple(str(f) for f in _list(context.get("files")))
             transcript.variables = tuple(
                 v for v in _list(context.get("variables")) if isinstance(v, dict)

@@ -62,6 +62,7 @@ class Notebook:
         self.requests: list[ModelRequest] = []
         self.turn = Turn()
         self.more_files: list[str] = []
+        self.kept_back = ""
         self.replaceable: list[str] = []
 
     async def run(self, code: str) -> None:
@@ -84,12 +85,15 @@ class Notebook:
             p.relative_to(self.folder).as_posix() for p in self.folder.rglob("*") if p.is_file()
         )
         variables, more = summarise(self.executor.variables())
+        if self.kept_back:
+            files, variables = [], []
         context = notebook_context(
             working_folder="",
             files=[*files, *self.more_files],
             variables=variables,
             more_variables=more,
             artifacts=artifacts,
+            kept_back=self.kept_back,
         )
         given = f'{{"replaceable": {json.dumps(self.replaceable)}, "working_folder"'
         return context.replace('{"working_folder"', given, 1) if self.replaceable else context

@@ -64,3 +64,11 @@ async def test_describing_gives_a_summary_of_every_column(
 async def test_the_first_rows_are_shown(notebook: Notebook) -> None:
     turn = await done(notebook, "show the first 7 rows of stocks.csv")
     assert turn.codes[-1] == "stocks.head(7)"
+
+
+async def test_what_is_kept_back_is_not_said_to_be_missing(notebook: Notebook) -> None:
+    notebook.kept_back = "All of the notebook is kept in it (--share none)."
+    turn = await notebook.ask("mean temp_max by month")
+    assert turn.ending == "return_unable"
+    assert "not all of the notebook is shared" in turn.arguments["rationale"]
+    assert "no data file in its folder" not in turn.arguments["rationale"]

@@ -83,7 +83,7 @@ def files_alike(turn: Turn, text: str) -> list[str]:
 def file_by_words(turn: Turn, text: str) -> str:
     """The file that is meant by ``text``; by nothing, when it is the only one."""
     if not turn.files:
-        raise no_files(text)
+        raise no_files(turn, text)
     if not text:
         if len(turn.files) == 1:
             return turn.files[0]
@@ -97,9 +97,16 @@ def file_by_words(turn: Turn, text: str) -> str:
     return choose_file(turn, question, found or near_files(text, turn.files) or turn.files)
 
 
-def no_files(text: str = "") -> Declined:
-    """There is nothing to work on."""
+def no_files(turn: Turn, text: str = "") -> Declined:
+    """There is nothing to work on, or nothing that was told."""
     asked = f" that could be {text!r}" if text else ""
+    if turn.transcript.is_kept_back:
+        return Declined(
+            f"I am told of no table and of no data file{asked}: not all of the notebook is shared "
+            "with me.",
+            ["what to work on is kept in the notebook"],
+            ["Ask again with --share samples, or name it with --context."],
+        )
     return Declined(
         f"There is no table in the notebook and no data file{asked} in its folder.",
         ["no data to work on"],

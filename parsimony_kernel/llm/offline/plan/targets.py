@@ -134,7 +134,7 @@ def file_spoken_of(turn: Turn, statement: Statement) -> str | None:
 
 def _only_file(turn: Turn, work: Work) -> str:
     if not turn.files:
-        raise no_files()
+        raise no_files(turn)
     if len(turn.files) == 1:
         turn.tell([f"No table was named, so I loaded {turn.files[0]!r}, the only data file"])
         return add_source(turn, work, turn.files[0])
