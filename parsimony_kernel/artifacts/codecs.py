@@ -7,8 +7,9 @@ on first use, and a type is asked for without importing the package that defines
 
 import hashlib
 import io
+import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -428,7 +429,8 @@ def render_png(spec: Spec) -> tuple[bytes | None, str]:
     """
 
     def draw(vl_convert: Any) -> bytes:
-        png: bytes = vl_convert.vegalite_to_png(spec, scale=PNG_SCALE, allowed_base_urls=[])
+        shown = _printable(spec)
+        png: bytes = vl_convert.vegalite_to_png(shown, scale=PNG_SCALE, allowed_base_urls=[])
         return png
 
     return _drawn(draw)
@@ -438,10 +440,26 @@ def render_svg(spec: Spec) -> tuple[str | None, str]:
     """``spec`` as SVG, or ``None`` and the reason in a sentence. Nothing is fetched."""
 
     def draw(vl_convert: Any) -> str:
-        svg: str = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
+        svg: str = vl_convert.vegalite_to_svg(_printable(spec), allowed_base_urls=[])
         return svg
 
     return _drawn(draw)
+
+
+# What no SVG can hold. The renderer makes one first, and ends the process at such a character.
+_NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+def _printable(part: Any) -> Any:
+    """``part`` of a specification with a replacement character for what cannot be drawn."""
+    match part:
+        case str():
+            return _NOT_IN_XML.sub("\ufffd", part)
+        case Mapping():
+            return {_printable(key): _printable(value) for key, value in part.items()}
+        case list() | tuple():
+            return [_printable(each) for each in part]
+    return part
 
 
 _Picture = TypeVar("_Picture", bytes, str)

@@ -16,6 +16,8 @@ from parsimony_kernel.view.parts import Picture
 from parsimony_kernel.view.text import text_of
 
 VEGALITE_MIME = "application/vnd.vegalite.v5+json"
+# What the menu of a chart offers: to save it, and not to send it to an editor on the web.
+_MENU = {"actions": {"export": True, "source": False, "compiled": False, "editor": False}}
 VEGALITE_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 
 
@@ -44,6 +46,7 @@ def _drawn(figure: FigureBlock, png: str | None) -> tuple[dict[str, Any], dict[s
     metadata: dict[str, Any] = {}
     if figure.spec is not None:
         data[VEGALITE_MIME] = {"$schema": VEGALITE_SCHEMA, **figure.spec}
+        metadata[VEGALITE_MIME] = {"embed_options": _MENU}
     if png:
         data["image/png"] = png
         metadata["image/png"] = {"alt": _alternative(figure)}

@@ -53,8 +53,7 @@ def drawn(
             )
             return with_block(view, index, merged), FigureMention(merged.number, merged.title)
     if canonical and len(canonical) <= SPEC_CHARS and self_contained(figure.spec):
-        spec = json.loads(canonical, parse_constant=lambda _: None)
-        drawn = replace(drawn, spec=spec)
+        drawn = replace(drawn, spec=_plain_json(canonical))
     view = replace(view, figures=drawn.number, closed=(*view.closed, drawn))
     return view, FigureMention(drawn.number, drawn.title)
 
@@ -76,6 +75,13 @@ def _canonical(spec: dict[str, Any] | None) -> str:
         return json.dumps(drawn, sort_keys=True, default=str)
     except (TypeError, ValueError, RecursionError):
         return ""
+
+
+def _plain_json(canonical: str) -> Any:
+    """``canonical`` read, without what no message can carry: lone surrogates and NaN."""
+    spec = json.loads(canonical, parse_constant=lambda _: None)
+    written = json.dumps(spec, ensure_ascii=False)
+    return json.loads(written.encode("utf-8", "replace"))
 
 
 # Members of a specification whose keys are names of the data, not of the grammar.

@@ -73,7 +73,8 @@ COLOURS = {
 _INK = "var(--jp-ui-font-color1,var(--vscode-foreground,currentcolor))"
 _UI = "var(--jp-ui-font-family,var(--vscode-font-family,system-ui,sans-serif))"
 _CODE = "var(--jp-code-font-family,var(--vscode-editor-font-family,monospace))"
-_RULE = "var(--jp-border-color2,rgba(127,127,127,.28))"
+_FAINT = "rgba(127,127,127,.28)"
+_RULE = f"var(--jp-border-color2,{_FAINT})"
 # The ground of code and of every other row, translucent so that it suits any theme.
 WASH = (127, 127, 127, 0.08)
 _WASH = f"rgba({','.join(f'{part:g}' for part in WASH)})"
@@ -83,18 +84,22 @@ def _quiet(size: str) -> str:
     return f"font-size:{size};color:var(--pk-quiet)"
 
 
-def _edge(colour: str) -> str:
-    return f"border-left-color:{colour}"
+def _edge(name: str) -> str:
+    # JupyterLab takes the definition of our variables out of what it does not trust.
+    fallback = f"var(--{COLOURS[name].variables[0]},rgb(127,127,127))"
+    return f"border-left-color:var(--pk-{name},{fallback})"
 
 
+_PLAIN_EDGE = f"border-left-color:{_RULE}"
 _FRAME = (
-    f"border:1px solid {_RULE};border-left-width:.2em;border-radius:.25em;"
+    f"border:1px solid {_FAINT};border-color:{_RULE};border-left-width:.2em;border-radius:.25em;"
     "padding:.7em 1em;margin-top:.9em"
 )
 _CELL = "padding:.2em .5em"
 
 LOOKS = {
-    "root": f"color:{_INK};font-family:{_UI};line-height:1.5;max-width:60em;overflow-wrap:anywhere",
+    "root": f"color:{_INK};font-family:{_UI};line-height:1.5;max-width:60em;"
+    "overflow-wrap:break-word;overflow-wrap:anywhere",
     "section": "margin:0 0 .75em;padding:0 0 0 .9em;border-left:.15em solid transparent",
     "title": "display:flex;flex-wrap:wrap;align-items:baseline;gap:0 .6em;margin:0 0 .35em",
     "title-quiet": _quiet(".86em"),
@@ -114,9 +119,11 @@ LOOKS = {
     f"background:{_WASH};margin:.35em 0 .5em;padding:.55em .8em;border:0;border-radius:.25em;"
     "white-space:pre;overflow-x:auto;tab-size:4",
     "out": f"font-family:{_CODE};font-size:.92em;line-height:1.45;color:inherit;background:none;"
-    f"margin:.35em 0 .5em;padding:.1em .8em;border:0;border-left:.15em solid {_RULE};"
+    f"margin:.35em 0 .5em;padding:.1em .8em;border:0;border-left:.15em solid {_FAINT};"
+    f"{_PLAIN_EDGE};"
     "white-space:pre;max-height:26em;overflow:auto;tab-size:4",
-    "bare": "font:inherit;color:inherit;background:none;padding:0;overflow-wrap:normal",
+    "bare": "font:inherit;color:inherit;background:none;padding:0;overflow-wrap:normal;"
+    "white-space:pre",
     "scroll": "overflow-x:auto;margin:.3em 0 .5em",
     "table": "border-collapse:collapse;margin:0;font-size:.9em;line-height:1.4;"
     "font-variant-numeric:tabular-nums;border:0;overflow-wrap:normal;white-space:nowrap",
@@ -128,22 +135,22 @@ LOOKS = {
     "row-even": f"background:{_WASH}",
     "figure": "margin:.4em 0",
     "image": "max-width:100%;height:auto;background:#fff;border-radius:.25em",
-    "request": _edge("var(--pk-brand)"),
-    "reply": _edge("var(--pk-brand)"),
-    "step": _edge(_RULE),
-    "step-running": _edge("var(--pk-brand)"),
-    "step-waiting": _edge("var(--pk-brand)"),
-    "step-failed": _edge("var(--pk-alarm)"),
-    "step-refused": _edge("var(--pk-care)"),
-    "step-stopped": _edge("var(--pk-care)"),
-    "recovery": _edge("var(--pk-care)"),
-    "budget": _edge("var(--pk-care)"),
-    "cancelled": _edge("var(--pk-care)"),
-    "partial": _edge("var(--pk-care)"),
-    "question": f"{_FRAME};{_edge('var(--pk-brand)')}",
-    "question-answered": _edge(_RULE),
-    "result": f"{_FRAME};{_edge('var(--pk-good)')}",
-    "handoff": f"{_FRAME};{_edge('var(--pk-care)')}",
+    "request": _edge("brand"),
+    "reply": _edge("brand"),
+    "step": _PLAIN_EDGE,
+    "step-running": _edge("brand"),
+    "step-waiting": _edge("brand"),
+    "step-failed": _edge("alarm"),
+    "step-refused": _edge("care"),
+    "step-stopped": _edge("care"),
+    "recovery": _edge("care"),
+    "budget": _edge("care"),
+    "cancelled": _edge("care"),
+    "partial": _edge("care"),
+    "question": f"{_FRAME};{_edge('brand')}",
+    "question-answered": _PLAIN_EDGE,
+    "result": f"{_FRAME};{_edge('good')}",
+    "handoff": f"{_FRAME};{_edge('care')}",
     "footer": f"margin-bottom:0;{_quiet('.82em')}",
     "progress": f"margin-bottom:0;{_quiet('.9em')}",
     "token-keyword": "color:var(--pk-keyword);font-weight:600",
@@ -153,7 +160,9 @@ LOOKS = {
     "token-name": "color:var(--pk-name)",
 }
 
-_OURS = re.compile(r"var\(--pk-([a-z]+)\)")
+# Themes choose the colours of code for the ground of their editor, and some too faint.
+_OF_CODE = frozenset({"keyword", "number", "string", "comment", "name"})
+_OURS = re.compile(r"var\(--pk-([a-z]+)[,)]")
 
 
 def style(*names: str) -> str:
@@ -165,5 +174,10 @@ def style(*names: str) -> str:
 def root_style(body: str) -> str:
     """The style attribute of the root, with the colours that ``body`` uses."""
     used = dict.fromkeys(_OURS.findall(body))
-    colours = "".join(f"--pk-{name}:{COLOURS[name].css};" for name in COLOURS if name in used)
+    colours = "".join(f"--pk-{name}:{_value(name)};" for name in COLOURS if name in used)
     return f' style="{colours}{LOOKS["root"]}"'
+
+
+def _value(name: str) -> str:
+    css = COLOURS[name].css
+    return f"color-mix(in srgb,{css} 75%,{_INK})" if name in _OF_CODE else css

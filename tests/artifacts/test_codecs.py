@@ -1,6 +1,8 @@
 """Tables to Parquet, charts to Vega-Lite, and what cannot be either."""
 
 import io
+import subprocess
+import sys
 from datetime import date
 from typing import Any
 
@@ -309,3 +311,26 @@ def test_no_picture_is_a_reason_and_nothing_is_fetched() -> None:
 def test_types_are_named_by_their_package() -> None:
     assert type_name(pd.DataFrame()) == "pandas.DataFrame"
     assert type_name([]) == "list"
+
+
+_DRAW_ODD = """
+from parsimony_kernel.artifacts.codecs import render_png, render_svg
+
+def chart(title="usual", label="usual", name="n"):
+    rows = [{name: 1, "b": label}, {name: 2, "b": "other"}]
+    return {"title": title, "data": {"values": rows}, "mark": "bar", "encoding": {
+        "x": {"field": name, "type": "quantitative"}, "y": {"field": "b", "type": "nominal"}}}
+
+for odd in ("a\\x00b", "\\x1bred", "\\ud800x", "\\ufffe"):
+    for spec in (chart(title=odd), chart(label=odd), chart(name=odd)):
+        png, why = render_png(spec)
+        assert png and png[1:4] == b"PNG", why
+        svg, why = render_svg(spec)
+        assert svg and "usual" in svg, why
+"""
+
+
+def test_what_no_picture_can_hold_is_replaced_and_never_ends_the_process() -> None:
+    """At such a character the renderer aborts, so it is asked in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", _DRAW_ODD], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

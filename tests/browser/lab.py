@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import ConsoleMessage, Locator, Page, expect, sync_playwright
+from playwright.sync_api import ConsoleMessage, Dialog, Locator, Page, expect, sync_playwright
 
 CHROMIUM_FLAGS = [
     "--no-sandbox",
@@ -41,8 +41,13 @@ _SETTINGS = {
     "@jupyterlab/docmanager-extension/plugin.jupyterlab-settings": {"autosave": False},
 }
 
+_HERE = Path(__file__).parent
+_FOR_KERNELS = (_HERE / "in_kernel", _HERE.parent / "view")
+
 # What Lab itself says, whatever notebook is open.
-_NOISE = re.compile(r"favicon|Failed to load resource|lsp|WebSocket connection|sourcemap", re.I)
+_NOISE = re.compile(
+    r"favicon|Failed to load resource|lsp|WebSocket connection|sourcemap|debugger state", re.I
+)
 
 
 def chromium() -> str | None:
@@ -52,10 +57,11 @@ def chromium() -> str | None:
 
 @dataclass
 class Server:
-    """A running JupyterLab."""
+    """A running JupyterLab. ``cue`` is the writing end of a pipe in its folder."""
 
     url: str
     root: Path
+    cue: int
 
     def api(self, method: str, path: str) -> Any:
         """Call the server's REST interface."""
@@ -65,6 +71,10 @@ class Server:
         with urllib.request.urlopen(call, timeout=30) as reply:
             body = reply.read()
         return json.loads(body) if body else None
+
+    def give_cue(self) -> None:
+        """Let a model that waits for its cue give one answer."""
+        os.write(self.cue, b".")
 
 
 def _free_port() -> int:
@@ -78,6 +88,7 @@ def serve(home: Path) -> Iterator[Server]:
     """JupyterLab over ``home/work`` for the length of the body."""
     root = home / "work"
     root.mkdir(parents=True)
+    os.mkfifo(root / "cue")
     folders = {
         name: str(home / name.lower())
         for name in (
@@ -110,16 +121,23 @@ def serve(home: Path) -> Iterator[Server]:
         "--LabApp.expose_app_in_browser=True",
     ]
     log = home / "server.log"
-    environment = {**os.environ, **folders, "PARSIMONY_MODEL": "offline"}
+    environment = {
+        **os.environ,
+        **folders,
+        "PARSIMONY_MODEL": "offline",
+        "PYTHONPATH": os.pathsep.join(map(str, _FOR_KERNELS)),
+    }
     with log.open("wb") as sink:
         process = subprocess.Popen(
             command, stdout=sink, stderr=subprocess.STDOUT, env=environment, cwd=home
         )
-    server = Server(f"http://127.0.0.1:{port}", root)
+    # Open for reading too, so that a cue given early is kept.
+    server = Server(f"http://127.0.0.1:{port}", root, os.open(root / "cue", os.O_RDWR))
     try:
         _wait_until_up(server, process, log)
         yield server
     finally:
+        os.close(server.cue)
         process.terminate()
         try:
             process.wait(timeout=20)
@@ -150,6 +168,13 @@ class Lab:
     server: Server
     pictures: Path
     complaints: list[str] = field(default_factory=list)
+    dialogs: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def elsewhere(self) -> list[str]:
+        """The addresses outside the server that the page has asked for."""
+        own = (self.server.url, self.server.url.replace("http", "ws"), "data:", "blob:")
+        return [url for url in self.requests if not url.startswith(own)]
 
     def open(self) -> None:
         """Load Lab and wait until it is at rest."""
@@ -161,6 +186,12 @@ class Lab:
         card = self.page.locator(".jp-LauncherCard[data-category='Notebook']", has_text=kernel)
         card.first.click()
         self.page.wait_for_selector(".jp-Notebook .jp-Cell .cm-content")
+        self.wait_until_idle()
+
+    def new_notebook_with(self, player: str) -> None:
+        """A notebook whose agent is asked of ``player``, a model that ``in_kernel`` makes."""
+        self.new_notebook("Parsimony Agent")
+        self.run(f"import players\nplayer = players.{player}\n%agent model player")
         self.wait_until_idle()
 
     def wait_until_idle(self) -> None:
@@ -186,13 +217,124 @@ class Lab:
         )
         return notebook.locator(".jp-Cell").nth(index)
 
+    @property
+    def path(self) -> str:
+        """The path of the open notebook."""
+        return str(self.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.path"))
+
     def save(self) -> dict[str, Any]:
         """Save the notebook and read the file."""
         # The command asks for a name on the first save; the document itself does not.
         self.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.save()")
-        path = self.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.path")
-        saved: dict[str, Any] = json.loads((self.server.root / path).read_text())
+        saved: dict[str, Any] = json.loads((self.server.root / self.path).read_text())
         return saved
+
+    def close_notebook(self) -> None:
+        """Close the open notebook, which has been saved, and shut its kernel down."""
+        self.page.evaluate(
+            """async () => {
+                const panel = window.jupyterapp.shell.currentWidget;
+                await panel.sessionContext.shutdown();
+                panel.dispose();
+            }"""
+        )
+        expect(self.page.locator(".jp-Notebook")).to_have_count(0)
+
+    def copy_as_foreign(self) -> str:
+        """A copy of the saved notebook as it came from elsewhere: neither its signature nor its
+        kernel is known here. Gives its path."""
+        notebook = json.loads((self.server.root / self.path).read_text())
+        notebook["metadata"]["kernelspec"] = {"name": "elsewhere", "display_name": "Elsewhere"}
+        name = f"foreign-{self.path}"
+        (self.server.root / name).write_text(json.dumps(notebook))
+        return name
+
+    def is_trusted(self) -> bool:
+        """Whether Lab trusts every output of the open notebook."""
+        trusted: bool = self.page.evaluate(
+            "() => [...window.jupyterapp.shell.currentWidget.content.model.cells]"
+            ".every(cell => cell.type !== 'code' || cell.trusted)"
+        )
+        return trusted
+
+    def shut_down_kernel(self) -> None:
+        """Shut the kernel of the open notebook down."""
+        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+
+    def watch_commands(self) -> None:
+        """Take down from now on which commands of Lab are executed, other than by us."""
+        self.page.evaluate(
+            """() => {
+                window.executed = [];
+                window.jupyterapp.commands.commandExecuted.connect(
+                    (_, { id }) => window.executed.push(id)
+                );
+            }"""
+        )
+
+    def commands_run(self) -> list[str]:
+        """The commands since ``watch_commands`` that make or open something."""
+        executed: list[str] = self.page.evaluate("() => window.executed")
+        return [each for each in executed if each != "notebook:run-cell-and-insert-below"]
+
+    def close_all(self) -> None:
+        """Shut every kernel down, close what is open, and forget what was heard."""
+        self.page.evaluate(
+            """async () => {
+                const app = window.jupyterapp;
+                await app.serviceManager.sessions.shutdownAll();
+                for (const panel of [...app.shell.widgets('main')]) panel.dispose();
+            }"""
+        )
+        self.page.wait_for_selector(".jp-LauncherCard")
+        for heard in (self.complaints, self.dialogs, self.requests):
+            heard.clear()
+
+    def open_notebook(self, path: str, *, without_kernel: bool = False) -> None:
+        """Open a saved notebook; ``without_kernel`` where its kernel is not installed."""
+        self.page.evaluate(
+            "path => { window.jupyterapp.commands.execute('docmanager:open', { path }); }", path
+        )
+        if without_kernel:
+            dialog = self.page.locator(".jp-Dialog", has_text="Select Kernel")
+            dialog.locator("select").select_option(label="No Kernel")
+            dialog.get_by_role("button", name="Select").click()
+            expect(dialog).to_have_count(0)
+        else:
+            self.wait_until_idle()
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell .cm-content")
+
+    def reload(self) -> None:
+        """Load the page again with the open notebook, as the browser's button does."""
+        path = self.path
+        self.page.goto(f"{self.server.url}/lab/tree/{path}?token={TOKEN}")
+        self.page.wait_for_selector("#jupyterlab-splash", state="detached")
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell .cm-content")
+        self.wait_until_idle()
+
+    def use_theme(self, name: str) -> None:
+        """Change Lab's theme."""
+        self.page.evaluate(
+            "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })", name
+        )
+        self.page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=name)
+
+    def look_through(self, width: int, *, zoom: int = 1) -> None:
+        """A window so many pixels wide, with the page enlarged ``zoom`` times as by Ctrl +."""
+        self.page.set_viewport_size({"width": width // zoom, "height": 1800 // zoom})
+        self.page.wait_for_function("width => window.innerWidth === width", arg=width // zoom)
+
+    def toggle_file_browser(self) -> None:
+        """Fold the left side of Lab away, or back."""
+        self.page.evaluate(
+            "() => window.jupyterapp.commands.execute('application:toggle-left-area')"
+        )
+
+    def interrupt(self) -> None:
+        """Interrupt the kernel, as the square in the notebook's toolbar does."""
+        self.page.evaluate(
+            "() => { window.jupyterapp.commands.execute('notebook:interrupt-kernel'); }"
+        )
 
     def restart_kernel(self) -> None:
         """Restart the notebook's kernel, as its menu does, without the question."""
@@ -207,8 +349,16 @@ class Lab:
         path = self.pictures / f"{name}.png"
         if of is None:
             self.page.screenshot(path=str(path))
-        else:
-            of.screenshot(path=str(path))
+            return path
+        # Lab draws what is in view; so the whole element is brought into view.
+        before = self.page.viewport_size
+        box = of.bounding_box()
+        assert before is not None
+        assert box is not None
+        tall = max(before["height"], int(box["height"]) + 300)
+        self.page.set_viewport_size({"width": before["width"], "height": tall})
+        of.screenshot(path=str(path))
+        self.page.set_viewport_size(before)
         return path
 
 
@@ -227,6 +377,13 @@ def browse(server: Server, pictures: Path, *, dark: bool = False) -> Iterator[La
             page.set_default_timeout(PATIENCE_MS)
             expect.set_options(timeout=PATIENCE_MS)
             lab = Lab(page, server, pictures)
+
+            def dismiss(dialog: Dialog) -> None:
+                lab.dialogs.append(dialog.message)
+                dialog.dismiss()
+
+            page.on("dialog", dismiss)
+            page.on("request", lambda request: lab.requests.append(request.url))
 
             def hear(message: ConsoleMessage) -> None:
                 if message.type == "error" and not _NOISE.search(message.text):

@@ -13,6 +13,8 @@ from parsimony_kernel.view.escape import html_text, inline, shortened
 
 Bundle = tuple[dict[str, Any], dict[str, Any]]
 
+# A button has a margin of two pixels on each side.
+_WITHIN = "calc(100% - 4px)"
 _LABEL_COLUMNS = 120
 _TOOLTIP_COLUMNS = 400
 
@@ -49,7 +51,7 @@ class Prompt:
                 description=f"{number}. {label}" if free_words else label,
                 tooltip=f"Answer: {shortened(inline(choice), _TOOLTIP_COLUMNS)}",
                 layout=ipywidgets.Layout(
-                    width="auto", max_width="100%", height="auto", min_height="28px"
+                    width="auto", max_width=_WITHIN, height="auto", min_height="28px"
                 ),
             )
             for number, (choice, label) in enumerate(

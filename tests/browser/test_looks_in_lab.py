@@ -1,0 +1,118 @@
+"""The record can be read in light and dark, enlarged, in a narrow window and by keyboard."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from .lab import Lab
+from .probes import READABLE, contrasts, focused, overflowing
+
+pytestmark = pytest.mark.browser
+
+# The menu beside a chart is the front end's, and has no name.
+CHART_MENU = ""
+
+
+def ask(lab: Lab) -> Locator:
+    """A cell with something of everything in it, which ends in a question."""
+    lab.new_notebook_with("tour()")
+    cell = lab.run("%%agent\nwhere does it rain most")
+    expect(cell.get_by_role("button", name="January")).to_be_visible()
+    lab.wait_until_idle()
+    return cell
+
+
+def walk(lab: Lab) -> dict[str, Any]:
+    """Press Tab; gives what has the focus then."""
+    lab.page.keyboard.press("Tab")
+    return focused(lab)
+
+
+def test_every_text_of_a_record_can_be_read_in_light_and_dark(lab: Lab) -> None:
+    cell = ask(lab)
+    output = cell.locator(".jp-OutputArea")
+    output.locator("details.pk-details").evaluate_all(
+        "all => all.forEach(each => each.open = true)"
+    )
+    for theme in ("JupyterLab Light", "JupyterLab Dark"):
+        lab.use_theme(theme)
+        measured = contrasts(output)
+        lab.picture(f"theme-{theme.split()[-1].lower()}", cell)
+        assert len(measured) > 60
+        assert [each for each in measured if each[0] < READABLE] == []
+    lab.use_theme("JupyterLab Light")
+    assert lab.complaints == []
+
+
+@pytest.mark.parametrize(("width", "zoom"), [(1280, 2), (700, 1)])
+def test_nothing_is_cut_off_in_little_room(lab: Lab, width: int, zoom: int) -> None:
+    cell = ask(lab)
+    lab.toggle_file_browser()
+    lab.look_through(width, zoom=zoom)
+    expect(cell.get_by_role("button", name="January")).to_be_visible()
+    found = overflowing(cell.locator(".jp-OutputArea"))
+    lab.picture(f"width-{width}-zoom-{zoom}", cell)
+    lab.look_through(1280)
+    lab.toggle_file_browser()
+    assert found == []
+    assert lab.complaints == []
+
+
+def test_a_question_is_found_and_answered_by_keyboard(lab: Lab) -> None:
+    cell = ask(lab)
+    # From the cell itself, as one is after Escape.
+    lab.page.keyboard.press("Escape")
+    cell.focus()
+    tabbed = [walk(lab) for _ in range(16)]
+    reached = [each for each in tabbed if each["inOutput"] and each["name"] != CHART_MENU]
+    names = [each["name"][:24] for each in reached]
+    in_order = [
+        "Code of step 1, 17 lines",
+        "Printed, Step 1",
+        "3 rows × 13 columns",
+        "Code of step 2, 1 line",
+        "Code of step 2",
+        "Code of step 3, 2 lines",
+        "Code of step 3",
+        "1. January",
+        "2. A choice of several w",
+        "3. xxxxxxxxxxxxxxxxxxxxx",
+    ]
+    assert names[: len(in_order)] == in_order
+    assert [each["name"] for each in reached if not each["ring"] and each["tag"] != "input"] == []
+
+    # A summary opens by Enter, and a choice is taken by it.
+    summary = cell.locator("summary", has_text="Code of step 1")
+    summary.focus()
+    lab.page.keyboard.press("Enter")
+    expect(cell.get_by_role("group", name="Code of step 1")).to_be_visible()
+    first = cell.get_by_role("button", name="January")
+    first.focus()
+    expect(first).to_be_focused()
+    lab.picture("keyboard", cell)
+    lab.page.keyboard.press("Enter")
+    expect(cell.get_by_role("region", name="Result")).to_be_visible()
+    expect(cell.get_by_role("region", name="Your answer")).to_contain_text("January")
+    lab.wait_until_idle()
+    # The button is gone; who goes back by Tab goes back from where it stood.
+    lab.page.keyboard.press("Shift+Tab")
+    assert focused(lab)["inOutput"]
+
+    # What a screen reader is told: landmarks with names, states in words, changes politely.
+    told = cell.locator(".jp-OutputArea").first.aria_snapshot()
+    for each in (
+        'region "Request"',
+        'region "Recovery"',
+        'heading "Step 2 Find the wettest month failed" [level=4]',
+        'table "3 rows × 13 columns"',
+        'columnheader "precipitation_01"',
+        'heading "Question answered" [level=4]',
+        'region "What the run used"',
+    ):
+        assert each in told
+    records = cell.locator(".parsimony-record")
+    polite = records.evaluate_all("all => all.map(each => each.getAttribute('aria-live'))")
+    assert set(polite) == {"polite"}
+    assert records.locator("[id]").count() == 0
+    assert lab.complaints == []

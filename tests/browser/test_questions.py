@@ -1,0 +1,95 @@
+"""Questions and approvals: each button gives its own answer, also after a restart."""
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from .lab import Lab
+
+pytestmark = pytest.mark.browser
+
+FIVE = ("north", "south", "east", "west", "all of them")
+
+
+def buttons(cell: Locator) -> Locator:
+    """The buttons in the output of ``cell``."""
+    return cell.locator(".jp-OutputArea").get_by_role("button")
+
+
+def answers(cell: Locator) -> list[str]:
+    """The answers that the record tells, in order."""
+    given = cell.get_by_role("region", name="Your answer").all_inner_texts()
+    return [each.removeprefix("Your answer").strip() for each in given]
+
+
+def test_each_of_five_buttons_gives_its_own_answer(lab: Lab) -> None:
+    lab.new_notebook_with("asking(5)")
+    cell = lab.run("%%agent\nplot the sales")
+    for asked, choice in enumerate(reversed(FIVE), start=1):
+        button = cell.get_by_role("button", name=choice)
+        expect(button).to_be_enabled()
+        expect(buttons(cell)).to_have_count(len(FIVE) + 1)
+        lab.wait_until_idle()
+        if asked == 1:
+            lab.picture("question", cell)
+        button.click()
+        expect(cell.get_by_role("region", name="Your answer")).to_have_count(asked)
+    expect(cell.get_by_role("region", name="Result")).to_be_visible()
+    expect(buttons(cell)).to_have_count(0)
+    assert answers(cell) == list(reversed(FIVE))
+    lab.wait_until_idle()
+    lab.picture("question-answered", cell)
+    assert lab.complaints == []
+
+
+@pytest.mark.parametrize(("choice", "is_set"), [("Run it", True), ("Do not run it", False)])
+def test_a_step_waits_for_the_button_and_obeys_it(lab: Lab, choice: str, is_set: bool) -> None:
+    lab.new_notebook_with("careful()")
+    cell = lab.run("%%agent --approve always\nset a number")
+    expect(cell.get_by_text("May step 1 run? Set touched")).to_be_visible()
+    held = cell.get_by_role("region", name="Step 1", exact=True)
+    expect(held).to_contain_text("waiting")
+    expect(held).to_contain_text("touched = 1")
+    expect(buttons(cell)).to_have_text(["Run it", "Do not run it"])
+    lab.wait_until_idle()
+    lab.picture("approval", cell)
+    before = lab.run("'touched' in globals()")
+    expect(before.locator(".jp-OutputArea-output")).to_have_text("False")
+
+    cell.get_by_role("button", name=choice, exact=True).click()
+    expect(cell.get_by_role("region", name="Result")).to_be_visible()
+    expect(buttons(cell)).to_have_count(0)
+    assert answers(cell) == [choice]
+    expect(held).to_contain_text("allowed" if is_set else "refused")
+    lab.wait_until_idle()
+    lab.picture("approval-allowed" if is_set else "approval-refused", cell)
+    after = lab.run("'touched' in globals()")
+    expect(after.locator(".jp-OutputArea-output")).to_have_text(str(is_set))
+    assert lab.complaints == []
+
+
+def test_a_question_whose_kernel_and_page_are_gone_is_asked_again_by_show(lab: Lab) -> None:
+    lab.new_notebook_with("asking(1)")
+    cell = lab.run("%%agent\nplot the sales")
+    expect(cell.get_by_role("button", name="west")).to_be_visible()
+    lab.wait_until_idle()
+    lab.save()
+    lab.restart_kernel()
+    lab.reload()
+
+    cell = lab.page.locator(".jp-Notebook .jp-Cell").nth(1)
+    expect(cell.get_by_role("region", name="Question")).to_contain_text("waiting for your answer")
+    expect(cell.get_by_role("button", name="west")).to_have_count(0)
+    expect(cell.get_by_text("Error displaying widget")).to_be_visible()
+    lab.picture("question-dead", cell)
+    lab.run("import players\nplayer = players.asking(0)\n%agent model player")
+    shown = lab.run("%agent show")
+    again = shown.get_by_role("button", name="west")
+    expect(again).to_be_enabled()
+    lab.wait_until_idle()
+    again.click()
+    expect(shown.get_by_role("region", name="Result")).to_be_visible()
+    assert answers(shown) == ["west"]
+    lab.wait_until_idle()
+    lab.picture("question-shown-again", shown)
+    # Lab itself complains about the widget whose model went with its kernel.
+    assert [each for each in lab.complaints if "widget model not found" not in each] == []

@@ -1,0 +1,53 @@
+"""A saved notebook says the same when it is opened again without its kernel, trusted or not."""
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from .lab import Lab
+from .probes import READABLE, contrasts, overflowing
+
+pytestmark = pytest.mark.browser
+
+
+def lines(area: Locator) -> list[str]:
+    """The lines of a record as they are read."""
+    texts = area.locator(".parsimony-record > section").all_inner_texts()
+    return [line.strip() for text in texts for line in text.split("\n") if line.strip()]
+
+
+def test_what_was_seen_live_is_read_again_without_a_kernel(lab: Lab) -> None:
+    lab.new_notebook_with("tour()")
+    cell = lab.run("%%agent\nwhere does it rain most")
+    expect(cell.get_by_role("button", name="January")).to_be_visible()
+    lab.wait_until_idle()
+    cell.get_by_role("button", name="January").click()
+    expect(cell.get_by_role("region", name="Result")).to_be_visible()
+    expect(cell.locator(".jp-OutputArea").get_by_role("button")).to_have_count(0)
+    lab.wait_until_idle()
+    live = lines(cell)
+    assert len(live) > 40
+    lab.save()
+    own = lab.path
+    foreign = lab.copy_as_foreign()
+    lab.close_notebook()
+
+    for name, is_foreign in ((own, False), (foreign, True)):
+        lab.open_notebook(name, without_kernel=is_foreign)
+        if not is_foreign:
+            lab.shut_down_kernel()
+        assert lab.is_trusted() is not is_foreign
+        again = lab.page.locator(".jp-Notebook .jp-Cell").nth(1)
+        expect(again.get_by_text("Finished as asked.")).to_be_visible()
+        expect(again.locator(".vega-embed, .jp-RenderedImage img").first).to_be_visible()
+        output = again.locator(".jp-OutputArea").first
+        lab.picture("reopened-untrusted" if is_foreign else "reopened-trusted", again)
+        assert lines(again) == live
+        assert [each for each in contrasts(output) if each[0] < READABLE] == []
+        assert overflowing(output) == []
+        assert output.locator("script").count() == 0
+        # The menu of a chart saves it, and sends it nowhere.
+        links = output.locator("a").all_text_contents()
+        assert set(links) <= {"Save as SVG", "Save as PNG"}
+        lab.close_notebook()
+    assert lab.elsewhere() == []
+    assert lab.complaints == []
