@@ -57,9 +57,9 @@ def first_notice(
         return ""
     return (
         f"From here on each request of this notebook goes to {' or '.join(away)}, with "
-        f"{WORDS[share]} (--share {share.value}). %agent context shows what would go and %agent "
-        "sent what went; --share schema or --share none sends less, and %config "
-        "ParsimonyAgent.share = 'schema' does so always."
+        f"{WORDS[share]} (`--share {share.value}`). `%agent context` shows what would go and "
+        "`%agent sent` what went; `--share schema` or `--share none` sends less, and "
+        "`%config ParsimonyAgent.share = 'schema'` does so always."
     )
 
 

@@ -73,6 +73,7 @@ class FigureMention:
 
     number: int
     title: str
+    description: str = ""
 
 
 @dataclass(frozen=True)

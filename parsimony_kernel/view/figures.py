@@ -51,11 +51,13 @@ def drawn(
                 svg=block.svg or drawn.svg,
                 published=artifact or block.published,
             )
-            return with_block(view, index, merged), FigureMention(merged.number, merged.title)
+            return with_block(view, index, merged), FigureMention(
+                merged.number, merged.title, merged.description
+            )
     if canonical and len(canonical) <= SPEC_CHARS and self_contained(figure.spec):
         drawn = replace(drawn, spec=_plain_json(canonical))
     view = replace(view, figures=drawn.number, closed=(*view.closed, drawn))
-    return view, FigureMention(drawn.number, drawn.title)
+    return view, FigureMention(drawn.number, drawn.title, drawn.description)
 
 
 def _fits(picture: str | None) -> bool:

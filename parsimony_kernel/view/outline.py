@@ -163,7 +163,7 @@ def _request(block: RequestBlock) -> Section:
             title,
             Paragraph((block.words,), "words"),
             *_shared(block),
-            *((Paragraph((block.notice,), "note"),) if block.notice.strip() else ()),
+            *((Paragraph(spans_of(block.notice), "note"),) if block.notice.strip() else ()),
         ),
     )
 
@@ -250,8 +250,11 @@ def _step(step: StepBlock) -> Section:
 def _output(output: DataFrameObject | PrimitiveObject | FigureMention) -> tuple[Part, ...]:
     match output:
         case FigureMention():
-            title = f": {output.title}" if output.title else ""
-            return (Paragraph((f"Shown as figure {output.number}{title}",), "note"),)
+            # An exporter may show the picture of a figure and none of its words.
+            said = dict.fromkeys(each.strip() for each in (output.title, output.description))
+            words = ", ".join(filter(None, said))
+            shown = f"Shown as figure {output.number}"
+            return (Paragraph((f"{shown}: {words}" if words else shown,), "note"),)
         case PrimitiveObject():
             return (Printed("Output", Passage(output.text, 0)),) + (
                 (Paragraph(("… the rest of this output is left out …",), "note"),)
@@ -456,7 +459,12 @@ def footer_facts(block: FooterBlock) -> tuple[str, ...]:
         used = _count(tokens, "token")
         facts.append(f"{tokens:,} of {block.max_tokens:,} tokens" if block.max_tokens else used)
     cost = cost_words(block.cost_usd, partial=block.cost_partial)
-    facts.append(f"{cost} of ${block.max_cost_usd:,.2f}" if block.max_cost_usd else cost)
+    most = (
+        f"${block.max_cost_usd:,.2f}"
+        if block.max_cost_usd >= 0.1
+        else cost_words(block.max_cost_usd)
+    )
+    facts.append(f"{cost} of {most}" if block.max_cost_usd else cost)
     took = f"{block.elapsed_s:.1f} s"
     if block.max_elapsed_s:
         took += f" of {block.max_elapsed_s:,.0f} s"
