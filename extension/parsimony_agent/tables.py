@@ -23,8 +23,13 @@ WIDTH = 80
 _WIDEST = 60
 _NARROWEST = 6
 _GAP = "  "
-_LINES = "white-space:pre-wrap;overflow-wrap:anywhere;margin:0"
-_CELL = "text-align:left;white-space:normal;overflow-wrap:anywhere"
+_LINES = (
+    "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;margin:0;"
+    "font-family:var(--jp-code-font-family,monospace)"
+)
+_CELL = "text-align:left;white-space:normal;word-break:normal;overflow-wrap:"
+# A longer word, such as a path, is broken anywhere; others keep their letters together.
+_LONG_WORD = 30
 
 
 def note(text: str) -> dict[str, Any]:
@@ -62,7 +67,8 @@ def table(
 
     def row(tag: str, values: Sequence[str], scope: str = "") -> str:
         return "".join(
-            f'<{tag}{scope} style="{_CELL}">{html.escape(value)}</{tag}>' for value in values
+            f'<{tag}{scope} style="{_CELL}{_breaks(value)}">{html.escape(value)}</{tag}>'
+            for value in values
         )
 
     body = "".join(f"<tr>{row('td', each)}</tr>" for each in cells)
@@ -71,6 +77,10 @@ def table(
         "text/plain": text,
         "text/html": f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>",
     }
+
+
+def _breaks(cell: str) -> str:
+    return "anywhere" if max(map(len, cell.split()), default=0) > _LONG_WORD else "normal"
 
 
 def _narrowed(widths: Sequence[int], width: int) -> list[int]:

@@ -79,9 +79,11 @@ def notebook_in_words(
         names = ", ".join(str(variable.get("name")) for variable in variables)
         shared.append(f"{_TOLD[share]}: {names}")
     if files:
-        shared.append(f"names of {len(files)} data {_plural('file', len(files))}")
+        names, data = _plural("name", len(files)), _plural("file", len(files))
+        shared.append(f"{names} of {len(files)} data {data}")
     if published:
-        shared.append(f"titles of {len(published)} {_plural('artifact', len(published))}")
+        titles, artifacts = (_plural(each, len(published)) for each in ("title", "artifact"))
+        shared.append(f"{titles} of {len(published)} {artifacts}")
     return context, tuple(shared)
 
 

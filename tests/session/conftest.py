@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session_steps import ENVIRON
 
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.session import NotebookSession, open_session
 from parsimony_kernel.testing.scripted import ScriptedModel, Step
+
+from .session_steps import ENVIRON
 
 
 @pytest.fixture

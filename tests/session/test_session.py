@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session_steps import ASK, DONE, ENVIRON, LOAD, gather
 
 from parsimony_kernel.agent.events import (
     ArtifactPublished,
@@ -31,6 +30,8 @@ from parsimony_kernel.notebook.turns import SessionError, TurnOptions
 from parsimony_kernel.session import NotebookSession, open_session
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call, say
+
+from .session_steps import ASK, DONE, ENVIRON, LOAD, gather
 
 
 async def test_a_turn_starts_runs_and_is_in_the_journal_as_it_was_yielded(start: Any) -> None:
@@ -57,7 +58,7 @@ async def test_the_first_message_holds_the_request_and_the_inventory(
     assert '"data/sales.csv"' in first
     assert '"old"' in first
     assert isinstance(events[0], RunStarted)
-    assert events[0].shared == ("variables with samples: old", "names of 1 data file")
+    assert events[0].shared == ("variables with samples: old", "name of 1 data file")
 
 
 async def test_data_cannot_close_its_block(start: Any, folder: Path) -> None:

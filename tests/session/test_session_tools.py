@@ -5,7 +5,6 @@ from types import FunctionType
 from typing import Any
 
 import pytest
-from session_steps import DONE, gather
 
 from parsimony_kernel.agent.events import (
     RunCompleted,
@@ -18,6 +17,8 @@ from parsimony_kernel.notebook.turns import SessionError, TurnOptions
 from parsimony_kernel.session import NotebookSession
 from parsimony_kernel.testing.scripted import call
 from parsimony_kernel.tools import Tool, tool
+
+from .session_steps import DONE, gather
 
 
 async def answer(**arguments: Any) -> str:
