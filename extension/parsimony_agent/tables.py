@@ -24,10 +24,11 @@ _WIDEST = 60
 _NARROWEST = 6
 _GAP = "  "
 _LINES = (
-    "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;margin:0;"
+    "white-space:pre-wrap;word-break:normal;overflow-wrap:break-word;overflow-wrap:anywhere;"
+    "margin:0;"
     "font-family:var(--jp-code-font-family,monospace)"
 )
-_CELL = "text-align:left;white-space:normal;word-break:normal;overflow-wrap:"
+_CELL = "text-align:left;white-space:normal;word-break:"
 # A longer word, such as a path, is broken anywhere; others keep their letters together.
 _LONG_WORD = 30
 
@@ -80,7 +81,8 @@ def table(
 
 
 def _breaks(cell: str) -> str:
-    return "anywhere" if max(map(len, cell.split()), default=0) > _LONG_WORD else "normal"
+    # JupyterLab takes `overflow-wrap:anywhere` out of what is not trusted.
+    return "break-all" if max(map(len, cell.split()), default=0) > _LONG_WORD else "normal"
 
 
 def _narrowed(widths: Sequence[int], width: int) -> list[int]:
