@@ -81,7 +81,7 @@ async def run_loop(
                     yield event
     except Cancelled:
         state.done = True
-        if run is not None:
+        if run is not None and state.iteration:
             # With the time that it took up to here.
             yield run.snapshot()
         yield RunCancelled(reason=stop.reason)

@@ -35,7 +35,7 @@ LINE = "get_ipython().run_line_magic('agent', "
         ("agent answer 2", f"await {LINE}'answer 2')\n"),
         ("x = 'é'\n%agent answer é", f"x = 'é'\nawait {LINE}'answer é')\n"),
         ("%agent answer is a.b fine?", f"await {LINE}'answer is a.b fine?')\n"),
-        ("%agent fix what's wrong ??", f"await {LINE}\"fix what's wrong ??\")\n"),
+        ("%agent fix what's wrong ??", f'await {LINE}"fix what\'s wrong ??")\n'),
         ("if x:\n  %agent answer why?", f"if x:\n  await {LINE}'answer why?')\n"),
         ("%agent context why?", f"{LINE}'context why?')\n"),
         ("if x:\n    %agent answer 2", f"if x:\n    await {LINE}'answer 2')\n"),

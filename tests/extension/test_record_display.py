@@ -1,6 +1,7 @@
 """The record in the outputs of cells."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -396,6 +397,7 @@ async def test_the_button_to_stop_stands_there_only_while_a_long_run_goes_on() -
 async def test_a_run_goes_on_without_a_button_that_cannot_be_made(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO)
     clock, feed, area = ManualClock(auto=False), Feed(), OutputArea()
 
     def stopper() -> Control:
@@ -461,6 +463,8 @@ async def test_a_long_run_keeps_within_its_displays_and_is_all_there() -> None:
 async def test_trouble_in_drawing_does_not_end_the_run_and_its_words_are_not_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO)
+
     class Broken(OutputArea):
         def show(self, *args: object, **kwargs: object) -> None:
             raise OSError("no channel to https://evil.example")

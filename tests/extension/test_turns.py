@@ -1,6 +1,7 @@
 """Turns in cells, after clicks and after answers, on a session that is written down."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -356,6 +357,7 @@ async def test_a_click_while_a_turn_runs_says_so_and_can_be_repeated() -> None:
 async def test_what_breaks_behind_a_click_is_shown_where_the_turn_stands(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO)
     notebook = Notebook([ASKS])
     area = await asked(notebook)
     click(notebook.buttons[0])

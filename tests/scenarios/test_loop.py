@@ -288,7 +288,7 @@ async def test_a_stop_during_a_tool_answers_the_call_and_ends_the_run() -> None:
     state = request()
     who = agent(ScriptedModel([call("stall")]), stall)
     events = [e async for e in run_loop(who, state, cancellation=stop)]
-    assert kinds(events)[-2:] == ["tool_event", "run_cancelled"]
+    assert kinds(events)[-3:] == ["tool_event", "state_snapshot", "run_cancelled"]
     assert state.messages[-1]["role"] == "tool"
     assert state.done
 
