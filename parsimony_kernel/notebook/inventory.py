@@ -82,8 +82,8 @@ def notebook_in_words(
         names, data = _plural("name", len(files)), _plural("file", len(files))
         shared.append(f"{names} of {len(files)} data {data}")
     if published:
-        titles, artifacts = (_plural(each, len(published)) for each in ("title", "artifact"))
-        shared.append(f"{titles} of {len(published)} {artifacts}")
+        titles, things = (_plural(each, len(published)) for each in ("title", "artifact"))
+        shared.append(f"{titles} of {len(published)} {things}")
     return context, tuple(shared)
 
 
