@@ -84,8 +84,8 @@ def test_hostile_words_in_every_field_of_every_event_do_nothing(lab: Lab) -> Non
     ).locator(".jp-OutputArea-output")
     expect(count).to_be_visible()
     runs = [f"loadable(run_of(WORDS[{number}]))" for number in range(int(count.inner_text()))]
-    # A megabyte in each field.
-    runs.append("run_of(players.HOSTILE * (1_000_000 // len(players.HOSTILE)))")
+    # Ten megabytes in each field.
+    runs.append("run_of(players.HOSTILE * (10_000_000 // len(players.HOSTILE)))")
     for run in runs:
         cell = lab.run(f"players.draw({run})")
         expect(cell.get_by_text("all drawn")).to_be_visible()
