@@ -228,7 +228,7 @@ async def test_the_token_stands_in_no_message_repr_or_log(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     for name in tuple(logging.root.manager.loggerDict):
-        logging.getLogger(name).setLevel(logging.DEBUG)
+        caplog.set_level(logging.DEBUG, logger=name)
     async with line_to(gateway) as (line, _, url):
         executor = RemoteExecutor(url=f"{url}/lab?token={token}", grace_s=1)
         said = [await executor.execute("x = 1"), await executor.execute("import os\nos._exit(1)")]
