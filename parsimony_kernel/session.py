@@ -46,13 +46,12 @@ from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.gate.playbook import Playbook
 from parsimony_kernel.journal.breakers import JournalBreakers
-from parsimony_kernel.journal.sent import models_asked
 from parsimony_kernel.journal.store import Journal, PendingRow, SqliteJournal
 from parsimony_kernel.journal.workspace import find_workspace, journal_path
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.limits.sharing import breakers_for
 from parsimony_kernel.llm.base import ChatModel, ModelRequest
-from parsimony_kernel.llm.cassette import CassetteMiss, Player
+from parsimony_kernel.llm.cassette import CassetteMiss
 from parsimony_kernel.llm.resolve import check_models, resolve_models
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.metrics import tracing
@@ -73,13 +72,7 @@ from parsimony_kernel.notebook.own_tools import OwnTools
 from parsimony_kernel.notebook.past import Past
 from parsimony_kernel.notebook.playbooks import read_playbook
 from parsimony_kernel.notebook.scribe import Scribe, ending
-from parsimony_kernel.notebook.sent import (
-    Sending,
-    SentRequest,
-    first_notice,
-    noted,
-    sent_in,
-)
+from parsimony_kernel.notebook.sent import SentRecord, SentRequest, first_notice
 from parsimony_kernel.notebook.share import Share, tools_told
 from parsimony_kernel.notebook.spending import left_of, used, within_budget
 from parsimony_kernel.notebook.trouble import TROUBLE, explained
@@ -160,6 +153,7 @@ class NotebookSession:
         self._breakers = breakers or Breakers(clock)
         self._owner = f"{os.getpid()}:{self._session_id}"
         self._log = TurnLog(journal, history, owner=self._owner, connection_file=connection_file)
+        self._sent = SentRecord(journal, history, clock)
         self._cassettes = Cassettes(self.notebook, folder, environ)
 
     @property
@@ -207,8 +201,8 @@ class NotebookSession:
         self._running = running
         try:
             guardrails = chosen.guardrails().model_copy(update={"ceiling_cost_usd": ceiling})
-            notice = first_notice(models, chosen.share, self._asked)
-            models = self._noted(models, run_id)
+            notice = first_notice(models, chosen.share, self._sent.models_asked)
+            models = self._sent.noting(models, run_id)
             agent = self._agent(models, running, guardrails, chosen.approve, chosen.procedure or "")
             running.ordinal = self._log.begin(
                 running.run_id, cell_key=cell_key, request=request, model=model_name
@@ -330,7 +324,7 @@ class NotebookSession:
             left = left_of(limit, self.spent_usd() if limit is not None else 0.0)
             ceiling = None if left is None else left + record.cumulative_cost_usd
             guardrails = limits_of(begun).model_copy(update={"ceiling_cost_usd": ceiling})
-            models = self._noted(models, record.run_id)
+            models = self._sent.noting(models, record.run_id)
             approval = Approval(begun.approve) if begun and begun.approve else Approval.guarded
             followed = begun.procedure if begun else ""
             agent = self._agent(models, running, guardrails, approval, followed)
@@ -394,9 +388,7 @@ class NotebookSession:
     def sent(self, turn_id: str) -> tuple[SentRequest, ...]:
         """What a turn has sent to its models, request by request; nothing for one that was
         replayed from a recording."""
-        if not isinstance(self._journal, SqliteJournal):
-            return ()
-        return sent_in(self._journal.database, turn_id)
+        return self._sent.of_turn(turn_id)
 
     @explained
     def spent_usd(self) -> float:
@@ -498,22 +490,6 @@ class NotebookSession:
             if failure is not None:
                 raise SessionError(_sentence(failure.explanation))
         return resolve_models(model, self._environ)
-
-    def _noted(self, models: Sequence[ChatModel], run_id: str) -> tuple[ChatModel, ...]:
-        """``models``, with what is sent to them on record; a recording is sent nothing."""
-        if not isinstance(self._journal, SqliteJournal):
-            return tuple(models)
-        sending = Sending(self._journal.database, run_id, self._clock)
-        return tuple(
-            model if isinstance(model, Player) else noted(model, sending) for model in models
-        )
-
-    def _asked(self) -> frozenset[str]:
-        """The models to which turns of this notebook have sent anything."""
-        if not isinstance(self._journal, SqliteJournal):
-            return frozenset()
-        turns = {row.run_id for row in self._journal.turns(self._history)}
-        return models_asked(self._journal.database, turns)
 
     def _must_be_free(self) -> None:
         if self._running is not None:

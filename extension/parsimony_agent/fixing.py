@@ -10,6 +10,7 @@ from parsimony_agent.desk import Desk
 from parsimony_agent.options import options_of
 from parsimony_agent.pending import OneLine, Silent, TurnError
 from parsimony_kernel.notebook.share import Share
+from parsimony_kernel.notebook.turns import MENDING
 from parsimony_kernel.view.escape import plain, shortened
 
 _MOST_CODE = 8_000
@@ -49,8 +50,8 @@ def described(error: BaseException, words: str = "", *, tells_values: bool = Tru
     told.
     """
     parts = [
-        "A cell of this notebook failed. Mend it, so that it does what it was meant to do, run "
-        "the mended code, and say in a sentence what was wrong.",
+        f"{MENDING} Mend it, so that it does what it was meant to do, run the mended code, and say "
+        "in a sentence what was wrong.",
         words.strip(),
         f"The error: {shortened(plain(_said(error, tells_values=tells_values)), _MOST_WORDS)}",
     ]

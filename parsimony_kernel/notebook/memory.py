@@ -20,7 +20,7 @@ from parsimony_kernel.journal.database import JournalError
 from parsimony_kernel.journal.store import GONE, Journal, TurnRow
 from parsimony_kernel.notebook.own_tools import OwnTools
 from parsimony_kernel.notebook.share import Share
-from parsimony_kernel.notebook.turns import PublishedArtifact, SessionError
+from parsimony_kernel.notebook.turns import MENDING, PublishedArtifact, SessionError
 
 # Of earlier turns: how many are told, and the characters of each part and of all together.
 MOST_TURNS = 10
@@ -63,7 +63,7 @@ def earlier_turns(
         events_of: gives the events of a turn by its id; one whose events cannot be read is told
             by its row.
         share: with ``schema`` a turn is told in its own words only where it was not told values
-            either, with ``none`` no turn is told.
+            either, and so is an error that was to be mended; with ``none`` no turn is told.
     """
     if share is Share.none:
         return ()
@@ -75,8 +75,14 @@ def earlier_turns(
     pairs: list[tuple[AgentMessage, AgentMessage]] = []
     room = limit_chars
     for row in reversed(told):
-        request = str(request_message(_cut(row.request, REQUEST_CHARS))["content"])
-        answer = _came_to(row, events_of, share)
+        events: Sequence[AgentEvent] = ()
+        with suppress(JournalError):
+            events = events_of(row.run_id)
+        keeps = share is Share.schema and not _is_free_of_values(events)
+        # The words of an error are no words of the person's.
+        asked = MENDING if keeps and row.request.startswith(MENDING) else row.request
+        request = str(request_message(_cut(asked, REQUEST_CHARS))["content"])
+        answer = _came_to(row, events, keeps=keeps)
         room -= len(request) + len(answer)
         if room < 0:
             break
@@ -84,13 +90,10 @@ def earlier_turns(
     return tuple(message for pair in reversed(pairs) for message in pair)
 
 
-def _came_to(row: TurnRow, events_of: Callable[[str], Sequence[AgentEvent]], share: Share) -> str:
-    events: Sequence[AgentEvent] = ()
-    with suppress(JournalError):
-        events = events_of(row.run_id)
+def _came_to(row: TurnRow, events: Sequence[AgentEvent], *, keeps: bool) -> str:
     if _is_taken_back(events):
         return _TAKEN_BACK
-    if share is Share.schema and not _is_free_of_values(events):
+    if keeps:
         return "Done." if row.status == "done" else f"{_UNDONE[row.status]}."
     if row.status == "done":
         return _cut(row.summary, SUMMARY_CHARS) or "Done."

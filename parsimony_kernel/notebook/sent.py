@@ -12,13 +12,48 @@ from parsimony_kernel.clock import Clock
 from parsimony_kernel.journal import sent as record
 from parsimony_kernel.journal.database import Database, JournalError
 from parsimony_kernel.journal.sent import SentRequest
+from parsimony_kernel.journal.store import Journal, SqliteJournal
 from parsimony_kernel.llm.around import Around, Priced, PricedAround
 from parsimony_kernel.llm.base import ChatModel, Completion, Delta, ModelRequest
 from parsimony_kernel.llm.cassette import Player
 from parsimony_kernel.llm.resolve import OFFLINE
 from parsimony_kernel.notebook.share import WORDS, Share
 
-__all__ = ["Sending", "SentRequest", "first_notice", "noted", "sent_in"]
+__all__ = ["Sending", "SentRecord", "SentRequest", "first_notice", "noted"]
+
+
+class SentRecord:
+    """What the turns of one notebook have sent. A journal that is no file of ours keeps none.
+
+    Args:
+        history: the name under which the journal keeps the notebook's turns.
+    """
+
+    def __init__(self, journal: Journal, history: str, clock: Clock) -> None:
+        self._journal = journal
+        self._database = journal.database if isinstance(journal, SqliteJournal) else None
+        self._history = history
+        self._clock = clock
+
+    def of_turn(self, run_id: str) -> tuple[SentRequest, ...]:
+        """What a turn has sent, in order. ``JournalError`` when it cannot be read."""
+        return () if self._database is None else record.sent_by(self._database, run_id)
+
+    def models_asked(self) -> frozenset[str]:
+        """The models to which turns of the notebook have sent anything."""
+        if self._database is None:
+            return frozenset()
+        turns = {row.run_id for row in self._journal.turns(self._history)}
+        return record.models_asked(self._database, turns)
+
+    def noting(self, models: Sequence[ChatModel], run_id: str) -> tuple[ChatModel, ...]:
+        """``models``, with what is sent to them on record; a recording is sent nothing."""
+        if self._database is None:
+            return tuple(models)
+        sending = Sending(self._database, run_id, self._clock)
+        return tuple(
+            model if isinstance(model, Player) else noted(model, sending) for model in models
+        )
 
 
 @dataclass(frozen=True)
@@ -37,11 +72,6 @@ class Sending:
         except JournalError as exc:
             sentence = f"Nothing was sent, for it could not be put on record. {exc}"
             raise FailureRaised(CAPABILITY_GAP.failure(sentence, blockers=(sentence,))) from exc
-
-
-def sent_in(database: Database, run_id: str) -> tuple[SentRequest, ...]:
-    """What a run has sent, in order. ``JournalError`` when it cannot be read."""
-    return record.sent_by(database, run_id)
 
 
 def first_notice(

@@ -12,6 +12,9 @@ from parsimony_kernel.notebook.share import Share
 # The limits of a turn, by the name that guardrails and events give them.
 LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")
 
+# How a request begins that hands over an error, with what the error says.
+MENDING = "A cell of this notebook failed."
+
 
 class SessionError(Exception):
     """Why a turn cannot be had, in one sentence with the remedy."""

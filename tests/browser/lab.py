@@ -240,9 +240,18 @@ class Lab:
         )
         expect(self.page.locator(".jp-Notebook")).to_have_count(0)
 
-    def copy_as_foreign(self) -> str:
-        """A copy of the saved notebook as it came from elsewhere: neither its signature nor its
-        kernel is known here. Gives its path."""
+    def reopened(self) -> Iterator[bool]:
+        """Save the notebook and open it again, then a copy of it as it came from elsewhere, whose
+        signature and kernel are not known here; gives whether it is that copy."""
+        self.save()
+        own, foreign = self.path, self._copy_as_foreign()
+        self.close_notebook()
+        for name, is_foreign in ((own, False), (foreign, True)):
+            self.open_notebook(name, without_kernel=is_foreign)
+            yield is_foreign
+            self.close_notebook()
+
+    def _copy_as_foreign(self) -> str:
         notebook = json.loads((self.server.root / self.path).read_text())
         notebook["metadata"]["kernelspec"] = {"name": "elsewhere", "display_name": "Elsewhere"}
         name = f"foreign-{self.path}"

@@ -63,17 +63,11 @@ def test_a_turn_of_hostile_words_runs_loads_and_links_nothing(lab: Lab) -> None:
     assert_nothing_happened(lab)
     assert lab.commands_run() == []
 
-    lab.save()
-    own = lab.path
-    foreign = lab.copy_as_foreign()
-    lab.close_notebook()
-    for name, is_foreign in ((own, False), (foreign, True)):
-        lab.open_notebook(name, without_kernel=is_foreign)
+    for is_foreign in lab.reopened():
         again = lab.page.locator(".jp-Notebook .jp-Cell").nth(1)
         expect(again.locator(".pk-handoff")).to_be_visible()
         lab.picture("hostile-untrusted" if is_foreign else "hostile-reopened", again)
         assert_nothing_happened(lab)
-        lab.close_notebook()
 
 
 def test_hostile_words_in_every_field_of_every_event_do_nothing(lab: Lab) -> None:
@@ -95,12 +89,6 @@ def test_hostile_words_in_every_field_of_every_event_do_nothing(lab: Lab) -> Non
     assert_nothing_happened(lab)
     assert lab.commands_run() == []
 
-    lab.save()
-    own = lab.path
-    foreign = lab.copy_as_foreign()
-    lab.close_notebook()
-    for name, is_foreign in ((own, False), (foreign, True)):
-        lab.open_notebook(name, without_kernel=is_foreign)
+    for _ in lab.reopened():
         expect(lab.page.locator(".parsimony-record")).to_have_count(drawn)
         assert_nothing_happened(lab)
-        lab.close_notebook()

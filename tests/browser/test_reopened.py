@@ -26,13 +26,7 @@ def test_what_was_seen_live_is_read_again_without_a_kernel(lab: Lab) -> None:
     lab.wait_until_idle()
     live = lines(cell)
     assert len(live) > 40
-    lab.save()
-    own = lab.path
-    foreign = lab.copy_as_foreign()
-    lab.close_notebook()
-
-    for name, is_foreign in ((own, False), (foreign, True)):
-        lab.open_notebook(name, without_kernel=is_foreign)
+    for is_foreign in lab.reopened():
         if not is_foreign:
             lab.shut_down_kernel()
         assert lab.is_trusted() is not is_foreign
@@ -48,6 +42,5 @@ def test_what_was_seen_live_is_read_again_without_a_kernel(lab: Lab) -> None:
         # The menu of a chart saves it, and sends it nowhere.
         links = output.locator("a").all_text_contents()
         assert set(links) <= {"Save as SVG", "Save as PNG"}
-        lab.close_notebook()
     assert lab.elsewhere() == []
     assert lab.complaints == []

@@ -1,8 +1,14 @@
-"""What a reader finds on a page, and what the page would load, run or offer to click."""
+"""What is read on a page and in the journal, and what a page would load, run or offer to click."""
 
 import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
+from pathlib import Path
+
+from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.journal.workspace import journal_path
+from parsimony_kernel.view.fold import replay
+from parsimony_kernel.view.text import text_of
 
 _UNREAD = {"script", "style", "title"}
 _ADDRESSED = {"src", "href", "srcset", "data", "action", "poster"}
@@ -70,3 +76,18 @@ def missing(wanted: Sequence[str], found: Sequence[str]) -> list[str]:
         if word not in rest:
             return list(wanted[max(0, position - 5) : position + 10])
     return []
+
+
+def lines(text: str) -> list[str]:
+    """What a person reads of ``text``: its lines without the empty ones."""
+    return [line.rstrip() for line in text.splitlines() if line.strip()]
+
+
+def recorded(folder: Path) -> list[str]:
+    """The newest turn as the journal on disk tells it, to the line."""
+    journal = SqliteJournal(journal_path(folder))
+    try:
+        newest = journal.turns()[-1]
+        return lines(text_of(replay(journal.events(newest.run_id)).blocks))
+    finally:
+        journal.close()

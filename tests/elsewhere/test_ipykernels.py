@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.journal.store import SqliteJournal
-from parsimony_kernel.journal.workspace import journal_path
 from parsimony_kernel.testing.kernel import Cell, LiveKernel
-from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.text import text_of
 
 from .conftest import kernel_under, printed
 from .overlays import INSTALLED
+from .reading import lines, recorded
 
 pytestmark = pytest.mark.kernel
 
@@ -48,21 +45,6 @@ def kernel(named: tuple[str, str], folder: Path) -> Iterator[LiveKernel]:
 def use(kernel: LiveKernel, model: str) -> None:
     """Answer the next turns by this model of the notebook."""
     assert kernel.run(f"%agent model {model}").status == "ok"
-
-
-def lines(text: str) -> list[str]:
-    """What a person reads of ``text``: its lines without the empty ones."""
-    return [line for line in text.splitlines() if line.strip()]
-
-
-def recorded(folder: Path) -> list[str]:
-    """The newest turn as the journal on disk tells it, to the line."""
-    journal = SqliteJournal(journal_path(folder))
-    try:
-        newest = journal.turns()[-1]
-        return lines(text_of(replay(journal.events(newest.run_id)).blocks))
-    finally:
-        journal.close()
 
 
 def drawn_per_second(cell: Cell) -> dict[str, int]:

@@ -7,12 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.journal.store import SqliteJournal
-from parsimony_kernel.journal.workspace import journal_path
 from parsimony_kernel.testing.kernel import PATIENCE_S
-from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.text import text_of
 
+from .reading import lines, recorded
 from .terminal import COLUMNS, CTRL_C, Ipython, at_terminal
 
 pytestmark = pytest.mark.kernel
@@ -21,21 +18,6 @@ REQUEST = "load data/seattle-weather.csv and plot the monthly mean temperature"
 OPEN = "Enter leaves it open:"
 IPYTHON = ("IPython", "--no-banner", "--no-confirm-exit")
 CONSOLE = ("jupyter_console", "--kernel", "parsimony-agent", "--no-confirm-exit")
-
-
-def lines(text: str) -> list[str]:
-    """What a person reads of ``text``: its lines without the empty ones."""
-    return [line.rstrip() for line in text.splitlines() if line.strip()]
-
-
-def recorded(folder: Path) -> list[str]:
-    """The newest turn as the journal on disk tells it, to the line."""
-    journal = SqliteJournal(journal_path(folder))
-    try:
-        newest = journal.turns()[-1]
-        return lines(text_of(replay(journal.events(newest.run_id)).blocks))
-    finally:
-        journal.close()
 
 
 @pytest.fixture

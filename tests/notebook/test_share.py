@@ -25,7 +25,7 @@ from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.llm.base import ModelRequest, ToolCall
 from parsimony_kernel.notebook.plain_errors import kind_of, words_of
 from parsimony_kernel.notebook.share import Share, Step, shape_of, shared
-from parsimony_kernel.notebook.turns import TurnOptions
+from parsimony_kernel.notebook.turns import MENDING, TurnOptions
 from parsimony_kernel.session import NotebookSession, open_session
 from parsimony_kernel.testing import scripted
 from parsimony_kernel.testing.scripted import ScriptedModel, call
@@ -282,6 +282,19 @@ async def test_an_earlier_answer_is_told_where_it_was_given_without_values(
     await gather(session.turn("two", cell_key="b", options=TurnOptions(share=Share.schema)))
     answers = [m["content"] for m in asked_of(session)[1].messages if m["role"] == "assistant"]
     assert answers == ([summary] if told else ["Done."])
+
+
+@pytest.mark.parametrize(("before", "told"), [(Share.samples, False), (Share.schema, True)])
+async def test_an_error_that_was_handed_over_with_its_words_is_not_told_again_under_schema(
+    start: Start, before: Share, told: bool
+) -> None:
+    session = start(DONE, DONE)
+    mend = f"{MENDING} Mend it.\n\nThe error: ValueError: north is 17.25"
+    await gather(session.turn(mend, cell_key="a", options=TurnOptions(share=before)))
+    await gather(session.turn("two", cell_key="b", options=TurnOptions(share=Share.schema)))
+    sent = str(asked_of(session)[1].messages)
+    assert MENDING in sent
+    assert ("17.25" in sent) is told
 
 
 async def test_why_an_earlier_turn_was_not_done_is_kept(start: Start) -> None:
