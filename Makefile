@@ -6,10 +6,10 @@ BIN    := $(VENV)/bin
 TEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lab test lint browser redis strace docs notebooks clean
+.PHONY: help install demo lab test test-ci test-all lint browser redis strace docs notebooks clean
 
 help: ## what there is
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { \
@@ -55,13 +55,29 @@ redis:
 	fi
 	@command -v redis-server > /dev/null || echo "No Redis here (Debian's package is \`redis-server\`): its tests are skipped."
 
-lint: $(VENV)/.test-installed ## ruff and mypy
+lint: $(VENV)/.test-installed ## ruff, mypy, and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
-test: $(VENV)/.test-installed browser redis strace lint ## everything, in one run of pytest
-	@PARSIMONY_CHROMIUM="$$(sh tests/browser/find-chromium || true)" $(BIN)/python -m pytest $(TEST_ARGS)
+# Processes that tests start take seconds less where the modules are compiled once.
+unexport PYTHONDONTWRITEBYTECODE
+
+# Which test runs where. A test without a mark of these runs in `make test`; none runs in both.
+SLOW   := slow or kernel or browser
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --durations=10
+FULL    = PARSIMONY_CHROMIUM="$$(sh tests/browser/find-chromium || true)" $(PYTEST)
+
+test: $(VENV)/.test-installed ## the fast tests, in five minutes
+	$(BIN)/ruff check --quiet .
+	$(PYTEST) -m 'not ($(SLOW) or exhaustive)' $(TEST_ARGS)
+
+test-ci: $(VENV)/.test-installed browser redis strace ## the slow tests: kernels, browser, Redis, storms
+	@$(FULL) -m '($(SLOW)) and not exhaustive' $(TEST_ARGS)
+
+test-all: $(VENV)/.test-installed browser redis strace lint ## every test, every case of the exhaustive ones
+	@$(FULL) --hypothesis-profile=exhaustive $(TEST_ARGS)
 
 # Kills a process at each of its system calls, so that what is on the disk then can be looked at.
 strace:
@@ -76,7 +92,7 @@ docs: $(VENV)/.test-installed ## builds the documentation into build/site; warni
 	$(BIN)/python docs/generate.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-notebooks: $(VENV)/.installed ## runs the example notebooks again and saves their outputs
+notebooks: $(VENV)/.test-installed ## records the example notebooks again and prints what changed
 	$(BIN)/python notebooks/refresh.py
 
 clean: ## removes the environment and what was built

@@ -43,7 +43,7 @@ from parsimony_kernel.lineage.slice import slice as slice_of
 from parsimony_kernel.lineage.snapshot import visible
 from parsimony_kernel.lineage.stamping import before_cell, stamp_cell
 from parsimony_kernel.lineage.why import why
-from parsimony_kernel.notebook.changes import Changes
+from parsimony_kernel.session.changes import Changes
 
 NAMES = (10, 100, 1_000)
 LARGE_BYTES = 10**9

@@ -31,17 +31,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.table import Row, show
-from parsimony_kernel.agent.cancellation import CancellationRequest
-from parsimony_kernel.agent.config import AgentGuardrails
-from parsimony_kernel.agent.events import (
-    AgentError,
-    AgentEvent,
-    RunCancelled,
-    RunCompleted,
-    TextDelta,
-    ToolEvent,
-    is_terminal,
-)
 from parsimony_kernel.agent.failure import DefaultPolicy
 from parsimony_kernel.agent.failure.detectors import record_tool_call
 from parsimony_kernel.agent.failure.suspension import (
@@ -52,10 +41,21 @@ from parsimony_kernel.agent.failure.suspension import (
 from parsimony_kernel.agent.loop import run_loop
 from parsimony_kernel.agent.prompts import INSTRUCTIONS
 from parsimony_kernel.agent.renderer import render_for_llm
-from parsimony_kernel.agent.state import RunState, SuspensionRecord
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.chat import ChatModel, Completion, Delta, ModelRequest
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.events import (
+    AgentError,
+    AgentEvent,
+    RunCancelled,
+    RunCompleted,
+    TextDelta,
+    ToolEvent,
+    is_terminal,
+)
+from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.gate.envelope import succeeded, to_text
-from parsimony_kernel.llm.base import ChatModel, Completion, Delta, ModelRequest
 from parsimony_kernel.testing.scripted import call, numbered
 from parsimony_kernel.testing.stalling import StallingModel
 from parsimony_kernel.tools import Tools, tool

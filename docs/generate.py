@@ -15,11 +15,11 @@ from pathlib import Path
 
 from parsimony_agent.arguments import CELL_FLAGS, COMMANDS, EXAMPLE
 from parsimony_agent.settings import FILE, SETTINGS
-from parsimony_kernel import cli
-from parsimony_kernel.agent.failure.causes import CAUSES
-from parsimony_kernel.agent.failure.kinds import FailureKind, default_action_for
-from parsimony_kernel.agent.failure.policy import DefaultPolicy
-from parsimony_kernel.llm.offline.phrases import as_markdown
+from parsimony_kernel.cli import main as cli
+from parsimony_kernel.core.causes import CAUSES
+from parsimony_kernel.core.kinds import FailureKind, default_action_for
+from parsimony_kernel.core.policy import DefaultPolicy
+from parsimony_kernel.offline.phrases import as_markdown
 from parsimony_kernel.view.outline import ACTION_WORDS, KIND_WORDS
 
 FOLDER = Path(__file__).parent / "reference"
@@ -47,8 +47,8 @@ def magics() -> str:
         f"```\n{EXAMPLE}\n```",
         table(("flag", "what it does"), flags),
         "## `%agent`",
-        "`TURN` is a number of the history, or the beginning of an id. Tab completes sub-commands, "
-        "flags, models, variables, turns and artifacts.",
+        "`TURN` is a number of the history, or six characters of an id. Tab completes "
+        "sub-commands, flags, models, variables, turns and artifacts.",
         table(
             ("sub-command", "what it does"),
             [

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from parsimony_kernel.llm.base import Completion, Usage
+from parsimony_kernel.core.chat import Completion, Usage
 from parsimony_kernel.testing.provider import Reply, Step, rate_limited
 from parsimony_kernel.testing.scripted import call, calls
 

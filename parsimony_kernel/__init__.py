@@ -1,24 +1,21 @@
 """Parsimony Agent: an agent in a notebook that fails legibly, asks, and leaves known origins.
 
-The map, from the top down; an import never goes up:
+The rooms, from the top down; an import never goes up (``[tool.importlinter]``, `make lint`):
 
-==========================  =====================================================================
-``kernel``, ``cli``         the Jupyter kernel and ``jupyter parsimony``; beside them ``demo``,
-                            ``doctor``, ``resume``, and the extension, the package
-                            ``parsimony_agent``
-``session``                 composition root: a notebook's agent, its journal, its turns
-``agent``                   one run: the loop, its state, its events
-``display``                 a run in a terminal
-``view``, ``metrics``       what people and monitors see; they read events and nothing else
-``agent.failure``, ``gate``, ``toolbox``, ``triage``
-                            how a run fails, what an action passes, what the agent can do, why
-``execution``, ``llm``      running Python; the way out to a model
-``lineage``, ``artifacts``, ``limits``, ``journal``
-                            origins of variables, published work, budgets, what is remembered
-``identity``, ``durable``, ``clock``, ``tools``
-                            names, files, time, and the values that every part shares
-``testing``                 a scripted model, a manual clock: fakes of the narrow seams
-==========================  =====================================================================
+=====================================  ==========================================================
+``cli``, ``kernel``                    ``jupyter parsimony``; the Jupyter kernel
+``parsimony_agent``                    the IPython extension, a package of its own
+``session``, ``doctor``, ``display``   a notebook's turns; what is missing; a run in a terminal
+``agent``                              one run: loop, funnel, renderer, suspension
+``gate``, ``toolbox``, ``offline``,    what an action passes, what the agent can do, the built-in
+``triage``, ``testing``                model, why a run failed, doubles for tests
+``execution``, ``llm``                 running Python; the way out to a model
+``lineage``, ``artifacts``             origins of variables; published work
+``limits``, ``storage``                budgets and breakers; what must survive
+``view``, ``metrics``, ``patterns``,   the record, figures, document 003's mechanisms as a library,
+``tools``, ``identity``                tools, and names of what is published
+``core``                               values only
+=====================================  ==========================================================
 
 The names in ``__all__`` are public and resolve on first use, so importing the package costs next
 to nothing.
@@ -29,27 +26,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from parsimony_kernel.agent.agent import Agent
-    from parsimony_kernel.agent.outputs import AgentResult, Chart, Dataset, Report, Script
+    from parsimony_kernel.core.results import AgentResult, Chart, Dataset, Report, Script
     from parsimony_kernel.display import display_result, stream_to_display
     from parsimony_kernel.execution.datasets import load_dataset
     from parsimony_kernel.execution.documents import read_excel, read_pdf_text, read_pptx_text
-    from parsimony_kernel.execution.executor import CodeExecutor
     from parsimony_kernel.execution.factory import OutputFactory
+    from parsimony_kernel.execution.private import CodeExecutor
     from parsimony_kernel.identity import ArtifactRef
     from parsimony_kernel.tools import Tool, ToolResult, Tools, tool, toolmethod
 
 __version__ = "0.1.0"
+# What front ends call the kernel in a notebook's metadata.
+KERNEL_NAME = "parsimony-agent"
 
 _HOMES = {
     "Agent": "agent.agent",
-    "AgentResult": "agent.outputs",
+    "AgentResult": "core.results",
     "ArtifactRef": "identity",
-    "Chart": "agent.outputs",
-    "CodeExecutor": "execution.executor",
-    "Dataset": "agent.outputs",
+    "Chart": "core.results",
+    "CodeExecutor": "execution.private",
+    "Dataset": "core.results",
     "OutputFactory": "execution.factory",
-    "Report": "agent.outputs",
-    "Script": "agent.outputs",
+    "Report": "core.results",
+    "Script": "core.results",
     "Tool": "tools",
     "ToolResult": "tools",
     "Tools": "tools",

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterable, Iterable
 from contextlib import AsyncExitStack
 from typing import Any, Protocol, TextIO
 
-from parsimony_kernel.agent.events import AgentEvent
-from parsimony_kernel.agent.outputs import AgentResult, collect
+from parsimony_kernel.core.events import AgentEvent
+from parsimony_kernel.core.results import AgentResult, collect
 from parsimony_kernel.view.blocks import (
     Artifact,
     Block,

@@ -14,13 +14,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
-from parsimony_kernel.agent.failure.kinds import Failure
+from parsimony_kernel.core.kinds import Failure
+from parsimony_kernel.core.text import words_of
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
 ToolFunction = Callable[..., Awaitable[Any]]
-Validator = Callable[[Mapping[str, Any]], bool | str | None]
+Validator = Callable[[Mapping[str, Any]], Mapping[str, str] | bool | str | None]
 
 
 class Verdict(Protocol):
@@ -72,16 +73,6 @@ async def in_thread(function: Callable[..., Any], /, **arguments: Any) -> Any:
     if error is not None:
         raise error
     return value
-
-
-def words_of(exc: BaseException) -> str:
-    """The text of ``exc``; empty when its class cannot make one."""
-    try:
-        return str(exc).strip()
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # a foreign __str__ may do anything, and its trouble is not the news
-        return ""
 
 
 def is_bool(value: Any) -> bool:
@@ -148,6 +139,7 @@ class Tool:
             and asked about after its deadline; one whose name says that it deletes, modifies,
             transfers or refunds may have to be approved.
         validators: asked before it runs, in order; each gives the reason why not, or ``None``.
+            A mapping of fields to reasons, or pydantic's own error, names the fields at fault.
             ``True`` accepts and ``False`` refuses; one is plain, and has two seconds.
         output_validators: asked about what it answered in the same way, the first refusal
             stopping; each may give a verdict as well. Of a write they see what is on
@@ -157,7 +149,9 @@ class Tool:
             ``True`` and ``False`` say the same and no more.
         retryable_on_error: a failure of it may be retried; else the run is handed off, or the
             person is asked where the effect is not known.
-        parallelizable: it may run beside others of the same turn.
+        parallelizable: with ``effect="none"`` it may run beside others like it that stand next to
+            it in one answer; any other waits for the calls before it. Results keep their order,
+            and nothing of it is taken back when it fails.
         terminal: it ends the run, or suspends it.
         asks: a person has to allow it each time, in every mode of approval.
         reaches: asked before it runs, with its arguments: what this call would do that a person
@@ -343,7 +337,10 @@ def _async(function: Callable[..., Any]) -> ToolFunction:
 
     @functools.wraps(function, updated=())
     async def run(**arguments: Any) -> Any:
-        return await (function(**arguments) if is_awaited else in_thread(function, **arguments))
+        if is_awaited:
+            return await function(**arguments)
+        answered = await in_thread(function, **arguments)
+        return await answered if inspect.isawaitable(answered) else answered
 
     return run
 

@@ -4,13 +4,16 @@ No request leaves this machine and nobody's settings are touched. A bare shell a
 processes are there for who asks for them.
 """
 
+import ast
 import atexit
+import gc
 import os
 import socket
 import subprocess
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +28,83 @@ _OURS = ("PARSIMONY_", "JUPYTER_", "IPYTHON", "JPY_")
 _KEEP = {"PARSIMONY_CHROMIUM"}
 
 
-# A test that times its examples fails where the machine is busy.
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
+# What proves a sentence of the documents or keeps a promise to those who use a release. The list
+# beside this file has the number of its cases, so that none leaves unseen.
+_CONTRACT = (
+    "spec/",
+    "contracts/",
+    "scenarios/",
+    "notebooks/",
+    "triage/",
+    "agent/failure/test_suspension.py",
+    "docs/test_pages_run.py",
+    "gate/test_screening.py",
+)
+# Fixtures that start a server which not every machine has, or build all pages.
+_SLOW_FIXTURES = {"_redis_socket", "hung_redis", "site"}
+CONTRACT_CASES = pytest.StashKey[Counter[str]]()
+_BEGAN = pytest.StashKey[tuple[float, float]]()
+
+# A test that times its examples fails where the machine is busy, and one that draws others each
+# time fails by luck. `make test-all` loads the profile that looks further.
+hypothesis.settings.register_profile(
+    "sampled",
+    deadline=None,
+    derandomize=True,
+    max_examples=50,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.register_profile(
+    "exhaustive", hypothesis.settings.get_profile("sampled"), derandomize=False, max_examples=1000
+)
+hypothesis.settings.load_profile("sampled")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what is slow by its fixtures, mark the contract and count it; a tier chooses then."""
+    here = Path(__file__).parent
+    cases: Counter[str] = Counter()
+    for item in items:
+        if not item.path.is_relative_to(here):
+            continue
+        if not _SLOW_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker("slow")
+        if item.path.relative_to(here).as_posix().startswith(_CONTRACT):
+            item.add_marker("contract")
+            cases[item.nodeid.partition("[")[0]] += 1
+    config.stash[CONTRACT_CASES] = cases
+
+
+def _fixed_work() -> float:
+    """How long this machine takes, just now, for the same work as ever, in seconds."""
+    began = time.perf_counter()
+    sum(range(10_000_000))
+    return time.perf_counter() - began
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Note when the run begins, and how fast the machine is then."""
+    if not hasattr(session.config, "workerinput"):
+        session.config.stash[_BEGAN] = (time.perf_counter(), _fixed_work())
+
+
+def pytest_sessionfinish() -> None:
+    """Let what ``own_garbage`` kept be taken apart in order."""
+    gc.unfreeze()
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say how long the run took, also as a number that a slower or busier machine changes less."""
+    began, first = config.stash[_BEGAN]
+    took, work = time.perf_counter() - began, (first + _fixed_work()) / 2
+    terminalreporter.write_line(
+        f"{took:.0f} s: {took / work:.0f} times a sum of ten million, which takes {work:.2f} s here"
+    )
+    if (seed := config.getoption("randomly_seed", None)) is not None:
+        terminalreporter.write_line(f"In the same order again: --randomly-seed={seed}")
 
 
 def _guard(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
@@ -64,6 +141,24 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def own_garbage() -> Iterator[None]:
+    """What is left of a file is collected, and told, in that file and in no later one.
+
+    What outlives it is a million objects of modules and tests: looking through them takes a second
+    for each collection of garbage, so from then on they are left out.
+    """
+    gc.freeze()
+    yield
+    gc.collect()
+
+
+@pytest.fixture
+def contract_cases(request: pytest.FixtureRequest) -> Counter[str]:
+    """How many cases each test function of the contract has, in the files that are run."""
+    return request.config.stash[CONTRACT_CASES]
+
+
 @pytest.fixture(scope="module")
 def one_shell() -> Iterator[Any]:
     """A bare IPython shell, whose history is in memory. Ending one takes its time."""
@@ -90,12 +185,38 @@ def shell(one_shell: Any) -> Iterator[Any]:
 
 
 _RUNNERS = 8
-_RUNNER = """
-import sys
-place, me = sys.argv[1:]
+# One process imports what the program does, and each runner is a fork of it.
+_RACE = """
+import ast, os, sys
+program, place = sys.argv[1:]
+nodes = ast.walk(ast.parse(program))
+imports = [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
+exec(compile(ast.Module(imports, []), "race", "exec"), {})
+ready, go = os.pipe(), os.pipe()
+outputs = []
+
 def wait():
-    print("ready", flush=True)
-    sys.stdin.readline()
+    os.write(ready[1], b".")
+    os.read(go[0], 1)
+
+for number in range(RUNNERS):
+    output = os.pipe()
+    outputs.append(output[0])
+    if not os.fork():
+        os.close(go[1])
+        os.dup2(output[1], 1)
+        names = {"__name__": "__main__", "place": place, "me": f"n{number}", "wait": wait}
+        try:
+            exec(program, names)
+        finally:
+            os.write(ready[1], b".")  # who came to no wait() is waited for by nobody
+        sys.exit()
+    os.close(output[1])
+for _ in range(RUNNERS):
+    os.read(ready[0], 1)
+os.close(go[1])
+print(*(repr(os.fdopen(output).read()) for output in outputs), sep="\\n")
+sys.exit(any([os.wait()[1] for _ in outputs]))
 """
 
 
@@ -108,27 +229,14 @@ def race() -> Callable[[str, Path], list[str]]:
     """
 
     def run(program: str, place: Path) -> list[str]:
-        with ExitStack() as stack:
-            runners = [
-                stack.enter_context(
-                    subprocess.Popen(
-                        [sys.executable, "-c", _RUNNER + program, str(place), f"n{number}"],
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE,
-                        text=True,
-                    )
-                )
-                for number in range(_RUNNERS)
-            ]
-            for runner in runners:
-                assert runner.stdout is not None
-                assert runner.stdout.readline() == "ready\n"
-            for runner in runners:
-                assert runner.stdin is not None
-                runner.stdin.write("go\n")
-                runner.stdin.flush()
-            said = [runner.communicate()[0].strip() for runner in runners]
-        assert [runner.returncode for runner in runners] == [0] * _RUNNERS
+        raced = subprocess.run(
+            [sys.executable, "-c", f"RUNNERS = {_RUNNERS}\n{_RACE}", program, str(place)],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        said = [ast.literal_eval(line).strip() for line in raced.stdout.splitlines()]
+        assert len(said) == _RUNNERS
         return said
 
     return run
@@ -137,8 +245,8 @@ def race() -> Callable[[str, Path], list[str]]:
 @pytest.fixture
 def scripted(tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Opens sessions on a notebook in ``tmp_path`` whose model plays the steps that are given."""
-    from parsimony_kernel.execution.executor import CodeExecutor
-    from parsimony_kernel.session import NotebookSession, open_session
+    from parsimony_kernel.execution.private import CodeExecutor
+    from parsimony_kernel.session.session import NotebookSession, open_session
     from parsimony_kernel.testing.scripted import ScriptedModel
 
     opened: list[NotebookSession] = []

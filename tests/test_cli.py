@@ -16,27 +16,29 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from parsimony_kernel import cli, upkeep
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.cli import main as cli
+from parsimony_kernel.cli import verify
+from parsimony_kernel.cli.parser import PROGRAM, Parser, age
+from parsimony_kernel.core.events import (
     AgentEvent,
     RunCompleted,
     RunStarted,
     ToolEvent,
     UserInputRequested,
 )
-from parsimony_kernel.agent.state import HeldCall, SuspensionRecord
-from parsimony_kernel.artifacts.publish import Publisher
-from parsimony_kernel.artifacts.store import ArtifactStore
-from parsimony_kernel.commands import verify
-from parsimony_kernel.commands.parser import PROGRAM, Parser, age
-from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.core.state import HeldCall, SuspensionRecord
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.identity import content_sha
-from parsimony_kernel.journal.store import SqliteJournal
-from parsimony_kernel.journal.workspace import journal_path
 from parsimony_kernel.lineage.ledger import VariableOrigin
+from parsimony_kernel.session import upkeep
+from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.workspace import journal_path
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.text import text_of
+from tests.tiers import sampled
 
 HOSTILE = "\x1b[31mred\x1b[0m \u202e\x00 naïve 🌧"
 MADE_BY = "import pandas as pd\nt = pd.DataFrame({'v': [1, 2]})"
@@ -327,13 +329,13 @@ class TestExitCodes:
         assert run(capsys, "doctor") == (1, "", "Stopped.\n")
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
-    @pytest.mark.parametrize("words", ["runs", "show", "resume", "verify", "metrics"])
+    @pytest.mark.parametrize("words", sampled(["runs", "show", "resume", "verify", "metrics"], 5))
     def test_output_that_cannot_be_written_is_1_and_one_line(
         self, words: str, folder: Path
     ) -> None:
         with Path("/dev/full").open("wb") as full:
             ended = subprocess.run(
-                [sys.executable, "-m", "parsimony_kernel.cli", words, "--folder", str(folder)],
+                [sys.executable, "-m", "parsimony_kernel.cli.main", words, "--folder", str(folder)],
                 stdout=full,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -460,7 +462,7 @@ class TestRuns:
 
     def test_what_the_output_cannot_encode_is_escaped(self, folder: Path) -> None:
         ended = subprocess.run(
-            [sys.executable, "-m", "parsimony_kernel.cli", "runs", "--folder", str(folder)],
+            [sys.executable, "-m", "parsimony_kernel.cli.main", "runs", "--folder", str(folder)],
             env={**os.environ, "PYTHONIOENCODING": "ascii"},
             capture_output=True,
             timeout=60,
@@ -473,7 +475,7 @@ class TestResume:
     def test_a_turn_that_asks_nothing_is_1_and_names_those_that_do(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        words = ("resume", "--turn", "aa10", "yes", "--folder", str(folder))
+        words = ("resume", "--turn", "aa1000", "yes", "--folder", str(folder))
         code, out, err = run(capsys, *words)
         assert (code, out) == (1, "")
         assert "Those that wait are of: cc400000" in err
@@ -485,11 +487,11 @@ class TestResume:
         question(journal, "dd50" + "0" * 28, "sub/b.ipynb")
         journal.close()
         where = ("--folder", str(folder))
-        for words, asking in ((), ["dd50", "cc40"]), (("--turn", "cc40"), ["cc40"]):
+        for words, asking in ((), ["dd50", "cc40"]), (("--turn", "cc4000"), ["cc40"]):
             _, out, _ = run(capsys, "resume", "--json", *words, *where)
             asked = json.loads(out)["questions"]
             assert [each["turn_id"][:4] for each in asked] == asking
-        assert "dd50" not in run(capsys, "resume", "--turn", "cc40", *where)[1]
+        assert "dd50" not in run(capsys, "resume", "--turn", "cc4000", *where)[1]
 
     def test_a_program_gets_the_question_as_it_was_asked(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
@@ -504,7 +506,7 @@ class TestResume:
 
 class TestShow:
     @pytest.mark.parametrize(
-        "words", [("aa10",), ("1", "--notebook", "a.ipynb"), ("aa1000000000",)]
+        "words", [("aa1000",), ("1", "--notebook", "a.ipynb"), ("aa1000000000",)]
     )
     def test_it_is_the_record_of_the_journal_s_events(
         self, words: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
@@ -526,16 +528,16 @@ class TestShow:
     def test_the_code_is_what_worked_exactly_and_nothing_else(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        _, out, _ = run(capsys, "show", "bb30", "--code", "--folder", str(folder))
+        _, out, _ = run(capsys, "show", "bb3000", "--code", "--folder", str(folder))
         assert out == "x = 1\nx\n\ny = x + 1  # naïve\n"
-        code, out, err = run(capsys, "show", "cc40", "--code", "--folder", str(folder))
+        code, out, err = run(capsys, "show", "cc4000", "--code", "--folder", str(folder))
         assert (code, out) == (1, "")
         assert "No code of this turn worked" in err
 
     def test_the_steps_are_told_a_line_each(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        _, out, _ = run(capsys, "show", "bb30", "--steps", "--folder", str(folder))
+        _, out, _ = run(capsys, "show", "bb3000", "--steps", "--folder", str(folder))
         told = [line.split()[:3] for line in out.splitlines() if re.match(r"\d", line)]
         assert told == [
             ["1", "run_python", "ok"],
@@ -550,18 +552,18 @@ class TestShow:
         run_id = "dd50" + "0" * 28
         journal.begin_turn(run_id, notebook="a.ipynb", cell_key="d", request="go", model="m")
         where = ("--folder", str(folder))
-        code, _, err = run(capsys, "show", "dd50", *where)
+        code, _, err = run(capsys, "show", "dd5000", *where)
         assert (code, "has just begun" in err) == (1, True)
         begun, ended = step(1, "whole = " + "1" * 50_000, ok=True)
         for event in (RunStarted(run_id=run_id, request="go", model="m"), begun):
             journal.append(run_id, event)
-        _, out, _ = run(capsys, "show", "dd50", *where)
+        _, out, _ = run(capsys, "show", "dd5000", *where)
         assert "whole = 1" in out
         assert "Step 1 is running" not in out
-        assert run(capsys, "show", "dd50", "--code", *where)[0] == 1
+        assert run(capsys, "show", "dd5000", "--code", *where)[0] == 1
         journal.append(run_id, ended)
         journal.close()
-        _, out, _ = run(capsys, "show", "dd50", "--code", *where)
+        _, out, _ = run(capsys, "show", "dd5000", "--code", *where)
         assert out == "whole = " + "1" * 50_000 + "\n"
 
     def test_code_that_waits_for_approval_is_not_code_that_worked(
@@ -577,20 +579,18 @@ class TestShow:
         for event in (begun, held):
             journal.append(run_id, event)
         where = ("--folder", str(folder))
-        assert run(capsys, "show", "dd50", "--code", *where)[0] == 1
+        assert run(capsys, "show", "dd5000", "--code", *where)[0] == 1
         for event in (begun, ended):
             journal.append(run_id, event)
         journal.close()
-        assert run(capsys, "show", "dd50", "--code", *where)[1] == "z = 1\n"
+        assert run(capsys, "show", "dd5000", "--code", *where)[1] == "z = 1\n"
 
     @pytest.mark.parametrize(
         ("named", "says"),
         [
-            ("1", "--notebook"),
-            ("", "4 turns have ids that begin with ''"),
-            ("aa", "2 turns have ids that begin with 'aa'"),
-            ("bb31", "Did you mean 'bb300000'?"),
-            ("77", "jupyter parsimony runs"),
+            ("1", "aa100000 of 'a.ipynb', aa200000 of 'sub/b.ipynb'"),
+            ("aa10", "An id needs at least 6 characters."),
+            ("77", "There is no turn 77 on record here. List them with: jupyter parsimony runs"),
         ],
     )
     def test_a_turn_that_is_none_or_several_is_1_and_one_line_with_the_remedy(
@@ -645,7 +645,7 @@ class TestPurge:
         assert "turns 0," in out
         _, out, _ = run(capsys, "purge", "--older-than", "30d", *where)
         assert "turns 2," in out
-        code, _, err = run(capsys, "show", "aa10", *where)
+        code, _, err = run(capsys, "show", "aa1000", *where)
         assert code == 1
         assert "any more: it was purged" in err
         _, out, _ = run(capsys, "runs", *where)

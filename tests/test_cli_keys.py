@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel import cli
-from parsimony_kernel.agent.failure.keyring import Keyring
+from parsimony_kernel.cli import main as cli
+from parsimony_kernel.storage.keyring import Keyring
 
 
 @pytest.fixture(autouse=True)
@@ -131,7 +131,7 @@ def test_a_damaged_file_is_said_below_the_list(
 def into(target: int, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command whose standard output is the descriptor ``target``."""
     return subprocess.run(
-        [sys.executable, "-m", "parsimony_kernel.cli", "keys", *words],
+        [sys.executable, "-m", "parsimony_kernel.cli.main", "keys", *words],
         stdout=target,
         stderr=subprocess.PIPE,
         text=True,

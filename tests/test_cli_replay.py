@@ -11,8 +11,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from parsimony_kernel import cli
-from parsimony_kernel.commands.replay import KEYS
+from parsimony_kernel.cli import main as cli
+from parsimony_kernel.cli.replay import KEYS
 
 DATA = Path(__file__).parents[1] / "notebooks" / "data" / "seattle-weather.csv"
 ASKS = "%%agent\nload data/seattle-weather.csv and plot the monthly mean temperature"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel import cli
+from parsimony_kernel.cli import main as cli
+from parsimony_kernel.session.turns import short_id
 from parsimony_kernel.testing.kernel import live_kernel
 
 ROOT = Path(__file__).parents[1]
@@ -37,7 +38,7 @@ def test_a_shell_tells_the_same_as_the_notebook_and_the_code_runs_again(
     assert cli.main(["runs", "--json"]) == 0
     (turn,) = json.loads(capsys.readouterr().out)["runs"]
     assert (turn["turn"], turn["status"]) == (1, "done")
-    assert cli.main(["show", turn["turn_id"][:6], "--code"]) == 0
+    assert cli.main(["show", short_id(turn["turn_id"]), "--code"]) == 0
     names: dict[str, object] = {}
     exec(capsys.readouterr().out, names)
     assert "iowa_electricity" in names

@@ -11,7 +11,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from parsimony_kernel import cli, demo, headless
+from parsimony_kernel.cli import headless
+from parsimony_kernel.cli import main as cli
+from parsimony_kernel.cli import quickstart as demo
 
 pytestmark = pytest.mark.kernel
 
@@ -77,7 +79,7 @@ def test_an_out_that_ends_in_ipynb_is_the_file_and_is_named_in_the_end(
 def test_data_of_the_same_name_that_is_there_already_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(headless, "KERNEL", "no-such-kernel")
+    monkeypatch.setattr(demo, "KERNEL_NAME", "no-such-kernel")
     data = tmp_path / "data" / "iowa-electricity.csv"
     data.parent.mkdir()
     data.write_text("mine")
@@ -96,7 +98,7 @@ def test_an_installation_without_the_quickstart_says_what_to_do(
 
 
 def test_the_wheel_is_told_to_carry_the_quickstart_and_all_that_it_reads() -> None:
-    root = Path(demo.__file__).parents[1]
+    root = Path(__file__).parents[1]
     told = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     carried = told["targets"]["wheel"]["force-include"]
     package = "parsimony_kernel/quickstart/"
@@ -164,13 +166,13 @@ def test_a_cell_that_takes_too_long_is_one_sentence(
 def test_a_kernel_that_does_not_start_is_one_sentence_up_to_the_end_of_the_process(
     tmp_path: Path, starts: list[str]
 ) -> None:
-    kernel = tmp_path / "jupyter" / "kernels" / headless.KERNEL
+    kernel = tmp_path / "jupyter" / "kernels" / "parsimony-agent"
     kernel.mkdir(parents=True)
     spec = {"argv": starts, "display_name": "broken", "language": "python"}
     (kernel / "kernel.json").write_text(json.dumps(spec))
     notebook = write(tmp_path / "a.ipynb", "1")
     ended = subprocess.run(
-        [sys.executable, "-m", "parsimony_kernel.cli", "demo", str(notebook)],
+        [sys.executable, "-m", "parsimony_kernel.cli.main", "demo", str(notebook)],
         env={**os.environ, "JUPYTER_PATH": str(tmp_path / "jupyter")},
         capture_output=True,
         text=True,

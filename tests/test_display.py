@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from parsimony_kernel import Chart, Dataset, display_result, stream_to_display
-from parsimony_kernel.agent import events as ev
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
-from parsimony_kernel.agent.outputs import AgentResult, collect
+from parsimony_kernel.core import events as ev
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.results import AgentResult, collect
 
 CODE = ev.ToolEvent(
     tool_name="run_code",

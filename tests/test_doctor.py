@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.agent.failure.keyring import Keyring
 from parsimony_kernel.doctor import Finding, examine
+from parsimony_kernel.storage.keyring import Keyring
 
 
 def signing_key(folder: Path, environ: dict[str, str]) -> Finding:

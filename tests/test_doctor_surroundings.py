@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel import __version__, cli
+from parsimony_kernel import __version__
+from parsimony_kernel.cli import main as cli
 from parsimony_kernel.doctor import Finding, examine
-from parsimony_kernel.journal.workspace import prepare
+from parsimony_kernel.storage.workspace import prepare
 
 
 def look(folder: Path, environ: dict[str, str], name: str) -> Finding:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel import durable
-from parsimony_kernel.durable import StorageError
+from parsimony_kernel.storage import durable
+from parsimony_kernel.storage.durable import StorageError
 
 
 class _Noon:
@@ -153,13 +153,14 @@ def test_what_is_not_there_cannot_be_rewritten(tmp_path: Path) -> None:
 
 _REWRITING = """
 from pathlib import Path
-from parsimony_kernel import durable
+from parsimony_kernel.storage import durable
 wait()
 for n in range(25):
     durable.rewrite(Path(place) / "file", lambda before: before + f"{me}-{n}\\n".encode())
 """
 
 
+@pytest.mark.slow
 def test_of_many_who_rewrite_a_file_none_loses_what_another_wrote(
     race: Callable[[str, Path], list[str]], tmp_path: Path
 ) -> None:
@@ -300,7 +301,7 @@ def test_without_links_a_file_is_still_made_once_and_in_one_step(
 _WITHOUT_LINKS = """
 import errno, os
 from pathlib import Path
-from parsimony_kernel import durable
+from parsimony_kernel.storage import durable
 def no_links(old, new):
     raise OSError(errno.EPERM, "no links")
 os.link = no_links
@@ -349,7 +350,7 @@ def test_without_links_and_locks_a_file_that_cannot_be_filled_is_taken_back(
 _APPENDING = """
 import os
 from pathlib import Path
-from parsimony_kernel import durable
+from parsimony_kernel.storage import durable
 write, count = os.write, 0
 def short(handle, data):
     global count

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel import cli, resume
+from parsimony_kernel.cli import main as cli
+from parsimony_kernel.session import resume
 from parsimony_kernel.testing.kernel import live_kernel
 
 ROOT = Path(__file__).parents[1]

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.tools import (
     THREADS,

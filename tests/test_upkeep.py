@@ -10,13 +10,14 @@ import altair as alt
 import pandas as pd
 import pytest
 
-from parsimony_kernel import durable, upkeep
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
-from parsimony_kernel.cli import main
-from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.cli.main import main
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.identity import content_sha
 from parsimony_kernel.lineage.ledger import InputRef, VariableOrigin, source_state
+from parsimony_kernel.session import upkeep
+from parsimony_kernel.storage import durable
 
 CODE = "import pandas as pd\nt = pd.read_csv('a.csv')"
 DRAW = "import altair as alt\nt_chart = alt.Chart(t).mark_bar().encode(x='v:Q')"

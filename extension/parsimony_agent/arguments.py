@@ -16,7 +16,7 @@ from parsimony_agent.pending import Misuse
 
 _TERM_WIDTH = 24
 _TIME_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-# As ``parsimony_kernel.notebook.share.Share`` spells them: loading the extension imports no kernel.
+# As ``parsimony_kernel.session.share.Share`` spells them: loading the extension imports no kernel.
 SHARES = ("full", "samples", "schema", "none")
 
 
@@ -660,7 +660,7 @@ def help_text(name: str = "agent") -> str:
             "",
             f"%{name} <sub-command>",
             "",
-            "Sub-commands; TURN is a number of the history or the beginning of an id:",
+            "Sub-commands; TURN is a number of the history or six characters of an id:",
             _columns(commands + flags),
             "",
             "Examples:",

@@ -7,7 +7,7 @@ from typing import Any
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.desk import Desk, Told
 from parsimony_agent.options import in_notebook, options_of
-from parsimony_kernel.llm.base import ModelRequest
+from parsimony_kernel.core.chat import ModelRequest
 
 _ANY_WORDS = "(your request)"
 

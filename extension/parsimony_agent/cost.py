@@ -3,7 +3,7 @@
 from parsimony_agent.desk import Desk, Told
 from parsimony_agent.options import value_of
 from parsimony_agent.tables import note, table
-from parsimony_kernel.notebook.spending import Used, used
+from parsimony_kernel.session.spending import Used, used
 from parsimony_kernel.view.outline import cost_words
 
 _HEAD = ("turn", "model", "calls", "tokens in", "tokens out", "cost", "time")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from parsimony_agent.outlet import Outlet, TextOutlet, outlet_of
 from parsimony_agent.tables import words
-from parsimony_kernel.agent.cancellation import CancellationRequest
+from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.view.escape import plain
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from parsimony_agent.arguments import CellRequest
 from parsimony_agent.desk import Desk
 from parsimony_agent.options import options_of
 from parsimony_agent.pending import OneLine, Silent, TurnError
-from parsimony_kernel.notebook.share import Share
-from parsimony_kernel.notebook.turns import MENDING
+from parsimony_kernel.session.share import Share
+from parsimony_kernel.session.turns import MENDING
 from parsimony_kernel.view.escape import plain, shortened
 
 _MOST_CODE = 8_000

@@ -1,8 +1,7 @@
 """The sub-commands that make later turns know less: of one turn, or of all that was."""
 
 from parsimony_agent.desk import Desk, Told
-from parsimony_agent.turns import resolve
-from parsimony_kernel.notebook.turns import TurnSummary
+from parsimony_kernel.session.turns import TurnSummary, resolve_turn
 
 _ON_DISK = (
     "Variables, files and what is published stay as they are. The text stays on this disk until "
@@ -11,9 +10,9 @@ _ON_DISK = (
 
 
 def forget(desk: Desk, named: str) -> Told:
-    """Forget one turn, and say what stays. ``TurnError`` when ``named`` means none."""
+    """Forget one turn, and say what stays. ``SessionError`` when ``named`` means none."""
     session = desk.session
-    turn = resolve(session.turns(), named)
+    turn = resolve_turn(session.turns(), named)
     session.forget(turn.turn_id)
     return "\n".join(
         [

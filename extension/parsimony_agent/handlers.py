@@ -13,8 +13,8 @@ from parsimony_agent.pending import TurnStopped
 from parsimony_agent.sessions import chosen_model
 from parsimony_agent.settings import SETTINGS
 from parsimony_agent.tables import table
-from parsimony_kernel.agent.cancellation import Cancelled
 from parsimony_kernel.artifacts.refresh import in_words
+from parsimony_kernel.core.cancellation import Cancelled
 from parsimony_kernel.doctor import examine
 
 _SAYS = 400

@@ -6,9 +6,8 @@ from typing import Any
 from parsimony_agent.cell import working_folder
 from parsimony_agent.desk import Desk, Told
 from parsimony_agent.pending import TurnError
-from parsimony_agent.turns import resolve
-from parsimony_kernel import durable
-from parsimony_kernel.notebook.turns import SessionError
+from parsimony_kernel.session.turns import SessionError, resolve_turn
+from parsimony_kernel.storage import durable
 from parsimony_kernel.view.code import CodeStep, code_that_worked
 from parsimony_kernel.view.escape import fenced, html_text, plain, unbroken
 
@@ -19,7 +18,7 @@ def code(desk: Desk, named: str | None = None, *, cells: bool = False, to: str =
     With ``cells`` it is put into the next cell too, with ``to`` written into a new notebook, a
     cell for each step. ``TurnError`` when no code of the turn worked.
     """
-    turn = resolve(desk.session.turns(), named)
+    turn = resolve_turn(desk.session.turns(), named)
     steps = code_that_worked(desk.session.events(turn.turn_id))
     if not steps:
         raise TurnError(

@@ -29,7 +29,7 @@ from parsimony_agent.sessions import Session, SessionFactory, open_in
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.tables import note
 from parsimony_agent.user_cells import UserCells
-from parsimony_kernel.agent.cancellation import CancellationRequest
+from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _plainly() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        from parsimony_kernel.notebook.turns import SessionError
+        from parsimony_kernel.session.turns import SessionError
 
         if isinstance(error, SessionError):
             raise TurnError(str(error)) from None

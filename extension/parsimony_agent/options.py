@@ -10,11 +10,11 @@ from parsimony_agent.arguments import CellRequest, nearest
 from parsimony_agent.pending import Misuse, TurnError
 from parsimony_agent.sessions import Session, known_names
 from parsimony_agent.settings import ParsimonyAgent
-from parsimony_kernel.agent.outputs import AgentResult
+from parsimony_kernel.core.results import AgentResult
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.llm.cassette_mode import CassetteMode
-from parsimony_kernel.notebook.share import Share
-from parsimony_kernel.notebook.turns import TurnOptions
+from parsimony_kernel.session.share import Share
+from parsimony_kernel.session.turns import TurnOptions
 
 T = TypeVar("T")
 
@@ -54,6 +54,7 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
         share=share,
         context=() if request.no_context else request.context,
         notebook_cost_usd=value_of(settings, "notebook_budget"),
+        classifier=value_of(settings, "classifier") or "rules",
     )
 
 

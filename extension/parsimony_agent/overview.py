@@ -9,10 +9,8 @@ from typing import Any
 
 from parsimony_agent.sessions import Session
 from parsimony_agent.tables import note, table
-from parsimony_agent.turns import resolve
-from parsimony_kernel import durable
-from parsimony_kernel.agent.events import AgentEvent
-from parsimony_kernel.audit import RECENT_TURNS, report_of
+from parsimony_kernel.core.events import AgentEvent
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.gate.mermaid import drawn
 from parsimony_kernel.gate.rules import breach_of
 from parsimony_kernel.lineage.checkpoint import PutBack
@@ -20,8 +18,9 @@ from parsimony_kernel.lineage.dependents import warnings
 from parsimony_kernel.lineage.diff_words import told
 from parsimony_kernel.lineage.drawing import draw
 from parsimony_kernel.metrics import alerts, figures, prometheus
-from parsimony_kernel.notebook.turns import SessionError
-from parsimony_kernel.triage.taxonomy import FailureType
+from parsimony_kernel.session.audit import RECENT_TURNS, report_of
+from parsimony_kernel.session.turns import SessionError, resolve_turn
+from parsimony_kernel.storage import durable
 from parsimony_kernel.view.escape import fenced
 from parsimony_kernel.view.history import story, troubles
 
@@ -59,8 +58,8 @@ def _trouble(session: Session, turn_id: str) -> str:
 
 
 def turn_story(session: Session, named: str) -> dict[str, Any]:
-    """The story of one turn, a line a step. ``TurnError`` when ``named`` means none."""
-    turn = resolve(session.turns(), named)
+    """The story of one turn, a line a step. ``SessionError`` when ``named`` means none."""
+    turn = resolve_turn(session.turns(), named)
     rows = [
         (line.step, line.what, line.outcome, line.words)
         for line in story(session.events(turn.turn_id))
@@ -160,7 +159,7 @@ def _put_back(session: Session, ordinal: int, back: PutBack, *, redone: bool) ->
 
 
 def _ordinal(session: Session, named: str | None) -> int | None:
-    return None if named is None else resolve(session.turns(), named).ordinal
+    return None if named is None else resolve_turn(session.turns(), named).ordinal
 
 
 def verified(session: Session) -> str:

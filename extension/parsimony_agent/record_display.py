@@ -20,8 +20,8 @@ from typing import Any, Protocol
 from parsimony_agent.outlet import Outlet
 from parsimony_agent.tables import NOTHING, note
 from parsimony_agent.widgets.prompt import Bundle, Prompt
-from parsimony_kernel.agent.events import AgentEvent, RunStarted, ToolEvent
-from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.events import AgentEvent, RunStarted, ToolEvent
 from parsimony_kernel.view.blocks import (
     Block,
     CancelledBlock,
@@ -160,6 +160,11 @@ def _rendered(group: Group) -> Bundle:
     }, {}
 
 
+def _told(group: Group, facts: Mapping[str, Any]) -> Bundle:
+    data, metadata = _rendered(group)
+    return data, {**metadata, **facts}
+
+
 class Place(Protocol):
     """Somewhere in an output area where items are drawn.
 
@@ -182,7 +187,7 @@ class LivePlace:
 
     Output that comes after a cell has ended cannot add a display to it, it can only replace one;
     so a continuation needs displays that were emitted, looking empty, while the cell ran. What a
-    display shows is sent only when it is another than before.
+    display shows is sent only when it is another than before. The facts go with the footer.
     """
 
     redraws = True
@@ -193,19 +198,19 @@ class LivePlace:
         self._ids: list[str] = []
         self._drawn: list[tuple[Group, Bundle]] = []
         for _ in range(reserved or 0):
-            self._add(())
+            self._add((), {})
 
-    def _add(self, group: Group) -> None:
-        shown = _rendered(group)
+    def _add(self, group: Group, facts: Mapping[str, Any]) -> None:
+        shown = _told(group, facts)
         self._ids.append(uuid.uuid4().hex)
         self._drawn.append((group, shown))
         self._outlet.show(*shown, display_id=self._ids[-1])
 
-    def _replace(self, position: int, group: Group) -> None:
+    def _replace(self, position: int, group: Group, facts: Mapping[str, Any]) -> None:
         before, shown_before = self._drawn[position]
-        if group == before:
+        if group == before and not facts:
             return
-        shown = _rendered(group)
+        shown = _told(group, facts)
         self._drawn[position] = (group, shown)
         if shown != shown_before:
             self._outlet.show(*shown, display_id=self._ids[position], update=True)
@@ -214,10 +219,12 @@ class LivePlace:
         groups = arrange(items, self._capacity)
         groups += [()] * (len(self._ids) - len(groups))
         for position, group in enumerate(groups):
+            has_footer = any(isinstance(item, FooterBlock) for item in group)
+            given = facts if ended and has_footer else {}
             if position < len(self._ids):
-                self._replace(position, group)
+                self._replace(position, group, given)
             else:
-                self._add(group)
+                self._add(group, given)
 
 
 def _is_settled(block: Block) -> bool:
@@ -290,10 +297,8 @@ class StaticPlace:
                 settled += 1
             waiting = waiting[:settled]
         for position, item in enumerate(waiting, start=1):
-            data, metadata = _rendered((_pictured(item),))
-            if ended and position == len(waiting):
-                metadata = {**metadata, **facts}
-            self._outlet.show(data, metadata)
+            is_last = ended and position == len(waiting)
+            self._outlet.show(*_told((_pictured(item),), facts if is_last else {}))
         self._emitted.update(map(_identity, waiting))
 
 

@@ -10,11 +10,11 @@ from parsimony_agent.context import message_words, sent_words, tools_words
 from parsimony_agent.desk import Desk, Told
 from parsimony_agent.pending import TurnError
 from parsimony_agent.tables import note, words
-from parsimony_agent.turns import resolve
-from parsimony_kernel.agent.events import RunStarted
-from parsimony_kernel.llm.base import ModelRequest
-from parsimony_kernel.llm.resolve import OFFLINE
-from parsimony_kernel.notebook.sent import SentRequest
+from parsimony_kernel.agent.resolve import OFFLINE
+from parsimony_kernel.core.chat import ModelRequest
+from parsimony_kernel.core.events import RunStarted
+from parsimony_kernel.session.sent import SentRequest
+from parsimony_kernel.session.turns import resolve_turn
 from parsimony_kernel.view.budget import fit
 from parsimony_kernel.view.escape import html_text, plain, unbroken
 
@@ -27,7 +27,7 @@ def sent(desk: Desk, named: str | None = None, *, number: int | None = None) -> 
     With ``number`` that request, whole. ``TurnError`` when there is no such turn or request.
     """
     session = desk.session
-    turn = resolve(session.turns(), named)
+    turn = resolve_turn(session.turns(), named)
     requests = session.sent(turn.turn_id)
     if not requests:
         return note(

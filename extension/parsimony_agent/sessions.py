@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from parsimony_agent.pending import TurnError
 
 if TYPE_CHECKING:
-    from parsimony_kernel.agent.events import AgentEvent
     from parsimony_kernel.artifacts.refresh import Refreshed
     from parsimony_kernel.artifacts.verify import Verification
-    from parsimony_kernel.execution.executor import BaseCodeExecutor
+    from parsimony_kernel.core.chat import ChatModel, ModelRequest
+    from parsimony_kernel.core.events import AgentEvent
+    from parsimony_kernel.execution.base import BaseCodeExecutor
     from parsimony_kernel.gate.playbook import Playbook
-    from parsimony_kernel.llm.base import ChatModel, ModelRequest
-    from parsimony_kernel.notebook.past import Past
-    from parsimony_kernel.notebook.sent import SentRequest
-    from parsimony_kernel.notebook.turns import (
+    from parsimony_kernel.session.past import Past
+    from parsimony_kernel.session.sent import SentRequest
+    from parsimony_kernel.session.turns import (
         PendingQuestion,
         PublishedArtifact,
         TurnOptions,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Session(Protocol):
-    """What the extension uses of ``parsimony_kernel.session.NotebookSession``."""
+    """What the extension uses of ``parsimony_kernel.session.session.NotebookSession``."""
 
     @property
     def executor(self) -> BaseCodeExecutor: ...
@@ -106,7 +106,7 @@ def known_names(session: Session, shell: Any) -> tuple[str, ...]:
     """What of the notebook a turn can be told of by name: variables, data files, and the titles
     of what is published."""
     from parsimony_agent.cell import locate
-    from parsimony_kernel.notebook.inventory import data_files
+    from parsimony_kernel.session.inventory import data_files
 
     titles = (artifact.title for artifact in session.artifacts())
     folder = locate(shell).folder
@@ -120,8 +120,8 @@ def chosen_model(name: str, variables: Mapping[str, Any]) -> str | ChatModel:
     other name means a variable if there is one. ``TurnError`` when the variable holds no model, or
     one whose name cannot be shown, or when both could be meant.
     """
+    from parsimony_kernel.agent.resolve import OFFLINE
     from parsimony_kernel.llm.credentials import provider_of
-    from parsimony_kernel.llm.resolve import OFFLINE
 
     if name not in variables:
         return name
@@ -175,7 +175,7 @@ def open_in(shell: Any) -> Session:
     """The session of ``shell``'s notebook, running code in ``shell``."""
     from parsimony_agent.cell import locate
     from parsimony_kernel.execution.notebook import NotebookExecutor
-    from parsimony_kernel.session import open_session
+    from parsimony_kernel.session.session import open_session
 
     where = locate(shell)
     # The kernel's parent is its application, which knows how others can reach the kernel.

@@ -114,6 +114,15 @@ SETTINGS = (
         "a value), none (nothing but the request), or full (first rows of tables too)",
     ),
     Setting(
+        "classifier",
+        "PARSIMONY_CLASSIFIER",
+        "rules",
+        "what tells why a step failed: rules, hybrid (the turn's model where rules cannot tell, "
+        "which costs a request), or llm (the model alone)",
+        "hybrid",
+        _one_of("rules", "hybrid", "llm"),
+    ),
+    Setting(
         "display",
         "PARSIMONY_DISPLAY",
         "auto",

@@ -33,11 +33,11 @@ from parsimony_agent.sessions import Session
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.widgets.prompt import Prompt
 from parsimony_agent.widgets.stop import StopButton, is_heard_mid_cell
-from parsimony_kernel.agent.cancellation import CancellationRequest
-from parsimony_kernel.agent.events import AgentEvent, RunCancelled, UserInputRequested
-from parsimony_kernel.agent.outputs import collect
-from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.notebook.turns import PendingQuestion, SessionError, TurnSummary
+from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.events import AgentEvent, RunCancelled, UserInputRequested
+from parsimony_kernel.core.results import collect
+from parsimony_kernel.session.turns import PendingQuestion, SessionError, resolve_turn
 from parsimony_kernel.view.blocks import QuestionBlock, StepBlock, lasting
 from parsimony_kernel.view.escape import inline, shortened
 from parsimony_kernel.view.fold import replay
@@ -46,22 +46,6 @@ from parsimony_kernel.view.text import text_of
 _STOPPED = "stopped by the user"
 _ABOUT_COLUMNS = 80
 _log = logging.getLogger(__name__)
-
-
-def resolve(turns: Sequence[TurnSummary], named: str | None) -> TurnSummary:
-    """The turn that ``named`` means: an ordinal, the beginning of an id, or the newest."""
-    if not turns:
-        raise TurnError("This notebook has no turns yet.")
-    if named is None:
-        return turns[-1]
-    found = [turn for turn in turns if str(turn.ordinal) == named]
-    found = found or [turn for turn in turns if turn.turn_id.startswith(named)]
-    if len(found) != 1:
-        which = f"{len(found)} turns" if found else "No turn"
-        raise TurnError(
-            f"{which} of this notebook can be meant by {named!r}; the history lists their numbers."
-        )
-    return found[0]
 
 
 def _reply(record: TurnRecord) -> str:
@@ -203,7 +187,7 @@ class Turns:
         """Draw a turn in the cell that runs now, with a live prompt when it asks."""
         mode, outlet = self._surroundings()
         session = self._open()
-        turn = resolve(session.turns(), named)
+        turn = resolve_turn(session.turns(), named)
         place = self._place(Mode.STATIC if mode is Mode.QUIET else mode, outlet)
         view = replay(session.events(turn.turn_id))
         record = TurnRecord(place, run_id=turn.turn_id, view=view, clock=self._clock)
@@ -268,7 +252,7 @@ class Turns:
     def _question(self, session: Session, named: str | None) -> PendingQuestion:
         pending = session.pending()
         if named is not None:
-            turn_id = resolve(session.turns(), named).turn_id
+            turn_id = resolve_turn(session.turns(), named).turn_id
             pending = tuple(each for each in pending if each.turn_id == turn_id)
         if not pending:
             which = "No turn" if named is None else f"Turn {named}"

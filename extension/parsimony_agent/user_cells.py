@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from parsimony_agent.cell import Cells, locate, working_folder
-from parsimony_kernel.clock import SYSTEM_CLOCK
+from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.file_access import Watch, start_watching, stop_watching
 from parsimony_kernel.lineage.look import Looked, before_cell

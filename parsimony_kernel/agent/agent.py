@@ -9,33 +9,41 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import aclosing
 from typing import Any
 
-from parsimony_kernel.agent.cancellation import CancellationRequest
-from parsimony_kernel.agent.config import AgentGuardrails, FileStore
-from parsimony_kernel.agent.events import AgentEvent
-from parsimony_kernel.agent.failure.keyring import Keyring
-from parsimony_kernel.agent.failure.policy import DefaultPolicy, RecoveryPolicy
 from parsimony_kernel.agent.failure.suspension import Secret, SuspensionTokenMismatch
-from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.loop import MAX_SUSPENSION_AGE_S, resume_run, run_loop
-from parsimony_kernel.agent.models import AgentContext
-from parsimony_kernel.agent.outputs import AgentResult, collect
-from parsimony_kernel.agent.prompts import INSTRUCTIONS, PINNED_CONSTRAINTS, request_message
-from parsimony_kernel.agent.state import RunState, SuspensionRecord
+from parsimony_kernel.agent.prompts import INSTRUCTIONS, PINNED_CONSTRAINTS
+from parsimony_kernel.agent.resolve import Config, names_in
 from parsimony_kernel.agent.termination_tools import termination_tools
-from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.execution.executor import BaseCodeExecutor
-from parsimony_kernel.gate import pinned
-from parsimony_kernel.gate.contract import ActionContract
+from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.config import (
+    MAX_PINNED,
+    MAX_PINNED_LENGTH,
+    AgentGuardrails,
+    FileStore,
+)
+from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.conversation import (
+    AgentContext,
+    AgentMessage,
+    is_snapshot,
+    opening,
+)
+from parsimony_kernel.core.events import AgentEvent
+from parsimony_kernel.core.policy import DefaultPolicy, RecoveryPolicy
+from parsimony_kernel.core.results import AgentResult, collect
+from parsimony_kernel.core.state import RunState, SuspensionRecord
+from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.gate.procedure import Procedure
 from parsimony_kernel.limits.breaker import Breakers
-from parsimony_kernel.llm.resolve import Config, names_in
+from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.toolbox.code import code_tools
+from parsimony_kernel.toolbox.stored_files import stored_file_tools
 from parsimony_kernel.tools import Tool, Tools, tool
-from parsimony_kernel.triage.classifier.hybrid import Classifier
+from parsimony_kernel.triage.classify import Classifier
 from parsimony_kernel.triage.policy import FailurePolicy
 from parsimony_kernel.triage.recovery import policy_as_recovery
-
-MAX_PINNED = pinned.MOST
 
 
 def __getattr__(name: str) -> Any:
@@ -59,7 +67,8 @@ class Agent:
         output_factory: for that default executor.
         guardrails: limits; see ``AgentGuardrails``.
         session_id: the conversation's id, a fresh one by default.
-        file_store: handed to the run's state for the host's tools.
+        file_store: where the run's files are read and kept, by ``read_file``, ``write_file`` and
+            ``edit_file``, which a run with one has.
         model_id: what the record calls the model.
         policy: answers failures; ``DefaultPolicy`` by default. A ``triage.policy.FailurePolicy``
             answers them by their type.
@@ -133,10 +142,13 @@ class Agent:
         else:
             given = [each if isinstance(each, Tool) else tool(each) for each in tools or ()]
             self.tools = self._default_tools() + given
+        known = tuple(self.hooks.tools(RunContext.of(self)))
+        if file_store is not None:
+            known += tuple(stored_file_tools(file_store))
         if contract is not None:
-            contract.check_tools(tuple(self.hooks.tools(self)))
+            contract.check_tools(known)
         if procedure is not None:
-            procedure.check_actions(tuple(self.hooks.tools(self)))
+            procedure.check_actions(known)
 
     @property
     def suspension_secret(self) -> Secret:
@@ -173,14 +185,12 @@ class Agent:
     ) -> RunState:
         """The state of a run that is about to begin."""
         context = ctx or AgentContext()
-        secrets = self.hooks.secrets(self)
-        earlier = [message.to_llm("default") for message in context.messages]
+        secrets = self.hooks.secrets(RunContext.of(self))
+        begun = opening(message, context.notebook)
         state = RunState(
             session_id=self.session_id,
             model_id=self.model_id,
-            messages=[
-                *secrets.of_prose([*earlier, request_message(message, context.notebook)]),
-            ],
+            messages=[*secrets.of_prose([*map(_earlier, context.messages), *begun])],
             started_monotonic_s=self.clock.monotonic(),
             pinned_constraints=list(map(secrets.clean, self.pinned_constraints)),
             workspace=self.workspace,
@@ -238,6 +248,11 @@ class Agent:
         )
 
 
+def _earlier(message: AgentMessage) -> dict[str, Any]:
+    rendered = message.to_llm("default")
+    return {**rendered, "metadata": message.metadata} if is_snapshot(message) else rendered
+
+
 def _config(
     model: Config | Sequence[Config] | None,
     api_key: str | None,
@@ -272,16 +287,16 @@ def _pinned(instructions: str | None, given: Iterable[str] | None) -> tuple[str,
         return PINNED_CONSTRAINTS if instructions is None else ()
     rules = (given,) if isinstance(given, str) else tuple(given)
     if len(rules) > MAX_PINNED or not all(
-        each.strip() and len(each) <= pinned.MAX_LENGTH for each in rules
+        each.strip() and len(each) <= MAX_PINNED_LENGTH for each in rules
     ):
         raise ValueError(
-            f"pinned_constraints are at most {MAX_PINNED} rules of 1 to {pinned.MAX_LENGTH} "
+            f"pinned_constraints are at most {MAX_PINNED} rules of 1 to {MAX_PINNED_LENGTH} "
             "characters each; what is longer belongs into the instructions"
         )
     return rules
 
 
 def _private_executor(output_factory: Any) -> BaseCodeExecutor:
-    from parsimony_kernel.execution.executor import CodeExecutor
+    from parsimony_kernel.execution.private import CodeExecutor
 
     return CodeExecutor(output_factory=output_factory)

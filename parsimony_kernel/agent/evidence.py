@@ -10,7 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel.agent.prompts import CHANGES_TAG, CONTEXT_TAG, REQUEST_TAG
+from parsimony_kernel.agent.prompts import CHANGES_TAG, CONTEXT_TAG
+from parsimony_kernel.core.conversation import REQUEST_TAG, is_snapshot
 
 # File systems keep times coarsely.
 _COARSE_S = 2.0
@@ -55,10 +56,12 @@ def earlier(messages: Sequence[Any]) -> Iterator[str]:
     for message in held[:begin]:
         if message.get("role") == "assistant":
             yield _text(message)
-    for message in held[begin : begin + 1]:
-        if _is_request(message):
-            published = _inventory(_text(message)).get("artifacts") or ()
-            yield from (json.dumps(each, ensure_ascii=False) for each in published)
+    inventories = [_text(each) for each in held if is_snapshot(each)]
+    if held and _is_request(held[begin]):
+        # One that was asked before inventories were messages of their own has it beside the words.
+        inventories.insert(0, _text(held[begin]))
+    published = _inventory(inventories[-1]).get("artifacts") if inventories else ()
+    yield from (json.dumps(each, ensure_ascii=False) for each in published or ())
 
 
 def said(messages: Iterable[Any]) -> str:
@@ -66,7 +69,9 @@ def said(messages: Iterable[Any]) -> str:
     words = []
     for message in map(_plain, messages):
         text = _text(message)
-        if message.get("role") != "user" or text.startswith(f"<{CHANGES_TAG}>"):
+        if message.get("role") != "user" or is_snapshot(message):
+            continue
+        if text.startswith(f"<{CHANGES_TAG}>"):
             continue
         _, opening, request = text.partition(f"<{REQUEST_TAG}>")
         words.append(request.removesuffix(f"</{REQUEST_TAG}>") if opening else text)

@@ -1,14 +1,13 @@
 """What a host may add to a run, with the defaults that a bare agent gets.
 
-The loop reads six attributes of an agent (``guardrails``, ``policy``, ``suspension_secret``,
-``model_config``, ``instructions``, ``tools``); everything optional comes through this class.
-Subclass it and set it as the agent's ``hooks``.
+Everything that a run asks of its host comes through this class. Subclass it and set it as the
+agent's ``hooks``. ``RunContext`` is what a run knows of the agent itself.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
-from parsimony_kernel.agent.events import AgentEvent
 from parsimony_kernel.agent.evidence import (
     came_since,
     code_that_ran,
@@ -17,28 +16,31 @@ from parsimony_kernel.agent.evidence import (
     said,
     succeeded,
 )
-from parsimony_kernel.agent.state import RunState, SuspensionRecord
+from parsimony_kernel.agent.failure.recovery import RecoveryContext
+from parsimony_kernel.agent.failure.suspension import Secret
+from parsimony_kernel.agent.resolve import Config, resolve_models
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.chat import ChatModel, ToolCall
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.effects import Effects, MemoryEffects
+from parsimony_kernel.core.events import AgentEvent
+from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.gate.claims import claims_observed
-from parsimony_kernel.gate.effects import Effects, MemoryEffects
 from parsimony_kernel.gate.frame_columns import frame_of
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.goal import about_the_goal
 from parsimony_kernel.gate.grounding import columns_exist
 from parsimony_kernel.gate.open_parts import nothing_open
 from parsimony_kernel.gate.playbook import task_stages
-from parsimony_kernel.gate.procedure import Walker
+from parsimony_kernel.gate.procedure import Procedure, Walker
 from parsimony_kernel.gate.repetition import Repetition, not_repeating
 from parsimony_kernel.gate.stages import STAGES, Stage
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.lineage.checkpoint import Change
-from parsimony_kernel.llm.base import ChatModel, ToolCall
-from parsimony_kernel.llm.resolve import resolve_models
 from parsimony_kernel.llm.secrets import Secrets
-from parsimony_kernel.tools import Tools
-from parsimony_kernel.triage.classifier.hybrid import Classifier
-from parsimony_kernel.triage.classifier.rules import RulesClassifier
-from parsimony_kernel.triage.trajectory import from_messages
+from parsimony_kernel.tools import Tool, Tools
+from parsimony_kernel.triage.classify import Classifier, RulesClassifier, from_messages
 
 # Nonces that this process has resumed. Without a journal, single use is kept per process.
 _consumed: set[str] = set()
@@ -60,20 +62,20 @@ class RunHooks:
         # A host's own hooks outlive its runs, the defaults are made anew for each.
         self._effects: Effects = _effects if type(self) is RunHooks else MemoryEffects()
 
-    def models(self, agent: Any) -> Sequence[ChatModel]:
+    def models(self, context: "RunContext") -> Sequence[ChatModel]:
         """The models that answer this run, the preferred one first."""
-        return resolve_models(agent.model_config)
+        return resolve_models(context.model_config)
 
-    def secrets(self, agent: Any) -> Secrets:
+    def secrets(self, context: "RunContext") -> Secrets:
         """What no text of this run may show."""
-        return Secrets.of(self.models(agent))
+        return Secrets.of(self.models(context))
 
-    def tools(self, agent: Any) -> Tools:
+    def tools(self, context: "RunContext") -> Tools:
         """What the model may call: the agent's tools, and those that end a run."""
-        own = agent.tools if isinstance(agent.tools, Tools) else Tools(agent.tools or ())
+        own = context.tools
         return own if any(tool.terminal for tool in own.values()) else own + termination_tools()
 
-    def gate(self, tools: Tools, agent: Any, state: RunState) -> Gate:
+    def gate(self, tools: Tools, context: "RunContext", state: RunState) -> Gate:
         """The gate through which this run's actions pass.
 
         A run keeps the contract and the rules of its task and walks its procedure. One with an
@@ -81,21 +83,24 @@ class RunHooks:
         may say what tools have answered, and what is known is not asked again.
         """
         checks = () if state.code_executor is None else _grounded(tools, state)
-        contract = getattr(agent, "contract", None)
+        contract, procedure = context.contract, context.procedure
         task = (
             *task_stages(contract, state.pinned_constraints, lambda: from_messages(state.messages)),
             *about_the_goal(contract, lambda: from_messages(state.messages)),
         )
-        procedure = getattr(agent, "procedure", None)
         return Gate(
             tools,
-            timeout_s=agent.guardrails.tool_timeout_s,
+            timeout_s=context.guardrails.tool_timeout_s,
             stages=(*STAGES, *task, *checks, *self.stages(state)),
             effects=self.effects(state),
             run_id=state.run_id,
             breakers=self._tool_breakers,
             walker=None if procedure is None else Walker.at(procedure, state.procedure_state),
         )
+
+    async def kept(self, call: ToolCall, outcome: StepOutcome, state: RunState) -> StepOutcome:
+        """The outcome of ``call``, and what is told of what the host keeps of it: nothing."""
+        return outcome
 
     def shared(self, call: ToolCall, outcome: StepOutcome) -> StepOutcome:
         """What a model may read of the outcome of ``call``: all of it. A failure stands in
@@ -114,16 +119,6 @@ class RunHooks:
         """The record of this run's writes."""
         return self._effects
 
-    def classifier(self, agent: Any) -> Classifier:
-        """What tells the type of a failure that the gate does not know."""
-        own: Classifier | None = getattr(agent, "classifier", None)
-        return own or RulesClassifier()
-
-    def identifiers(self, agent: Any) -> Mapping[str, str]:
-        """The values that the task is about, by argument name."""
-        contract = getattr(agent, "contract", None)
-        return {} if contract is None else {k: str(v) for k, v in contract.identifiers.items()}
-
     def drain(self) -> list[AgentEvent]:
         """Events that tools emitted since the last call, in order."""
         return []
@@ -137,6 +132,11 @@ class RunHooks:
 
     def changes_since(self, record: SuspensionRecord) -> str | None:
         """What the resumed run is told about the namespace; ``None`` when nothing changed."""
+        return None
+
+    def inventory(self) -> str | None:
+        """The notebook as a resumed run is told of it where it has changed; ``None`` for nothing.
+        It takes the place of every earlier inventory."""
         return None
 
     def claim(self, record: SuspensionRecord) -> bool:
@@ -173,7 +173,50 @@ def _known_names(variables: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(variables).union(*(frame.names() for frame in frames))
 
 
-def hooks_of(agent: Any) -> RunHooks:
-    """The agent's hooks, or the defaults."""
-    hooks = getattr(agent, "hooks", None)
-    return hooks if isinstance(hooks, RunHooks) else RunHooks()
+def _no_model() -> NoReturn:
+    raise TypeError("an agent needs a model_config, such as 'openai/gpt-5' or 'offline'")
+
+
+def _tools(given: Iterable[Tool]) -> Tools:
+    if isinstance(given, Tools):
+        return given
+    listed = tuple(given)
+    if other := [each for each in listed if not isinstance(each, Tool)]:
+        raise TypeError(f"each tool of an agent must be made with tool(), and {other[0]!r} is not")
+    return Tools(listed)
+
+
+@dataclass(frozen=True)
+class RunContext(RecoveryContext):
+    """An agent, as a run reads it: once, at its door. Here, and nowhere else, what a minimal agent
+    leaves out gets its default.
+
+    The run holds what it has read: a policy or a tool that changes itself is seen; another one that
+    is set on the agent is the next run's.
+
+    Args:
+        model_config: litellm's keyword arguments, chat models, or names; the hooks resolve it.
+        secret_for: gives the secret of a key id, for a record that was sealed earlier.
+    """
+
+    guardrails: AgentGuardrails = field(
+        default_factory=AgentGuardrails, metadata={"kind": AgentGuardrails}
+    )
+    model_config: Config | Sequence[Config] = field(
+        default_factory=_no_model, metadata={"kind": object}
+    )
+    instructions: str | None = field(default=None, metadata={"kind": str})
+    tools: Tools = field(default_factory=Tools, metadata={"kind": Iterable, "made": _tools})
+    hooks: RunHooks = field(default_factory=RunHooks, metadata={"kind": RunHooks})
+    contract: ActionContract | None = field(default=None, metadata={"kind": ActionContract})
+    procedure: Procedure | None = field(default=None, metadata={"kind": Procedure})
+    classifier: Classifier = field(default_factory=RulesClassifier, metadata={"kind": "classify"})
+    pinned_constraints: tuple[str, ...] = field(
+        default=(), metadata={"kind": list | tuple, "made": tuple}
+    )
+    workspace: str = field(default="", metadata={"kind": str})
+    secret_for: Callable[[str], Secret] | None = field(default=None, metadata={"kind": "__call__"})
+
+    def secret_of(self, key_id: str) -> Secret:
+        """The secret of ``key_id``, by the agent's own choice where it has one."""
+        return self.signing_key()[0] if self.secret_for is None else self.secret_for(key_id)

@@ -1,22 +1,20 @@
 """What a run knows when something has failed, and the type that the failure has in its light."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from parsimony_kernel.agent.evidence import observed, succeeded
-from parsimony_kernel.agent.failure.detectors import arguments_of
-from parsimony_kernel.agent.failure.kinds import Failure
 from parsimony_kernel.agent.failure.recovery import within
-from parsimony_kernel.agent.prompts import request_in
-from parsimony_kernel.agent.state import RunState
-from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.calls import arguments_of
+from parsimony_kernel.core.chat import ToolCall
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.conversation import request_in
+from parsimony_kernel.core.kinds import Failure
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
 from parsimony_kernel.gate.answers import step_of_end
-from parsimony_kernel.llm.base import ToolCall
 from parsimony_kernel.tools import Tools
-from parsimony_kernel.triage.classifier.hybrid import Classifier
-from parsimony_kernel.triage.taxonomy import FailureType, TriageContext
-from parsimony_kernel.triage.trajectory import Trajectory, from_messages
+from parsimony_kernel.triage.classify import Classifier, from_messages
 
 _log = logging.getLogger(__name__)
 
@@ -43,19 +41,11 @@ class Knowledge:
 
     def as_context(self) -> TriageContext:
         """All of it, for a strategy or a classifier."""
-        messages = self.state.messages
-        variables = getattr(self.state.code_executor, "variables", dict)
-        publishing = {name for name, tool in self.tools.items() if tool.tool_type == "publish"}
-        working = {name for name, tool in self.tools.items() if not tool.terminal}
         return TriageContext(
             tools=tuple(self.tools),
             constraints=tuple(self.state.pinned_constraints),
             subgoals=tuple(self.state.subgoals),
             done_subgoals=frozenset(self.state.done_subgoals),
-            observed=tuple(observed(messages)),
-            names=frozenset(variables()),
-            published=succeeded(messages, publishing),
-            ran=succeeded(messages, working),
             identifiers=self.identifiers,
             prompt_tokens=self.prompt_tokens,
             context_window=self.context_window,
@@ -82,7 +72,7 @@ class Knowledge:
             step_of_end(failure, name, index=len(made), inputs=arguments_of(call)),
             idempotent=name in self.tools and self.tools[name].is_repeatable,
         )
-        trajectory = Trajectory((*made, last))
+        trajectory = (*made, last)
         try:
             judging = self._judged(trajectory, classifier)
             return await within(judging, min(within_s, JUDGING_S), clock)
@@ -93,7 +83,7 @@ class Knowledge:
             )
             return FailureType.UNKNOWN
 
-    async def _judged(self, trajectory: Trajectory, classifier: Classifier) -> FailureType:
+    async def _judged(self, trajectory: Sequence[Step], classifier: Classifier) -> FailureType:
         request = request_in(self.state.messages)
         return FailureType(await classifier.classify(trajectory, request, run=self.as_context()))
 

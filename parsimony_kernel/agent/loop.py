@@ -9,42 +9,21 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.agent.events import (
-    AgentEvent,
-    Handoff,
-    PartialRunSummary,
-    RunCancelled,
-)
-from parsimony_kernel.agent.failure.causes import RUN_BROKEN
-from parsimony_kernel.agent.failure.kinds import Action, FailureKind
-from parsimony_kernel.agent.failure.recovery import (
-    accepts,
-    declines,
-    ends_here,
-    learned,
-)
-from parsimony_kernel.agent.failure.suspension import (
-    Secret,
-    SuspensionConsumed,
-    check_record,
-    check_reply,
-)
-from parsimony_kernel.agent.hooks import hooks_of
+from parsimony_kernel.agent.failure.recovery import learned
+from parsimony_kernel.agent.failure.suspension import SuspensionConsumed, check_record, check_reply
+from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.redaction import redacted
-from parsimony_kernel.agent.run import Run
-from parsimony_kernel.agent.state import (
-    RunState,
-    SuspensionRecord,
-)
+from parsimony_kernel.agent.run import Run, snapshot_of
 from parsimony_kernel.agent.terms import TERMS_SINCE, terms_of
-from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.gate.approval import approves
-from parsimony_kernel.gate.writes import took_effect
-from parsimony_kernel.llm.base import (
-    ModelRequest,
-    StandInError,
-)
+from parsimony_kernel.core import choices
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.causes import RUN_BROKEN
+from parsimony_kernel.core.chat import ModelRequest, StandInError
+from parsimony_kernel.core.choices import Choice
+from parsimony_kernel.core.conversation import snapshot_message
+from parsimony_kernel.core.events import AgentEvent, Handoff, PartialRunSummary, RunCancelled
+from parsimony_kernel.core.kinds import Action, FailureKind
+from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.llm.secrets import Secrets
 
 MAX_SUSPENSION_AGE_S = 86_400
@@ -53,9 +32,9 @@ _MAX_SENTENCE = 2_000
 _log = logging.getLogger(__name__)
 
 
-def first_request(agent: Any, state: RunState) -> ModelRequest:
+def first_request(agent: object, state: RunState) -> ModelRequest:
     """What ``run_loop`` would ask the model first. Nobody is asked."""
-    run = Run(agent, state, CancellationRequest())
+    run = Run(RunContext.of(agent), state, CancellationRequest())
     try:
         return run.model_calls.request()
     finally:
@@ -63,18 +42,21 @@ def first_request(agent: Any, state: RunState) -> ModelRequest:
 
 
 async def run_loop(
-    agent: Any, state: RunState, *, cancellation: CancellationRequest | None = None
+    agent: object, state: RunState, *, cancellation: CancellationRequest | None = None
 ) -> AsyncGenerator[AgentEvent, None]:
     """Iterate until a terminal event, which is the last thing yielded.
 
-    ``agent`` needs ``guardrails``, ``policy``, ``suspension_secret``, ``model_config``,
-    ``instructions`` and ``tools``; ``hooks``, ``clock``, ``signing_key``, ``secret_for`` and
-    ``workspace`` are taken if it has them. Without a tool that ends a run it gets the three.
+    ``agent`` needs ``model_config`` and what it should not get by default of ``guardrails``,
+    ``policy``, ``suspension_secret``, ``instructions`` and ``tools``; it is read once, see
+    ``RunContext``. Without a tool that ends a run it gets the three.
+
+    Raises ``TypeError``, and nothing ran then, where the agent has something of the wrong kind.
     """
+    context = RunContext.of(agent)
     stop = cancellation or state.cancellation or CancellationRequest()
     run: Run | None = None
     try:
-        run = Run(agent, state, stop)
+        run = Run(context, state, stop)
         while not state.done:
             async with aclosing(redacted(run.iterate(), run.secrets)) as events:
                 async for event in events:
@@ -93,11 +75,12 @@ async def run_loop(
         yield _broken(exc, Secrets() if run is None else run.secrets)
     finally:
         if run is not None:
+            await run.let_fall()
             _let_go(run)
 
 
 async def resume_run(
-    agent: Any,
+    agent: object,
     suspension: SuspensionRecord,
     user_reply: str,
     *,
@@ -122,7 +105,7 @@ async def resume_run(
 
 
 def admit(
-    agent: Any,
+    agent: object,
     suspension: SuspensionRecord,
     user_reply: str,
     *,
@@ -138,19 +121,19 @@ def admit(
     ``SuspensionTokenMismatch``, ``SuspensionExpired``, ``SuspensionElsewhere`` or
     ``SuspensionConsumed``; nothing ran then.
     """
-    clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
-    hooks = hooks_of(agent)
+    context = RunContext.of(agent)
+    clock, hooks = context.clock, context.hooks
     check_reply(user_reply)
     check_record(
         suspension,
         user_reply,
-        secret=_secret_of(agent, suspension.key_id),
+        secret=context.secret_of(suspension.key_id),
         now=clock.now(),
         max_age_s=max_suspension_age_s,
-        workspace=getattr(agent, "workspace", ""),
+        workspace=context.workspace,
     )
     _check_answer(suspension, user_reply)
-    _check_terms(suspension, agent)
+    _check_terms(suspension, context)
     state = RunState.from_suspension(
         suspension,
         files=files,
@@ -161,16 +144,19 @@ def admit(
     if suspension.originating_failure_kind is FailureKind.loop_detected:
         # The person has looked at the loop: it may be gone round again.
         state.last_repeat_counts, state.repetition = {}, []
-    secrets = hooks.secrets(agent)
-    newest = map(secrets.clean, getattr(agent, "pinned_constraints", None) or ())
+    secrets = hooks.secrets(context)
+    newest = map(secrets.clean, context.pinned_constraints)
     pinned = [*state.pinned_constraints, *newest]
     state.pinned_constraints = list(dict.fromkeys(pinned))
     changes = hooks.changes_since(suspension)
     if changes is not None:
         state.messages.append({"role": "user", "content": changes})
+        inventory = hooks.inventory()
+        if inventory is not None:
+            state.messages.append(secrets.of_prose(snapshot_message(inventory)))
     state.messages.append({"role": "user", "content": secrets.clean(user_reply)})
     if state.pending_call is not None:
-        allowed = approves(user_reply)
+        allowed = _chosen(suspension, user_reply) is Choice.run_it
         state.pending_call = state.pending_call.model_copy(update={"allowed": allowed})
     # Last, so that nothing can go wrong once it is taken.
     if not hooks.claim(suspension):
@@ -178,53 +164,55 @@ def admit(
     return state
 
 
+def _chosen(suspension: SuspensionRecord, reply: str) -> Choice | None:
+    return choices.read(reply, choices.offered_in(suspension))
+
+
 def _check_answer(suspension: SuspensionRecord, reply: str) -> None:
-    """An answer that would spend more has to say so: ``ValueError`` where it is neither."""
-    if suspension.originating_guard and not (declines(reply) or accepts(reply)):
+    """An answer that would spend more, or settle a write, has to say so: ``ValueError`` if not."""
+    if _chosen(suspension, reply) is not None:
+        return
+    if suspension.originating_guard:
         raise ValueError("this question is about a budget: answer 'Go on' or 'Stop here'")
-    said = ends_here(suspension, reply) or took_effect(reply) is not None
-    if suspension.pending_effect and not said:
+    if suspension.pending_effect:
         raise ValueError("answer 'It did', 'It did not' or 'Stop here': nothing else is sure")
 
 
-def _check_terms(suspension: SuspensionRecord, agent: Any) -> None:
+def _check_terms(suspension: SuspensionRecord, context: RunContext) -> None:
     """What a run was held to when it asked holds when it goes on: ``ValueError`` otherwise."""
-    if suspension.schema_version >= TERMS_SINCE and suspension.terms != terms_of(agent):
+    if suspension.schema_version >= TERMS_SINCE and suspension.terms != terms_of(context):
         raise ValueError(
             "this question was asked under another contract or procedure than there is now; bring "
             "the file back as it was, or run the request again"
         )
 
 
-def _secret_of(agent: Any, key_id: str) -> Secret:
-    older = getattr(agent, "secret_for", None)
-    secret: Secret = agent.suspension_secret if older is None else older(key_id)
-    return secret
-
-
-def _learn(agent: Any, state: RunState, suspension: SuspensionRecord, reply: str) -> None:
+def _learn(context: RunContext, state: RunState, suspension: SuspensionRecord, reply: str) -> None:
     """What the person says of a write whose end nobody knows."""
     if suspension.pending_effect:
-        effects = hooks_of(agent).effects(state)
-        match took_effect(reply):
-            case True:
+        effects = context.hooks.effects(state)
+        match _chosen(suspension, reply):
+            case Choice.happened:
                 effects.commit(suspension.pending_effect, {"confirmed": "by the person"})
-            case False:
+            case Choice.did_not_happen:
                 effects.withdraw(suspension.pending_effect)
 
 
 async def go_on(
-    agent: Any, state: RunState, suspension: SuspensionRecord, user_reply: str
+    agent: object, state: RunState, suspension: SuspensionRecord, user_reply: str
 ) -> AsyncGenerator[AgentEvent, None]:
-    """Run an admitted state, unless the answer was to stop."""
+    """Run an admitted state, unless the answer was to stop. It begins by saying how far it is."""
+    context = RunContext.of(agent)
     try:
-        _learn(agent, state, suspension, user_reply)
-    except Exception as exc:  # the record is the host's, on a disk that may fail
-        _log.debug("what the person said of a write could not be put on record", exc_info=True)
+        _learn(context, state, suspension, user_reply)
+        snapshot = snapshot_of(state, context.hooks, context.clock)
+    except Exception as exc:  # a host's hooks, on a disk that may fail
+        _log.debug("a run could not be taken up", exc_info=True)
         state.done = True
-        yield _broken(exc, hooks_of(agent).secrets(agent))
+        yield _broken(exc, context.hooks.secrets(context))
         return
-    if ends_here(suspension, user_reply):
+    yield snapshot
+    if _chosen(suspension, user_reply) is Choice.stop:
         state.done = True
         why = suspension.pending_question_context or suspension.pending_question
         yield PartialRunSummary(
@@ -232,7 +220,7 @@ async def go_on(
             learned_facts=learned(state),
         )
         return
-    async with aclosing(run_loop(agent, state)) as events:
+    async with aclosing(run_loop(context, state)) as events:
         async for event in events:
             yield event
 

@@ -5,18 +5,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from parsimony_kernel.agent.cancellation import CancellationRequest
-from parsimony_kernel.agent.events import (
-    AgentEvent,
-    BudgetWarning,
-    Heartbeat,
-    LLMCallCompleted,
-    ReasoningDelta,
-    TextDelta,
-)
-from parsimony_kernel.agent.failure.causes import PROVIDER_FAULT
 from parsimony_kernel.agent.failure.detectors import accumulate_usage
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.agent.failure.recovery import FALLBACK, FINAL, asks_for_long, budget_of
 from parsimony_kernel.agent.failure.spending import (
     capped,
@@ -25,14 +14,25 @@ from parsimony_kernel.agent.failure.spending import (
     is_limited,
     reserve,
 )
+from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.prompts import FINISH_WITHIN_BUDGET
 from parsimony_kernel.agent.renderer import MAX_COMPACTION, IncrementalRenderer
-from parsimony_kernel.agent.state import RunState
-from parsimony_kernel.clock import Clock
+from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.causes import PROVIDER_FAULT
+from parsimony_kernel.core.chat import Beat, Completion, Delta, ModelRequest
+from parsimony_kernel.core.events import (
+    AgentEvent,
+    BudgetWarning,
+    Heartbeat,
+    LLMCallCompleted,
+    ReasoningDelta,
+    TextDelta,
+)
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.core.text import encodable
 from parsimony_kernel.limits.budget import Demand
-from parsimony_kernel.llm.base import Beat, Completion, Delta, ModelRequest
 from parsimony_kernel.llm.chain import Chain
-from parsimony_kernel.llm.transcript import encodable
 
 
 class ModelCalls:
@@ -48,21 +48,20 @@ class ModelCalls:
 
     def __init__(
         self,
-        agent: Any,
+        context: RunContext,
         state: RunState,
         chain: Chain,
         schemas: list[dict[str, Any]],
         *,
         cancellation: CancellationRequest,
-        clock: Clock,
     ) -> None:
         self.chain = chain
         self.prompt_tokens: int | None = None
-        self._agent = agent
+        self._context = context
         self._state = state
         self._schemas = schemas
         self._cancellation = cancellation
-        self._clock = clock
+        self._clock = context.clock
         self._renderer = IncrementalRenderer()
 
     async def reckoned(self) -> tuple[ModelRequest, Failure | Demand | None]:
@@ -70,7 +69,7 @@ class ModelCalls:
         if not self._is_limited:
             return self.request(), None
         while True:
-            given = (self._state, self._agent.guardrails, self.chain.current)
+            given = (self._state, self._context.guardrails, self.chain.current)
             request = await self._cancellation.race(capped(*given, self.request()))
             demand = await self._cancellation.race(reserve(*given, request))
             fits = not isinstance(demand, Failure) or "reserved" not in demand.metadata
@@ -80,9 +79,9 @@ class ModelCalls:
 
     def request(self) -> ModelRequest:
         """The next request as the state is now."""
-        limits = self._agent.guardrails
+        limits = self._context.guardrails
         return ModelRequest(
-            self._renderer.render(self._state, instructions=self._agent.instructions),
+            self._renderer.render(self._state, instructions=self._context.instructions),
             self._schemas,
             timeout_s=limits.llm_timeout_s,
             heartbeat_s=limits.stream_heartbeat_s,
@@ -122,7 +121,7 @@ class ModelCalls:
                     case _:
                         reply = item
                 state.last_event_time_s = self._clock.monotonic()
-        billed = request, self.chain.current, self._agent.guardrails
+        billed = request, self.chain.current, self._context.guardrails
         if not isinstance(reply, Completion):
             failure = reply or _nothing_came()
             if self._is_limited:
@@ -140,7 +139,7 @@ class ModelCalls:
 
     @property
     def _is_limited(self) -> bool:
-        return is_limited(self._agent.guardrails)
+        return is_limited(self._context.guardrails)
 
     def _remember_reasoning(self, delta: Delta) -> None:
         state = self._state
@@ -157,7 +156,7 @@ class ModelCalls:
         if failure.kind is not FailureKind.transient_provider:
             return failure
         attempts = self._state.failure_attempts
-        budget = budget_of(self._agent.policy, failure.kind)
+        budget = budget_of(self._context.policy, failure.kind)
         spent = attempts.get(failure.kind, 0) >= budget
         is_open = self.chain.is_open or "breaker" in failure.metadata
         if spent or is_open or asks_for_long(failure):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.core.state import RunState
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints, PutBack
 
 _MOST_NAMES = 12

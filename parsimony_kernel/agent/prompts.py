@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from parsimony_kernel.core.conversation import block
 from parsimony_kernel.llm.secrets import Secrets
 
 INSTRUCTIONS = """\
@@ -45,13 +46,8 @@ FINISH_WITHIN_BUDGET = (
     "missing."
 )
 
-REQUEST_TAG = "request"
 CONTEXT_TAG = "notebook_context"
 CHANGES_TAG = "notebook_changes"
-
-
-def _block(tag: str, body: str) -> str:
-    return f"<{tag}>\n{body}\n</{tag}>"
 
 
 def _data(value: Mapping[str, Any]) -> str:
@@ -87,24 +83,7 @@ def notebook_context(
         inventory["replaceable"] = free
     if kept_back:
         inventory["kept_back"] = kept_back
-    return _block(CONTEXT_TAG, _data((secrets or Secrets()).of_json(inventory)))
-
-
-def request_message(request: str, context: str | None = None) -> dict[str, Any]:
-    """The user message that begins a turn."""
-    block = _block(REQUEST_TAG, request)
-    return {"role": "user", "content": block if context is None else f"{context}\n\n{block}"}
-
-
-def request_in(messages: Iterable[Any]) -> str:
-    """The newest request in a transcript; empty when there is none."""
-    opening, closing = f"<{REQUEST_TAG}>\n", f"\n</{REQUEST_TAG}>"
-    for message in reversed(list(messages)):
-        if isinstance(message, Mapping) and message.get("role") == "user":
-            content = str(message.get("content") or "")
-            if opening in content:
-                return content.partition(opening)[2].rpartition(closing)[0]
-    return ""
+    return block(CONTEXT_TAG, _data((secrets or Secrets()).of_json(inventory)))
 
 
 def notebook_changes(*, gone: Iterable[str], changed: Iterable[str]) -> str | None:
@@ -112,4 +91,4 @@ def notebook_changes(*, gone: Iterable[str], changed: Iterable[str]) -> str | No
     lost, altered = list(gone), list(changed)
     if not lost and not altered:
         return None
-    return _block(CHANGES_TAG, _data({"gone": lost, "changed": altered}))
+    return block(CHANGES_TAG, _data({"gone": lost, "changed": altered}))

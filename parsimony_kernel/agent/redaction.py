@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, TypeVar
 
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.core.events import (
     AgentEvent,
     BudgetWarning,
     Heartbeat,
@@ -21,7 +21,7 @@ from parsimony_kernel.agent.events import (
     ToolEvent,
     ToolResultObserved,
 )
-from parsimony_kernel.agent.failure.kinds import Failure
+from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.llm.secrets import Secrets
 
 # What names a thing, and is looked up by; a sealed record is cleaned before it is sealed.

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 from xml.sax.saxutils import escape, quoteattr
 
-from parsimony_kernel.agent.failure.kinds import Failure
-from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.core.conversation import is_snapshot
+from parsimony_kernel.core.kinds import Failure
+from parsimony_kernel.core.state import RunState
 
 RECENT_ITERATIONS_DEFAULT = 2
 
@@ -92,13 +93,13 @@ class IncrementalRenderer:
             self._read == 0 or messages[self._read - 1] is self._newest
         )
         added: Sequence[Any] = messages[self._read :] if grew else ()
-        snapshots = sum(1 for message in added if _is_snapshot(message)) + self._has_snapshot
+        snapshots = sum(1 for message in added if is_snapshot(message)) + self._has_snapshot
         # A newer snapshot of the context takes an older one out of the middle.
         if not grew or state.compaction != self._compaction or snapshots > 1:
             self._begin(state.compaction)
             added = select_messages_to_render(messages)
         self._take(added)
-        self._has_snapshot = self._has_snapshot or any(map(_is_snapshot, added))
+        self._has_snapshot = self._has_snapshot or any(map(is_snapshot, added))
         self._read = len(messages)
         self._newest = messages[-1] if messages else None
 
@@ -152,11 +153,11 @@ def infer_message_mode(
 def select_messages_to_render(messages: Sequence[Any]) -> list[Any]:
     """All messages, but of those that are snapshots of the context only the newest."""
     newest = max(
-        (i for i, message in enumerate(messages) if _is_snapshot(message)),
+        (i for i, message in enumerate(messages) if is_snapshot(message)),
         default=-1,
     )
     return [
-        message for i, message in enumerate(messages) if i == newest or not _is_snapshot(message)
+        message for i, message in enumerate(messages) if i == newest or not is_snapshot(message)
     ]
 
 
@@ -239,13 +240,6 @@ def _mode(index: int, message: Any, cutoff: int, last_tool: int, compaction: int
 
 def _role(message: Any) -> str:
     return str(message["role"] if isinstance(message, dict) else message.role)
-
-
-def _is_snapshot(message: Any) -> bool:
-    metadata = (
-        message.get("metadata") if isinstance(message, dict) else getattr(message, "metadata", None)
-    )
-    return isinstance(metadata, dict) and "context_snapshot" in metadata
 
 
 def _render(message: Any, mode: Mode) -> dict[str, Any]:

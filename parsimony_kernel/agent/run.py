@@ -4,16 +4,41 @@ The machinery around one state. Every exit is one of the terminal events; who be
 run is in ``agent.loop``.
 """
 
+import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.agent.failure.detectors import (
+    post_llm,
+    post_tool,
+    pre_step,
+    record_tool_call,
+    text_only,
+)
+from parsimony_kernel.agent.failure.recovery import FALLBACK, handle_failure, suspend
+from parsimony_kernel.agent.hooks import RunContext, RunHooks
+from parsimony_kernel.agent.knowledge import Knowledge, typed
+from parsimony_kernel.agent.model_calls import ModelCalls, given_up
+from parsimony_kernel.agent.progress import Progress, told
+from parsimony_kernel.agent.redaction import of_failure
+from parsimony_kernel.agent.terms import terms_of
+from parsimony_kernel.core.calls import arguments_of, loop_signature
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.causes import CAPABILITY_GAP, has_open_type
+from parsimony_kernel.core.chat import Completion, FunctionCall, ToolCall
+from parsimony_kernel.core.clock import Clock
+from parsimony_kernel.core.config import FileStore
+from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
+from parsimony_kernel.core.events import (
     AgentEvent,
+    ArtifactPublished,
     Handoff,
+    LLMCallCompleted,
     RunCompleted,
     StateSnapshot,
     ToolEvent,
@@ -21,43 +46,21 @@ from parsimony_kernel.agent.events import (
     UserInputRequested,
     is_terminal,
 )
-from parsimony_kernel.agent.failure.causes import CAPABILITY_GAP, has_open_type
-from parsimony_kernel.agent.failure.detectors import (
-    arguments_of,
-    loop_signature,
-    post_llm,
-    post_tool,
-    pre_step,
-    record_tool_call,
-    text_only,
-)
-from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
-from parsimony_kernel.agent.failure.recovery import FALLBACK, handle_failure, suspend
-from parsimony_kernel.agent.failure.suspension import SuspensionRequest
-from parsimony_kernel.agent.failure.termination import TerminationRequest
-from parsimony_kernel.agent.hooks import RunHooks, hooks_of
-from parsimony_kernel.agent.knowledge import Knowledge, typed
-from parsimony_kernel.agent.model_calls import ModelCalls, given_up
-from parsimony_kernel.agent.progress import Progress, told
-from parsimony_kernel.agent.redaction import of_failure
-from parsimony_kernel.agent.state import HeldCall, RunState, TurnSubstate, remember
-from parsimony_kernel.agent.terms import terms_of
-from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.execution.outputs import KernelOutput
-from parsimony_kernel.gate.approval import APPROVAL
+from parsimony_kernel.core.kinds import HELD, Action, Effect, Failure, FailureKind
+from parsimony_kernel.core.outputs import KernelOutput
+from parsimony_kernel.core.refusals import GUIDANCE
+from parsimony_kernel.core.state import HeldCall, RunState, TurnSubstate, remember
+from parsimony_kernel.core.taxonomy import FailureType, TriageContext
+from parsimony_kernel.core.text import encodable
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.gate.refusal import GUIDANCE
 from parsimony_kernel.gate.repetition import Repetition
-from parsimony_kernel.llm.base import Completion, FunctionCall, ToolCall
 from parsimony_kernel.llm.chain import Chain
 from parsimony_kernel.llm.secrets import Secrets
-from parsimony_kernel.llm.transcript import encodable
 from parsimony_kernel.toolbox.plan import Plan
+from parsimony_kernel.toolbox.stored_files import stored_file_tools
 from parsimony_kernel.tools import Tools
-from parsimony_kernel.triage.classifier.rules import RulesClassifier
-from parsimony_kernel.triage.hints import HINTS
-from parsimony_kernel.triage.taxonomy import FailureType, TriageContext
+from parsimony_kernel.triage.classify import HINTS, RulesClassifier
 
 # An answer that asks for more calls than this has lost its way; the rest of them is not run.
 MAX_CALLS = 50
@@ -67,7 +70,7 @@ MAX_CALLS = 50
 class Run:
     """The machinery around one state."""
 
-    agent: Any
+    context: RunContext
     state: RunState
     cancellation: CancellationRequest
     clock: Clock = field(init=False)
@@ -79,24 +82,26 @@ class Run:
     progress: Progress = field(init=False)
     _limits_met: int = 0
     _refused: set[FailureKind] = field(default_factory=set)
+    # The next calls of the answer, begun beside the one that runs.
+    _beside: "deque[asyncio.Task[tuple[StepOutcome, float]]]" = field(default_factory=deque)
 
     def __post_init__(self) -> None:
-        self.clock = getattr(self.agent, "clock", None) or SYSTEM_CLOCK
-        self.hooks = hooks_of(self.agent)
-        self.secrets = self.hooks.secrets(self.agent)
-        self.tools = self.hooks.tools(self.agent)
-        self.gate = self.hooks.gate(self.tools, self.agent, self.state)
+        self.clock, self.hooks = self.context.clock, self.context.hooks
+        self.secrets = self.hooks.secrets(self.context)
+        self.tools = self.hooks.tools(self.context)
+        if isinstance(self.state.files, FileStore):
+            self.tools = stored_file_tools(self.state.files) + self.tools
+        self.gate = self.hooks.gate(self.tools, self.context, self.state)
         self.model_calls = ModelCalls(
-            self.agent,
+            self.context,
             self.state,
-            Chain(self.hooks.models(self.agent), self.hooks.breakers, self.clock),
+            Chain(self.hooks.models(self.context), self.hooks.breakers, self.clock),
             self.secrets.of_prose(self.tools.to_llm()),
             cancellation=self.cancellation,
-            clock=self.clock,
         )
         self.progress = Progress(self.state)
         self.state.cancellation = self.cancellation
-        self.state.terms = terms_of(self.agent)
+        self.state.terms = terms_of(self.context)
         if not self.state.started_at:
             self.state.started_at = self.clock.now().isoformat()
 
@@ -112,7 +117,7 @@ class Run:
             async for event in self._answered(state.pending_call):
                 yield event
             return
-        failure = pre_step(state, self.agent.guardrails, now=now)
+        failure = pre_step(state, self.context.guardrails, now=now)
         if failure is not None:
             async for event in self._fail(self._met(failure)):
                 yield event
@@ -161,7 +166,7 @@ class Run:
 
     async def _act(self, reply: Completion) -> AsyncGenerator[AgentEvent, None]:
         state = self.state
-        failure = post_llm(response=reply, state=state, guardrails=self.agent.guardrails)
+        failure = post_llm(response=reply, state=state, guardrails=self.context.guardrails)
         calls = () if _is_cut_off(failure) else reply.message.tool_calls
         state.messages.append(_assistant(reply, calls, self.secrets))
         if failure is None and not calls:
@@ -174,7 +179,7 @@ class Run:
         clean = True
         for index, call in enumerate(calls):
             if index and (over := self._enough(index)):
-                self._skip(calls[index:], over)
+                await self._skip(calls[index:], over)
                 break
             async for event in self._call(call, rest=calls[index + 1 :]):
                 clean = clean and not (isinstance(event, ToolEvent) and event.ok is False)
@@ -192,7 +197,7 @@ class Run:
     def _enough(self, calls: int) -> str | None:
         """Why the rest of an answer's calls is not run, if it is not."""
         elapsed = self.state.elapsed_seconds(self.clock.monotonic())
-        if elapsed >= self.agent.guardrails.max_execution_time_s:
+        if elapsed >= self.context.guardrails.max_execution_time_s:
             return "not run: the time of the run is over"
         return (
             f"not run: {MAX_CALLS} calls are the most in one answer" if calls >= MAX_CALLS else None
@@ -200,11 +205,7 @@ class Run:
 
     def snapshot(self) -> StateSnapshot:
         """How far the run is: its rounds, its variables, its seconds."""
-        return StateSnapshot(
-            iteration=self.state.iteration,
-            variables=self.hooks.variables(self.state),
-            elapsed_s=self.state.elapsed_seconds(self.clock.monotonic()),
-        )
+        return snapshot_of(self.state, self.hooks, self.clock)
 
     async def _answered(self, held: HeldCall) -> AsyncGenerator[AgentEvent, None]:
         """Run the call that waited for a person, or tell the model that it may not run."""
@@ -233,15 +234,13 @@ class Run:
         if approved is None:
             record_tool_call(state, name, arguments)
             state.turn.tool_calls_this_turn += 1
-        started = self.clock.monotonic()
         is_tried = self._begin(name, tool_type)
         try:
-            outcome = await self.gate.step(
-                name, arguments, cancellation=self.cancellation, approved=approved
-            )
+            begun_beside = self._beside.popleft() if self._beside else None
+            outcome, seconds = await (begun_beside or self._step((call, *rest), approved))
         except Cancelled:
             self._answer(call, '{"error": "cancelled", "message": "the run was stopped"}')
-            for event in self.hooks.drain():
+            for event in self._drained():
                 yield event
             yield begun.model_copy(
                 update={"completed": True, "ok": False, "result": {"stopped": True}}
@@ -250,13 +249,14 @@ class Run:
         state.procedure_state = self.gate.place
         # A running tool is not the model's silence.
         state.last_event_time_s = self.clock.monotonic()
+        started = state.last_event_time_s - seconds
         if is_tried:
             outcome = self._settled(outcome)
-        whole = await self._explained(call, outcome)
+        whole = await self._explained(call, await self._kept(call, outcome))
         # What the model reads, and what people do: the second stays on this machine.
         read, outcome = self._told(self.hooks.shared(call, whole)), self._told(whole)
         content = to_text(read.envelope)
-        if outcome.failure is not None and APPROVAL in outcome.failure.metadata:
+        if outcome.failure is not None and HELD in outcome.failure.metadata:
             async for event in self._held(call, rest, begun, outcome.failure, read):
                 yield event
             return
@@ -276,7 +276,7 @@ class Run:
             # Asking a tool again for what changes is no loop; the same code again is one.
             if seen.is_news and tool_type != "code":
                 state.last_repeat_counts[loop_signature(name, arguments)] = 1
-        for event in self.hooks.drain():
+        for event in self._drained():
             yield event
         yield begun.model_copy(
             update={
@@ -293,10 +293,64 @@ class Run:
         # What follows in the batch was written in the belief that this call succeeds and the run
         # goes on; and a record may be sealed next, in which no call may stay unanswered.
         if outcome.request is not None:
-            self._skip(rest, "not run: the run ended with the call before")
+            await self._skip(rest, "not run: the run ended with the call before")
         elif not outcome.ok:
-            self._skip(rest, "not run: the call before it failed")
+            await self._skip(rest, "not run: the call before it failed")
         async for event in self._conclude(call, outcome, read):
+            yield event
+
+    async def _step(
+        self, calls: Sequence[ToolCall], approved: str | None = None
+    ) -> tuple[StepOutcome, float]:
+        """Pass the first of ``calls`` through the gate; its outcome and its seconds.
+
+        Once it is admitted, the next is begun, where both may run beside others: one that waits
+        for a person lets none behind it begin.
+        """
+        call, started = calls[0], self.clock.monotonic()
+        name, given = call.function.name, arguments_of(call)
+
+        def admitted() -> None:
+            pair = [each.function.name for each in calls[:2]]
+            has_room = self.state.turn.tool_calls_this_turn + len(self._beside) < MAX_CALLS
+            if len(pair) == 2 and has_room and all(map(self._overlaps, pair)):
+                self._beside.append(asyncio.ensure_future(self._step(calls[1:])))
+
+        outcome = await self.gate.step(
+            name, given, cancellation=self.cancellation, approved=approved, admitted=admitted
+        )
+        return outcome, self.clock.monotonic() - started
+
+    def _overlaps(self, name: str) -> bool:
+        """Whether calls of ``name`` may run beside others: its tool says so, and does nothing. In
+        a procedure, each step decides which may follow."""
+        tool = self.tools.get(name)
+        reads = tool is not None and tool.parallelizable and tool.effect == "none"
+        return reads and not self.gate.place
+
+    async def let_fall(self) -> None:
+        """End what was begun beside a call that failed or was stopped; it counts as not run."""
+        begun, self._beside = self._beside, deque()
+        for each in begun:
+            each.cancel()
+        await asyncio.gather(*begun, return_exceptions=True)
+
+    def _drained(self) -> Iterator[AgentEvent]:
+        """What the host has emitted: what is published is minted by this run, and what a model was
+        asked beside it is spent by it."""
+        turn = self.state.turn
+        for event in self.hooks.drain():
+            if isinstance(event, ArtifactPublished):
+                ref = {"kind", "logical_id", "content_sha"}
+                minted, name = event.model_dump(include=ref), (event.kind, event.live_name)
+                if minted not in turn.minted_refs:
+                    turn.minted_refs.append(minted)
+                if event.live_name and name not in turn.minted_live_names:
+                    turn.minted_live_names.append(name)
+            elif isinstance(event, LLMCallCompleted):
+                self.state.cumulative_prompt_tokens += event.prompt_tokens
+                self.state.cumulative_completion_tokens += event.completion_tokens
+                self.state.cumulative_cost_usd += event.cost_usd or 0.0
             yield event
 
     def _begin(self, name: str, tool_type: str) -> bool:
@@ -304,6 +358,8 @@ class Run:
         if tool_type == "code":
             self.progress.begin()
             return True
+        if self._overlaps(name):
+            return False
         function = getattr(self.tools[name], "function", None) if name in self.tools else None
         body = inspect.unwrap(function) if callable(function) else None
         if tool_type != "function" or getattr(body, "__module__", None) != "__main__":
@@ -319,7 +375,7 @@ class Run:
             if outcome.request is None:
                 self.progress.passed()
             return outcome
-        if failure.refusal in GUIDANCE or APPROVAL in failure.metadata:
+        if failure.refusal in GUIDANCE or HELD in failure.metadata:
             return outcome
         # Variables go with what happened outside: that is not taken back either.
         if failure.kind is FailureKind.kernel_invalidated or failure.effect is not Effect.none:
@@ -333,6 +389,12 @@ class Run:
         failure = outcome.failure and of_failure(outcome.failure, self.secrets)
         return replace(outcome, envelope=self.secrets.of_cleaned(outcome.envelope), failure=failure)
 
+    async def _kept(self, call: ToolCall, outcome: StepOutcome) -> StepOutcome:
+        try:
+            return await self.cancellation.race(self.hooks.kept(call, outcome, self.state))
+        except Cancelled:
+            return outcome  # what the step came to is told first
+
     async def _explained(self, call: ToolCall, outcome: StepOutcome) -> StepOutcome:
         """The outcome with the type of its failure, where the gate could not tell that, and with
         what helps against it."""
@@ -340,15 +402,12 @@ class Run:
         if failure is None or not has_open_type(failure):
             return outcome
         elapsed = self.state.elapsed_seconds(self.clock.monotonic())
-        classifier = self.hooks.classifier(self.agent)
+        left = self.context.guardrails.max_execution_time_s - elapsed
+        classifier = self.context.classifier
         if not isinstance(classifier, RulesClassifier):  # it may ask a model
             failure = self.hooks.shared(call, outcome).failure or failure
         judging = self._knowledge().type_of(
-            failure,
-            call,
-            classifier,
-            within_s=max(0.0, self.agent.guardrails.max_execution_time_s - elapsed),
-            clock=self.clock,
+            failure, call, classifier, within_s=max(0.0, left), clock=self.clock
         )
         try:
             kind = await self.cancellation.race(judging)
@@ -370,13 +429,9 @@ class Run:
         """The call waits for a person; it goes into the record, to be run as it is."""
         state = self.state
         yield begun.model_copy(update={"completed": True, "result": {"waiting": "approval"}})
-        self._skip(rest, "not run: the call before it waits for the person")
-        state.pending_call = HeldCall(
-            id=call.id,
-            name=call.function.name,
-            arguments=call.function.arguments,
-            sha=failure.metadata[APPROVAL],
-        )
+        await self._skip(rest, "not run: the call before it waits for the person")
+        name, arguments, sha = call.function.name, call.function.arguments, failure.metadata[HELD]
+        state.pending_call = HeldCall(id=call.id, name=name, arguments=arguments, sha=sha)
         yield self.snapshot()
         suspended = False
         async for event in self._fail(failure, read=read.failure):
@@ -396,7 +451,7 @@ class Run:
             case SuspensionRequest() as request:
                 state.done = True
                 yield suspend(
-                    self.agent,
+                    self.context,
                     state,
                     question=self.secrets.clean(request.question),
                     context=request.context and self.secrets.clean(request.context),
@@ -446,14 +501,10 @@ class Run:
     ) -> AsyncGenerator[AgentEvent, None]:
         """Answer ``failure``; ``read`` is what the model may read of it, if that is not all."""
         failure = of_failure(failure, self.secrets)
-        self._skip(unanswered, f"not run: {failure.explanation}")
-        async for event in handle_failure(
-            failure,
-            agent=self.agent,
-            state=self.state,
-            run=self,
-            read=read and of_failure(read, self.secrets),
-        ):
+        read = read and of_failure(read, self.secrets)
+        await self._skip(unanswered, f"not run: {failure.explanation}")
+        funnel = handle_failure(failure, agent=self.context, state=self.state, run=self, read=read)
+        async for event in funnel:
             yield event
             if is_terminal(event):
                 return
@@ -470,14 +521,14 @@ class Run:
         """Go back to a checkpoint; ``LookupError`` when there is none."""
         words = self.progress.go_back(checkpoint_id)
         # With its walker where the procedure stood then.
-        self.gate = self.hooks.gate(self.tools, self.agent, self.state)
+        self.gate = self.hooks.gate(self.tools, self.context, self.state)
         return words
 
     def _knowledge(self) -> Knowledge:
         return Knowledge(
             self.state,
             self.tools,
-            self.hooks.identifiers(self.agent),
+            _identifiers(self.context.contract),
             self.progress.checkpoints,
             self.model_calls.prompt_tokens,
             getattr(self.model_calls.chain.current, "context_window", None),
@@ -492,36 +543,33 @@ class Run:
             result["output"] = self.secrets.of_json(data.model_dump(mode="json"))
         return result
 
-    def _skip(self, calls: Sequence[ToolCall], why: str) -> None:
+    async def _skip(self, calls: Sequence[ToolCall], why: str) -> None:
+        await self.let_fall()
         for call in calls:
             self._answer(call, to_text({"error": "not_run", "message": why}))
 
     def _answer(self, call: ToolCall, content: str) -> None:
-        self.state.messages.append(
-            {
-                "role": "tool",
-                "tool_call_id": call.id,
-                "name": call.function.name,
-                "content": content,
-            }
-        )
+        message = {"role": "tool", "tool_call_id": call.id, "name": call.function.name}
+        self.state.messages.append({**message, "content": content})
+
+
+def snapshot_of(state: RunState, hooks: RunHooks, clock: Clock) -> StateSnapshot:
+    """How far the run of ``state`` is: its rounds, its variables, its seconds."""
+    return StateSnapshot(
+        iteration=state.iteration,
+        variables=hooks.variables(state),
+        elapsed_s=state.elapsed_seconds(clock.monotonic()),
+    )
 
 
 def _assistant(reply: Completion, calls: Sequence[ToolCall], secrets: Secrets) -> dict[str, Any]:
     content = secrets.of_json(encodable(reply.message.content))
     message: dict[str, Any] = {"role": "assistant", "content": content}
-    if calls:
-        message["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {
-                    "name": call.function.name,
-                    "arguments": secrets.of_arguments(call.function.arguments),
-                },
-            }
-            for call in calls
-        ]
+    for call in calls:
+        arguments = secrets.of_arguments(call.function.arguments)
+        function = {"name": call.function.name, "arguments": arguments}
+        asked = {"id": call.id, "type": "function", "function": function}
+        message.setdefault("tool_calls", []).append(asked)
     return message
 
 
@@ -542,3 +590,8 @@ def _adding(outcome: StepOutcome, key: str, text: str) -> StepOutcome:
 
 def _is_cut_off(failure: Failure | None) -> bool:
     return failure is not None and failure.kind is FailureKind.output_truncated
+
+
+def _identifiers(contract: ActionContract | None) -> dict[str, str]:
+    """The values that the task is about, by argument name."""
+    return {} if contract is None else {k: str(v) for k, v in contract.identifiers.items()}

@@ -3,8 +3,7 @@
 Each checks its words and gives a request as a value; the loop turns it into the terminal event.
 """
 
-from parsimony_kernel.agent.failure.suspension import SuspensionRequest
-from parsimony_kernel.agent.failure.termination import TerminationRequest
+from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 
 

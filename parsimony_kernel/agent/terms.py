@@ -4,14 +4,15 @@ import hashlib
 import json
 from typing import Any
 
+from parsimony_kernel.agent.hooks import RunContext
+
 # The version of records from which on they know it.
 TERMS_SINCE = 3
 
 
-def terms_of(agent: Any) -> str:
+def terms_of(context: RunContext) -> str:
     """A hash of the agent's contract and procedure; empty when it has neither."""
-    contract = getattr(agent, "contract", None)
-    procedure = getattr(agent, "procedure", None)
+    contract, procedure = context.contract, context.procedure
     if contract is None and procedure is None:
         return ""
     told: dict[str, Any] = {"procedure": None if procedure is None else procedure.digest}

@@ -23,13 +23,13 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel import durable
 from parsimony_kernel.artifacts.chart_words import describe_chart
 from parsimony_kernel.artifacts.codecs import CodecError, render_png, render_svg, table_head
 from parsimony_kernel.artifacts.markup import LINKS
 from parsimony_kernel.artifacts.reports import Mention, Report, with_mentions
 from parsimony_kernel.artifacts.store import SHORT_ID, LogEntry
 from parsimony_kernel.identity import ArtifactRef, content_sha
+from parsimony_kernel.storage import durable
 
 QUARTO_TIMEOUT_S = 120.0
 _MAX_SVG_BYTES = 300_000

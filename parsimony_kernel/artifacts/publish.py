@@ -8,12 +8,19 @@ import ast
 import base64
 import unicodedata
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from parsimony_kernel.artifacts.chart_words import describe_chart
-from parsimony_kernel.artifacts.codecs import encode_chart, encode_dataset, render_png
+from parsimony_kernel.artifacts.codecs import (
+    HEAD_COLUMNS,
+    encode_chart,
+    encode_dataset,
+    render_png,
+    table_head,
+)
 from parsimony_kernel.artifacts.html import Exhibit, find_quarto, render_page, write_page
 from parsimony_kernel.artifacts.provenance import (
     environment,
@@ -38,13 +45,14 @@ from parsimony_kernel.artifacts.store import (
     SourceFile,
     reference,
 )
-from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.durable import StorageError
-from parsimony_kernel.execution.outputs import FigureObject
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.outputs import FigureObject
 from parsimony_kernel.identity import (
+    ARTIFACT_FOLDER,
     ArtifactRef,
     chart_logical_id,
     content_sha,
+    data_object_logical_id,
     dataset_logical_id,
     live_name_key,
     notebook_logical_id,
@@ -53,6 +61,7 @@ from parsimony_kernel.identity import (
     snapshot_sha,
 )
 from parsimony_kernel.lineage.ledger import InputRef, VariableOrigin
+from parsimony_kernel.storage.durable import StorageError
 
 MAX_TITLE = 200
 PAGES = "reports"
@@ -79,6 +88,7 @@ class Published:
     figure: FigureObject | None = None
     note: str = ""
     page: str = ""
+    live_name: str = ""
 
 
 class Publisher:
@@ -154,8 +164,9 @@ class Publisher:
         title = _checked_title(title, repr(variable))
         encoded = encode_dataset(value, variable)
         notebooks = {self._id_of(origin) for origin in origins} | {self._notebook_id}
+        datasets, others = self._what_it_is_made_from(origins)
         logical_id = dataset_logical_id(
-            notebook_ids=notebooks, variable_name=variable, sources=sources_of(origins)
+            notebook_ids=notebooks, variable_name=variable, sources=[*datasets, *others]
         )
         sources = self._measured(origins)
         entry, reused = self._publish(
@@ -166,7 +177,39 @@ class Publisher:
             sources=sources,
             canonical_sha=encoded.canonical_sha,
         )
-        return Published(entry.ref, entry.path, entry.title, reused, note=stale_note(sources))
+        return _published(entry, reused, note=stale_note(sources))
+
+    def keep(
+        self, value: object, *, tool: str, arguments: Mapping[str, Any], run_id: str
+    ) -> Published:
+        """Keep a table that ``tool`` has fetched as a data object.
+
+        Raises:
+            CodecError: it cannot be stored.
+            ValueError: the arguments are no JSON.
+            StorageError: it could not be written.
+        """
+        encoded = encode_dataset(value, tool)
+        head = table_head(encoded.data, rows=0, columns=HEAD_COLUMNS)
+        provenance = {
+            "tool": tool,
+            "arguments": dict(arguments),
+            "notebook": self._notebook_id,
+            "fetched_at": self._clock.now().isoformat(),
+            "properties": {"rows": head.row_count, "columns": head.column_count},
+        }
+        logical_id = data_object_logical_id(provenance=provenance)
+        given = ", ".join(f"{name}={told!r}" for name, told in arguments.items())
+        entry, reused = self._publish(
+            self._entry(
+                "data_object", logical_id, encoded.data, f"{tool}({given})"[:MAX_TITLE], "", run_id
+            ),
+            encoded.data,
+            (),
+            canonical_sha=encoded.canonical_sha,
+            provenance=provenance,
+        )
+        return _published(entry, reused)
 
     def publish_chart(
         self,
@@ -187,7 +230,7 @@ class Publisher:
         origins = _known_lineage(variable, lineage)
         title = _checked_title(title, repr(variable))
         encoded, spec = encode_chart(value, variable)
-        datasets, others = split_datasets(sources_of(origins))
+        datasets, others = self._what_it_is_made_from(origins)
         logical_id = chart_logical_id(
             notebook=self._notebook_id,
             variable_name=variable,
@@ -212,7 +255,7 @@ class Publisher:
             png_base64=None if png is None else base64.b64encode(png).decode("ascii"),
         )
         note = " ".join(part for part in (stale_note(sources), note) if part)
-        return Published(entry.ref, entry.path, entry.title, reused, figure, note)
+        return _published(entry, reused, figure=figure, note=note)
 
     def publish_notebook(
         self,
@@ -349,7 +392,7 @@ class Publisher:
         data = f"{code.strip()}\n".encode("utf-8", "surrogatepass")
         entry = self._entry("notebook", logical_id, data, title, description, run_id)
         entry, reused = self._publish(entry, data, seen, live_name=logical_id)
-        return Published(entry.ref, entry.path, entry.title, reused)
+        return _published(entry, reused)
 
     def _publish_report(
         self,
@@ -374,7 +417,7 @@ class Publisher:
         )
         worded_at = self._worded_at(entry, report)
         page = render_page(report, exhibits, entry, worded_at=worded_at, quarto=self._quarto)
-        published = Published(entry.ref, entry.path, entry.title, reused, note=page.note)
+        published = _published(entry, reused, note=page.note)
         try:
             path = write_page(self._pages, live_name, page.html, logical_id)
         except StorageError as exc:
@@ -436,6 +479,19 @@ class Publisher:
             description=description,
         )
 
+    def _what_it_is_made_from(
+        self, origins: Sequence[VariableOrigin]
+    ) -> tuple[list[str], list[str]]:
+        """The ids of the datasets among the sources, and the others. Which snapshot of an artifact
+        it was does not make of what is made from it another thing."""
+        datasets, others = split_datasets(sources_of(origins))
+        return datasets, [self._object_of(source) or source for source in others]
+
+    def _object_of(self, source: str) -> str | None:
+        _, pool, rest = source.replace("\\", "/").partition(f"{ARTIFACT_FOLDER}/objects/")
+        logical_id = self.store.object_at(f"{pool}{rest}") if pool else None
+        return None if logical_id is None else f"data_object/{logical_id}"
+
     def _measured(self, origins: Sequence[VariableOrigin]) -> tuple[SourceFile, ...]:
         read = [state for origin in origins for state in origin.source_states]
         return tuple(measured(source, self._folder, read) for source in sources_of(origins))
@@ -468,6 +524,10 @@ class Publisher:
 
     def _id_of(self, origin: VariableOrigin) -> str:
         return notebook_logical_id(origin.notebook_path or self._notebook)
+
+
+def _published(entry: LogEntry, reused: bool, **more: Any) -> Published:
+    return Published(entry.ref, entry.path, entry.title, reused, live_name=entry.live_name, **more)
 
 
 # What a slug drops and nobody misses.

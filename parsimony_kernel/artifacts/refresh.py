@@ -25,8 +25,8 @@ from parsimony_kernel.artifacts.store import (
     SourceFile,
     UnknownArtifactError,
 )
-from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.execution.outputs import ExceptionObject, KernelOutput
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.identity import ArtifactRef, LiveNameCollisionError, snapshot_sha
 from parsimony_kernel.lineage.ledger import source_state
 

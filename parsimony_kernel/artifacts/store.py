@@ -8,11 +8,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from rapidfuzz import fuzz, process
 
-from parsimony_kernel import durable
 from parsimony_kernel.artifacts import seals
 from parsimony_kernel.identity import (
     ARTIFACT_FOLDER,
@@ -23,8 +23,9 @@ from parsimony_kernel.identity import (
     live_name_key,
     snapshot_sha,
 )
-from parsimony_kernel.journal.workspace import prepare
 from parsimony_kernel.lineage.ledger import InputRef
+from parsimony_kernel.storage import durable
+from parsimony_kernel.storage.workspace import prepare
 
 LOG_NAME = "log.jsonl"
 MIN_ID_PREFIX = 6
@@ -64,7 +65,8 @@ class LogEntry(BaseModel):
     snapshot of the producing code, both relative to the workspace. To run that code again,
     ``folder`` is the folder that it runs in, relative to the workspace where it lies below it,
     and ``environment`` the versions of Python and of the libraries that it ran with. ``embedded``
-    are the snapshots that a report shows, as ``reference`` spells them.
+    are the snapshots that a report shows, as ``reference`` spells them. ``provenance`` says where a
+    data object was fetched: by which tool, with what, when.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -86,6 +88,7 @@ class LogEntry(BaseModel):
     folder: str = ""
     environment: Mapping[str, str] = {}
     embedded: tuple[str, ...] = ()
+    provenance: Mapping[str, Any] = {}
 
     @property
     def ref(self) -> ArtifactRef:
@@ -339,6 +342,13 @@ class ArtifactStore:
             return None
         entries = self.history(ref.kind, ref.logical_id).entries
         return next((entry for entry in reversed(entries) if entry.ref == ref), None)
+
+    def object_at(self, path: str) -> str | None:
+        """The logical id of the data object whose snapshot lies at ``path`` in the workspace."""
+        for log in sorted((self.folder / "data_objects").glob(f"*/{LOG_NAME}")):
+            if any(e.path == path for e in self.history("data_object", log.parent.name).entries):
+                return log.parent.name
+        return None
 
     def is_claimed(self, kind: str, live_name: str) -> bool:
         """Whether anybody has ever taken ``(kind, live_name)``."""

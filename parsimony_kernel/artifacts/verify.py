@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from parsimony_kernel import durable
 from parsimony_kernel.artifacts import seals
 from parsimony_kernel.artifacts.reports import pinned_in
 from parsimony_kernel.artifacts.store import LOG_NAME, ArtifactStore, LogEntry, is_claim
@@ -29,6 +28,7 @@ from parsimony_kernel.identity import (
     snapshot_sha,
     workspace_file_path,
 )
+from parsimony_kernel.storage import durable
 
 QUARANTINE = f"{ARTIFACT_FOLDER}/quarantine"
 _CHUNK = 2**20

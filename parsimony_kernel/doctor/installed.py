@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from parsimony_kernel import __version__
+from parsimony_kernel import KERNEL_NAME, __version__
 from parsimony_kernel.doctor.finding import Finding, doubtful, well, wrong
 
 _FRONT_ENDS = ("jupyterlab", "notebook")
@@ -38,14 +38,12 @@ def _python() -> Finding:
 def _kernel(environ: Mapping[str, str]) -> Finding:
     from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 
-    from parsimony_kernel.kernel.install import NAME
-
     try:
-        spec = KernelSpecManager().get_kernel_spec(NAME)
+        spec = KernelSpecManager().get_kernel_spec(KERNEL_NAME)
     except (NoSuchKernel, OSError, ValueError) as problem:
         return wrong("kernel", f"Jupyter cannot read it: {problem}", f"Run: {_INSTALL}")
     first = str(spec.argv[0]) if spec.argv else ""
-    place = f"{NAME} in {spec.resource_dir}"
+    place = f"{KERNEL_NAME} in {spec.resource_dir}"
     if _ANY_PYTHON.fullmatch(first):
         return well("kernel", place)
     if shutil.which(first) is None:

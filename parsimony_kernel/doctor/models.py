@@ -10,10 +10,10 @@ from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
+from parsimony_kernel.agent.resolve import OFFLINE, check_model, names_in
 from parsimony_kernel.doctor.finding import Finding, doubtful, well, wrong
 from parsimony_kernel.doctor.network import without_credentials
 from parsimony_kernel.llm import chokepoint, credentials
-from parsimony_kernel.llm.resolve import OFFLINE, check_model, names_in
 
 _OPENAI = "https://api.openai.com/v1"
 _LISTED = 5

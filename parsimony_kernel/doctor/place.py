@@ -7,7 +7,7 @@ from pathlib import Path
 
 from parsimony_kernel.doctor.finding import Finding, doubtful, well, wrong
 from parsimony_kernel.identity import ARTIFACT_FOLDER
-from parsimony_kernel.journal.workspace import JOURNAL_NAME, find_workspace, journal_path
+from parsimony_kernel.storage.workspace import JOURNAL_NAME, find_workspace, journal_path
 
 _ENOUGH_BYTES = 200_000_000
 
@@ -77,7 +77,7 @@ def _ignored(workspace: Path) -> Finding:
 def _key(environ: Mapping[str, str]) -> Finding:
     from jupyter_core.paths import jupyter_data_dir
 
-    from parsimony_kernel.agent.failure.keyring import (
+    from parsimony_kernel.storage.keyring import (
         ENVIRONMENT_VARIABLE,
         Keyring,
         KeyringError,

@@ -4,14 +4,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from parsimony_kernel.execution.executor import BaseCodeExecutor as BaseCodeExecutor
+    from parsimony_kernel.execution.base import BaseCodeExecutor as BaseCodeExecutor
     from parsimony_kernel.execution.factory import OutputFactory as OutputFactory
     from parsimony_kernel.execution.notebook import NotebookExecutor as NotebookExecutor
     from parsimony_kernel.execution.private import CodeExecutor as CodeExecutor
     from parsimony_kernel.execution.remote import RemoteExecutor as RemoteExecutor
 
 _HOME = {
-    "BaseCodeExecutor": "executor",
+    "BaseCodeExecutor": "base",
     "CodeExecutor": "private",
     "NotebookExecutor": "notebook",
     "OutputFactory": "factory",

@@ -22,10 +22,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TextIO
 
+from parsimony_kernel.core.outputs import KernelOutputType
 from parsimony_kernel.execution import figures, frames
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inspection import comes_from, type_name
-from parsimony_kernel.execution.outputs import KernelOutputType
 
 STREAM_CHARS = 20_000
 MAX_OUTPUTS = 20

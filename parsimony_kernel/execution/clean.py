@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from parsimony_kernel.execution.outputs import KernelOutput
+from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution.remote_values import RemoteValue
 
 if TYPE_CHECKING:

@@ -5,13 +5,15 @@ a source of what is made of them.
 """
 
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.artifacts.codecs import decode_dataset
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.identity import ARTIFACT_FOLDER
-from parsimony_kernel.journal.workspace import find_workspace
+from parsimony_kernel.storage.workspace import find_workspace
 
 _TABLES = frozenset({"dataset", "data_object"})
 
@@ -31,6 +33,21 @@ def load_dataset(name: str) -> Any:
     store = _Tables(find_workspace(Path.cwd()))
     entry = store.find(_in_workspace(str(name), store.root))
     return decode_dataset(store.read(entry.ref))
+
+
+def live_names(sources: Iterable[str], folder: Path) -> set[tuple[str, str]]:
+    """The kinds and live names of the published tables among ``sources``, which are relative to
+    ``folder``."""
+    inside = [source for source in sources if ARTIFACT_FOLDER in Path(source).parts]
+    if not inside:
+        return set()
+    store = ArtifactStore(find_workspace(folder))
+    found = set()
+    for source in inside:
+        with suppress(LookupError):
+            entry = store.find(_in_workspace(str(folder / source), store.root))
+            found.add((entry.kind, entry.live_name))
+    return {(kind, name) for kind, name in found if name}
 
 
 class _Tables(ArtifactStore):

@@ -31,6 +31,13 @@ from types import (
 )
 from typing import Any
 
+from parsimony_kernel.core.outputs import (
+    DataFrameObject,
+    ExceptionObject,
+    FigureObject,
+    KernelOutputType,
+    PrimitiveObject,
+)
 from parsimony_kernel.execution import figures, frames
 from parsimony_kernel.execution.inspection import (
     attempt,
@@ -40,13 +47,6 @@ from parsimony_kernel.execution.inspection import (
     is_exactly,
     plain,
     type_name,
-)
-from parsimony_kernel.execution.outputs import (
-    DataFrameObject,
-    ExceptionObject,
-    FigureObject,
-    KernelOutputType,
-    PrimitiveObject,
 )
 from parsimony_kernel.execution.remote_values import RemoteValue
 

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from parsimony_kernel.artifacts.chart_words import describe_chart, title_of
+from parsimony_kernel.core.outputs import FigureObject
 from parsimony_kernel.execution.inspection import (
     attempt,
     class_name,
@@ -21,7 +22,6 @@ from parsimony_kernel.execution.inspection import (
     is_a,
     plain,
 )
-from parsimony_kernel.execution.outputs import FigureObject
 
 PLOTLY_MIME = "application/vnd.plotly.v1+json"
 TRACES = 20

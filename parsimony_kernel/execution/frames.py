@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from parsimony_kernel.core.outputs import ColumnSummary, DataFrameObject
+from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.execution.inspection import (
     ancestors,
     attempt,
@@ -22,8 +24,6 @@ from parsimony_kernel.execution.inspection import (
     plain,
     type_name,
 )
-from parsimony_kernel.execution.outputs import ColumnSummary, DataFrameObject
-from parsimony_kernel.llm.redaction import REDACTED
 from parsimony_kernel.llm.secrets import is_secret
 
 FULL_COLUMNS = 40

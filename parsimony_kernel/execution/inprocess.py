@@ -18,20 +18,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.execution.capture import Capture
-from parsimony_kernel.execution.cell import Cell, cell_name
-from parsimony_kernel.execution.dry_run import DryRunError, leaving_nothing
-from parsimony_kernel.execution.executor import BaseCodeExecutor
-from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory
-from parsimony_kernel.execution.inspection import attempt, is_a, plain
-from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
-from parsimony_kernel.execution.outputs import (
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.outputs import (
     ExceptionObject,
     FetchLogEntry,
     KernelOutput,
     KernelOutputType,
 )
+from parsimony_kernel.execution.base import BaseCodeExecutor
+from parsimony_kernel.execution.capture import Capture
+from parsimony_kernel.execution.cell import Cell, cell_name
+from parsimony_kernel.execution.datasets import live_names
+from parsimony_kernel.execution.dry_run import DryRunError, leaving_nothing
+from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory
+from parsimony_kernel.execution.inspection import attempt, is_a, plain
+from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch, watching
@@ -159,9 +160,13 @@ class InProcessExecutor(BaseCodeExecutor):
         producer_notebook_path: str | None = None,
         seen_live_names: set[tuple[str, str]] | None = None,
     ) -> KernelOutput:
-        return await self._cell(
+        folder = self._cwd or Path.cwd()
+        output = await self._cell(
             code, dry_run=dry_run, seconds=timeout_seconds, producer=producer_notebook_path
         )
+        if seen_live_names is not None:
+            seen_live_names |= live_names((each.source for each in output.fetched), folder)
+        return output
 
     async def eval(
         self,

@@ -9,6 +9,7 @@ swallows an interruption gets it again, the second time on every line, which lea
 import _thread
 import asyncio
 import ctypes
+import gc
 import inspect
 import signal
 import sys
@@ -19,7 +20,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Literal, TypeVar
 
-from parsimony_kernel.agent.cancellation import CancellationRequest
+from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.execution.cell import NAME_PREFIX
 from parsimony_kernel.execution.tasks import staying
 
@@ -32,6 +33,8 @@ _RESEND_S = 0.1
 # How long an exception stays pending in another thread before it is withdrawn for now.
 _WINDOW_S = 0.01
 _REASSERT_S = 0.1
+# How often that long a strike waits for a collection of garbage to end.
+_COLLECTIONS = 100
 # How many cancelled awaits code may survive, and how often it is then killed.
 _PATIENCE = 1
 _THROWS = 5
@@ -43,6 +46,10 @@ class DeadlineReached(BaseException):
     """The time of the code is up. Not an ``Exception``, so that ``except Exception`` lets it by."""
 
 
+class _Withdrawn(BaseException):
+    """Arrives in place of an interruption that is taken back."""
+
+
 _EXCEPTION: dict[Reason, type[BaseException]] = {
     "deadline": DeadlineReached,
     "stop": KeyboardInterrupt,
@@ -51,26 +58,15 @@ _EXCEPTION: dict[Reason, type[BaseException]] = {
 _INTERRUPTIONS = tuple(_EXCEPTION.values())
 _undying: list[Any] = []
 
-
-def _raise_in(thread: int, exception: type[BaseException] | None) -> None:
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread), None if exception is None else ctypes.py_object(exception)
-    )
-
-
-def _withdraw(thread: int) -> None:
-    """Take back what was raised in ``thread`` and has not arrived.
-
-    The interpreter keeps a flag up until some such exception arrives, which slows every thread
-    and, in 3.11, stalls traced ones. So one arrives here.
-    """
-    _raise_in(thread, None)
-    try:
-        _raise_in(threading.get_ident(), DeadlineReached)
-        while True:
-            pass
-    except _INTERRUPTIONS:
-        pass
+# Raises a class in a thread by its id; ``_NOTHING`` takes back what has not arrived. While one is
+# pending, and after it was taken back until another one arrives anywhere, the interpreter keeps a
+# flag up that slows every thread; in 3.11 a traced thread enters no Python function meanwhile. So
+# this is C, and between raising and lowering the flag only C is called.
+_raise_in = ctypes.pythonapi["PyThreadState_SetAsyncExc"]
+_raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
+_NOTHING: Any = ctypes.py_object()
+# A debugger replaces it by one that prints a warning, which would be taken for the code's.
+_set_tracer = sys.settrace
 
 
 def _is_fragile(frame: FrameType | None) -> bool:
@@ -84,6 +80,17 @@ def _is_fragile(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _is_collecting() -> bool:
+    """Whether garbage is being collected: another collection does nothing then.
+
+    What runs meanwhile are finalizers, of whatever was dropped anywhere. An interruption would end
+    one of these in place of the code, and be swallowed.
+    """
+    before = gc.get_stats()[0]["collections"]
+    gc.collect(0)
+    return bool(gc.get_stats()[0]["collections"] == before)
 
 
 class CodeGuard:
@@ -235,8 +242,7 @@ class CodeGuard:
             _sigint.running = outer
             with self._gate:  # a strike that saw us on the stack has sent its signal by now
                 pass
-            if self._strikes > 1:
-                sys.settrace(tracer)
+            self._reseat(tracer)
             _sigint.give_back(displaced)
 
     def struck(self, frame: FrameType | None) -> None:
@@ -256,9 +262,14 @@ class CodeGuard:
     def _insist(self, frame: FrameType | None, outermost: CodeType) -> None:
         """Interrupt on every line from now on, so also on the first of a handler that swallows."""
         while frame is not None and frame.f_code is not outermost:
-            frame.f_trace = self._again
+            frame.f_trace, frame.f_trace_lines = self._again, True
             frame = frame.f_back
-        sys.settrace(self._again)
+        _set_tracer(self._again)
+
+    def _reseat(self, tracer: Any) -> None:
+        # Ours may stand in its place, and one that an interruption has hit is taken away.
+        if self._strikes and sys.gettrace() in (None, self._again):
+            _set_tracer(tracer)
 
     def exception(self) -> BaseException:
         """What the code is interrupted with."""
@@ -285,14 +296,14 @@ class CodeGuard:
         tracer = sys.gettrace()
         suspended: Any = coroutine
         while (frame := getattr(suspended, "cr_frame", None)) is not None:
-            frame.f_trace = anew
+            frame.f_trace, frame.f_trace_lines = anew, True
             suspended = suspended.cr_await
         try:
             for _ in range(_THROWS):
-                sys.settrace(anew)
+                _set_tracer(anew)
                 coroutine.throw(self.exception())
         finally:
-            sys.settrace(tracer)
+            _set_tracer(tracer)
         # Its clean-up when it is forgotten could run for ever, so it is not forgotten.
         _undying.append(coroutine)
 
@@ -326,6 +337,7 @@ class CodeGuard:
     # The code is on the stack of another thread: an asynchronous exception, at the next bytecode.
 
     def _call_elsewhere(self, function: Callable[..., T], *arguments: Any) -> T:
+        tracer = sys.gettrace()
         try:
             self._on_stack = True
             return function(*arguments)
@@ -335,14 +347,13 @@ class CodeGuard:
                 try:
                     with self._gate:
                         self._on_stack = False
-                        if self._strikes > 1:
-                            sys.settrace(None)  # or withdrawing would stall us
                         if self._strikes:
-                            _withdraw(self._thread)
+                            _raise_in(self._thread, _Withdrawn)  # in place of what is pending
+                except _Withdrawn:
+                    pass
                 except _INTERRUPTIONS as exc:
                     late = exc
-            if self._strikes > 1:
-                sys.settrace(None)
+            self._reseat(tracer)
             if late is not None:
                 raise late
 
@@ -366,10 +377,14 @@ class CodeGuard:
         return Insisting
 
     def _strike(self) -> None:
-        in_other = False
+        for _ in range(_COLLECTIONS):
+            if not (self._on_stack and _is_collecting()):
+                break
+            time.sleep(_WINDOW_S)
         with self._gate:
             if self._closed:
                 return
+            in_other = self._on_stack and not self._in_main
             if self._on_stack and self._in_main:
                 _sigint.striking = self
                 if hasattr(signal, "pthread_kill"):
@@ -377,15 +392,18 @@ class CodeGuard:
                 else:
                     _thread.interrupt_main()
                 return
-            if self._on_stack:
+            if in_other:
                 self._strikes += 1
                 _raise_in(self._thread, self._exception_elsewhere())
-                in_other = True
         if in_other:
             time.sleep(_WINDOW_S)
             with self._gate:
-                if self._on_stack:
-                    _withdraw(self._thread)
+                try:
+                    if self._on_stack:
+                        _raise_in(self._thread, _NOTHING)
+                        _raise_in(threading.get_ident(), _Withdrawn)
+                except _Withdrawn:
+                    return
         elif self._loop is not None:
             with suppress(RuntimeError):  # the loop is closed: nothing awaits
                 self._loop.call_soon_threadsafe(self._cancel_await)

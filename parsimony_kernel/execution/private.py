@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.capture import (
     Capture,
     capture_here,

@@ -12,9 +12,9 @@ from dataclasses import asdict
 from types import TracebackType
 from typing import Any
 
-from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
+from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.gateway import GatewayKernel
-from parsimony_kernel.execution.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.execution.remote_calls import (
     CHORE_S,
     Control,
@@ -76,6 +76,8 @@ class RemoteExecutor(BaseCodeExecutor):
         self.origin_ledger = OriginLedger()
         self._cwd = cwd
         self._variables: dict[str, Any] = {}
+        # What the run whose code goes there has read; added to by what it reads there.
+        self._seen: set[tuple[str, str]] | None = None
         # The names of a loss that no code was told of yet.
         self._gone: tuple[str, ...] = ()
         self._copied = _Copied(self.origin_ledger)
@@ -96,6 +98,7 @@ class RemoteExecutor(BaseCodeExecutor):
         seen_live_names: set[tuple[str, str]] | None = None,
     ) -> KernelOutput:
         scope = current_scope()
+        self._seen = seen_live_names
         given = {
             "code": code,
             "dry_run": dry_run,
@@ -260,6 +263,8 @@ class RemoteExecutor(BaseCodeExecutor):
             for name, told in answer["names"].items():
                 self._variables[name] = value_from(name, told, self._bring)
             self._copied.write(answer["ledger"])
+            if self._seen is not None:
+                self._seen.update((kind, name) for kind, name in answer.get("seen_live_names", ()))
 
     def _forget(self) -> None:
         """Nothing is left of what the names stood for."""

@@ -14,9 +14,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.outputs import (
+    DataFrameObject,
+    ExceptionObject,
+    FigureObject,
+    KernelOutput,
+    PrimitiveObject,
+)
 from parsimony_kernel.execution.capture import BoundedText, Capture
 from parsimony_kernel.execution.cell import Cell
 from parsimony_kernel.execution.inprocess import CellEnd, Observation
@@ -29,13 +37,6 @@ from parsimony_kernel.execution.inspection import (
 )
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.execution.notebook import NotebookExecutor
-from parsimony_kernel.execution.outputs import (
-    DataFrameObject,
-    ExceptionObject,
-    FigureObject,
-    KernelOutput,
-    PrimitiveObject,
-)
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.ledger import CellRun, OriginLedger, VariableOrigin
 
@@ -268,6 +269,7 @@ class _Side:
         self._executor = _ForwardingExecutor(shell)
         # What the other side was told of each name: its plain value, or the words of its type.
         self._known: dict[str, tuple[str, str]] = {}
+        self._seen: list[tuple[str, str]] = []
 
     async def answered(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Do it. Whatever goes wrong is told in the answer, an interruption too."""
@@ -291,6 +293,7 @@ class _Side:
         if output is not None:
             told["output"] = output.model_dump(mode="json")
         told["names"], told["gone"] = self._news(output)
+        told["seen_live_names"], self._seen = self._seen, []
         told["ledger"] = self._executor.told_ledger.told[:]
         self._executor.told_ledger.told.clear()
         return told
@@ -302,10 +305,10 @@ class _Side:
             given = dict(request["given"])
             if given["seen_live_names"] is not None:
                 given["seen_live_names"] = {(kind, name) for kind, name in given["seen_live_names"]}
-            if scope is None:
-                return await executor.execute(**given)
-            with run_scope(RunScope(**scope)):
-                return await executor.execute(**given)
+            with nullcontext() if scope is None else run_scope(RunScope(**scope)):
+                output = await executor.execute(**given)
+            self._seen = sorted(given["seen_live_names"] or ())
+            return output
         if do == "eval":
             return await executor.eval(**request["given"])
         if do == "set_cwd":

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from parsimony_kernel.execution.outputs import KernelOutputType
+from parsimony_kernel.core.outputs import KernelOutputType
 
 # What ``fetch`` brings at most, in bytes of Arrow or JSON.
 FETCH_BYTES = 64_000_000

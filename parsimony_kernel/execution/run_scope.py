@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,3 @@ def run_scope(scope: RunScope) -> Iterator[RunScope]:
         yield scope
     finally:
         _current.reset(token)
-
-
-def __getattr__(name: str) -> Any:
-    # Document 002 promises the ledger from here too; it lives with the lineage.
-    if name == "OriginLedger":
-        from parsimony_kernel.lineage.ledger import OriginLedger
-
-        return OriginLedger
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,32 +3,31 @@
 A body may raise anything and answer anything. Here it becomes data, or one sound ``Failure``.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
-from parsimony_kernel.agent.failure.causes import (
+from parsimony_kernel.core.causes import (
     LATE,
     LATE_UNCERTAIN,
     RAISED,
     RAISED_COMMITTED,
     RAISED_UNCERTAIN,
 )
-from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure
-from parsimony_kernel.agent.failure.suspension import SuspensionRequest
-from parsimony_kernel.agent.failure.termination import TerminationRequest
-from parsimony_kernel.gate.refusal import RefusalError
+from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
+from parsimony_kernel.core.error_table import CODE_TOOLS, KNOWN, ROWS, Row, of_step, of_tool
+from parsimony_kernel.core.evidence import Evidence, chain_of, evidence_of, facts_of
+from parsimony_kernel.core.kinds import Action, Effect, Failure
+from parsimony_kernel.core.refusals import RefusalError
+from parsimony_kernel.core.taxonomy import FailureType, Step
+from parsimony_kernel.core.text import words_of
 from parsimony_kernel.gate.rendition import Rendition, plain
 from parsimony_kernel.gate.running import Ended
-from parsimony_kernel.llm.faults import chain_of
-from parsimony_kernel.tools import Tool, ToolResult, words_of
-from parsimony_kernel.triage.classifier.rules import of_error
-from parsimony_kernel.triage.evidence import evidence_of, facts_of
-from parsimony_kernel.triage.taxonomy import FailureType, Step
+from parsimony_kernel.tools import Tool, ToolResult
 
-# The key of a failure's metadata with what its error shows beyond its text, for a classifier.
+# The key of a failure's metadata with what its error shows beyond its text, and the row that it
+# has in the table of errors: an error is read once, here.
 FACTS = "facts"
 
 _MAX_FACT = 200
@@ -49,17 +48,8 @@ _IN_TRANSIT = frozenset(
         "ClosedResourceError", "BrokenResourceError",
     }
 )  # fmt: skip
-_LATE = re.compile(r"\bdeadline (?:has been |was )?exceeded\b", re.IGNORECASE)
-
-# What shows of a request that it was turned away before anything was done.
-_TURNED_AWAY = frozenset(
-    {"gaierror", "NameResolutionError", "RateLimitError", "TooManyRequests", "TooManyRequestsError"}
-)
-_NOT_REACHED = re.compile(
-    r"\bconnection (?:was )?refused\b|\bname or service not known\b|\bname resolution\b"
-    r"|\bgetaddrinfo\b|\btoo many requests\b|\brate[- ]?limit",
-    re.IGNORECASE,
-)
+# Rows of the table of errors that say of a request that it was turned away before it was done.
+_TURNED_AWAY = (ROWS["rate_limit"], ROWS["unreached"])
 
 
 def answer_of(tool: Tool, ended: Ended, seconds: float) -> ToolResult:
@@ -120,6 +110,14 @@ def step_of_end(failure: Failure, action: str, *, index: int = 0, inputs: Any = 
     )
 
 
+def type_of_end(failure: Failure, action: str) -> FailureType:
+    """Why ``action`` ended with ``failure``: what is known, else what the table of errors says."""
+    step = step_of_end(failure, action)
+    row = of_step(step)
+    known = FailureType(step.metadata["type"])
+    return known if row is None or known is not FailureType.UNKNOWN else row.type
+
+
 def _words(value: Any) -> str | None:
     """A text that a tool may have made; ``None`` for anything else."""
     return str(plain(value)) if isinstance(value, str) else None
@@ -133,7 +131,14 @@ def _failed(tool: Tool, failure: Failure, partial_data: Any = None) -> ToolResul
             failure = replace(failure, suggested_action=Action.ask_user)
     elif failure.suggested_action is Action.retry and not tool.retryable_on_error:
         failure = replace(failure, suggested_action=Action.handoff)
+    if failure.type is FailureType.UNKNOWN and KNOWN not in failure.metadata.get(FACTS, {}):
+        failure = _with_row(failure, of_step(step_of_end(failure, tool.name)))
     return ToolResult.from_failure(failure)
+
+
+def _with_row(failure: Failure, row: Row | None) -> Failure:
+    facts = {**failure.metadata.get(FACTS, {}), KNOWN: "" if row is None else row.name}
+    return replace(failure, metadata={**failure.metadata, FACTS: facts})
 
 
 def _data(tool: Tool, data: Any) -> ToolResult:
@@ -173,9 +178,7 @@ def _raised(tool: Tool, exc: BaseException) -> Failure:
 def _reported(tool: Tool, message: Any) -> Failure:
     text = str(plain(message))
     name, _, words = text.partition(": ")
-    return _failure(
-        tool, f"failed: {text}", named={name}, fields={"error_type": name, "error_message": words}
-    )
+    return _failure(tool, f"failed: {text}", fields={"error_type": name, "error_message": words})
 
 
 def _failure(
@@ -183,12 +186,12 @@ def _failure(
     what: str,
     *,
     error: BaseException | None = None,
-    named: set[str] | None = None,
     fields: dict[str, Any] | None = None,
     is_done: bool = False,
 ) -> Failure:
     """``is_done`` says of a body that it came to its end, whatever it did."""
     facts: dict[str, Any] = {}
+    named: set[str] = set()
     if error is not None:
         facts = {FACTS: _facts(error)}
         named = {name for link in chain_of(error) for name in _names(link)}
@@ -196,25 +199,24 @@ def _failure(
     explanation = f"{tool.name} {what}"
     known = {"tool_name": tool.name, "envelope": fields or {}, **facts}
     failure = RAISED.failure(explanation, **known)
+    seen = evidence_of(step_of_end(failure, tool.name))
+    row = of_tool(seen, of_program=tool.name in CODE_TOOLS)
     # Of a tool that does not say that it writes, a fetch that broke is tried again.
-    is_uncertain = tool.effect == "write" and (
-        is_done or bool(_IN_TRANSIT & (named or set())) or _broke_off(step_of_end(failure, ""))
-    )
-    return RAISED_UNCERTAIN.failure(explanation, **known) if is_uncertain else failure
+    if tool.effect == "write" and (
+        is_done or _IN_TRANSIT & (named | seen.names) or _broke_off(row, seen)
+    ):
+        failure = RAISED_UNCERTAIN.failure(explanation, **known)
+    return _with_row(failure, row)
 
 
-def _broke_off(step: Step) -> bool:
+def _broke_off(row: Row | None, seen: Evidence) -> bool:
     """Whether the request may have been done although its end is an error."""
-    kind, seen = of_error(step).type, evidence_of(step)
-    if kind is not FailureType.EXTERNAL_FAULT:
-        return kind is FailureType.TIMEOUT or _LATE.search(seen.words) is not None
-    if seen.status is not None:
-        return seen.status != 429
-    return not (
-        seen.errno == "ECONNREFUSED"
-        or _TURNED_AWAY & (seen.names | seen.causes)
-        or _NOT_REACHED.search(seen.words)
-    )
+    if row is None or row.type is not FailureType.EXTERNAL_FAULT:
+        return row is not None and row.type is FailureType.TIMEOUT
+    if seen.any_status is not None:
+        return seen.any_status != 429
+    named = seen.names | seen.causes
+    return not any(row is each or each.names & named for each in _TURNED_AWAY)
 
 
 def _facts(error: BaseException) -> dict[str, Any]:

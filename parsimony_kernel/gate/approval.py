@@ -4,29 +4,18 @@ Allowed is exactly one action: its hash is sealed with the question and compared
 runs, and an action that was changed is asked about anew.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any
 
-from parsimony_kernel.agent.failure.causes import NOT_APPROVED
-from parsimony_kernel.agent.failure.kinds import Action, Failure
-from parsimony_kernel.agent.failure.recovery import HELD
-from parsimony_kernel.gate.effects import action_sha, inputs_of
-from parsimony_kernel.gate.escalation import is_sensitive
+from parsimony_kernel.core.causes import NOT_APPROVED
+from parsimony_kernel.core.choices import APPROVAL
+from parsimony_kernel.core.effects import action_sha, is_sensitive
+from parsimony_kernel.core.kinds import HELD, Action, Failure
+from parsimony_kernel.gate.inputs import inputs_of
 from parsimony_kernel.gate.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.tools import Tool
-
-# The key of a failure's metadata that holds the hash of the action to be allowed.
-APPROVAL = HELD
-CHOICES = ("Run it", "Do not run it")
-
-
-_YES = r"(?:yes|y|ok|okay|sure|ja|go ahead|go on)"
-_ALLOWED = re.compile(
-    rf"(?:{_YES}(?:[,.! ]+run it)?|run it)(?:[,.! ]+please)?[.! ]*", re.IGNORECASE
-)
 
 
 class Approval(StrEnum):
@@ -40,11 +29,6 @@ class Approval(StrEnum):
     auto = "auto"
     guarded = "guarded"
     always = "always"
-
-
-def approves(reply: str) -> bool:
-    """Whether the answer allows the action."""
-    return _ALLOWED.fullmatch(reply.strip()) is not None
 
 
 def approved(mode: Approval, reaches: Callable[[str], Sequence[Reach | str]]) -> Stage:
@@ -129,7 +113,7 @@ def _ask(attempt: Attempt, tool: Tool, places: Sequence[str], sha: str) -> Failu
         f"{why[:1].upper()}{why[1:]}",
         action=Action.ask_user,
         question=f"May {what} run?",
-        choices=list(CHOICES),
+        choices=APPROVAL,
         envelope={"reason": "it waits for the person to allow it", "details": details},
-        **{APPROVAL: sha},
+        **{HELD: sha},
     )

@@ -9,17 +9,9 @@ from collections.abc import Iterator
 from itertools import islice
 
 from parsimony_kernel.gate.observation import Observation
-from parsimony_kernel.gate.prose import (
-    EARLIER,
-    FILE,
-    NEGATED,
-    SPAN,
-    SUPPOSED,
-    Claim,
-    sentences,
-    shown,
-)
+from parsimony_kernel.gate.prose import EARLIER, FILE, SPAN, SUPPOSED, Claim, shown
 from parsimony_kernel.gate.written import Writing
+from parsimony_kernel.triage.constraints import NEGATED, sentences
 
 MAX_VERBS = 20
 _NEAR = 120

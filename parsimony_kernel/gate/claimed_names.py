@@ -9,18 +9,9 @@ from collections.abc import Iterator
 
 from parsimony_kernel.gate.library_names import is_of_a_library
 from parsimony_kernel.gate.observation import Observation
-from parsimony_kernel.gate.prose import (
-    ADDRESS,
-    FILE,
-    NEGATED,
-    SPACED_FILE,
-    SPAN,
-    SUPPOSED,
-    Claim,
-    sentences,
-    shown,
-)
+from parsimony_kernel.gate.prose import ADDRESS, FILE, SPACED_FILE, SPAN, SUPPOSED, Claim, shown
 from parsimony_kernel.gate.written import Writing
+from parsimony_kernel.triage.constraints import NEGATED, sentences
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _FRAME_NAME = re.compile(r"df\d*|\w*_\w*")

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from parsimony_kernel.gate.derived_numbers import MAX_OPERANDS, follows
 from parsimony_kernel.gate.numerals import SIGNIFICANT, SPACES, is_year, readings_of
 from parsimony_kernel.gate.observation import Observation
-from parsimony_kernel.gate.prose import ADDRESS, FILE, SPAN, SUPPOSED, Claim, sentences, shown
+from parsimony_kernel.gate.prose import ADDRESS, FILE, SPAN, SUPPOSED, Claim, shown
+from parsimony_kernel.triage.constraints import sentences
 
 MAX_DERIVED = 50
 

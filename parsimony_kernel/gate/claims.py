@@ -7,8 +7,8 @@ innocent reading is no claim.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from parsimony_kernel.agent.failure.causes import CLAIM_UNOBSERVED
-from parsimony_kernel.agent.failure.kinds import Failure
+from parsimony_kernel.core.causes import CLAIM_UNOBSERVED
+from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.gate.claimed_deeds import undone_deeds
 from parsimony_kernel.gate.claimed_names import unseen_files, unseen_names
 from parsimony_kernel.gate.claimed_numbers import unseen_numbers

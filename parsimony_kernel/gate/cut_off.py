@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from parsimony_kernel.agent.failure.kinds import Effect, FailureKind
+from parsimony_kernel.core.kinds import Effect, FailureKind
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.gate.writes import asked
 from parsimony_kernel.tools import Tool, ToolResult
-from parsimony_kernel.triage.taxonomy import FailureType
 
 
 def cut_off(tool: Tool, result: ToolResult, outside: Sequence[str], key: str) -> ToolResult:

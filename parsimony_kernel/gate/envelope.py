@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from parsimony_kernel.agent.failure.kinds import Failure
+from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.gate.rendition import Rendition, short
 
 Envelope = dict[str, Any]

@@ -5,28 +5,28 @@ after its deadline changes what the gate has answered.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.agent.failure.causes import CHECK_BROKEN
-from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
-from parsimony_kernel.agent.failure.suspension import SuspensionRequest
-from parsimony_kernel.agent.failure.termination import TerminationRequest
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.causes import CHECK_BROKEN
+from parsimony_kernel.core.effects import Effects, MemoryEffects, Standing
+from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
+from parsimony_kernel.core.kinds import Action, Failure, FailureKind
+from parsimony_kernel.core.refusals import GUIDANCE
+from parsimony_kernel.core.text import words_of
 from parsimony_kernel.gate.answers import answer_of
 from parsimony_kernel.gate.cut_off import cut_off
-from parsimony_kernel.gate.effects import Effects, MemoryEffects, Standing
 from parsimony_kernel.gate.envelope import Envelope, refused, succeeded, told
 from parsimony_kernel.gate.outputs import validated_output
 from parsimony_kernel.gate.procedure import Walker, reachable_in
-from parsimony_kernel.gate.refusal import GUIDANCE
 from parsimony_kernel.gate.running import run_body
 from parsimony_kernel.gate.stages import STAGES, Attempt, Stage, reachable
 from parsimony_kernel.gate.tool_breakers import ToolBreakers, tell
 from parsimony_kernel.gate.writes import Writes
 from parsimony_kernel.limits.breaker import Breakers
-from parsimony_kernel.tools import Tool, ToolResult, Tools, words_of
+from parsimony_kernel.tools import Tool, ToolResult, Tools
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,13 @@ class Gate:
         *,
         cancellation: CancellationRequest | None = None,
         approved: str | None = None,
+        admitted: Callable[[], None] = lambda: None,
     ) -> StepOutcome:
         """Pass ``action`` through every stage and, if admitted, run it.
 
-        ``approved`` is the hash of the action that a person has allowed. Failures are values in
-        the outcome. Raises ``Cancelled`` when the run is stopped meanwhile.
+        ``approved`` is the hash of the action that a person has allowed; ``admitted`` is called
+        just before it runs. Failures are values in the outcome. Raises ``Cancelled`` when the run
+        is stopped meanwhile.
         """
         standing = self._standing(action, inputs)
         attempt = Attempt(
@@ -126,6 +128,7 @@ class Gate:
             failure = _asked(stage, attempt)
             if failure is not None:
                 return self._refuse(action, failure)
+        admitted()
         tool = self._tools[action]
         if standing is not None:
             result = await self._writes.tell(tool, inputs, cancellation, standing)

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from parsimony_kernel.agent.failure.causes import GOAL_DRIFT
-from parsimony_kernel.agent.failure.kinds import Failure
-from parsimony_kernel.gate.contract import ActionContract
+from parsimony_kernel.core.causes import GOAL_DRIFT
+from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.kinds import Failure
+from parsimony_kernel.core.taxonomy import Step, TriageContext
 from parsimony_kernel.gate.open_parts import DONE
 from parsimony_kernel.gate.stages import Attempt, Stage
-from parsimony_kernel.triage.classifier.run_evidence import changed_an_identifier
-from parsimony_kernel.triage.taxonomy import Step, TriageContext
+from parsimony_kernel.triage.classify import changed_an_identifier
 
 
 def about_the_goal(

@@ -8,12 +8,12 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from parsimony_kernel.agent.failure.causes import BAD_ARGUMENTS, COLUMNS_NEAR
-from parsimony_kernel.agent.failure.kinds import Failure
+from parsimony_kernel.core.causes import BAD_ARGUMENTS, COLUMNS_NEAR
+from parsimony_kernel.core.fuzzy import is_said, near_columns
+from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.execution.frames import cell
 from parsimony_kernel.gate.column_uses import Use, column_uses
 from parsimony_kernel.gate.frame_columns import Frame, frame_of
-from parsimony_kernel.gate.nearness import is_said, near_columns
 from parsimony_kernel.gate.stages import Attempt, Stage
 
 MAX_NAMED = 40

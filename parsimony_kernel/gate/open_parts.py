@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from parsimony_kernel.agent.failure.causes import PLAN_OPEN
-from parsimony_kernel.agent.failure.kinds import Failure
+from parsimony_kernel.core.causes import PLAN_OPEN
+from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.gate.stages import Attempt, Stage
 
 DONE = "return_done"

@@ -2,7 +2,7 @@
 
 from parsimony_kernel.gate.answers import refused_output
 from parsimony_kernel.gate.rendition import plain
-from parsimony_kernel.gate.validators import reason_against
+from parsimony_kernel.gate.validators import objection
 from parsimony_kernel.tools import Tool, ToolResult
 
 
@@ -16,7 +16,7 @@ def validated_output(tool: Tool, result: ToolResult) -> ToolResult:
         return result
     judged = plain(result.data) if tool.effect == "write" else result.data
     for validator in tool.output_validators:
-        reason = reason_against(validator, judged)
-        if reason is not None:
-            return refused_output(tool, reason, result.data)
+        against = objection(validator, judged)
+        if against is not None:
+            return refused_output(tool, against.reason, result.data)
     return result

@@ -13,6 +13,7 @@ Each part is optional; ``procedure_yaml`` describes the first. Every error names
       EXTERNAL_FAULT: backoff_and_retry
       HALLUCINATED_STATE: {strategy: rollback_to_checkpoint, max_attempts: 2}
       default: escalate
+    classifier: hybrid
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,17 +23,21 @@ from typing import Any
 import yaml
 from yaml.constructor import SafeConstructor
 
-from parsimony_kernel.gate.contract import ActionContract, within_contract
-from parsimony_kernel.gate.pinned import MAX_LENGTH, MOST
+from parsimony_kernel.core.config import MAX_PINNED, MAX_PINNED_LENGTH
+from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.fuzzy import nearest
+from parsimony_kernel.core.taxonomy import Step
+from parsimony_kernel.gate.contract import within_contract
 from parsimony_kernel.gate.procedure import Guard, Procedure, ProcedureError
 from parsimony_kernel.gate.procedure_yaml import FIELDS, REQUIRED, Reader, composed
 from parsimony_kernel.gate.rules import within_rules
-from parsimony_kernel.gate.stages import Stage, nearest
+from parsimony_kernel.gate.stages import Stage
 from parsimony_kernel.tools import Tools
 from parsimony_kernel.triage.policy import FailurePolicy
-from parsimony_kernel.triage.taxonomy import Step
 
-_PARTS = ("contract", "constraints", "policy")
+RULES = "rules"
+CLASSIFIERS = (RULES, "hybrid", "llm")
+_PARTS = ("contract", "constraints", "policy", "classifier")
 _CONTRACT_FIELDS = ("tools", "intent_tools", "identifiers")
 
 
@@ -46,12 +51,14 @@ class Playbook:
         constraints: at most five rules that stand last in every prompt; those that can be judged
             are enforced.
         policy: what answers a failure, by its type.
+        classifier: one of ``CLASSIFIERS``, which tells that type where nothing else does.
     """
 
     procedure: Procedure | None = None
     contract: ActionContract | None = None
     constraints: tuple[str, ...] = ()
     policy: FailurePolicy | None = None
+    classifier: str = ""
 
 
 def task_stages(
@@ -100,11 +107,12 @@ def from_yaml(
     contract = _contract(reader, written.get("contract"), tools)
     constraints = _constraints(reader, written.get("constraints"))
     policy = _policy(reader, written.get("policy"))
+    classifier = _classifier(reader, written.get("classifier"))
     if procedure is not None and contract is not None and tools is not None:
         reader.problems += _shut_edges(procedure, contract, tools)
     if reader.problems:
         raise ProcedureError(name, reader.problems)
-    return Playbook(procedure, contract, constraints, policy)
+    return Playbook(procedure, contract, constraints, policy, classifier)
 
 
 def _shut_edges(procedure: Procedure, contract: ActionContract, tools: Tools) -> Iterator[str]:
@@ -167,9 +175,10 @@ def _constraints(reader: Reader, node: Any) -> tuple[str, ...]:
     items = _items(node)
     if not items:
         reader.say(node, "no rule stands here; write one, or leave the field out.")
-    if len(items) > MOST:
+    if len(items) > MAX_PINNED:
         reader.say(
-            items[MOST], f"this is more than {MOST} rules, and each is heeded less; drop some."
+            items[MAX_PINNED],
+            f"this is more than {MAX_PINNED} rules, and each is heeded less; drop some.",
         )
     return tuple(_rule(reader, each) for each in items)
 
@@ -178,9 +187,9 @@ def _rule(reader: Reader, node: Any) -> str:
     text = " ".join(node.value.split()) if isinstance(node, yaml.ScalarNode) else ""
     if not text:
         reader.say(node, "a rule is a line of text; write one, in quotes if it has a colon.")
-    elif len(text) > MAX_LENGTH:
+    elif len(text) > MAX_PINNED_LENGTH:
         reader.say(
-            node, f"a rule of {len(text)} characters; {MAX_LENGTH} are the most, shorten it."
+            node, f"a rule of {len(text)} characters; {MAX_PINNED_LENGTH} are the most, shorten it."
         )
     return text
 
@@ -203,6 +212,13 @@ def _policy(reader: Reader, node: Any) -> FailurePolicy | None:
         read = [_strategy(reader, kind, each) for each in _items(value)]
         entries[kind] = read if isinstance(value, yaml.SequenceNode) else read[0]
     return None if reader.problems else FailurePolicy.from_dict(entries)
+
+
+def _classifier(reader: Reader, node: Any) -> str:
+    named = "" if node is None else reader.name(node)
+    if named and named not in CLASSIFIERS:
+        reader.say(node, f"{named!r} is no classifier; write {', '.join(CLASSIFIERS)}.")
+    return named
 
 
 def _strategy(reader: Reader, kind: str, node: Any) -> Any:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from parsimony_kernel.agent.failure.causes import GUARD_BROKEN, NOT_REACHABLE
-from parsimony_kernel.agent.failure.kinds import Failure
+from parsimony_kernel.core.causes import GUARD_BROKEN, NOT_REACHABLE
+from parsimony_kernel.core.fuzzy import nearest
+from parsimony_kernel.core.kinds import Failure
+from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.interrupt import CodeGuard
-from parsimony_kernel.gate.stages import Attempt, Stage, nearest
-from parsimony_kernel.tools import Tools, words_of
+from parsimony_kernel.gate.stages import Attempt, Stage
+from parsimony_kernel.tools import Tools
 
 Guard = Callable[[], bool]
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import yaml
 
+from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.gate.procedure import Edge, Guard, Procedure, ProcedureError
-from parsimony_kernel.gate.stages import nearest
 
 FIELDS = ("name", "start", "final", "states", "edges")
 # A file of a person's own is far smaller; one that is larger was not written by hand.

@@ -1,21 +1,14 @@
-"""The text of a summary: its sentences, their moods, and what is set apart in them.
+"""The text of a summary: the moods of its sentences, and what is set apart in them.
 
 Patterns only, for English and German; what they find is judged where claims are looked for.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_TEXT = 80
 
 FENCED = re.compile(r"```[ \t]*[A-Za-z][^\n]{0,80}\n.*?(?:```|\Z)", re.DOTALL)
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|;\s")
-NEGATED = re.compile(
-    r"\b(?:not|no|never|nothing|none|neither|nor|without|cannot|missing|lacks?|unknown|instead"
-    r"|nicht|kein\w*|nichts|ohne|nie|fehl\w*)\b|n[’']t\b",
-    re.IGNORECASE,
-)
 SUPPOSED = re.compile(
     r"\b(?:could|would|can|may|might|should|shall|if|unless|whether|next step|suggest\w*|try"
     r"|consider\w*|for example|such as|want|ready to|könnte\w*|kann|können|würde\w*|sollte\w*"
@@ -45,11 +38,6 @@ class Claim:
     kind: str
     text: str
     why: str
-
-
-def sentences(text: str) -> Iterator[str]:
-    """The sentences of ``text``; a line is one as well."""
-    return (part for part in _SENTENCE.split(text) if part.strip())
 
 
 def shown(text: str) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Collection
 from itertools import islice
 from typing import Any
 
-from parsimony_kernel.llm.redaction import REDACTED, scrubber
+from parsimony_kernel.core.redaction import REDACTED, scrubber
+from parsimony_kernel.core.text import encodable
 from parsimony_kernel.llm.secrets import is_secret, name_of
-from parsimony_kernel.llm.transcript import encodable
 
 MAX_TEXT = 4_000
 MAX_ITEMS = 1_000

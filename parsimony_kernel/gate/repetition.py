@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 from rapidfuzz import fuzz
 
-from parsimony_kernel.agent.failure.causes import LOOP
-from parsimony_kernel.agent.failure.detectors import loop_signature
-from parsimony_kernel.agent.failure.kinds import Failure
+from parsimony_kernel.core.calls import loop_signature
+from parsimony_kernel.core.causes import LOOP
+from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.gate.stages import Attempt, Stage
 
 # Two rounds of the longest cycle, and room for a streak that began before it.

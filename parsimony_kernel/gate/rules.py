@@ -15,25 +15,26 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
 
-from parsimony_kernel.agent.failure.causes import RULE_BROKEN
-from parsimony_kernel.agent.failure.kinds import Action, Failure
+from parsimony_kernel.core.causes import RULE_BROKEN
+from parsimony_kernel.core.kinds import Action, Failure
+from parsimony_kernel.core.refusals import RefusalError
+from parsimony_kernel.core.taxonomy import Step
 from parsimony_kernel.gate.code_names import is_among, names_in
 from parsimony_kernel.gate.contract import is_work
-from parsimony_kernel.gate.prose import FILE, sentences
-from parsimony_kernel.gate.refusal import RefusalError
+from parsimony_kernel.gate.prose import FILE
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.gate.written import without_comments
-from parsimony_kernel.triage.classifier.constraints import (
+from parsimony_kernel.triage.constraints import (
     Limit,
     asserted,
     given,
     holds,
     limit_in,
+    sentences,
     telling,
     terms_in,
     words_in,
 )
-from parsimony_kernel.triage.taxonomy import Step
 
 Breach = Callable[[Step, Sequence[Step]], bool]
 

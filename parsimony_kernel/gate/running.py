@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.execution.interrupt import CodeGuard
 from parsimony_kernel.tools import AROUND, THREADS, Tool, in_thread
 

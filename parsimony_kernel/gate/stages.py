@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
-from rapidfuzz import process
 
-from parsimony_kernel.agent.failure.causes import BAD_ARGUMENTS, NOT_REACHABLE, NOT_REGISTERED
-from parsimony_kernel.agent.failure.kinds import Failure
-from parsimony_kernel.gate.validators import reason_against
+from parsimony_kernel.core.causes import BAD_ARGUMENTS, NOT_REACHABLE, NOT_REGISTERED
+from parsimony_kernel.core.fuzzy import nearest
+from parsimony_kernel.core.kinds import Failure
+from parsimony_kernel.gate.validators import Objection, objection
 from parsimony_kernel.tools import Tools
 
-NEAR = 60.0
 _GOT = 80
 
 
@@ -40,12 +39,6 @@ class Attempt:
 
 
 Stage = Callable[[Attempt], Failure | None]
-
-
-def nearest(name: str, known: Any) -> str | None:
-    """The known name that ``name`` was probably meant to be."""
-    found = process.extractOne(name, list(known), score_cutoff=NEAR)
-    return None if found is None else str(found[0])
 
 
 def known(attempt: Attempt) -> Failure | None:
@@ -125,18 +118,17 @@ def _invalid(attempt: Attempt, reason: str, details: Any) -> Failure:
 def validators(attempt: Attempt) -> Failure | None:
     """The tool's own checks have nothing against the inputs."""
     for validator in attempt.tools[attempt.action].validators:
-        reason = reason_against(validator, attempt.inputs)
-        if reason is not None:
-            return _invalid(attempt, reason, _blamed(attempt.inputs))
+        against = objection(validator, attempt.inputs)
+        if against is not None:
+            return _invalid(attempt, against.reason, _blamed(attempt.inputs, against))
     return None
 
 
-def _blamed(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The field that a validator speaks of, which is certain where there is only one."""
-    if len(inputs) != 1:
-        return {"field": "arguments"}
-    (name, value) = next(iter(inputs.items()))
-    return {"field": name, "got": _told(value)}
+def _blamed(inputs: Mapping[str, Any], against: Objection) -> Any:
+    """The fields that a validator names; without a name it is certain where there is only one."""
+    names = against.fields or (tuple(inputs) if len(inputs) == 1 else ("arguments",))
+    told = [{"field": n} | ({"got": _told(inputs[n])} if n in inputs else {}) for n in names]
+    return told[0] if len(told) == 1 else told
 
 
 STAGES: tuple[Stage, ...] = (known, reachable, arguments, validators)

@@ -10,10 +10,11 @@ import hashlib
 from types import BuiltinFunctionType, CodeType, EllipsisType, FunctionType, MethodType, NoneType
 from typing import Any
 
-from parsimony_kernel.agent.failure.causes import TOOL_BREAKER_OPEN
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.core.causes import TOOL_BREAKER_OPEN
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.inspection import class_name, class_package
-from parsimony_kernel.gate.answers import step_of_end
+from parsimony_kernel.gate.answers import type_of_end
 from parsimony_kernel.limits.breaker import (
     PROBE_LEASE_S,
     Breakers,
@@ -22,8 +23,6 @@ from parsimony_kernel.limits.breaker import (
     Permit,
 )
 from parsimony_kernel.tools import Tool, ToolResult
-from parsimony_kernel.triage.classifier.rules import RulesClassifier
-from parsimony_kernel.triage.taxonomy import FailureType
 
 _TROUBLE = frozenset({FailureType.EXTERNAL_FAULT, FailureType.TIMEOUT})
 # What a call may take beyond its deadline, to unwind and to be put on record.
@@ -130,7 +129,7 @@ def tell(permit: Permit, tool: Tool, result: ToolResult) -> None:
         permit.succeeded()
     elif failure.kind is FailureKind.capability_gap:
         permit.released()  # something of ours is missing
-    elif RulesClassifier().judge([step_of_end(failure, tool.name)]).type in _TROUBLE:
+    elif type_of_end(failure, tool.name) in _TROUBLE:
         permit.failed()
     else:
         permit.released()

@@ -9,26 +9,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from parsimony_kernel.agent.cancellation import CancellationRequest
-from parsimony_kernel.agent.failure.causes import LATE_UNCERTAIN, WRITE_UNRECORDED
-from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure
-from parsimony_kernel.agent.failure.recovery import EFFECT_KEY
-from parsimony_kernel.gate.effects import Effects, Standing, action_sha, inputs_of
+from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.causes import LATE_UNCERTAIN, WRITE_UNRECORDED
+from parsimony_kernel.core.choices import OUTCOME
+from parsimony_kernel.core.effects import Effects, Standing, action_sha
+from parsimony_kernel.core.kinds import EFFECT_KEY, Action, Effect, Failure
+from parsimony_kernel.core.text import words_of
+from parsimony_kernel.gate.inputs import inputs_of
 from parsimony_kernel.gate.rendition import plain
 from parsimony_kernel.gate.running import goes_on
-from parsimony_kernel.tools import Tool, ToolFunction, ToolResult, is_bool, words_of
+from parsimony_kernel.tools import Tool, ToolFunction, ToolResult, is_bool
 
 NOT_KNOWN = "it is not known whether it took effect"
 _ON_RECORD = "It was done before, and not again: this is its answer from the record."
-EFFECT_CHOICES = ("It did", "It did not", "Stop here")
-
-
-def took_effect(reply: str) -> bool | None:
-    """What a person said of a write; ``None`` when the words do not say it plainly."""
-    said = reply.strip().casefold().rstrip(".! ")
-    if said in ("it did not", "it didn't", "no"):
-        return False
-    return True if said in ("it did", "yes") else None
 
 
 class Run(Protocol):
@@ -190,7 +183,7 @@ def asked(failure: Failure, tool: Tool, key: str) -> ToolResult:
             **failure.metadata,
             EFFECT_KEY: key,
             "question": f"Did {tool.name} take effect?",
-            "choices": list(EFFECT_CHOICES),
+            "choices": OUTCOME,
         },
     )
     return ToolResult.from_failure(asked)

@@ -12,7 +12,8 @@ from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 
-NAME = "parsimony-agent"
+from parsimony_kernel import KERNEL_NAME
+
 DISPLAY_NAME = "Parsimony Agent"
 
 # The words in a kernelspec's argv that make it one of this kernel's, whatever its name.
@@ -40,7 +41,7 @@ def install(
     *,
     user: bool = False,
     prefix: str | None = None,
-    name: str = NAME,
+    name: str = KERNEL_NAME,
     display_name: str = DISPLAY_NAME,
 ) -> Path:
     """Write a kernelspec that starts this interpreter, and give its folder.
@@ -75,7 +76,7 @@ def install(
     return Path(str(placed))
 
 
-def uninstall(name: str = NAME, *, user: bool = False, prefix: str | None = None) -> Path:
+def uninstall(name: str = KERNEL_NAME, *, user: bool = False, prefix: str | None = None) -> Path:
     """Remove the kernelspec ``name`` and give the folder that it was in.
 
     Args:
@@ -136,7 +137,7 @@ def _argv(folder: Path) -> list[str]:
 
 def _logos() -> list[Path]:
     """The logos of the kernelspec that came with the package, or of the source tree."""
-    shared = Path(sys.prefix) / "share" / "jupyter" / "kernels" / NAME
+    shared = Path(sys.prefix) / "share" / "jupyter" / "kernels" / KERNEL_NAME
     source = Path(str(files("parsimony_kernel"))).parent / "kernelspec"
     for folder in (shared, source):
         found = sorted(folder.glob("logo-*"))

@@ -6,11 +6,13 @@ changes nothing, and exactly one probe is out at a time. The rules, and what is 
 are the store's.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, ClassVar
 
-from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.causes import PROVIDER_FAULT
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.error_table import of_provider
 from parsimony_kernel.limits.breaker_store import (
     BreakerStore,
     OwnStore,
@@ -29,9 +31,6 @@ RESET_TIMEOUT_S = 60.0
 # As long as a run may take, and so longer than any call in it.
 PROBE_LEASE_S = 300.0
 
-# Of the client's errors, those that are the service's trouble all the same.
-_TROUBLE = frozenset({408, 425, 429})
-
 
 class CircuitOpenError(Exception):
     """The call was not let through. ``retry_in_s`` is when the next one may be."""
@@ -44,24 +43,10 @@ class CircuitOpenError(Exception):
 def counts_as_failure(exc: Exception) -> bool:
     """Whether ``exc`` speaks against the service.
 
-    It does unless it, or what caused it, has a status that blames the request: 400, 401 and the
-    like, but not 408, 425 and 429.
+    It does unless the request or what sends it is to blame: 400, 401, a package that is missing.
     """
-    return not any(
-        400 <= status < 500 and status not in _TROUBLE for status in _statuses_along(exc)
-    )
-
-
-def _statuses_along(exc: BaseException | None) -> Iterator[int]:
-    seen: set[int] = set()
-    while exc is not None and id(exc) not in seen:
-        seen.add(id(exc))
-        for source in (exc, getattr(exc, "response", None)):
-            for name in ("status_code", "status", "code"):
-                status = getattr(source, name, None)
-                if isinstance(status, int):
-                    yield status
-        exc = exc.__cause__
+    row, _ = of_provider(exc)
+    return row is None or row.cause_of_provider is PROVIDER_FAULT
 
 
 class Permit:

@@ -17,7 +17,7 @@ from typing import Annotated, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 
 State = Literal["closed", "open", "half_open"]
 Word = Literal["succeeded", "failed", "released"]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from parsimony_kernel.llm.base import Message, ModelRequest, Usage
+from parsimony_kernel.core.chat import Message, ModelRequest, Usage
 
 Guard = Literal["tokens", "cost"]
 

@@ -7,7 +7,7 @@ of two that collide one is made and the other looks again. Keys go by themselves
 import math
 from typing import TYPE_CHECKING
 
-from parsimony_kernel.clock import Clock
+from parsimony_kernel.core.clock import Clock
 from parsimony_kernel.limits.breaker_store import Rule, Shared, StoreError, T, parse
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ as that server cannot be had, it is the workspace's journal.
 import logging
 from collections.abc import Mapping
 
-from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.limits import redis_store
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.limits.breaker_store import BreakerStore, SharedOrOwn, StoreError

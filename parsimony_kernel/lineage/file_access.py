@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from parsimony_kernel.identity import ARTIFACT_FOLDER
+
 # More files than this are not told; a cell that opens a whole tree is told by what comes first.
 MOST_FILES = 1_000
 _ELSEWHERE = tuple(
@@ -31,7 +33,7 @@ _LONGEST_SOURCE = 1_024
 _SUFFIXES = (".pyc", ".pyo", ".so", ".pyd", ".dll", ".ttf", ".otf", ".afm", ".pfb", ".pth")
 _FOLDERS = frozenset(
     {
-        "__pycache__", ".ipython", ".jupyter", ".ockham", ".cache", ".matplotlib", ".git",
+        "__pycache__", ".ipython", ".jupyter", ".cache", ".matplotlib", ".git",
         "site-packages", "dist-packages", ".ipynb_checkpoints",
     }
 )  # fmt: skip
@@ -108,6 +110,9 @@ def _read_path(event: str, args: tuple[Any, ...]) -> str | None:
         return None
     absolute = Path.cwd() / path
     if not _FOLDERS.isdisjoint(absolute.parts) or not absolute.is_file():
+        return None
+    # Of what is kept of the notebook only published tables are data.
+    if ARTIFACT_FOLDER in absolute.parts and absolute.suffix != ".parquet":
         return None
     return None if os.path.realpath(absolute).startswith(_ELSEWHERE) else str(absolute)
 

@@ -9,10 +9,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from parsimony_kernel.agent.failure.causes import CAPABILITY_GAP
-from parsimony_kernel.agent.failure.kinds import FailureRaised
-from parsimony_kernel.limits.budget import counted, usd
-from parsimony_kernel.llm.base import (
+from parsimony_kernel.core.causes import CAPABILITY_GAP
+from parsimony_kernel.core.chat import (
     Choice,
     Completion,
     Delta,
@@ -21,7 +19,9 @@ from parsimony_kernel.llm.base import (
     ToolCall,
     Usage,
 )
-from parsimony_kernel.llm.transcript import encodable
+from parsimony_kernel.core.kinds import FailureRaised
+from parsimony_kernel.core.text import encodable
+from parsimony_kernel.limits.budget import counted, usd
 
 _REMEDY = "Mend the adapter of this model, or choose another model."
 

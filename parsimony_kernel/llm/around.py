@@ -7,8 +7,8 @@ class than one without, since a class that has the method is taken for a model t
 from collections.abc import AsyncIterator
 from typing import Any, Protocol, runtime_checkable
 
+from parsimony_kernel.core.chat import ChatModel, Completion, Delta, ModelRequest
 from parsimony_kernel.llm.adapter import secrets_of
-from parsimony_kernel.llm.base import ChatModel, Completion, Delta, ModelRequest
 
 
 @runtime_checkable

@@ -11,21 +11,21 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from parsimony_kernel.agent.failure.causes import CAPABILITY_GAP
-from parsimony_kernel.agent.failure.kinds import FailureRaised
-from parsimony_kernel.durable import StorageError
-from parsimony_kernel.llm.adapter import read
-from parsimony_kernel.llm.around import Around, Priced, PricedAround
-from parsimony_kernel.llm.base import (
+from parsimony_kernel.core.causes import CAPABILITY_GAP
+from parsimony_kernel.core.chat import (
     ChatModel,
     Completion,
     Delta,
     ModelRequest,
     StandInError,
 )
+from parsimony_kernel.core.kinds import FailureRaised
+from parsimony_kernel.llm.adapter import read
+from parsimony_kernel.llm.around import Around, Priced, PricedAround
 from parsimony_kernel.llm.cassette_file import RecordedStep, RecordedTurn, Recording, Tape
 from parsimony_kernel.llm.normal import Normal, Place, in_short, normalised
 from parsimony_kernel.llm.secrets import Secrets
+from parsimony_kernel.storage.durable import StorageError
 
 FOLDER = "cassettes"
 

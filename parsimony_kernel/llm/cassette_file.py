@@ -16,9 +16,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from parsimony_kernel import durable
-from parsimony_kernel.durable import StorageError
-from parsimony_kernel.llm.base import (
+from parsimony_kernel.core.chat import (
     Choice,
     Completion,
     FunctionCall,
@@ -27,13 +25,15 @@ from parsimony_kernel.llm.base import (
     Usage,
 )
 from parsimony_kernel.llm.normal import Normal
+from parsimony_kernel.storage import durable
+from parsimony_kernel.storage.durable import StorageError
 
 VERSION = 1
 MAX_BYTES = 64 * 2**20
 
 _HEADER = (
-    "# Answers of a model, recorded by Parsimony Agent. `pytest --nbval --parsimony-replay`\n"
-    "# replays them; to change one, record its cell again.\n"
+    "# Answers of a model, recorded by Parsimony Agent. `pytest --nbval` replays them; to change\n"
+    "# one, record its cell again.\n"
 )
 # Breaks of lines that YAML takes for others, and what it does not take as it is.
 _TO_ESCAPE = re.compile(

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 VARIABLE = "PARSIMONY_CASSETTE"
+# Names a file that says which model made the saved output of the cell that runs. Set by the plugin
+# for pytest, beside a replay.
+SAVED_BY = "PARSIMONY_SAVED_BY"
 
 
 class CassetteMode(StrEnum):

@@ -7,12 +7,12 @@ that a run stops asking after so many failures in a row holds whatever the polic
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
-from parsimony_kernel.agent.cancellation import CancellationRequest
-from parsimony_kernel.agent.failure.causes import BREAKER_OPEN
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
-from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.causes import BREAKER_OPEN
+from parsimony_kernel.core.chat import Beat, ChatModel, Completion, Delta, ModelRequest
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.limits.breaker import Breakers, CircuitOpenError
-from parsimony_kernel.llm.base import Beat, ChatModel, Completion, Delta, ModelRequest
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.transcript import Repairer
 

@@ -11,18 +11,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from dataclasses import dataclass, replace
 from typing import Any
 
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.agent.failure.causes import (
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.causes import (
     ANSWER_CUT_OFF,
     PROVIDER_FAULT,
     PROVIDER_SILENT,
     TIME_USED,
 )
-from parsimony_kernel.agent.failure.kinds import Failure
-from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.limits.budget import tokens_said
-from parsimony_kernel.llm.adapter import read, secrets_of
-from parsimony_kernel.llm.base import (
+from parsimony_kernel.core.chat import (
     Beat,
     ChatModel,
     Completion,
@@ -31,6 +27,10 @@ from parsimony_kernel.llm.base import (
     ModelRequest,
     StandInError,
 )
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.kinds import Failure
+from parsimony_kernel.limits.budget import tokens_said
+from parsimony_kernel.llm.adapter import read, secrets_of
 from parsimony_kernel.llm.faults import translate
 from parsimony_kernel.llm.transcript import repair
 

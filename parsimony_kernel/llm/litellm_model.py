@@ -15,11 +15,8 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from parsimony_kernel.agent.failure.causes import CAPABILITY_GAP
-from parsimony_kernel.agent.failure.kinds import Failure, FailureRaised
-from parsimony_kernel.limits.budget import counted, usage_by_size, usd
-from parsimony_kernel.llm import chokepoint, credentials
-from parsimony_kernel.llm.base import (
+from parsimony_kernel.core.causes import CAPABILITY_GAP
+from parsimony_kernel.core.chat import (
     Choice,
     Completion,
     Delta,
@@ -29,6 +26,9 @@ from parsimony_kernel.llm.base import (
     ToolCall,
     Usage,
 )
+from parsimony_kernel.core.kinds import Failure, FailureRaised
+from parsimony_kernel.limits.budget import counted, usage_by_size, usd
+from parsimony_kernel.llm import chokepoint, credentials
 
 # The releases that were tried with tools; pyproject.toml says the same.
 TRIED_FROM = (1, 100)

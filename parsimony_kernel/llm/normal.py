@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel.llm.base import ModelRequest
+from parsimony_kernel.core.chat import ModelRequest
 
 Clean = Callable[[str], str]
 
@@ -122,6 +122,8 @@ def normalised(request: ModelRequest, place: Place) -> Normal:
     if answers:
         new = messages[answers[-1] + 1 :]
     else:
+        told = messages[:begin] and _is_context(messages[begin - 1])
+        begin -= bool(told)
         new = messages[begin:]
         parts.append(_listed(_tool_names(request.tools)))
         parts.extend(f"earlier {_told(each)}" for each in _earlier(messages[:begin], place))
@@ -137,7 +139,7 @@ def _split(
     if said and _text(said[-1]).startswith(_ADDENDUM):
         said.pop()
     # What is told for one request only stands first, before any turn.
-    first = next((i for i, each in enumerate(said) if _opens(each)), 0)
+    first = next((i for i, each in enumerate(said) if _opens(each) or _is_context(each)), 0)
     return said[:first], said[first:]
 
 
@@ -165,6 +167,10 @@ def _opens(message: Mapping[str, Any]) -> bool:
     return _role(message) == "user" and _REQUEST.search(_text(message)) is not None
 
 
+def _is_context(message: Mapping[str, Any]) -> bool:
+    return _role(message) == "user" and _CONTEXT.fullmatch(_text(message)) is not None
+
+
 def _listed(names: Iterable[str]) -> str:
     lines = textwrap.wrap(", ".join(names), _IN_A_LINE, break_on_hyphens=False)
     return f"tools:\n{_indented(chr(10).join(lines))}" if lines else ""
@@ -178,7 +184,7 @@ def _tool_names(tools: Iterable[Mapping[str, Any]]) -> list[str]:
 def _told(message: Mapping[str, Any]) -> str:
     role = _role(message)
     content = message.get("content")
-    if _opens(message):
+    if _opens(message) or _is_context(message):
         return _opening(_text(message))
     if role == "tool":
         role = f"result of {message.get('name') or 'a call'}"
@@ -189,11 +195,10 @@ def _told(message: Mapping[str, Any]) -> str:
 
 
 def _opening(text: str) -> str:
-    """The first message of a turn: the variables, then the words."""
+    """What a turn begins with: the variables, then the words."""
     words = _REQUEST.search(text)
-    assert words is not None
-    request = f"request:\n{_indented(words[1])}"
-    context = _CONTEXT.search(text[: words.start()])
+    request = f"request:\n{_indented(words[1])}" if words else ""
+    context = _CONTEXT.search(text[: words.start()] if words else text)
     try:
         inventory = json.loads(context[1]) if context else None
     except ValueError:
@@ -203,7 +208,8 @@ def _opening(text: str) -> str:
     free = set(inventory.get("replaceable") or ())
     kept = {key: value for key, value in inventory.items() if key not in _AROUND and value}
     kept["variables"] = [each for each in kept.get("variables", ()) if each.get("name") not in free]
-    return f"notebook:\n{_indented(outline(kept))}\n\n{request}" if any(kept.values()) else request
+    notebook = f"notebook:\n{_indented(outline(kept))}" if any(kept.values()) else ""
+    return "\n\n".join(filter(None, (notebook, request)))
 
 
 def _body(content: Any) -> str:

@@ -14,6 +14,8 @@ from itertools import takewhile
 from operator import is_
 from typing import Any, NoReturn
 
+from parsimony_kernel.core.text import encodable, utf8
+
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _NAME_LENGTH = 64
@@ -194,7 +196,7 @@ def _unique(written: str, used: dict[str, None]) -> str:
 
 
 def _id(value: Any) -> str:
-    return "" if value is None else _utf8(str(value)).strip()
+    return "" if value is None else utf8(str(value)).strip()
 
 
 def _name(value: Any) -> str:
@@ -207,26 +209,10 @@ def _content(value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, str):
-        return _utf8(value) if value and not value.isspace() else ""
+        return utf8(value) if value and not value.isspace() else ""
     if isinstance(value, list | tuple) and all(isinstance(part, Mapping) for part in value):
         return encodable(value)
     return _dump(value)
-
-
-def _utf8(text: str) -> str:
-    # A file name or a broken stream can bring lone surrogates, which no client can send.
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-
-
-def encodable(value: Any) -> Any:
-    """``value`` with every text in it such that it can be sent as UTF-8."""
-    if isinstance(value, str):
-        return _utf8(value)
-    if isinstance(value, Mapping):
-        return {_utf8(str(key)): encodable(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [encodable(each) for each in value]
-    return value
 
 
 def _dump(value: Any) -> str:
@@ -240,7 +226,7 @@ def _no_constant(name: str) -> NoReturn:
 # The same arguments come by with every request of a run, and parsing them is what costs here.
 @lru_cache(maxsize=4096)
 def _arguments(text: str) -> str:
-    text = _utf8(text)
+    text = utf8(text)
     try:
         value = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError):

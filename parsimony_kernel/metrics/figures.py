@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
     BudgetWarning,
@@ -25,8 +25,8 @@ from parsimony_kernel.agent.events import (
     TurnTakenBack,
     UserInputRequested,
 )
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
-from parsimony_kernel.gate.refusal import GUIDANCE
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.refusals import GUIDANCE
 
 Outcome = Literal["completed", "asked", "handed_off", "stopped", "cancelled"]
 # A safe answer, or a clean way to a person.

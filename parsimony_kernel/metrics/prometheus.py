@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
-from parsimony_kernel.agent.events import AgentEvent, RunStarted, is_terminal
+from parsimony_kernel.core.events import AgentEvent, RunStarted, is_terminal
 from parsimony_kernel.metrics.figures import Execution, after, ratio
 
 STEP_BUCKETS = (1, 3, 5, 8, 10, 15, 20, 30)

@@ -14,10 +14,10 @@ from contextvars import copy_context
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from parsimony_kernel.agent.events import AgentEvent, is_terminal
-from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.events import AgentEvent, is_terminal
+from parsimony_kernel.core.text import words_of
 from parsimony_kernel.metrics import otel
-from parsimony_kernel.tools import words_of
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter

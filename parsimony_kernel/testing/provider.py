@@ -18,7 +18,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any
 
-from parsimony_kernel.llm.base import Completion, Usage
+from parsimony_kernel.core.chat import Completion, Usage
 from parsimony_kernel.testing.scripted import numbered, say
 
 _HELLO = say("Grüße — 你好")

@@ -1,98 +1,127 @@
-"""Notebooks with agent cells under pytest: ``pytest --nbval --parsimony-replay notebooks/``.
+"""Notebooks with agent cells under pytest: ``pytest --nbval notebooks/``.
 
-Answers come from the recording beside each notebook, so no key is needed and nobody is asked.
-``--parsimony-record`` asks the models and writes the recordings. Each notebook runs in an empty
-workspace of its own: what was run before, here or elsewhere, is not seen.
+Each notebook has a workspace of its own, empty at first, and no provider is asked: a cell gets the
+answers of the recording beside its notebook, or those of the built-in model where its saved output
+says that this model made it. Any other agent cell fails. What is volatile is not compared.
 
 Every run of pytest loads this, so it imports nothing but what pytest has imported.
 """
 
 import os
+import re
 import tempfile
+from collections.abc import Generator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-_REPLAY = "--parsimony-replay"
-_RECORD = "--parsimony-record"
-# What of the environment is another one while notebooks run.
-_VARIABLES = ("PARSIMONY_CASSETTE", "PARSIMONY_WORKSPACE", "JPY_SESSION_NAME")
+# What clocks and dice make: in history, why, sent and cost, and where a model is waited for.
+TIMES = {
+    r"\d{4}-\d\d-\d\d \d\d:\d\d(?=</td></tr>|$)": "STARTED",
+    r"(?<=· )\d{4}-\d\d-\d\d \d\d:\d\d": "STARTED",
+    r"(Request \d+, )\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC": r"\1SENT",
+    r"(\$[\d.,]+|free|unknown)(</td><td[^>]*>| +)\d+ s(?=</td></tr>|$)": r"\1\2TIME",
+    r"again after \d+ s, attempt": "again after WAIT, attempt",
+}
+# Besides, what other versions of libraries make, and what is said only while one records.
+VOLATILE = TIMES | {
+    r"(\w+/[0-9a-f]{64}[/@])[0-9a-f]{64}": r"\1CONTENT",
+    r'(?s:(<p class="pk-note"[^>]*>|\s*)From\s+here\s+on\s+each\s+request\s+of\s+this\s+notebook'
+    r"\s+goes\s+to\s.*?does\s+so\s+always\.(</p>)?)": "",
+}
+_OURS = re.compile(r"\b(?:agent|parsimony)|\.ockham\b")
+_MODELS = pytest.StashKey[str]()
+_FOOTER = '<section class="pk-section pk-footer"'
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """The two options."""
-    group = parser.getgroup("parsimony", "notebooks with agent cells")
-    group.addoption(
-        _REPLAY,
-        action="store_true",
-        help="with --nbval: agent cells get the answers recorded in cassettes/, without a key",
-    )
-    group.addoption(
-        _RECORD,
-        action="store_true",
-        help="with --nbval or --nbval-lax: record the answers of models into cassettes/",
-    )
+def without(patterns: Mapping[str, str], text: str) -> str:
+    """Return ``text`` with what the patterns find replaced."""
+    for pattern, replacement in patterns.items():
+        text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
+    return text
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Prepare what the kernels will find. ``UsageError`` when the options do not fit."""
-    replays, records = config.getoption(_REPLAY), config.getoption(_RECORD)
-    if not replays and not records:
-        return
-    if replays and records:
-        raise pytest.UsageError(f"{_REPLAY} and {_RECORD} exclude one another")
+    """Prepare for notebooks, where nbval runs them."""
     if not any(getattr(config.option, name, False) for name in ("nbval", "nbval_lax")):
-        option = _REPLAY if replays else _RECORD
-        raise pytest.UsageError(
-            f"{option} needs nbval, which runs the notebooks: pip install nbval, and add --nbval"
-        )
+        return
     folder = tempfile.TemporaryDirectory(prefix="parsimony-", ignore_cleanup_errors=True)
     config.add_cleanup(folder.cleanup)
-    _keep_environment(config)
-    os.environ["PARSIMONY_CASSETTE"] = "replay" if replays else "record"
-    config.option.nbval_sanitize_with = _sanitize(
-        Path(folder.name), config.option.nbval_sanitize_with
-    )
     config.pluginmanager.register(_Notebooks(Path(folder.name)), "parsimony-notebooks")
-
-
-def _keep_environment(config: pytest.Config) -> None:
-    before = {name: os.environ.get(name) for name in _VARIABLES}
-
-    def put_back() -> None:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-    config.add_cleanup(put_back)
-
-
-def _sanitize(folder: Path, given: str | None) -> str:
-    """The file that nbval gets: ours, and behind it the one that was given."""
-    ours = Path(__file__).with_name("sanitize.cfg").read_text(encoding="utf-8")
-    theirs = Path(given).read_text(encoding="utf-8") if given else ""
-    both = folder / "sanitize.cfg"
-    both.write_text(f"{ours}\n{theirs}", encoding="utf-8")
-    return str(both)
+    # nbval leaves the standard error of kernels open.
+    config.addinivalue_line("filterwarnings", f"ignore:unclosed file .*{os.devnull}")
+    # Cells stand on one another, so one worker of pytest-xdist gets all of a notebook.
+    if getattr(config.option, "dist", "no") in ("load", "worksteal"):
+        config.option.dist = "loadfile"
 
 
 class _Notebooks:
-    """Tells the kernel of each notebook which one it is, and gives it its workspace."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._workspaces: dict[Path, Path] = {}
 
-    # Before pytest's own hook, with which nbval starts the kernel of a notebook's first cell.
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        if item.path.suffix != ".ipynb":
-            return
-        if item.path not in self._workspaces:
-            workspace = self._folder / str(len(self._workspaces))
-            workspace.mkdir()
-            self._workspaces[item.path] = workspace
-        os.environ["JPY_SESSION_NAME"] = str(item.path)
-        os.environ["PARSIMONY_WORKSPACE"] = str(self._workspaces[item.path])
+    # After whatever shuffles tests.
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Keep the cells of a notebook together and in order; compare what lasts of agent cells."""
+        notebooks: dict[Path, list[Any]] = {}
+        for item in filter(_is_cell, items):
+            notebooks.setdefault(item.path, []).append(item)
+        ordered: list[Any] = []
+        for item in items:
+            if not _is_cell(item):
+                ordered.append(item)
+            elif item.path in notebooks:
+                ordered += sorted(notebooks.pop(item.path), key=lambda cell: cell.cell_num)
+        items[:] = ordered
+        for item in filter(_is_cell, items):
+            _compare_what_lasts(item)
+
+    # Around pytest's own hook, with which nbval starts the kernel of a notebook's first cell.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None]:
+        """Tell the kernel which notebook it runs, and which model made the cell that is next."""
+        if not _is_cell(item):
+            return (yield)
+        from parsimony_kernel.llm.cassette_mode import SAVED_BY, VARIABLE
+
+        workspace = self._workspaces.setdefault(
+            item.path, self._folder / str(len(self._workspaces))
+        )
+        workspace.mkdir(exist_ok=True)
+        saved_by = self._folder / "saved-by"
+        saved_by.write_text(item.stash.get(_MODELS, ""), encoding="utf-8")
+        with pytest.MonkeyPatch.context() as environ:
+            environ.setenv(VARIABLE, "replay")
+            environ.setenv(SAVED_BY, str(saved_by))
+            environ.setenv("JPY_SESSION_NAME", str(item.path))
+            environ.setenv("PARSIMONY_WORKSPACE", str(workspace))
+            environ.setenv("PARSIMONY_DISPLAY", "static")
+            return (yield)
+
+
+def _is_cell(item: Any) -> bool:
+    return item.path.suffix == ".ipynb" and hasattr(item, "cell_num")
+
+
+def _models_of(cell: Any) -> str:
+    """The models that made the saved output of the cell, as far as it says so."""
+    told = (output.get("metadata", {}).get("parsimony", {}) for output in cell.outputs)
+    return ", ".join(sorted({facts["model"] for facts in told if "model" in facts}))
+
+
+def _compare_what_lasts(item: Any) -> None:
+    if not _OURS.search(item.cell.source):
+        return
+    item.stash[_MODELS] = _models_of(item.cell)
+    item.cell.outputs = [each for each in item.cell.outputs if not _is_passing(each)]
+    theirs = item.sanitize
+    item.sanitize = lambda text: theirs(without(VOLATILE, text) if isinstance(text, str) else text)
+
+
+def _is_passing(output: Any) -> bool:
+    """Whether ``output`` is of a live record alone: what the run has used, or an empty display."""
+    data = output.get("data", {})
+    html = data.get("text/html")
+    return html is not None and (_FOOTER in html or not (html or data.get("text/plain")))

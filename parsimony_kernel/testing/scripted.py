@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from parsimony_kernel.llm.base import (
+from parsimony_kernel.core.chat import (
     Completion,
     Delta,
     FunctionCall,

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from parsimony_kernel.llm.base import Completion, Delta, ModelRequest
+from parsimony_kernel.core.chat import Completion, Delta, ModelRequest
 
 PLACES = ("first token", "mid-stream", "back-off")
 

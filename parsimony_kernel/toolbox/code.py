@@ -4,10 +4,10 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from parsimony_kernel.agent.failure.causes import LATE, RAISED, STATE_LOST
-from parsimony_kernel.agent.failure.kinds import Failure
-from parsimony_kernel.execution.executor import BaseCodeExecutor
-from parsimony_kernel.execution.outputs import ExceptionObject, KernelOutput
+from parsimony_kernel.core.causes import LATE, RAISED, STATE_LOST
+from parsimony_kernel.core.kinds import Failure
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
+from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.tools import ToolResult, Tools, tool
 
@@ -20,10 +20,12 @@ def code_tools(
     *,
     timeout_s: float,
     scope: Callable[[], RunScope | None] = lambda: None,
+    seen: set[tuple[str, str]] | None = None,
 ) -> Tools:
     """``run_code`` and ``dry_execute_code`` on ``executor``.
 
-    What ``run_code`` binds is stamped with the scope that ``scope`` gives.
+    What ``run_code`` binds is stamped with the scope that ``scope`` gives. ``seen`` are the kinds
+    and live names that the run has read; added to by what its code reads.
     """
 
     @tool(
@@ -45,6 +47,7 @@ def code_tools(
                 code,
                 timeout_seconds=timeout_s,
                 producer_notebook_path=on_behalf_of.notebook_path if on_behalf_of else None,
+                seen_live_names=seen,
             )
         return _result(output, timeout_s)
 
@@ -61,7 +64,9 @@ def code_tools(
     async def dry_execute_code(code: str, purpose: str | None = None) -> ToolResult:
         if not code.strip():
             raise ValueError("dry_execute_code needs non-empty code")
-        output = await executor.execute(code, dry_run=True, timeout_seconds=timeout_s)
+        output = await executor.execute(
+            code, dry_run=True, timeout_seconds=timeout_s, seen_live_names=seen
+        )
         return _result(output, timeout_s)
 
     return Tools([run_code, dry_execute_code])

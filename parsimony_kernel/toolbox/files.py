@@ -17,10 +17,10 @@ import io
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
-from parsimony_kernel import durable
 from parsimony_kernel.identity import ARTIFACT_FOLDER, checked_name
+from parsimony_kernel.storage import durable
 from parsimony_kernel.tools import Tools, tool
 
 MAX_LISTED = 200
@@ -79,94 +79,39 @@ class WorkspaceFiles:
 
     def read(self, path: str, start: int, lines: int) -> dict[str, Any]:
         """``lines`` lines of a text file from line ``start`` on, at most 16 KiB of them."""
-        if start < 1 or lines < 1:
-            raise FileRefused("start_line and lines count from 1.")
         place = self._existing(path)
         with durable.reading(place) as stream:
             # What is small is read once, so that what is known of it is what was shown of it.
             head = stream.read(MAX_WRITTEN + 1)
-            self._check_text(head[:8192], path)
+            check_text(head[:8192], path)
             stream.seek(0)
             is_small = len(head) <= MAX_WRITTEN
-            source = io.BytesIO(head) if is_small else stream
-            text, count, ends = self._lines(source, path, start, lines)
+            shown = lines_of(io.BytesIO(head) if is_small else stream, path, start, lines)
         if is_small:
-            self._known[place] = _sha(head)
-        return {
-            "path": self._told(place),
-            "text": text,
-            "first_line": start,
-            "last_line": start + count - 1,
-            "complete": ends and start == 1,
-        }
-
-    def _lines(self, source: BinaryIO, path: str, start: int, lines: int) -> tuple[str, int, bool]:
-        """The text, of how many lines it is, and whether nothing comes after it.
-
-        No more than a piece is held at once, however long a line is.
-        """
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        shown, room, scanned = list[str](), MAX_SHOWN, 0
-        number, count, is_new = 0, 0, True
-        while piece := source.readline(_PIECE):
-            number += is_new
-            scanned += len(piece)
-            if number >= start + lines or room <= 0 or scanned > MAX_SCANNED:
-                return "".join(shown), count, False
-            if number >= start:
-                count += is_new
-                self._check_text(piece, path)
-                text = decoder.decode(piece)
-                shown.append(text[:room])
-                if len(text) > room:
-                    return "".join(shown), count, False
-                room -= len(text)
-            is_new = piece.endswith(b"\n")
-        shown.append(decoder.decode(b"", final=True))
-        return "".join(shown), count, True
+            self._known[place] = sha_of(head)
+        return {"path": self._told(place), **shown}
 
     def write(self, path: str, content: str) -> dict[str, Any]:
         """Write a text file; one that is there must be what this run knows of it."""
         place = self._writable(path)
-        data = content.encode("utf-8", "surrogatepass")
-        if len(data) > MAX_WRITTEN:
-            raise FileRefused("More than 1 MiB of text: write it with code.")
+        data = encoded(content)
         if place.exists():
             self._check_size(place, path)
             return self._rewritten(
-                place, lambda before: self._known_to_be(place, path, before, data)
+                place, lambda before: replacing(self._known.get(place), path, before, data)
             )
         if not durable.create(place, data):
             raise FileRefused(f"{self._told(place)!r} was made meanwhile: read it first.")
         durable.sweep_temporary(place.parent, deep=False)
-        self._known[place] = _sha(data)
+        self._known[place] = sha_of(data)
         return {"path": self._told(place), "bytes": len(data)}
 
     def edit(self, path: str, old: str, new: str) -> dict[str, Any]:
         """Put ``new`` in the place of ``old``, which must stand in the file exactly once."""
         place = self._writable(path)
         self._existing(path)
-        if not old or old == new:
-            raise FileRefused("edit_file needs an `old` text that is in the file, and another new.")
         self._check_size(place, path)
-
-        def edited(before: bytes) -> bytes:
-            try:
-                text = before.decode()
-            except UnicodeDecodeError as exc:
-                raise FileRefused(f"{path!r} is not UTF-8: edit it with code.") from exc
-            count = text.count(old)
-            if count != 1:
-                what = "is not in" if not count else f"stands {count} times in"
-                raise FileRefused(
-                    f"The old text {what} {path!r}: read_file shows it; quote more of it."
-                )
-            data = text.replace(old, new).encode("utf-8", "surrogatepass")
-            if len(data) > MAX_WRITTEN:
-                raise FileRefused("More than 1 MiB of text: write it with code.")
-            return data
-
-        return self._rewritten(place, edited)
+        return self._rewritten(place, lambda before: edited(before, path, old, new))
 
     def _rewritten(self, place: Path, change: Callable[[bytes], bytes]) -> dict[str, Any]:
         def kept(before: bytes) -> bytes:
@@ -180,20 +125,12 @@ class WorkspaceFiles:
         answer: dict[str, Any] = {"path": self._told(place), "bytes": len(data)}
         if data != before:
             answer["before"] = self._copy(before).relative_to(self._root).as_posix()
-        if self._known.get(place) == _sha(before):  # else others wrote what this run never saw
-            self._known[place] = _sha(data)
+        if self._known.get(place) == sha_of(before):  # else others wrote what this run never saw
+            self._known[place] = sha_of(data)
         return answer
 
     def _copy(self, before: bytes) -> Path:
-        return self._root / REPLACED / _sha(before)
-
-    def _known_to_be(self, place: Path, path: str, before: bytes, data: bytes) -> bytes:
-        known = self._known.get(place)
-        if known is None:
-            raise FileRefused(f"{path!r} exists: read_file it first, or choose another name.")
-        if known != _sha(before):
-            raise FileRefused(f"{path!r} was changed since it was read: read_file it again.")
-        return data
+        return self._root / REPLACED / sha_of(before)
 
     def _check_size(self, place: Path, path: str) -> None:
         if not place.is_file():
@@ -263,16 +200,85 @@ class WorkspaceFiles:
         except (OSError, RuntimeError):
             return self._root / ARTIFACT_FOLDER
 
-    def _check_text(self, data: bytes, path: str) -> None:
-        if b"\0" in data:
-            raise FileRefused(f"{path!r} holds no text: load it with run_code, as pandas does.")
-
     def _told(self, place: Path) -> str:
         base = self._folder if place.is_relative_to(self._folder) else self._root
         told = place.relative_to(base).as_posix()
         if base == self._folder:
             return told
         return Path(os.path.relpath(place, self._folder)).as_posix()
+
+
+def check_text(data: bytes, path: str) -> None:
+    """``FileRefused`` when ``data`` is no text."""
+    if b"\0" in data:
+        raise FileRefused(f"{path!r} holds no text: load it with run_code, as pandas does.")
+
+
+def lines_of(source: BinaryIO, path: str, start: int, lines: int) -> dict[str, Any]:
+    """``lines`` lines of text from line ``start`` on, at most 16 KiB of them, and which they are.
+
+    No more than a piece is held at once, however long a line is.
+    """
+    if start < 1 or lines < 1:
+        raise FileRefused("start_line and lines count from 1.")
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    shown, room, scanned = list[str](), MAX_SHOWN, 0
+    number, count, is_new, ends = 0, 0, True, False
+    while piece := source.readline(_PIECE):
+        number += is_new
+        scanned += len(piece)
+        if number >= start + lines or room <= 0 or scanned > MAX_SCANNED:
+            break
+        if number >= start:
+            count += is_new
+            check_text(piece, path)
+            text = decoder.decode(piece)
+            shown.append(text[:room])
+            if len(text) > room:
+                break
+            room -= len(text)
+        is_new = piece.endswith(b"\n")
+    else:
+        shown.append(decoder.decode(b"", final=True))
+        ends = True
+    return {
+        "text": "".join(shown),
+        "first_line": start,
+        "last_line": start + count - 1,
+        "complete": ends and start == 1,
+    }
+
+
+def encoded(content: str) -> bytes:
+    """The bytes of a text file. ``FileRefused`` for more than 1 MiB."""
+    data = content.encode("utf-8", "surrogatepass")
+    if len(data) > MAX_WRITTEN:
+        raise FileRefused("More than 1 MiB of text: write it with code.")
+    return data
+
+
+def replacing(known: str | None, path: str, before: bytes, data: bytes) -> bytes:
+    """``data``, where what is in its place is known: ``before`` must be what was read."""
+    if known is None:
+        raise FileRefused(f"{path!r} exists: read_file it first, or choose another name.")
+    if known != sha_of(before):
+        raise FileRefused(f"{path!r} was changed since it was read: read_file it again.")
+    return data
+
+
+def edited(before: bytes, path: str, old: str, new: str) -> bytes:
+    """``before`` with ``new`` in the place of ``old``, which must stand there exactly once."""
+    if not old or old == new:
+        raise FileRefused("edit_file needs an `old` text that is in the file, and another new.")
+    try:
+        text = before.decode()
+    except UnicodeDecodeError as exc:
+        raise FileRefused(f"{path!r} is not UTF-8: edit it with code.") from exc
+    count = text.count(old)
+    if count != 1:
+        what = "is not in" if not count else f"stands {count} times in"
+        raise FileRefused(f"The old text {what} {path!r}: read_file shows it; quote more of it.")
+    return encoded(text.replace(old, new))
 
 
 def file_tools(root: Path, folder: Path, notebook: Path | None = None) -> Tools:
@@ -296,12 +302,26 @@ def file_tools(root: Path, folder: Path, notebook: Path | None = None) -> Tools:
     def list_files(folder: str = ".", pattern: str = "*") -> dict[str, Any]:
         return files.list(folder, pattern)
 
+    return Tools([list_files]) + text_tools(files)
+
+
+class TextFiles(Protocol):
+    """Files as tools reach them. What a method gives may have to be awaited."""
+
+    def read(self, path: str, start: int, lines: int) -> Any: ...
+    def write(self, path: str, content: str) -> Any: ...
+    def edit(self, path: str, old: str, new: str) -> Any: ...
+
+
+def text_tools(files: TextFiles) -> Tools:
+    """``read_file``, ``write_file`` and ``edit_file`` on ``files``."""
+
     @tool(
         description="Lines of a text file of the workspace. Data is loaded with run_code instead.",
         effect="none",
         parallelizable=True,
     )
-    def read_file(path: str, start_line: int = 1, lines: int = 200) -> dict[str, Any]:
+    def read_file(path: str, start_line: int = 1, lines: int = 200) -> Any:
         return files.read(path, start_line, lines)
 
     @tool(
@@ -311,7 +331,7 @@ def file_tools(root: Path, folder: Path, notebook: Path | None = None) -> Tools:
         ),
         effect="idempotent",
     )
-    def write_file(path: str, content: str) -> dict[str, Any]:
+    def write_file(path: str, content: str) -> Any:
         return files.write(path, content)
 
     @tool(
@@ -321,10 +341,10 @@ def file_tools(root: Path, folder: Path, notebook: Path | None = None) -> Tools:
         ),
         effect="idempotent",
     )
-    def edit_file(path: str, old: str, new: str) -> dict[str, Any]:
+    def edit_file(path: str, old: str, new: str) -> Any:
         return files.edit(path, old, new)
 
-    return Tools([list_files, read_file, write_file, edit_file])
+    return Tools([read_file, write_file, edit_file])
 
 
 def _files_below(folder: Path, *, but: Path) -> Iterator[Path]:
@@ -372,7 +392,8 @@ def _is_notebook(place: Path) -> bool:
     return place.suffix.casefold() == ".ipynb" and not place.is_dir()
 
 
-def _sha(data: bytes) -> str:
+def sha_of(data: bytes) -> str:
+    """By which the bytes of a file are known."""
     return hashlib.sha256(data).hexdigest()
 
 

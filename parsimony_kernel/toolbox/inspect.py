@@ -3,8 +3,8 @@
 import keyword
 from typing import Any
 
-from parsimony_kernel.execution.executor import BaseCodeExecutor
-from parsimony_kernel.execution.outputs import DataFrameObject
+from parsimony_kernel.core.outputs import DataFrameObject
+from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.toolbox.naming import no_such_variable
 from parsimony_kernel.tools import Tools, tool
@@ -29,10 +29,10 @@ def inspection_tools(executor: BaseCodeExecutor) -> Tools:
         if name not in variables:
             raise NameError(no_such_variable(name, variables))
         output = await executor.eval(name, timeout_seconds=_LOOK_S)
-        told = [each.for_model() for each in output.outputs]
+        told = [each.for_model() for each in output.shown]
         answer: dict[str, Any] = dict(told[0]) if told else {"type": "primitive", "text": "None"}
         answer["name"] = name
-        for shown in output.outputs[:1]:
+        for shown in output.shown[:1]:
             if isinstance(shown, DataFrameObject):
                 answer["first_rows"] = [
                     dict(zip(shown.preview_columns, row, strict=False)) for row in shown.preview

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
-from parsimony_kernel.agent.events import AgentEvent, ArtifactPublished
-from parsimony_kernel.agent.failure.causes import RAISED
 from parsimony_kernel.artifacts.chart_words import describe_chart
 from parsimony_kernel.artifacts.codecs import CodecError, table_head
 from parsimony_kernel.artifacts.publish import LiveName, Published, Publisher, PublishError
@@ -22,28 +20,31 @@ from parsimony_kernel.artifacts.store import (
     SnapshotError,
     UnknownArtifactError,
 )
-from parsimony_kernel.durable import StorageError
-from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.core.causes import RAISED
+from parsimony_kernel.core.config import FileStore
+from parsimony_kernel.core.error_table import of_step
+from parsimony_kernel.core.events import AgentEvent, ArtifactPublished
+from parsimony_kernel.core.evidence import step_of
+from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError
 from parsimony_kernel.execution.remote_values import RemoteValue
 from parsimony_kernel.identity import ArtifactRef, LiveNameCollisionError
+from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.toolbox.naming import no_such_variable
 from parsimony_kernel.tools import ToolResult, Tools, tool
-from parsimony_kernel.triage.taxonomy import FailureType
 
-# The foreseen ways in which publishing and reading fail, each with the cause that chooses the
-# hint.
-_CAUSES: dict[type[Exception], FailureType] = {
-    CodecError: FailureType.SCHEMA_MISMATCH,
-    PublishError: FailureType.CONSTRAINT_IGNORED,
-    ReportError: FailureType.CONSTRAINT_IGNORED,
-    UnknownArtifactError: FailureType.HALLUCINATED_STATE,
-    LiveNameCollisionError: FailureType.CONSTRAINT_IGNORED,
-    SnapshotError: FailureType.EXTERNAL_FAULT,
-    StorageError: FailureType.EXTERNAL_FAULT,
-    RemoteKernelError: FailureType.EXTERNAL_FAULT,
-}
-FORESEEN = tuple(_CAUSES)
+# The foreseen ways in which publishing and reading fail.
+FORESEEN = (
+    CodecError,
+    PublishError,
+    ReportError,
+    UnknownArtifactError,
+    LiveNameCollisionError,
+    SnapshotError,
+    StorageError,
+    RemoteKernelError,
+)
 
 _LAST_MOMENT_S = 0.3
 MAX_TEXT = 8_000
@@ -64,6 +65,7 @@ def publish_tools(
     *,
     seen: set[LiveName] | None = None,
     script: Callable[[str], str | None] = lambda variable: None,
+    files: FileStore | None = None,
 ) -> Tools:
     """The tools for what is published from ``executor``'s variables and for reading it again.
 
@@ -72,9 +74,10 @@ def publish_tools(
     too.
 
     Args:
-        seen: the kinds and live names that the run has read; added to by what it reads.
+        seen: the kinds and live names that the run has read or written; added to.
         script: the code that makes a variable from its sources; ``None`` for the cells of its
             lineage.
+        files: where a host keeps what is published as well, under the same paths.
     """
     known = set() if seen is None else seen
 
@@ -92,6 +95,14 @@ def publish_tools(
         except FORESEEN as exc:
             return _failed(exc)
         emit(_event(published, variable))
+        if files is not None:
+            snapshot = partial(publisher.store.read, published.ref)
+            await files.write(published.path, await asyncio.to_thread(snapshot))
+            if published.page:
+                page = publisher.store.root / published.page
+                await files.write(published.page, await asyncio.to_thread(page.read_bytes))
+        if published.live_name:
+            known.add((published.ref.kind, published.live_name))
         return ToolResult.from_data(_answer(published))
 
     async def publish(
@@ -99,7 +110,8 @@ def publish_tools(
     ) -> ToolResult:
         variables = executor.variables()
         if variable not in variables:
-            return _failed(NameError(no_such_variable(variable, variables)))
+            missing = NameError(no_such_variable(variable, variables))
+            return _refused(missing, FailureType.HALLUCINATED_STATE)
         value = variables[variable]
 
         def work(**of_this_run: Any) -> Published:
@@ -279,14 +291,15 @@ def _cells_of(executor: BaseCodeExecutor, run_id: str) -> str:
 
 
 def _failed(exc: Exception) -> ToolResult:
-    cause = next(
-        (cause for kind, cause in _CAUSES.items() if isinstance(exc, kind)),
-        FailureType.HALLUCINATED_STATE,
-    )
+    row = of_step(step_of(exc, 0, "publish"))
+    return _refused(exc, FailureType.UNKNOWN if row is None else row.type)
+
+
+def _refused(exc: Exception, kind: FailureType) -> ToolResult:
     return ToolResult.from_failure(
         RAISED.failure(
             str(exc),
-            type=cause,
+            type=kind,
             envelope={"error_type": type(exc).__name__, "error_message": str(exc)},
         )
     )
@@ -300,6 +313,7 @@ def _event(published: Published, variable: str) -> ArtifactPublished:
         variable=variable,
         reused=published.reused,
         page=published.page,
+        live_name=published.live_name,
         figure=None if figure is None else figure.model_dump(mode="json"),
     )
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from parsimony_kernel.agent.events import AgentEvent
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.refresh import Clean, Refreshed, refresh_named
 from parsimony_kernel.artifacts.reports import pinned_in
@@ -18,6 +17,7 @@ from parsimony_kernel.artifacts.store import (
     SnapshotError,
     UnknownArtifactError,
 )
+from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.gate.screening import screened
 from parsimony_kernel.identity import ArtifactRef
 from parsimony_kernel.toolbox.publish import announcement
@@ -49,7 +49,11 @@ def refresh_tools(publisher: Publisher, emit: Callable[[AgentEvent], None], clea
                 entry = each.entry
                 emit(
                     announcement(
-                        entry.ref, title=entry.title, variable=entry.variable, page=each.page
+                        entry.ref,
+                        title=entry.title,
+                        variable=entry.variable,
+                        page=each.page,
+                        live_name=entry.live_name,
                     )
                 )
         return _answer(done)

@@ -1,6 +1,6 @@
 """The tool that starts afresh. It waits for the person's word, whatever the notebook allows."""
 
-from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.tools import Tools, tool
 
 _SHOWN = 10

@@ -1,42 +1,311 @@
-"""Which strategy answers which type of failure.
+"""What is done about a failure, by its type: recovery actions, the strategies that choose among
+them, and a policy that gives each type its strategy.
 
-A policy is a frozen value: one field per type, each a strategy or nothing. What it leaves out, and
-``default`` does not cover, is answered as the table in ``RECOVERY`` below says.
+``RecoveryAction.RETRY(hint=…)`` and its six siblings are frozen values; ``RecoveryAction.RETRY`` is
+also their class, for ``isinstance`` and ``match``. A policy is a frozen value too: one field per
+type, each a strategy or nothing. What it leaves out, and ``default`` does not cover, is answered
+as the table in ``RECOVERY`` says.
 """
 
+import functools
 import inspect
 import reprlib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, get_args, get_type_hints
+from typing import Any, ClassVar, get_args, get_type_hints
 
 import yaml
+from tenacity import RetryCallState, Retrying, wait_random_exponential
 
-from parsimony_kernel.gate.stages import nearest
-from parsimony_kernel.triage.actions import ACTIONS, RecoveryAction, Strategy
-from parsimony_kernel.triage.strategies.escalate import escalate
-from parsimony_kernel.triage.strategies.replan import replan, resume_from_subgoal
-from parsimony_kernel.triage.strategies.retry import (
-    backoff_and_retry,
-    retry_with_schema_hint,
-    retry_with_tool_manifest,
-)
-from parsimony_kernel.triage.strategies.rollback import rollback_to_checkpoint
-from parsimony_kernel.triage.taxonomy import FailureContext, FailureType
+from parsimony_kernel.core.fuzzy import nearest
+from parsimony_kernel.core.taxonomy import FailureContext, FailureType
 
-__all__ = ["RECOVERY", "STRATEGIES", "FailurePolicy", "RecoveryAction", "Strategy"]
+
+@dataclass(frozen=True)
+class RecoveryAction:
+    """One of seven plans."""
+
+    RETRY: ClassVar[type["Retry"]]
+    REPLAN: ClassVar[type["Replan"]]
+    ROLLBACK: ClassVar[type["Rollback"]]
+    RESUME: ClassVar[type["Resume"]]
+    ESCALATE: ClassVar[type["Escalate"]]
+    SUSPEND: ClassVar[type["Suspend"]]
+    ABORT: ClassVar[type["Abort"]]
+
+    @property
+    def name(self) -> str:
+        """The name under which the class stands here."""
+        return type(self).__name__.upper()
+
+
+@dataclass(frozen=True)
+class Retry(RecoveryAction):
+    """The same step again, after ``delay`` seconds, knowing ``hint`` and the values of ``inject``.
+
+    ``ValueError`` when the delay is negative.
+    """
+
+    hint: str | None = None
+    inject: Mapping[str, Any] | None = None
+    delay: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.delay >= 0:
+            raise ValueError(f"a delay is 0 or more seconds, not {self.delay!r}")
+
+
+@dataclass(frozen=True)
+class Replan(RecoveryAction):
+    """Another way to the same goal, knowing ``hint``."""
+
+    hint: str | None = None
+
+
+@dataclass(frozen=True)
+class Rollback(RecoveryAction):
+    """Back to a state whose checks passed; ``None`` is the newest."""
+
+    checkpoint_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Resume(RecoveryAction):
+    """On from a part of the plan that is open; ``None`` is the first."""
+
+    from_subgoal: str | None = None
+
+
+@dataclass(frozen=True)
+class Escalate(RecoveryAction):
+    """Hand the task to a person."""
+
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Suspend(RecoveryAction):
+    """Ask a person and wait."""
+
+    message: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Abort(RecoveryAction):
+    """Stop, with what there is."""
+
+    reason: str = ""
+
+
+ACTIONS: Mapping[str, type[RecoveryAction]] = {
+    each.__name__.upper(): each
+    for each in (Retry, Replan, Rollback, Resume, Escalate, Suspend, Abort)
+}
+for _name, _action in ACTIONS.items():
+    setattr(RecoveryAction, _name, _action)
+
+Strategy = Callable[[FailureContext], Awaitable[RecoveryAction]]
+
+
+def configurable(function: Callable[..., Awaitable[RecoveryAction]]) -> Callable[..., Any]:
+    """``function`` as a strategy, which called with settings alone gives a strategy with them.
+
+    ``TypeError``, at once, for settings that it does not have.
+    """
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def strategy(*given: Any, **settings: Any) -> Any:
+        if given and isinstance(given[0], FailureContext):
+            return function(*given, **settings)
+        signature.bind(None, *given, **settings)
+
+        @functools.wraps(function)
+        async def configured(context: FailureContext) -> RecoveryAction:
+            return await function(context, *given, **settings)
+
+        return configured
+
+    return strategy
+
+
+# Strategies: past its ``max_attempts`` each calls a person.
+
+
+@configurable
+async def escalate(context: FailureContext, message: str = "") -> RecoveryAction:
+    """Hand the task over, saying what failed last."""
+    step = context.last_step
+    seen = context.raw_error or (step.error if step else None)
+    told = f"{context.failure_type.value}: {seen}" if seen else context.failure_type.value
+    return RecoveryAction.ESCALATE(message=message or told)
+
+
+MIN_WAIT_S = 1.0
+MAX_WAIT_S = 30.0
+
+
+@configurable
+async def retry_with_tool_manifest(
+    context: FailureContext, tools: Iterable[str] = (), *, max_attempts: int = 2
+) -> RecoveryAction:
+    """Again, knowing which tools there are and which was probably meant."""
+    known = list(tools) or list(context.run.tools)
+    if context.attempts >= max_attempts:
+        return RecoveryAction.ESCALATE(
+            message=f"a tool that does not exist was called {context.attempts + 1} times"
+        )
+    step = context.last_step
+    called = step.tool_called if step else None
+    hint = f"There is no tool {called!r}." if called else "That tool does not exist."
+    if called and (likely := nearest(called, known)) is not None:
+        hint += f" Did you mean {likely!r}?"
+    if known:
+        hint += f" Tools: {', '.join(known)}."
+    return RecoveryAction.RETRY(hint=hint, inject={"tools": known} if known else None)
+
+
+@configurable
+async def retry_with_schema_hint(
+    context: FailureContext, *, max_attempts: int = 2
+) -> RecoveryAction:
+    """Again, knowing what did not fit."""
+    step = context.last_step
+    seen = context.raw_error or (step.error if step else None) or "no details were given"
+    if context.attempts >= max_attempts:
+        return RecoveryAction.ESCALATE(
+            message=f"the structure was wrong {context.attempts + 1} times: {seen}"
+        )
+    where = f" of {step.tool_called}" if step and step.tool_called else ""
+    return RecoveryAction.RETRY(
+        hint=f"What was sent or returned{where} does not have the structure expected: {seen}"
+    )
+
+
+@configurable
+async def backoff_and_retry(
+    context: FailureContext,
+    *,
+    max_attempts: int = 3,
+    min_wait_s: float = MIN_WAIT_S,
+    max_wait_s: float = MAX_WAIT_S,
+) -> RecoveryAction:
+    """Again after a wait that grows and is random; what the service asks for is the least.
+
+    What ran past its deadline may have happened: unless doing it twice is the same as once, or it
+    is known to have had no effect, a person is asked.
+    """
+    step = context.last_step
+    facts: dict[str, Any] = {**(step.metadata if step else {}), **context.metadata}
+    effect = facts.get("effect")
+    is_open = context.failure_type is FailureType.TIMEOUT and effect != "none"
+    if effect == "uncertain" or (is_open and not (step and step.idempotent)):
+        return RecoveryAction.SUSPEND(
+            message="The last action may have happened, or not. Check before it is done again.",
+            metadata={"effect": "uncertain", "tool": step.tool_called if step else None},
+        )
+    if context.attempts >= max_attempts:
+        return RecoveryAction.ESCALATE(
+            message=f"the service failed {context.attempts + 1} times in a row"
+        )
+    asked = facts.get("retry_after_s")
+    wait = _wait(context.attempts + 1, min_wait_s, max_wait_s)
+    return RecoveryAction.RETRY(delay=max(wait, asked) if isinstance(asked, int | float) else wait)
+
+
+def _wait(attempt: int, least_s: float, most_s: float) -> float:
+    # Twice the least to begin with: a first window of one point would have no jitter.
+    wait = wait_random_exponential(multiplier=2 * least_s, max=most_s, min=least_s)
+    state = RetryCallState(Retrying(), None, (), {})
+    state.attempt_number = attempt
+    return wait(state)
+
+
+_HINTS = {
+    FailureType.CONSTRAINT_IGNORED: "A constraint of the task was broken. Keep to: {rules}.",
+    FailureType.LOOP_DETECTED: (
+        "{tool} was called again with the same input and gave the same. What it says is known by "
+        "now: use it, or take another way."
+    ),
+    FailureType.CONTEXT_OVERFLOW: (
+        "The context is too long. Go on from the checked facts and the open work alone. "
+        "The task: {task}"
+    ),
+    FailureType.GOAL_DRIFT: "The work has left the task. The task is: {task}",
+    FailureType.HALLUCINATED_STATE: (
+        "Something was asserted that no tool's output shows. Observe it, or leave it out."
+    ),
+}
+_OTHERWISE = "The last way failed ({error}). Take another one to the same goal."
+
+
+@configurable
+async def replan(
+    context: FailureContext, hint: str | None = None, *, max_attempts: int = 2
+) -> RecoveryAction:
+    """Another plan, knowing what was wrong with the last one."""
+    if context.attempts >= max_attempts:
+        return RecoveryAction.ESCALATE(
+            message=f"{context.failure_type.value} {context.attempts + 1} times"
+        )
+    step = context.last_step
+    text = hint or _HINTS.get(context.failure_type, _OTHERWISE)
+    return RecoveryAction.REPLAN(
+        hint=text
+        if hint
+        else text.format(
+            rules="; ".join(context.run.constraints) or "what the task states",
+            tool=(step.tool_called if step else None) or "The tool",
+            task=context.original_task,
+            error=context.raw_error or (step.error if step else None) or "no details",
+        )
+    )
+
+
+@configurable
+async def resume_from_subgoal(
+    context: FailureContext, subgoal: str | None = None, *, max_attempts: int = 2
+) -> RecoveryAction:
+    """On from ``subgoal``, else from the first part of the plan that is open."""
+    if context.attempts >= max_attempts:
+        return RecoveryAction.ESCALATE(
+            message="the plan is still open: " + "; ".join(context.run.open_subgoals)
+        )
+    first = next(iter(context.run.open_subgoals), None)
+    return RecoveryAction.RESUME(from_subgoal=subgoal or first)
+
+
+@configurable
+async def rollback_to_checkpoint(
+    context: FailureContext, checkpoint_id: str | None = None, *, max_attempts: int = 1
+) -> RecoveryAction:
+    """Back to ``checkpoint_id``, else to the newest state; another plan when there is none."""
+    if context.attempts >= max_attempts:
+        return RecoveryAction.ESCALATE(
+            message=f"{context.failure_type.value} again after going back"
+        )
+    newest = context.run.checkpoints[-1] if context.run.checkpoints else None
+    target = checkpoint_id or newest
+    return await replan(context) if target is None else RecoveryAction.ROLLBACK(target)
+
+
+# Policies.
 
 STRATEGIES: Mapping[str, Any] = {
-    "backoff_and_retry": backoff_and_retry,
-    "escalate": escalate,
-    "replan": replan,
-    "resume_from_subgoal": resume_from_subgoal,
-    "retry_with_schema_hint": retry_with_schema_hint,
-    "retry_with_tool_manifest": retry_with_tool_manifest,
-    "rollback_to_checkpoint": rollback_to_checkpoint,
+    each.__name__: each
+    for each in (
+        backoff_and_retry,
+        escalate,
+        replan,
+        resume_from_subgoal,
+        retry_with_schema_hint,
+        retry_with_tool_manifest,
+        rollback_to_checkpoint,
+    )
 }
 
 

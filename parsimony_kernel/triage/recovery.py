@@ -7,15 +7,18 @@ policy does not state is answered by the ladder that it stands in for.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from parsimony_kernel.agent.failure.causes import is_for_a_person
-from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
-from parsimony_kernel.agent.failure.policy import DefaultPolicy, RecoveryPolicy
-from parsimony_kernel.agent.prompts import request_in
-from parsimony_kernel.agent.state import RunState
-from parsimony_kernel.triage.actions import (
+from parsimony_kernel.core.causes import is_for_a_person
+from parsimony_kernel.core.conversation import request_in
+from parsimony_kernel.core.kinds import Action, Failure, FailureKind
+from parsimony_kernel.core.policy import DefaultPolicy, RecoveryPolicy
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.core.taxonomy import FailureContext, TriageContext
+from parsimony_kernel.triage.classify import from_messages
+from parsimony_kernel.triage.policy import (
     ACTIONS,
     Abort,
     Escalate,
+    FailurePolicy,
     RecoveryAction,
     Replan,
     Resume,
@@ -23,9 +26,6 @@ from parsimony_kernel.triage.actions import (
     Rollback,
     Suspend,
 )
-from parsimony_kernel.triage.policy import FailurePolicy
-from parsimony_kernel.triage.taxonomy import FailureContext, TriageContext
-from parsimony_kernel.triage.trajectory import from_messages
 
 ACTION_OF: Mapping[type[RecoveryAction], Action] = {
     Retry: Action.retry,

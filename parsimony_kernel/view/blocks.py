@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from parsimony_kernel.execution.outputs import DataFrameObject, PrimitiveObject
+from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
 
 StepState = Literal[
     "running", "done", "waiting", "answered", "allowed", "refused", "failed", "stopped"
@@ -172,13 +172,15 @@ class BudgetBlock(Block):
 
 @dataclass(frozen=True)
 class QuestionBlock(Block):
-    """What the run needs to know. ``reply`` is ``None`` while nobody answered, ``step`` the number
-    of the step that waits for the answer, if one does."""
+    """What the run needs to know. ``reply`` is ``None`` while nobody answered, ``chosen`` the place
+    of the choice that it picked, ``step`` the number of the step that waits for it, if one does."""
 
     question: str
     context: str = ""
     choices: tuple[str, ...] = ()
+    choice_ids: tuple[str, ...] = ()
     reply: str | None = None
+    chosen: int | None = None
     step: int = 0
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parsimony_kernel.agent.events import AgentEvent, ToolEvent
+from parsimony_kernel.core.events import AgentEvent, ToolEvent
 from parsimony_kernel.view.blocks import StepBlock
 from parsimony_kernel.view.escape import inline
 from parsimony_kernel.view.fold import replay

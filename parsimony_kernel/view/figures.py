@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from parsimony_kernel.execution.outputs import FigureObject
+from parsimony_kernel.core.outputs import FigureObject
 from parsimony_kernel.view.blocks import Artifact, FigureBlock, FigureMention
 from parsimony_kernel.view.run_view import ARGUMENT_CHARS, RunView, cut, with_block
 

@@ -8,7 +8,8 @@ costs the same per piece from first to last.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from parsimony_kernel.agent import events as ev
+from parsimony_kernel.core import events as ev
+from parsimony_kernel.core.choices import ids_of
 from parsimony_kernel.view.blocks import (
     Artifact,
     Block,
@@ -109,6 +110,7 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
                     question=cut(event.question),
                     context=cut(event.context or ""),
                     choices=cut_each(event.choices, SENTENCE_CHARS),
+                    choice_ids=tuple(event.suspension_record.choice_ids or ids_of(event.choices)),
                     step=waiting_step(view),
                 ),
             )
@@ -195,7 +197,10 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
         asked = earlier.closed[index]
         if isinstance(asked, QuestionBlock):
             if asked.reply is None:
-                earlier = with_block(earlier, index, replace(asked, reply=reply))
+                ids = asked.choice_ids
+                chosen = ids.index(event.choice) if event.choice in ids else None
+                answered = replace(asked, reply=reply, chosen=chosen)
+                earlier = with_block(earlier, index, answered)
             break
     earlier = with_answered_steps(earlier)
     start = len(earlier.closed)

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from parsimony_kernel.agent import events as ev
-from parsimony_kernel.agent.failure.kinds import Failure
-from parsimony_kernel.gate.refusal import GUIDANCE
-from parsimony_kernel.triage.taxonomy import FailureType
+from parsimony_kernel.core import events as ev
+from parsimony_kernel.core.kinds import Failure
+from parsimony_kernel.core.refusals import GUIDANCE
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.view.escape import steady
 from parsimony_kernel.view.run_view import ARGUMENT_CHARS, cut
 

@@ -7,7 +7,7 @@ and is escaped by the writer; a state is said in words.
 
 from collections.abc import Iterable, Sequence
 
-from parsimony_kernel.execution.outputs import DataFrameObject, PrimitiveObject
+from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
 from parsimony_kernel.view.blocks import (
     Artifact,
     Block,
@@ -350,9 +350,8 @@ def _question(block: QuestionBlock) -> Section:
     ]
     if block.context.strip():
         parts.append(Paragraph(spans_of(block.context)))
-    chosen = _chosen(block.choices, reply)
     if block.choices:
-        parts.append(Items(tuple(map(spans_of, block.choices)), True, chosen))
+        parts.append(Items(tuple(map(spans_of, block.choices)), True, block.chosen))
     if reply is None:
         words = Mono("%agent answer your words")
         if block.choices:
@@ -361,22 +360,11 @@ def _question(block: QuestionBlock) -> Section:
         else:
             how = ("To answer, run ", words, " in a cell.")
         parts.append(Paragraph(how, "note"))
-    elif chosen is None:
+    elif block.chosen is None:
         parts.append(Paragraph((Strong("Answer: "), reply)))
     return Section(
         "question", "Question", tuple(parts), state="pending" if reply is None else "answered"
     )
-
-
-def _chosen(choices: Sequence[str], reply: str | None) -> int | None:
-    if reply is None:
-        return None
-    if reply in choices:
-        return choices.index(reply)
-    said = reply.strip()
-    if said.isdecimal() and said.isascii() and 1 <= int(said[:6]) <= len(choices):
-        return int(said[:6]) - 1
-    return None
 
 
 def _cancelled(block: CancelledBlock) -> Section:

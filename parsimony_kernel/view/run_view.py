@@ -3,11 +3,13 @@
 The value that the fold carries, and the few moves that every kind of event makes on it.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from parsimony_kernel.core.text import encodable
 from parsimony_kernel.view.blocks import (
     Artifact,
     Block,
@@ -78,20 +80,24 @@ EMPTY = RunView()
 
 
 def metadata_of(view: RunView) -> dict[str, Any]:
-    """The facts that differ from run to run, for the metadata of a display."""
-    return {
-        "parsimony": {
-            "run_id": view.run_id,
-            "status": view.status,
-            "model": view.model,
-            "rounds": view.rounds,
-            "steps": view.steps,
-            "prompt_tokens": view.prompt_tokens,
-            "completion_tokens": view.completion_tokens,
-            "cost_usd": _cost(view),
-            "elapsed_s": round(view.elapsed_s, 3),
-        }
+    """The facts that differ from run to run, for the metadata of a display. A number that JSON
+    has no word for is null: a display with it is not sent at all."""
+    facts = {
+        "run_id": view.run_id,
+        "status": view.status,
+        "model": view.model,
+        "rounds": view.rounds,
+        "steps": view.steps,
+        "prompt_tokens": view.prompt_tokens,
+        "completion_tokens": view.completion_tokens,
+        "cost_usd": _cost(view),
+        "elapsed_s": round(view.elapsed_s, 3),
     }
+    finite = {
+        name: None if isinstance(fact, float) and not math.isfinite(fact) else encodable(fact)
+        for name, fact in facts.items()
+    }
+    return {"parsimony": finite}
 
 
 def _cost(view: RunView) -> float | None:

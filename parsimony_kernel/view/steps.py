@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from parsimony_kernel.agent import events as ev
-from parsimony_kernel.execution.outputs import (
+from parsimony_kernel.core import events as ev
+from parsimony_kernel.core.outputs import (
     DataFrameObject,
     ExceptionObject,
     FigureObject,
@@ -15,7 +15,7 @@ from parsimony_kernel.execution.outputs import (
     KernelOutputType,
     PrimitiveObject,
 )
-from parsimony_kernel.gate.refusal import GUIDANCE
+from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.view.blocks import FigureMention, Passage, StepBlock, StepError, StepState
 from parsimony_kernel.view.escape import steady
 from parsimony_kernel.view.figures import drawn
@@ -156,10 +156,10 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
         stderr=_printed(output.stderr),
         deleted=cut_each(output.deleted),
         overwritten=cut_each(output.overwritten),
-        more_outputs=max(0, len(output.outputs) - OUTPUTS),
+        more_outputs=max(0, len(output.shown) - OUTPUTS),
     )
     shown: list[DataFrameObject | PrimitiveObject | FigureMention] = []
-    for each in output.outputs[:OUTPUTS]:
+    for each in output.shown[:OUTPUTS]:
         if isinstance(each, FigureObject):
             view, mention = drawn(view, each)
             shown.append(mention)

@@ -5,16 +5,19 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.agent import MAX_PINNED, Agent
-from parsimony_kernel.agent.events import RunCompleted, UserInputRequested
-from parsimony_kernel.agent.failure.keyring import GRACE_S, Keyring
+from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.failure.suspension import SuspensionTokenMismatch
+from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.prompts import PINNED_CONSTRAINTS
+from parsimony_kernel.agent.renderer import render_for_llm
+from parsimony_kernel.core.config import MAX_PINNED
+from parsimony_kernel.core.conversation import AgentContext, AgentMessage
+from parsimony_kernel.core.events import RunCompleted, UserInputRequested
+from parsimony_kernel.core.taxonomy import FailureContext
+from parsimony_kernel.storage.keyring import GRACE_S, Keyring
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call
-from parsimony_kernel.triage.actions import RecoveryAction
-from parsimony_kernel.triage.policy import FailurePolicy
-from parsimony_kernel.triage.taxonomy import FailureContext
+from parsimony_kernel.triage.policy import FailurePolicy, RecoveryAction
 
 ASK = call("ask_user", question="Which?")
 DONE = call("return_done", summary="ok")
@@ -31,7 +34,7 @@ DONE = call("return_done", summary="ok")
 )
 def test_one_model_or_a_chain_of_them(model: Any, named: list[str]) -> None:
     agent = Agent(model, suspension_secret="s")
-    assert [each.name for each in agent.hooks.models(agent)] == named
+    assert [each.name for each in agent.hooks.models(RunContext.of(agent))] == named
     assert agent.model_id == ", ".join(named)
 
 
@@ -51,7 +54,7 @@ def test_a_key_goes_with_one_model_and_to_nobody_else(model: Any) -> None:
 def test_no_model_at_all_is_refused(model: Any) -> None:
     agent = Agent(model, suspension_secret="s")
     with pytest.raises(ValueError, match=r"no model is named|is empty"):
-        agent.hooks.models(agent)
+        agent.hooks.models(RunContext.of(agent))
 
 
 def test_pinned_constraints_are_the_notebooks_own_unless_said_otherwise() -> None:
@@ -116,6 +119,18 @@ async def test_an_agent_whose_every_run_ends_needs_no_key(tmp_path: Path) -> Non
     agent = sealed_with(tmp_path / "none", ManualClock(), DONE)
     assert [event async for event in agent.run("go")][-1] == RunCompleted(summary="ok")
     assert not (tmp_path / "none").exists()
+
+
+def test_of_the_inventories_of_a_conversation_the_newest_alone_is_told() -> None:
+    agent = Agent("offline", suspension_secret="s")
+    before = (
+        AgentMessage("user", "an old inventory", {"context_snapshot": True}),
+        AgentMessage("user", "hello"),
+    )
+    state = agent.start("sum it", ctx=AgentContext(before, "the inventory"))
+    told = [message["content"] for message in render_for_llm(state)][:-1]
+    assert told == ["hello", "the inventory", "<request>\nsum it\n</request>"]
+    assert state.messages[0]["content"] == "an old inventory"
 
 
 async def test_a_typed_function_is_a_tool() -> None:

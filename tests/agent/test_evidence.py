@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.events import ToolResultObserved
 from parsimony_kernel.agent.evidence import (
     came_since,
     code_that_ran,
@@ -17,8 +16,9 @@ from parsimony_kernel.agent.evidence import (
     said,
     succeeded,
 )
-from parsimony_kernel.agent.models import AgentMessage
-from parsimony_kernel.agent.prompts import notebook_changes, notebook_context, request_message
+from parsimony_kernel.agent.prompts import notebook_changes, notebook_context
+from parsimony_kernel.core.conversation import AgentMessage, opening, request_message
+from parsimony_kernel.core.events import ToolResultObserved
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls
 
 Message = dict[str, Any]
@@ -40,14 +40,15 @@ def answered(name: str, text: str, *, call_id: str = "c") -> Message:
 
 def test_the_person_and_the_tools_are_observed_and_the_models_words_are_not() -> None:
     transcript = [
-        request_message("sum it", "context"),
+        *opening("sum it", "context"),
         called("run_code", code="x = 1234"),
         answered("run_code", "5678"),
         called("ask_user", question="Is it 99?"),
         {"role": "user", "content": "yes"},
         {"role": "assistant", "content": "It is 99."},
     ]
-    assert list(observed(transcript)) == [transcript[0]["content"], "5678", "yes"]
+    words = [message["content"] for message in transcript[:2]]
+    assert list(observed(transcript)) == [*words, "5678", "yes"]
     assert list(code_that_ran(transcript, CODE)) == ["x = 1234"]
 
 
@@ -66,10 +67,13 @@ def test_what_is_published_is_known_from_earlier() -> None:
         variables=[],
         artifacts=[{"kind": "chart", "title": "Cars </x>", "path": "artifacts/1.json"}],
     )
-    (known,) = earlier([request_message("go on", context)])
+    (known,) = earlier(opening("go on", context))
     assert "Cars </x>" in known
     assert "artifacts/1.json" in known
-    assert not list(earlier([request_message("go on", "<notebook_context>\n{\n</x>")]))
+    # As a run was begun that waits since an older release.
+    words = str(request_message("go on")["content"])
+    assert list(earlier([{"role": "user", "content": f"{context}\n\n{words}"}])) == [known]
+    assert not list(earlier(opening("go on", "<notebook_context>\n{\n</x>")))
     assert not list(earlier([]))
 
 
@@ -106,7 +110,7 @@ def test_said_are_the_persons_own_words() -> None:
     transcript = [
         AgentMessage("user", str(request_message("first")["content"])),
         AgentMessage("assistant", "the price"),
-        request_message("mean of cost", context),
+        *opening("mean of cost", context),
         called("ask_user", question="price?"),
         answered("ask_user", "price"),
         {"role": "user", "content": changes},

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.agent.redaction import Words, redacted, without_secrets
+from parsimony_kernel.core.causes import RAISED
+from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
     Heartbeat,
@@ -17,9 +19,7 @@ from parsimony_kernel.agent.events import (
     ToolEvent,
     ToolResultObserved,
 )
-from parsimony_kernel.agent.failure.causes import RAISED
-from parsimony_kernel.agent.redaction import Words, redacted, without_secrets
-from parsimony_kernel.llm.redaction import REDACTED
+from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.llm.secrets import Secrets
 
 SPACED = "two words & more"

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsimony_kernel.agent.failure import Failure, FailureKind
-from parsimony_kernel.agent.models import AgentMessage
 from parsimony_kernel.agent.renderer import (
     IncrementalRenderer,
     infer_message_mode,
@@ -18,7 +17,8 @@ from parsimony_kernel.agent.renderer import (
     render_lessons_learned,
     select_messages_to_render,
 )
-from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.core.conversation import AgentMessage
+from parsimony_kernel.core.state import RunState
 
 Message = dict[str, Any]
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from parsimony_kernel.agent.failure.suspension import SuspensionRequest
-from parsimony_kernel.agent.failure.termination import TerminationRequest
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 
 TOOLS = termination_tools()
 

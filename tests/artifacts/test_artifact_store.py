@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel import durable
 from parsimony_kernel.artifacts.store import (
     LOG_NAME,
     ArtifactStore,
@@ -19,13 +18,14 @@ from parsimony_kernel.artifacts.store import (
     reference,
 )
 from parsimony_kernel.artifacts.verify import verify
-from parsimony_kernel.durable import StorageError
 from parsimony_kernel.identity import (
     SNAPSHOT_KINDS,
     ArtifactRef,
     LiveNameCollisionError,
     snapshot_sha,
 )
+from parsimony_kernel.storage import durable
+from parsimony_kernel.storage.durable import StorageError
 
 
 def _entry(data: bytes, **fields: str) -> LogEntry:
@@ -393,6 +393,7 @@ print(ArtifactStore(Path(place)).publish(entry, data)[0].title)
 """
 
 
+@pytest.mark.slow
 def test_of_eight_processes_that_publish_one_content_there_is_one_snapshot_and_every_line(
     tmp_path: Path, race: Callable[[str, Path], list[str]]
 ) -> None:
@@ -421,6 +422,7 @@ for number in range(6):
 """
 
 
+@pytest.mark.slow
 def test_lines_of_writers_at_once_prove_one_another(
     tmp_path: Path, race: Callable[[str, Path], list[str]]
 ) -> None:

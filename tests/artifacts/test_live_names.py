@@ -127,6 +127,7 @@ except LiveNameCollisionError as exc:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "publish"),
     [

@@ -18,9 +18,9 @@ from parsimony_kernel.artifacts.publish import Published, Publisher
 from parsimony_kernel.artifacts.refresh import Refreshed, RefreshError, in_words, refresh_named
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SnapshotError
 from parsimony_kernel.artifacts.verify import verify
+from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution.clean import clean_executor
-from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.execution.outputs import KernelOutput
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.identity import content_sha
 from parsimony_kernel.lineage.ledger import OriginLedger
@@ -410,6 +410,7 @@ print(*told, sep=",")
 """
 
 
+@pytest.mark.slow
 async def test_eight_that_refresh_and_publish_at_once_leave_whole_logs(
     desk: Desk, race: Callable[[str, Path], list[str]]
 ) -> None:

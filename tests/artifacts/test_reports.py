@@ -19,6 +19,7 @@ from parsimony_kernel.artifacts.reports import (
 )
 from parsimony_kernel.artifacts.store import UnknownArtifactError
 from tests.artifacts.report_cases import find, reference_to
+from tests.tiers import sampled
 
 
 @pytest.mark.parametrize(
@@ -237,11 +238,12 @@ def test_what_a_report_may_not_hold_is_said_in_one_sentence(body: str, words: st
 
 @pytest.mark.parametrize(
     "piece",
-    ["[\\\\", "[\\[", "{{artifact ", "![a](artifact:", "![ artifact )", "[a]{.artifact ref=", "` ",
+    sampled([
+     "[\\\\", "[\\[", "{{artifact ", "![a](artifact:", "![ artifact )", "[a]{.artifact ref=", "` ",
      "{{ ", "![x](<artifact:", '![x](artifact:a "', "artifact ) ", "![", "[a](b", "](", "- ",
      "> ", "1. ", "a) ", "1. 1. ", "\\`", "<https://", "![a](https://", "](((", '](a "', "|-",
      "---\n", ":::\n", "~~~x", "```x\n", "&lbrace;", "![[", "x@", "{=", "``` ",
-     "[a](artifact:a   ", "{{artifact a| "],
+     "[a](artifact:a   ", "{{artifact a| "], 3),
 )  # fmt: skip
 def test_no_text_is_read_more_than_a_bounded_number_of_times(piece: str) -> None:
     # Where the work grew with the square of the length, this would take minutes.

@@ -9,13 +9,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from parsimony_kernel import durable
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.artifacts.verify import QUARANTINE, Verification, verify
-from parsimony_kernel.cli import main
+from parsimony_kernel.cli.main import main
 from parsimony_kernel.identity import content_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
+from parsimony_kernel.storage import durable
 
 ORIGIN = VariableOrigin(
     name="t",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from parsimony_kernel.execution import CodeExecutor, NotebookExecutor, RemoteExecutor
-from parsimony_kernel.execution.executor import BaseCodeExecutor
+from parsimony_kernel.execution.base import BaseCodeExecutor
 
 GRACE_S = 1.5
 

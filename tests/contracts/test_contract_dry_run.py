@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.execution.executor import BaseCodeExecutor
-from parsimony_kernel.execution.outputs import KernelOutput
+from parsimony_kernel.core.outputs import KernelOutput
+from parsimony_kernel.execution.base import BaseCodeExecutor
 
 SETUP = """
 import pandas as pd

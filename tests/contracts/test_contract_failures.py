@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.execution.executor import BaseCodeExecutor
-from parsimony_kernel.execution.outputs import ExceptionObject, KernelOutput, PrimitiveObject
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
+from parsimony_kernel.execution.base import BaseCodeExecutor
 
 
 def text(output: Any) -> str:

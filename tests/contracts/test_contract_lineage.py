@@ -2,8 +2,14 @@
 
 from pathlib import Path
 
-from parsimony_kernel.execution.executor import BaseCodeExecutor
+import pandas as pd
+import pytest
+
+from parsimony_kernel.artifacts.codecs import encode_dataset
+from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
+from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.identity import content_sha
 
 
 async def test_variables_are_stamped_for_the_notebook(executor: BaseCodeExecutor) -> None:
@@ -49,6 +55,33 @@ async def test_the_output_tells_what_became_of_the_names(
     assert (output.changed, output.deleted) == (("df", "old"), ("gone",))
     assert [each.name for each in output.variables] == ["df", "old"]
     assert [(each.source, each.size_bytes) for each in output.fetched] == [("a.csv", 6)]
+
+
+async def test_a_published_table_that_code_loads_is_a_source_and_was_read(
+    executor: BaseCodeExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PARSIMONY_WORKSPACE", raising=False)
+    data = encode_dataset(pd.DataFrame({"n": [1, 2]}), "sales").data
+    entry = LogEntry(
+        kind="dataset",
+        logical_id="d" * 64,
+        content_sha=content_sha(data),
+        title="Sales",
+        live_name="work/sales",
+    )
+    ArtifactStore(tmp_path).publish(entry, data)
+    await executor.set_cwd(str(tmp_path))
+    seen = {("report", "summary")}
+    output = await executor.execute(
+        "from parsimony_kernel import load_dataset\ndf = load_dataset('Sales')",
+        producer_notebook_path="nb.ipynb",
+        seen_live_names=seen,
+    )
+    assert [each.source for each in output.fetched] == [entry.path]
+    origin = executor.origin_ledger.get("df")
+    assert origin is not None
+    assert origin.sources == (entry.path,)
+    assert seen == {("report", "summary"), ("dataset", "work/sales")}
 
 
 async def test_what_was_bound_before_an_error_is_stamped_too(executor: BaseCodeExecutor) -> None:

@@ -3,8 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel.execution.executor import BaseCodeExecutor
-from parsimony_kernel.execution.outputs import DataFrameObject, FigureObject, PrimitiveObject
+from parsimony_kernel.core.outputs import (
+    DataFrameObject,
+    FigureObject,
+    KernelOutput,
+    PrimitiveObject,
+)
+from parsimony_kernel.execution.base import BaseCodeExecutor
 
 
 def text(output: Any) -> str:
@@ -53,6 +58,16 @@ async def test_prints_of_either_stream(executor: BaseCodeExecutor) -> None:
         "sys.stdout.buffer.write(b'bytes')"
     )
     assert (output.stdout, output.stderr) == ("out ä∑😀\nbytes", "err\n")
+
+
+async def test_printed_text_is_a_typed_value_and_told_once(executor: BaseCodeExecutor) -> None:
+    output = await executor.execute("print('one')\ndisplay(2)\nprint('three')\n4")
+    assert output.stdout == "one\nthree\n"
+    assert [text(each) for each in output.outputs] == [output.stdout, "2", "4"]
+    assert [text(each) for each in output.shown] == ["2", "4"]
+    told = str(output.for_model())
+    assert (told.count("one"), output.model_dump_json().count("one")) == (1, 1)
+    assert KernelOutput.model_validate(output.model_dump(mode="json")) == output
 
 
 async def test_what_a_thread_of_the_cell_prints(executor: BaseCodeExecutor) -> None:
@@ -117,7 +132,7 @@ async def test_a_frame_or_a_figure_that_is_printed_alone_is_displayed(
         "import pandas as pd, altair as alt\ndf = pd.DataFrame({'a': [1, 2]})\n"
         "print(df)\nprint(alt.Chart(df).mark_bar().encode(x='a:Q'))\nprint('end')"
     )
-    assert [each.type for each in output.outputs] == ["dataframe", "figure"]
+    assert [each.type for each in output.shown] == ["dataframe", "figure"]
     assert output.stdout == "end\n"
 
 
@@ -130,7 +145,7 @@ async def test_what_else_is_printed_is_text(executor: BaseCodeExecutor) -> None:
         "with io.StringIO() as file:\n    print(df, file=file)\n    same = file.getvalue()\n"
         "kept.getvalue() == same == str(df) + '\\n'"
     )
-    assert [text(each) for each in output.outputs] == ["True"]
+    assert [text(each) for each in output.shown] == ["True"]
     assert output.stdout.startswith("a frame:    column\n0       1\n")
     assert "Name: column, dtype: int64\n\nIndex(['column']" in output.stdout
     assert output.stdout.endswith("!")
@@ -162,7 +177,7 @@ async def test_what_child_processes_print(executor: BaseCodeExecutor) -> None:
     )
     assert output.stdout == "parent\nrun\nshell\nsystem\nhanded\n"
     assert output.stderr == "wrong\n"
-    assert [text(each) for each in output.outputs] == ["(3, 'caught\\n')"]
+    assert [text(each) for each in output.shown] == ["(3, 'caught\\n')"]
 
 
 async def test_what_a_process_prints_that_is_started_from_a_coroutine(
@@ -172,7 +187,7 @@ async def test_what_a_process_prints_that_is_started_from_a_coroutine(
         "import asyncio\nprocess = await asyncio.create_subprocess_exec('echo', 'awaited')\n"
         "await process.wait()"
     )
-    assert (output.stdout, [text(each) for each in output.outputs]) == ("awaited\n", ["0"])
+    assert (output.stdout, [text(each) for each in output.shown]) == ("awaited\n", ["0"])
 
 
 async def test_what_a_process_prints_that_a_thread_starts_while_the_code_awaits(
@@ -189,7 +204,7 @@ async def test_what_forked_processes_print(executor: BaseCodeExecutor) -> None:
         "import os\nchild = os.fork()\nif not child:\n    print('forked ä')\n    os._exit(0)\n"
         "os.waitpid(child, 0)[1]"
     )
-    assert (output.stdout, [text(each) for each in output.outputs]) == ("forked ä\n", ["0"])
+    assert (output.stdout, [text(each) for each in output.shown]) == ("forked ä\n", ["0"])
 
 
 async def test_a_line_without_end_is_cut_in_the_middle(executor: BaseCodeExecutor) -> None:
@@ -197,7 +212,7 @@ async def test_a_line_without_end_is_cut_in_the_middle(executor: BaseCodeExecuto
     assert output.truncated
     assert (output.stdout[:2], output.stdout[-3:]) == ("ax", "xb\n")
     assert len(output.stdout) < 20_100
-    assert len(text(output.outputs[0])) <= 4_000
+    assert len(text(output.shown[0])) <= 4_000
 
 
 async def test_unicode_of_every_plane(executor: BaseCodeExecutor) -> None:
@@ -205,5 +220,5 @@ async def test_unicode_of_every_plane(executor: BaseCodeExecutor) -> None:
         "größe = '日本 \U0001f600 e\u0301 \u202e'\nprint(größe)\nprint('\\udc80')\ngröße"
     )
     assert output.stdout == "日本 \U0001f600 e\u0301 \u202e\n?\n"
-    assert text(output.outputs[0]).startswith("'日本 \U0001f600 e\u0301")
+    assert text(output.shown[0]).startswith("'日本 \U0001f600 e\u0301")
     assert output.changed == ("größe",)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.execution.executor import BaseCodeExecutor
-from parsimony_kernel.execution.outputs import ExceptionObject, KernelOutput, PrimitiveObject
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
+from parsimony_kernel.execution.base import BaseCodeExecutor
 
 
 def text(output: Any) -> str:
@@ -49,7 +49,7 @@ async def test_classes_dataclasses_decorators_and_super(executor: BaseCodeExecut
         "if __name__ == '__main__':\n    print(inc(1))\nQ(1) < Q(2), P(3)"
     )
     assert output.error is None
-    assert (output.stdout, text(output.outputs[0])) == ("3\n", "(True, P(x=3, y='é'))")
+    assert (output.stdout, text(output.shown[0])) == ("3\n", "(True, P(x=3, y='é'))")
 
 
 async def test_the_folder_is_the_one_that_was_set_and_is_put_back(
@@ -111,7 +111,7 @@ async def test_async_generators_and_comprehensions(executor: BaseCodeExecutor) -
     )
     assert output.error is None
     assert output.stdout == "0\n1\n2\nclosed\nclosed\n"
-    assert text(output.outputs[0]) == "[0, 2]"
+    assert text(output.shown[0]) == "[0, 2]"
 
 
 async def test_an_async_generator_that_is_left_early_can_be_closed_in_the_next_cell(
@@ -122,7 +122,7 @@ async def test_an_async_generator_that_is_left_early_can_be_closed_in_the_next_c
         "        print('closed')\nnumbers = count()\nfirst = await anext(numbers)"
     )
     output = await executor.execute("await numbers.aclose()\nfirst")
-    assert (output.stdout, text(output.outputs[0])) == ("closed\n", "1")
+    assert (output.stdout, text(output.shown[0])) == ("closed\n", "1")
 
 
 async def test_a_class_with_a_metaclass_and_its_instances_survive_the_cell(

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 from jupyter_kernel_client.manager import KernelHttpManager
 
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.execution import RemoteExecutor, remote_calls
 from parsimony_kernel.execution.gateway import GatewayKernel, server_address
-from parsimony_kernel.execution.outputs import ExceptionObject, KernelOutput
 
 pytestmark = pytest.mark.kernel
 

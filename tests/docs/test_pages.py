@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parsimony_agent.arguments import parse_cell, parse_command
-from parsimony_kernel import cli
+from parsimony_kernel.cli import main as cli
 
 DOCS = Path(__file__).parents[2] / "docs"
 FENCE = re.compile(

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from parsimony_kernel import durable
-from parsimony_kernel.agent.events import RunStarted, TextDelta
-from parsimony_kernel.agent.failure.keyring import Keyring
-from parsimony_kernel.agent.state import SuspensionRecord
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
+from parsimony_kernel.core.events import RunStarted, TextDelta
+from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.identity import ArtifactRef, snapshot_sha
-from parsimony_kernel.journal.store import SqliteJournal
 from parsimony_kernel.lineage.ledger import VariableOrigin
+from parsimony_kernel.storage import durable
+from parsimony_kernel.storage.keyring import Keyring
+from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.testing.clock import START, ManualClock
 
 Announce = Callable[[str], None]

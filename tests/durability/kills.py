@@ -23,10 +23,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import mock
 
-from parsimony_kernel import durable
 from parsimony_kernel.artifacts.store import ArtifactStore
-from parsimony_kernel.durable import StorageError
-from parsimony_kernel.journal.database import JournalError
+from parsimony_kernel.storage import durable
+from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.durable import StorageError
 from tests.durability import acts, tracing
 
 _ENDED_WELL, _RAISED = 0, 3

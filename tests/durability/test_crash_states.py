@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel import durable
-from parsimony_kernel.agent.failure.keyring import KeyringError
+from parsimony_kernel.storage import durable
+from parsimony_kernel.storage.keyring import KeyringError
 from tests.durability import acts, tracing
 from tests.durability.disk import Killed, Seam, State, build, failing_at, states_at_every_step
+from tests.tiers import every
 
 # What is drawn of the states of one step where there are more.
 MOST = 64
@@ -80,6 +81,7 @@ def test_a_power_cut_at_any_step_takes_nothing_that_was_announced(
     examine([(seam, 0)], check, goes_on)
 
 
+@every(7)
 @pytest.mark.parametrize(("act", "check", "goes_on"), ACTS)
 def test_what_is_announced_after_a_kill_at_any_call_outlives_the_power_cut_that_follows(
     act: acts.Act,
@@ -88,9 +90,10 @@ def test_what_is_announced_after_a_kill_at_any_call_outlives_the_power_cut_that_
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     examine: Callable[..., None],
+    stride: int,
 ) -> None:
     seams = []
-    for number in range(_calls(act, tmp_path / "counted")):
+    for number in range(0, _calls(act, tmp_path / "counted"), stride):
         monkeypatch.setattr(durable, "_anchored", {})
         seam = _seam(tmp_path / f"killed{number}")
         with pytest.raises(Killed), seam.recorded(failing_at(number, Killed())):
@@ -103,6 +106,7 @@ def test_what_is_announced_after_a_kill_at_any_call_outlives_the_power_cut_that_
     examine(seams, check)
 
 
+@every(7)
 @pytest.mark.parametrize(("act", "check", "goes_on"), ACTS)
 def test_what_is_announced_after_a_sync_that_failed_does_not_rest_on_it(
     act: acts.Act,
@@ -110,10 +114,11 @@ def test_what_is_announced_after_a_sync_that_failed_does_not_rest_on_it(
     goes_on: acts.Check,
     tmp_path: Path,
     examine: Callable[..., None],
+    stride: int,
 ) -> None:
     """A disk that fails a sync has given up the pages: the next sync succeeds without them."""
     seams = []
-    for number in range(_calls(act, tmp_path / "counted")):
+    for number in range(0, _calls(act, tmp_path / "counted"), stride):
         seam = _seam(tmp_path / f"failed{number}")
         with (
             suppress(durable.StorageError, KeyringError),
@@ -147,6 +152,7 @@ acts.suspend(Path(sys.argv[1]), lambda word: os.write(2, f"announced {word}\\n".
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(tracing.why_not()), reason=tracing.why_not() or "it can be traced")
 def test_a_power_cut_at_any_system_call_of_a_suspend_takes_no_question_that_was_announced(
     tmp_path: Path, examine: Callable[..., None]

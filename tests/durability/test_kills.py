@@ -1,7 +1,7 @@
 """A process that strace kills, or refuses a call, at every system call of a publish and a suspend.
 
-Here every call that changes a disk, and of the others every 25th; a refusal is for want of space
-or an error of the disk in turn. All of them, with both errors:
+Every call that changes a disk, and of the others every 25th, in ``make test-all`` all; a refusal is
+for want of space or an error of the disk in turn. All of them, with both errors:
 ``python -m tests.durability.kills``.
 """
 
@@ -13,24 +13,28 @@ import sys
 import pytest
 
 from tests.durability import tracing
+from tests.tiers import every
 
-pytestmark = pytest.mark.skipif(
-    bool(tracing.why_not()), reason=tracing.why_not() or "it can be traced"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(tracing.why_not()), reason=tracing.why_not() or "it can be traced"),
+]
 
-STRIDE = 25
 
-
+@every(25)
 @pytest.mark.parametrize("act", ["publish", "suspend"])
-def test_a_kill_at_any_system_call_loses_nothing_and_leaves_nothing_by_half(act: str) -> None:
-    counts = _tried("--only", "kills", "--stride", str(STRIDE), act)[f"{act} killed"]
+def test_a_kill_at_any_system_call_loses_nothing_and_leaves_nothing_by_half(
+    act: str, stride: int
+) -> None:
+    counts = _tried("--only", "kills", "--stride", str(stride), act)[f"{act} killed"]
     assert counts["at calls that write"] > 50
     assert counts["killed"] == counts["points"] > counts["at calls that write"]
 
 
+@every(25)
 @pytest.mark.parametrize("act", ["publish", "suspend"])
-def test_a_system_call_that_is_refused_is_told_and_loses_nothing(act: str) -> None:
-    counts = _tried("--only", "refusals", "--stride", str(STRIDE), act)[f"{act} refused"]
+def test_a_system_call_that_is_refused_is_told_and_loses_nothing(act: str, stride: int) -> None:
+    counts = _tried("--only", "refusals", "--stride", str(stride), act)[f"{act} refused"]
     assert counts["points"] >= counts["told"] > 50
 
 

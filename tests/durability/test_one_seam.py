@@ -10,22 +10,25 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parents[2]
-_SEAM = "parsimony_kernel/durable.py"
+_SEAM = "parsimony_kernel/storage/durable.py"
 
 # Where a file is written otherwise, and why that is right.
 EXCEPTIONS: dict[tuple[str, str], str] = {
-    ("parsimony_kernel/journal/database.py", "sqlite3.connect"): "SQLite writes its own file",
-    ("parsimony_kernel/journal/database.py", "TemporaryDirectory"): "a draft that durable places",
-    ("parsimony_kernel/agent/failure/keyring.py", "unlink"): "a key that was never used",
+    ("parsimony_kernel/storage/database.py", "sqlite3.connect"): "SQLite writes its own file",
+    ("parsimony_kernel/storage/database.py", "TemporaryDirectory"): "a draft that durable places",
+    ("parsimony_kernel/storage/keyring.py", "unlink"): "a key that was never used",
     ("parsimony_kernel/kernel/install.py", "tempfile.TemporaryDirectory"): "Jupyter copies it",
     ("parsimony_kernel/kernel/install.py", "write_text"): "a draft that Jupyter copies",
     ("parsimony_kernel/kernel/install.py", "shutil.copyfile"): "a draft that Jupyter copies",
     ("parsimony_kernel/kernel/install.py", "shutil.rmtree"): "takes its kernel away again",
     ("parsimony_kernel/kernel/install.py", "unlink"): "takes its kernel away again",
-    ("parsimony_kernel/demo.py", "mkdir"): "the folder of what a demonstration shows",
-    ("parsimony_kernel/cli.py", "os.open"): "nowhere: the standard output once nobody reads it",
+    ("parsimony_kernel/cli/quickstart.py", "mkdir"): "the folder of what a demonstration shows",
     (
-        "parsimony_kernel/commands/replaying.py",
+        "parsimony_kernel/cli/main.py",
+        "os.open",
+    ): "nowhere: standard output that nobody reads",
+    (
+        "parsimony_kernel/cli/replaying.py",
         "tempfile.TemporaryDirectory",
     ): "the workspace of one replay",
     (

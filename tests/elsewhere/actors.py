@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 
-from parsimony_kernel.llm.base import Completion, Delta, ModelRequest
+from parsimony_kernel.core.chat import Completion, Delta, ModelRequest
 from parsimony_kernel.testing.scripted import ScriptedModel, call, calls
 
 # What a page that is made of a record must not be able to run, load or click.

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 
-from parsimony_kernel.journal.store import SqliteJournal
-from parsimony_kernel.journal.workspace import journal_path
+from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.workspace import journal_path
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.text import text_of
 

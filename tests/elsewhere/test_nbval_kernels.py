@@ -1,7 +1,4 @@
-"""The example notebooks, compared with what is saved in them under an older ipykernel.
-
-Under the installed one they are compared beside the other tests of notebooks.
-"""
+"""The example notebooks, compared with what is saved in them by plain ``pytest --nbval``."""
 
 import os
 import shutil
@@ -12,58 +9,61 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from parsimony_kernel.llm.cassette import path_of
-
 from .conftest import notebook_of
-from .overlays import environment_of
+from .overlays import INSTALLED, environment_of
 
 pytestmark = pytest.mark.kernel
 
-ROOT = Path(__file__).parents[2]
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-SANITIZE = ROOT / "parsimony_kernel" / "testing" / "sanitize.cfg"
-VERSIONS = ["6.31.0"]
+EXAMPLES = Path(__file__).parents[2] / "notebooks"
+OLDER = "6.31.0"
 
 
-def compare(folder: Path, notebook: str, version: str) -> subprocess.CompletedProcess[str]:
-    """``notebook`` in ``folder`` by nbval, in kernels of this ipykernel."""
-    how = (
-        ["--parsimony-replay"]
-        if path_of(folder / notebook).exists()
-        else [f"--nbval-sanitize-with={SANITIZE}"]
-    )
+def compare(folder: Path, version: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """The notebooks in ``folder`` by nbval, in kernels of this ipykernel."""
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--nbval", *how, notebook],
-        cwd=folder,
-        env={**os.environ, **environment_of(version), "PARSIMONY_WORKSPACE": str(folder)},
+        [sys.executable, "-m", "pytest", "--nbval", *options, folder.name],
+        cwd=folder.parent,
+        env={**os.environ, **environment_of(version)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_notebooks_are_compared_in_the_ipykernel_that_is_meant(
-    version: str, tmp_path: Path
-) -> None:
-    for told, code in ((version, pytest.ExitCode.OK), ("1.0", pytest.ExitCode.TESTS_FAILED)):
-        notebook = notebook_of("import ipykernel\nipykernel.__version__")
-        notebook.cells[0].execution_count = 1
-        notebook.cells[0].outputs = [
-            nbformat.v4.new_output("execute_result", {"text/plain": repr(told)})
-        ]
-        nbformat.write(notebook, tmp_path / "version.ipynb")
-        compared = compare(tmp_path, "version.ipynb", version)
-        assert compared.returncode == code, compared.stdout[-4_000:]
+def test_notebooks_are_compared_in_the_ipykernel_that_is_meant(tmp_path: Path) -> None:
+    cells = notebook_of(*["import ipykernel\nipykernel.__version__"] * 2)
+    for cell, told in zip(cells.cells, (OLDER, "1.0"), strict=True):
+        cell.execution_count = 1
+        cell.outputs = [nbformat.v4.new_output("execute_result", {"text/plain": repr(told)})]
+    nbformat.write(cells, tmp_path / "version.ipynb")
+    compared = compare(tmp_path, OLDER)
+    assert "1 failed, 1 passed" in compared.stdout, compared.stdout[-4_000:]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_gives_what_is_saved_in_it_under_an_older_ipykernel(
-    notebook: Path, version: str, tmp_path: Path
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The examples as they are in a fresh clone, under settings as strict as ours."""
+    folder = tmp_path_factory.mktemp("clone")
+    shutil.copytree(EXAMPLES, folder / "notebooks", ignore=shutil.ignore_patterns(".*", "executed"))
+    strict = ("[pytest]", "filterwarnings = error", "asyncio_default_fixture_loop_scope = function")
+    (folder / "pytest.ini").write_text("\n".join(strict))
+    return folder / "notebooks"
+
+
+@pytest.mark.parametrize(
+    ("version", "options"),
+    [(INSTALLED, ()), (INSTALLED, ("-n", "2")), (OLDER, ())],
+    ids=["plain", "again, with workers", "again, under an older ipykernel"],
+)
+def test_every_cell_gives_what_is_saved_and_leaves_nothing_behind(
+    version: str, options: tuple[str, ...], clone: Path
 ) -> None:
-    folder = tmp_path / "notebooks"
-    shutil.copytree(ROOT / "notebooks", folder, ignore=shutil.ignore_patterns(".*", "executed"))
-    compared = compare(folder, notebook.name, version)
+    def files() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in clone.rglob("*") if path.is_file()}
+
+    before = files()
+    compared = compare(clone, version, *options)
     assert compared.returncode == 0, compared.stdout[-6_000:]
+    assert "85 passed" in compared.stdout
+    assert files() == before

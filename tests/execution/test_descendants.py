@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from parsimony_kernel.execution import RemoteExecutor
+from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.descendants import MARKS, kill_marked, marked, new_mark
-from parsimony_kernel.execution.executor import BaseCodeExecutor
 from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.private import CodeExecutor
+from tests.tiers import sampled
 
 # Each tells the pids of what it starts, and one of them is no child of the code's any more.
 FORMS = {
@@ -72,7 +73,7 @@ async def test_a_cell_that_is_cancelled_leaves_nothing_running(tmp_path: Path, f
     assert [pid for pid in started if lives(pid, 30)] == []
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", sampled(FORMS, 2))
 async def test_a_cell_past_its_deadline_leaves_nothing_running(
     executor: BaseCodeExecutor, tmp_path: Path, form: str
 ) -> None:

@@ -14,6 +14,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from parsimony_kernel.core.outputs import (
+    DataFrameObject,
+    ExceptionObject,
+    FigureObject,
+    PrimitiveObject,
+)
 from parsimony_kernel.execution.factory import (
     DISPLAY_CHARS,
     SNAPSHOT_BYTES,
@@ -21,12 +27,6 @@ from parsimony_kernel.execution.factory import (
     summarise,
 )
 from parsimony_kernel.execution.interrupt import DeadlineReached
-from parsimony_kernel.execution.outputs import (
-    DataFrameObject,
-    ExceptionObject,
-    FigureObject,
-    PrimitiveObject,
-)
 
 FACTORY = OutputFactory()
 

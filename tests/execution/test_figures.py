@@ -10,9 +10,9 @@ import plotly.graph_objects as go
 import pytest
 from matplotlib.figure import Figure
 
+from parsimony_kernel.core.outputs import FigureObject
 from parsimony_kernel.execution.factory import OutputFactory, summarise
 from parsimony_kernel.execution.figures import figure, from_spec
-from parsimony_kernel.execution.outputs import FigureObject
 
 PNG = b"\x89PNG the rest of a picture"
 

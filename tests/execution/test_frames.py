@@ -14,10 +14,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
+from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.execution.factory import OutputFactory, summarise
 from parsimony_kernel.execution.frames import MODEL_BYTES, SAMPLE_ROWS, frame
-from parsimony_kernel.execution.outputs import DataFrameObject, PrimitiveObject
-from parsimony_kernel.llm.redaction import REDACTED
 
 
 def summary(value: Any) -> DataFrameObject:

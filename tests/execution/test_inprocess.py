@@ -6,10 +6,10 @@ from typing import Any, NoReturn
 
 import pytest
 
+from parsimony_kernel.core.outputs import PrimitiveObject
 from parsimony_kernel.execution import inprocess
 from parsimony_kernel.execution.inprocess import InProcessExecutor
 from parsimony_kernel.execution.notebook import NotebookExecutor
-from parsimony_kernel.execution.outputs import PrimitiveObject
 from parsimony_kernel.execution.private import CodeExecutor
 
 ENDLESS = "def endless(*_):\n    while True: pass\n"
@@ -124,7 +124,7 @@ async def test_a_cell_whose_lineage_fails_gives_its_output_and_says_so(
     assert output.error is None
     assert (output.stdout, output.changed) == ("printed\n", ("x",))
     assert output.stderr == "The lineage of this cell was not recorded.\n"
-    shown = output.outputs[0]
+    shown = output.shown[0]
     assert isinstance(shown, PrimitiveObject)
     assert shown.text == "3"
     assert "LookupError: of the lineage" in caplog.text

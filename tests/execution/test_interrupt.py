@@ -7,12 +7,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution.interrupt import (
     CodeGuard,
     DeadlineReached,
@@ -20,6 +22,7 @@ from parsimony_kernel.execution.interrupt import (
     stop_running_code,
 )
 from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.private import CodeExecutor
 
 # Guards against a hang, half of what the code would take that is stopped.
 PATIENCE_S = 30.0
@@ -205,6 +208,65 @@ def test_a_deadline_off_the_main_thread_ends_python_code(shell: Any) -> None:
     assert [getattr(each.error, "name", None) for each in seen] == ["TimeoutError", None]
 
 
+def tracer(frame: FrameType, event: str, argument: object) -> Any:
+    """Asks for no lines, as coverage does for files that it does not measure."""
+    frame.f_trace_lines = False
+    return tracer
+
+
+def swallowing_tracer(frame: FrameType, event: str, argument: object) -> Any:
+    """Lets nothing out that is raised while it runs, as a debugger does."""
+    with suppress(BaseException):
+        sum(n for n in range(9))
+    return swallowing_tracer
+
+
+SWALLOWING = "while True:\n    try:\n        sum(range(9))\n    except BaseException:\n        pass"
+
+
+@pytest.mark.parametrize("code", ["while True: pass", SWALLOWING, "import time\ntime.sleep(60)"])
+async def test_deadline_ends_code_on_a_traced_main_thread_and_leaves_the_tracer(
+    shell: Any, code: str
+) -> None:
+    before = sys.gettrace()
+    sys.settrace(swallowing_tracer)
+    try:
+        output = await NotebookExecutor(shell).execute(code, timeout_seconds=0.1)
+        after = sys.gettrace()
+    finally:
+        sys.settrace(before)
+    assert output.error is not None
+    assert output.error.message == "timeout: the code was stopped after 0.1 s"
+    assert after is swallowing_tracer
+
+
+@pytest.mark.parametrize("tracing", [tracer, swallowing_tracer])
+@pytest.mark.parametrize("code", ["while True: pass", SWALLOWING, "release.wait()"])
+def test_deadline_ends_code_while_every_thread_is_traced(
+    tracing: Callable[..., Any], code: str
+) -> None:
+    release, seen = threading.Event(), list[KernelOutput]()
+
+    def cells() -> None:
+        executor = CodeExecutor()
+        executor.locals["release"] = release
+        seen.append(asyncio.run(executor.execute(code, timeout_seconds=0.1)))
+        seen.append(asyncio.run(executor.execute("6 * 7")))
+
+    thread, before = threading.Thread(target=cells, daemon=True), threading.gettrace()
+    threading.settrace(tracing)
+    try:
+        thread.start()
+        thread.join(PATIENCE_S)
+    finally:
+        threading.settrace(before)
+        release.set()
+    assert [getattr(each.error, "name", None) for each in seen] == ["TimeoutError", None]
+    if tracing is tracer:  # the other may have swallowed the interruptions too
+        is_left = "cannot be interrupted and still runs" in str(seen[0].error)
+        assert is_left == (code == "release.wait()")
+
+
 def endless() -> None:
     while True:
         pass
@@ -265,3 +327,28 @@ async def test_a_stop_waits_until_pandas_parallel_reader_has_returned(shell: Any
     assert output.error is not None
     assert output.error.name == "KeyboardInterrupt"
     assert shell.user_ns["made"] == "whole"
+
+
+@pytest.mark.parametrize("executor_type", ["private", "notebook"])
+async def test_deadline_ends_code_and_no_finalizer_of_the_garbage_it_collects(
+    executor_type: str, shell: Any
+) -> None:
+    executor = CodeExecutor() if executor_type == "private" else NotebookExecutor(shell)
+    output = await executor.execute(
+        "import gc, time, weakref\n"
+        "began, whole = time.monotonic(), []\n"
+        "class Held: pass\n"
+        "def clean_up():\n"
+        "    while time.monotonic() < began + 0.4: pass\n"
+        "    whole.append(True)\n"
+        "held = Held()\n"
+        "held.me = held\n"
+        "weakref.finalize(held, clean_up)\n"
+        "del held\n"
+        "gc.collect()\n"
+        "while True: pass",
+        timeout_seconds=0.3,
+    )
+    assert output.error is not None
+    assert (output.error.past_deadline, output.error.line) == (True, 12)
+    assert executor.variables()["whole"] == [True]

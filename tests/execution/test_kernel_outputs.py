@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from parsimony_kernel.execution.outputs import (
+from parsimony_kernel.core.outputs import (
     ColumnSummary,
     DataFrameObject,
     ExceptionObject,

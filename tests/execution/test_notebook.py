@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
 from parsimony_kernel.execution.notebook import NotebookExecutor
-from parsimony_kernel.execution.outputs import DataFrameObject, PrimitiveObject
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 
 LOUD = """
@@ -72,7 +72,7 @@ async def test_nothing_reaches_the_users_output(
     for told in ("printed", "from-a-child", "from-the-shell", "loop", "Return the number of items"):
         assert told in output.stdout
     assert output.stderr == "error\n"
-    shown = [each.text for each in output.outputs if isinstance(each, PrimitiveObject)]
+    shown = [each.text for each in output.shown if isinstance(each, PrimitiveObject)]
     assert shown == ["shown", "'value'"]
 
 
@@ -215,7 +215,7 @@ async def test_what_a_magic_prints_and_binds_is_the_cells(executor: NotebookExec
     script = await executor.execute("%%bash\necho from bash\necho wrong >&2")
     assert (script.stdout, script.stderr) == ("from bash\n", "wrong\n")
     listed = await executor.execute("!echo a b\nlines = !printf '1\\n2\\n'\nlines")
-    assert (listed.stdout.split(), listed.outputs[0].for_model()["text"]) == (
+    assert (listed.stdout.split(), listed.shown[0].for_model()["text"]) == (
         ["a", "b"],
         "['1', '2']",
     )

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
 from parsimony_kernel.execution import CodeExecutor
-from parsimony_kernel.execution.outputs import ExceptionObject, KernelOutput, PrimitiveObject
 
 DEADLINE_S = 0.3
 

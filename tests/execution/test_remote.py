@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parsimony_kernel.core.outputs import DataFrameObject, ExceptionObject, PrimitiveObject
 from parsimony_kernel.execution import RemoteExecutor
-from parsimony_kernel.execution.outputs import DataFrameObject, ExceptionObject, PrimitiveObject
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError, exit_in_words
 from parsimony_kernel.execution.remote_side import PLAIN_BYTES, encode_plain
 from parsimony_kernel.execution.remote_values import RemoteValue

@@ -10,8 +10,12 @@ from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
 
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.artifacts.refresh import Refreshed
+from parsimony_kernel.artifacts.store import LogEntry
+from parsimony_kernel.artifacts.verify import Verification
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.chat import ChatModel, ModelRequest
+from parsimony_kernel.core.events import (
     AgentEvent,
     Handoff,
     PartialRunSummary,
@@ -20,17 +24,13 @@ from parsimony_kernel.agent.events import (
     RunStarted,
     UserInputRequested,
 )
-from parsimony_kernel.agent.state import SuspensionRecord
-from parsimony_kernel.artifacts.refresh import Refreshed
-from parsimony_kernel.artifacts.store import LogEntry
-from parsimony_kernel.artifacts.verify import Verification
+from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.gate.playbook import Playbook
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.ledger import OriginLedger
-from parsimony_kernel.llm.base import ChatModel, ModelRequest
-from parsimony_kernel.notebook.sent import SentRequest
-from parsimony_kernel.notebook.turns import (
+from parsimony_kernel.session.sent import SentRequest
+from parsimony_kernel.session.turns import (
     PendingQuestion,
     PublishedArtifact,
     SessionError,
@@ -143,16 +143,18 @@ class FakeSession:
             raise SessionError("No question is waiting in this notebook.")
         if nonce is not None and nonce != question.nonce:
             raise SessionError("Another question of this turn is waiting.")
+        choice = ""
         if reply.isdigit():
+            choice = reply
             if not 1 <= int(reply) <= len(question.choices):
                 raise SessionError(f"There is no choice {reply}.")
             reply = question.choices[int(reply) - 1]
         self.replies.append((question.turn_id, reply))
-        async for event in self._play(question.turn_id, question.request, reply):
+        async for event in self._play(question.turn_id, question.request, reply, choice):
             yield event
 
     async def _play(
-        self, turn_id: str, request: str, reply: str | None
+        self, turn_id: str, request: str, reply: str | None, choice: str = ""
     ) -> AsyncIterator[AgentEvent]:
         if self._running:
             raise SessionError("Turn 1 is still running in this notebook.")
@@ -165,7 +167,9 @@ class FakeSession:
         try:
             # Held over every wait, as the real one does: an idle kernel ignores an interrupt.
             stack.enter_context(stop_on_sigint(self._cancellation))
-            started = RunStarted(run_id=turn_id, request=request, model="scripted", reply=reply)
+            started = RunStarted(
+                run_id=turn_id, request=request, model="scripted", reply=reply, choice=choice
+            )
             kept.append(started)
             yield started
             for step in self._segments.pop(0):

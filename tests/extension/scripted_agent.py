@@ -10,8 +10,8 @@ from typing import Any
 from fake_session import FakeSession, Segment, asks
 
 from parsimony_agent.extension import install, uninstall
-from parsimony_kernel.agent.events import AgentEvent, RunCompleted, TextDelta
-from parsimony_kernel.notebook.turns import TurnOptions
+from parsimony_kernel.core.events import AgentEvent, RunCompleted, TextDelta
+from parsimony_kernel.session.turns import TurnOptions
 
 DONE = RunCompleted(summary="Finished as asked.")
 

@@ -17,7 +17,7 @@ from parsimony_agent.arguments import (
 )
 from parsimony_agent.desk import doer
 from parsimony_agent.pending import Misuse
-from parsimony_kernel.notebook.share import Share
+from parsimony_kernel.session.share import Share
 
 
 @pytest.mark.parametrize(

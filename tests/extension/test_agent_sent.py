@@ -19,10 +19,11 @@ from parsimony_agent.pending import TurnError
 from parsimony_agent.sending import sent
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.user_cells import UserCells
-from parsimony_kernel.agent.events import LLMCallCompleted, RunCompleted, RunStarted
-from parsimony_kernel.llm.base import ModelRequest
-from parsimony_kernel.notebook.sent import SentRequest
-from parsimony_kernel.notebook.share import Share
+from parsimony_kernel.core.chat import ModelRequest
+from parsimony_kernel.core.events import LLMCallCompleted, RunCompleted, RunStarted
+from parsimony_kernel.session.sent import SentRequest
+from parsimony_kernel.session.share import Share
+from parsimony_kernel.session.turns import SessionError
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 
 SYSTEM = {"role": "system", "content": "You work in a notebook."}
@@ -123,7 +124,7 @@ def test_what_was_cut_out_of_a_transcript_is_named_and_its_summary_shown() -> No
 
 
 def test_one_request_is_shown_whole_on_request() -> None:
-    text = told(went(1, SYSTEM, FIRST), went(2, SYSTEM, FIRST, ANSWERED), named="2c", number=2)
+    text = told(went(1, SYSTEM, FIRST), went(2, SYSTEM, FIRST, ANSWERED), named="2", number=2)
     assert text.startswith("2026-01-01 08:30:02 UTC. To openai/gpt-5, 3 messages and 1 tools:")
     for message in (SYSTEM, FIRST, ANSWERED):
         assert str(message["content"]) in text
@@ -141,7 +142,7 @@ def test_the_offline_model_is_said_to_have_stayed_here_and_no_other_is() -> None
 
 def test_a_turn_without_requests_and_one_that_is_not_there_are_one_sentence() -> None:
     assert "No request of turn 1 is on record: none was sent" in told(named="1")["text/plain"]
-    with pytest.raises(TurnError, match="No turn of this notebook"):
+    with pytest.raises(SessionError, match="There is no turn 7 in this notebook"):
         told(named="7")
 
 

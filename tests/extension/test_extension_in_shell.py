@@ -17,9 +17,9 @@ from parsimony_agent.extension import install, uninstall
 from parsimony_agent.overview import turn_story
 from parsimony_agent.pending import QuestionPending, Silent, TurnError
 from parsimony_agent.sessions import chosen_model
-from parsimony_kernel.agent.events import RunCompleted, TextDelta, ToolEvent
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
-from parsimony_kernel.notebook.turns import PublishedArtifact, SessionError
+from parsimony_kernel.core.events import RunCompleted, TextDelta, ToolEvent
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.session.turns import PublishedArtifact, SessionError
 
 DONE = RunCompleted(summary="Finished as asked.")
 
@@ -133,11 +133,11 @@ def test_the_request_is_literal_and_the_record_is_printed(
         ("%agent anwser 2", "UsageError: %agent has no sub-command 'anwser'. Did you mean"),
         ("%agent answer", "UsageError: %agent answer needs the answer"),
         ("%agent artifacts all", "UsageError: %agent artifacts takes nothing, and got 'all'."),
-        ("%agent history 1", "Parsimony Agent: This notebook has no turns yet."),
+        ("%agent history 1", "Parsimony Agent: There are no turns in this notebook yet."),
         ("%agent tools area", "UsageError: %agent tools takes [add|remove NAME], and got 'area'."),
         ("%agent tools remove area", "Parsimony Agent: 'area' is no tool of yours."),
         ("%agent show 1 2", "UsageError: %agent show takes at most one word, [TURN]"),
-        ("%agent show", "Parsimony Agent: This notebook has no turns yet."),
+        ("%agent show", "Parsimony Agent: There are no turns in this notebook yet."),
         ("%agent model keyless/x", "Parsimony Agent: The model 'keyless/x' needs a key in"),
     ],
 )
@@ -160,7 +160,7 @@ def test_what_cannot_be_run_is_said_without_a_traceback_and_fails_the_cell(
 def test_a_session_that_cannot_be_opened_is_one_sentence(
     shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from parsimony_kernel.notebook.turns import SessionError
+    from parsimony_kernel.session.turns import SessionError
 
     def refuse(_: Any) -> FakeSession:
         raise SessionError("The folder '/x' cannot be written.")
@@ -251,7 +251,7 @@ def test_the_history_counts_troubles_and_tells_one_turn_step_by_step(
     assert max(map(len, lines)) <= 80
     assert "Finished as asked." in lines[-1]
     assert not shell.run_cell("%agent history 3").success
-    assert "No turn of this notebook can be meant by '3'" in capsys.readouterr().out
+    assert "There is no turn 3 in this notebook" in capsys.readouterr().out
     drawn = turn_story(session, "1")["text/html"]
     assert "&lt;b&gt;Available&lt;/b&gt;" in drawn
     assert "<b>" not in drawn

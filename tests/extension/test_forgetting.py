@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from parsimony_agent.forgetting import forget, reset
-from parsimony_agent.pending import TurnError
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
-from parsimony_kernel.notebook.turns import SessionError
-from parsimony_kernel.session import NotebookSession
+from parsimony_kernel.session.session import NotebookSession
+from parsimony_kernel.session.turns import SessionError
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 
 Start = Callable[..., NotebookSession]
@@ -57,7 +56,7 @@ async def test_the_end_of_its_question_is_said(scripted: Start) -> None:
 async def test_what_is_no_turn_or_forgotten_already_is_refused(scripted: Start) -> None:
     session = scripted(DONE)
     await turn(session, "a", "first")
-    with pytest.raises(TurnError):
+    with pytest.raises(SessionError, match="no turn 7"):
         forget(desk(session), "7")
     forget(desk(session), "1")
     with pytest.raises(SessionError, match="Turn 1 is forgotten already"):

@@ -72,7 +72,7 @@ def test_a_turn_whose_code_did_not_work_has_none_to_hand_over(
     shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert not ran(shell, "%agent code")
-    assert "no turns yet" in capsys.readouterr().out
+    assert "no turns in this notebook yet" in capsys.readouterr().out
     ran(shell, "%%agent\nbuy me a ticket to the moon")
     capsys.readouterr()
     assert not ran(shell, "%agent code")
@@ -147,7 +147,7 @@ def test_what_turns_have_used_is_counted_with_those_replaced(
 def test_the_doctor_says_what_he_says_on_the_command_line(
     shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from parsimony_kernel import cli
+    from parsimony_kernel.cli import main as cli
 
     assert ran(shell, "%agent doctor")
     told = " ".join(capsys.readouterr().out.split())

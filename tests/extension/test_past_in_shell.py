@@ -11,7 +11,7 @@ from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, Intera
 from parsimony_agent.extension import install, uninstall
 from parsimony_agent.overview import why
 from parsimony_kernel.execution.notebook import NotebookExecutor
-from parsimony_kernel.session import NotebookSession
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.scripted import call
 
 Start = Callable[..., NotebookSession]

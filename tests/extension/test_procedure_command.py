@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from parsimony_agent.overview import playbook
-from parsimony_kernel.notebook.turns import SessionError
-from parsimony_kernel.session import NotebookSession
+from parsimony_kernel.session.session import NotebookSession
+from parsimony_kernel.session.turns import SessionError
 
 Start = Callable[..., NotebookSession]
 

@@ -24,7 +24,7 @@ from parsimony_agent.record_display import (
     arrange,
     mode_of,
 )
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.core.events import (
     AgentEvent,
     ArtifactPublished,
     Heartbeat,

@@ -18,7 +18,7 @@ from parsimony_agent.settings import (
     config_of_files,
     file_text,
 )
-from parsimony_kernel import cli
+from parsimony_kernel.cli import main as cli
 
 
 def config(**values: Any) -> Config:

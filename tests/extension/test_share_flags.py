@@ -18,9 +18,9 @@ from parsimony_agent.extension import install, uninstall
 from parsimony_agent.options import in_notebook, options_of
 from parsimony_agent.pending import Misuse
 from parsimony_agent.settings import ParsimonyAgent
-from parsimony_kernel.agent.events import RunCompleted, RunStarted
-from parsimony_kernel.notebook.share import Share
-from parsimony_kernel.notebook.turns import PublishedArtifact, TurnOptions
+from parsimony_kernel.core.events import RunCompleted, RunStarted
+from parsimony_kernel.session.share import Share
+from parsimony_kernel.session.turns import PublishedArtifact, TurnOptions
 from parsimony_kernel.view.escape import plain
 
 DONE = RunCompleted(summary="Done.")

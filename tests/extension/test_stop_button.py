@@ -14,7 +14,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 from parsimony_agent.widgets.stop import StopButton, is_heard_mid_cell
-from parsimony_kernel.agent.cancellation import CancellationRequest
+from parsimony_kernel.core.cancellation import CancellationRequest
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 PATIENCE_S = 30

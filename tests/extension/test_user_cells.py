@@ -12,7 +12,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from parsimony_agent import user_cells
 from parsimony_agent.extension import install, uninstall
-from parsimony_kernel.agent.events import RunCompleted
+from parsimony_kernel.core.events import RunCompleted
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger
 
 DONE = RunCompleted(summary="Finished.")

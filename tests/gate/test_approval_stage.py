@@ -6,19 +6,18 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
-from parsimony_kernel.agent.failure.recovery import EFFECT_KEY
-from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.gate.approval import APPROVAL, Approval, approved
-from parsimony_kernel.gate.effects import action_sha
+from parsimony_kernel.core.choices import OUTCOME
+from parsimony_kernel.core.effects import action_sha
+from parsimony_kernel.core.kinds import EFFECT_KEY, HELD, Action, Effect, Failure, FailureKind
+from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.gate.approval import Approval, approved
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.gate.screening import screened
 from parsimony_kernel.gate.stages import STAGES
-from parsimony_kernel.gate.writes import EFFECT_CHOICES
 from parsimony_kernel.toolbox.code import code_tools
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
-from parsimony_kernel.triage.taxonomy import FailureType
 
 Reaches = Callable[[str], Sequence[Reach | str]]
 
@@ -40,7 +39,7 @@ def named(name: str, **options: Any) -> Tool:
 
 async def waits(of: Tool, mode: Approval = Approval.guarded) -> bool:
     outcome = await gate_of(of, mode).step(of.name, {})
-    return outcome.failure is not None and APPROVAL in outcome.failure.metadata
+    return outcome.failure is not None and HELD in outcome.failure.metadata
 
 
 @pytest.mark.parametrize(
@@ -111,7 +110,7 @@ class TestACallThatSaysWhatItReaches:
         asked = (await gate.step("keep", {"name": "a.py"})).failure
         assert asked is not None
         assert (asked.explanation, asked.metadata["question"]) == ("A.py is code.", "May keep run?")
-        leave = asked.metadata[APPROVAL]
+        leave = asked.metadata[HELD]
         assert (await gate.step("keep", {"name": "a.py"}, approved=leave)).ok
 
     async def test_leave_is_for_what_it_reached_when_it_was_given(self) -> None:
@@ -120,7 +119,7 @@ class TestACallThatSaysWhatItReaches:
         asked = (await gate.step("keep", {"name": "a"})).failure
         assert asked is not None
         said[:] = ["it deletes a file"]
-        again = await gate.step("keep", {"name": "a"}, approved=asked.metadata[APPROVAL])
+        again = await gate.step("keep", {"name": "a"}, approved=asked.metadata[HELD])
         assert again.failure is not None
         assert "deletes a file" in again.failure.explanation
 
@@ -144,7 +143,7 @@ async def test_code_that_forgets_every_variable_waits_in_every_mode(mode: Approv
     asked = (await gate.step("run_code", CODE)).failure
     assert asked is not None
     assert "forgets every variable" in asked.explanation
-    assert (await gate.step("run_code", CODE, approved=asked.metadata[APPROVAL])).ok
+    assert (await gate.step("run_code", CODE, approved=asked.metadata[HELD])).ok
 
 
 async def test_leave_for_what_sounds_grave_is_for_exactly_this_call() -> None:
@@ -153,7 +152,7 @@ async def test_leave_for_what_sounds_grave_is_for_exactly_this_call() -> None:
     assert asked is not None
     assert "does not say what it does" in asked.explanation
     assert asked.metadata["question"] == "May delete_rows run?"
-    assert (await gate.step("delete_rows", {}, approved=asked.metadata[APPROVAL])).ok
+    assert (await gate.step("delete_rows", {}, approved=asked.metadata[HELD])).ok
     assert not (await gate.step("delete_rows", {}, approved="another")).ok
 
 
@@ -181,8 +180,8 @@ def place(kind: ReachKind) -> Reach:
 async def ran(answer: Any, mode: Approval, *places: Reach | str) -> StepOutcome:
     gate = gate_of(code_that(answer), mode, lambda code: places)
     outcome = await gate.step("run_code", CODE)
-    if outcome.failure is not None and APPROVAL in outcome.failure.metadata:
-        leave = outcome.failure.metadata[APPROVAL]
+    if outcome.failure is not None and HELD in outcome.failure.metadata:
+        leave = outcome.failure.metadata[HELD]
         outcome = await gate.step("run_code", CODE, approved=leave)
     return outcome
 
@@ -204,7 +203,7 @@ async def test_code_that_reaches_outside_and_is_late_is_asked_about_and_not_trie
     assert failure.effect is Effect.uncertain
     assert failure.suggested_action is Action.ask_user
     assert failure.metadata["question"] == "Did run_code take effect?"
-    assert tuple(failure.metadata["choices"]) == EFFECT_CHOICES
+    assert failure.metadata["choices"] == OUTCOME
     assert failure.metadata[EFFECT_KEY] == action_sha("run_code", CODE, run_id="r1")
     said = where if isinstance(where, str) else where.sentence
     assert said.rstrip(".") in failure.explanation

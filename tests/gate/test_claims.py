@@ -9,21 +9,21 @@ from typing import Any
 import pandas as pd
 import polars  # noqa: F401  (the names of a loaded library's methods are known to be harmless)
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.events import RunCompleted, ToolEvent, ToolResultObserved
-from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.events import RunCompleted, ToolEvent, ToolResultObserved
+from parsimony_kernel.core.kinds import Action, Failure, FailureKind
+from parsimony_kernel.core.refusals import RefusalError
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.claims import claims_observed, unobserved
 from parsimony_kernel.gate.envelope import refused, to_text
 from parsimony_kernel.gate.observation import Observation
-from parsimony_kernel.gate.refusal import RefusalError
 from parsimony_kernel.gate.stages import Attempt
 from parsimony_kernel.testing.scripted import ScriptedModel, call
-from parsimony_kernel.triage.taxonomy import FailureType
 
 REQUEST = "load data/sales.csv, show revenue by region and tell me the growth rate"
 CODE = """\
@@ -421,7 +421,6 @@ def with_signs(value: float, decimals: int, style: str) -> str:
     st.lists(st.tuples(FLOATS, st.integers(0, 8), st.booleans()), min_size=1, max_size=6),
     st.sampled_from(["plain", "english", "german", "spaced"]),
 )
-@settings(max_examples=400, deadline=None)
 def test_observed_numbers_rounded_to_any_precision_pass(
     numbers: list[tuple[float, int, bool]], style: str
 ) -> None:
@@ -434,21 +433,18 @@ def test_observed_numbers_rounded_to_any_precision_pass(
 
 
 @given(FLOATS, st.integers(3, 9))
-@settings(max_examples=200, deadline=None)
 def test_any_number_of_significant_digits_passes(value: float, digits: int) -> None:
     seen = Observation([repr(value)], frozenset())
     assert unobserved(f"It is {value:.{digits}g} and {value:.{digits}e}.", seen) == []
 
 
 @given(st.floats(min_value=0.001, max_value=0.999), st.integers(0, 4))
-@settings(max_examples=200, deadline=None)
 def test_a_fraction_passes_as_a_percentage(value: float, decimals: int) -> None:
     seen = Observation([repr(value)], frozenset())
     assert unobserved(f"That is {100 * value:.{decimals}f} % of all.", seen) == []
 
 
 @given(st.integers(1_000, 9_999), st.integers(1, 99))
-@settings(max_examples=200, deadline=None)
 def test_a_number_beside_the_observed_one_does_not_pass(whole: int, hundredths: int) -> None:
     value = whole + hundredths / 100
     seen = Observation([f"{value:.2f}"], frozenset())
@@ -472,7 +468,6 @@ PIECES = st.sampled_from(
     st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=40).map("".join)),
     st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=40).map("".join)),
 )
-@settings(max_examples=600, deadline=None)
 def test_any_text_is_judged_without_an_error(summary: str, text: str) -> None:
     unobserved(summary, Observation([text], frozenset(), ran=False))
     unobserved(summary, Observation([summary], frozenset(), ran=False))

@@ -5,20 +5,16 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.failure.kinds import Action, FailureKind
 from parsimony_kernel.agent.termination_tools import termination_tools
-from parsimony_kernel.gate.contract import (
-    ActionContract,
-    ActionMismatch,
-    review,
-    validate_action_contract,
-    within_contract,
-)
+from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.kinds import Action, FailureKind
+from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.gate.contract import within_contract
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.stages import STAGES, Attempt
+from parsimony_kernel.patterns.critic import ActionMismatch, review, validate_action_contract
 from parsimony_kernel.toolbox.plan import plan_tools
 from parsimony_kernel.tools import Tools, tool
-from parsimony_kernel.triage.taxonomy import FailureType
 
 LOOKUP = {"intent": "lookup_order", "order_id": "A102"}
 CONTRACT = ActionContract(

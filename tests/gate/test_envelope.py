@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.failure.kinds import Effect, Failure, FailureKind
+from parsimony_kernel.core.kinds import Effect, Failure, FailureKind
+from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.gate.envelope import MAX_BYTES, Envelope, refused, succeeded, to_text, told
-from parsimony_kernel.gate.refusal import RefusalError
 
 BIG = 5_000_000
 

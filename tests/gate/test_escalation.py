@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from parsimony_kernel.gate.escalation import (
+from parsimony_kernel.patterns.escalation import (
     ApprovalError,
     Approvals,
     EscalationReason,

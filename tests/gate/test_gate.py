@@ -5,14 +5,14 @@ import json
 
 import pytest
 
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.agent.failure.kinds import Action, Effect, FailureKind
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.kinds import Action, Effect, FailureKind
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.gate.envelope import MAX_BYTES, to_text
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.stages import STAGES, Attempt
 from parsimony_kernel.tools import Tools, tool
-from parsimony_kernel.triage.taxonomy import FailureType
 
 ran: list[str] = []
 

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.events import AgentError, Handoff, ToolEvent
-from parsimony_kernel.agent.failure.causes import GOAL_DRIFT, cause_of
-from parsimony_kernel.agent.failure.kinds import Failure
 from parsimony_kernel.agent.termination_tools import termination_tools
-from parsimony_kernel.gate.contract import ActionContract
+from parsimony_kernel.core.causes import GOAL_DRIFT, cause_of
+from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.events import AgentError, Handoff, ToolEvent
+from parsimony_kernel.core.kinds import Failure
+from parsimony_kernel.core.taxonomy import Step
 from parsimony_kernel.gate.goal import about_the_goal
 from parsimony_kernel.gate.stages import Attempt
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.tools import tool
-from parsimony_kernel.triage.taxonomy import Step
 
 ORDER = ActionContract(identifiers={"order_id": "A102"})
 

@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import pytest
 
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.procedure import Edge, Procedure, Walker
-from parsimony_kernel.gate.refusal import RefusalError
 from parsimony_kernel.gate.stages import Attempt, arguments, known, reachable
 from parsimony_kernel.testing.hurry import hurried
 from parsimony_kernel.tools import Tools, tool

@@ -13,13 +13,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.fuzzy import near_columns
+from parsimony_kernel.core.kinds import Action, Failure, FailureKind
+from parsimony_kernel.core.refusals import RefusalError
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.gate.grounding import columns_exist
-from parsimony_kernel.gate.nearness import near_columns
-from parsimony_kernel.gate.refusal import RefusalError
 from parsimony_kernel.gate.stages import Attempt
-from parsimony_kernel.triage.taxonomy import FailureType
 
 CARS = pd.DataFrame(
     {

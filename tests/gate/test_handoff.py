@@ -2,7 +2,7 @@
 
 import pytest
 
-from parsimony_kernel.gate.handoff import ValidationResult, validated_handoff
+from parsimony_kernel.patterns.handoff import ValidationResult, validated_handoff
 
 
 def accepts(_: dict[str, object]) -> ValidationResult:

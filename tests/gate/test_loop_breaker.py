@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from parsimony_kernel.gate.loop_breaker import LoopBreaker
+from parsimony_kernel.patterns.loop_breaker import LoopBreaker
 
 
 def different(number: int) -> tuple[str, dict[str, object]]:

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.effects import MemoryEffects, action_sha
+from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.gate import validators
-from parsimony_kernel.gate.effects import MemoryEffects, action_sha
 from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.gate.handoff import ValidationResult
 from parsimony_kernel.gate.procedure import Edge, Procedure, Walker
+from parsimony_kernel.patterns.handoff import ValidationResult
 from parsimony_kernel.tools import OutputValidator, Tool, ToolResult, Tools, tool
-from parsimony_kernel.triage.taxonomy import FailureType
 
 ORDER = {"order": "A102", "total": 12}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from parsimony_kernel.gate.pinned import (
+from parsimony_kernel.patterns.pinned import (
     CRITICAL_CONSTRAINTS,
     PinnedConstraintsAgent,
     pinned_block,

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from parsimony_kernel.agent.failure.kinds import Effect
-from parsimony_kernel.gate.recovery_path import recovery_path
+from parsimony_kernel.core.kinds import Effect
+from parsimony_kernel.patterns.recovery_path import recovery_path
 
 RECONCILE = "reconcile before replay"
 RESUME = "resume checkpoint"

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from parsimony_kernel.agent.failure.kinds import Effect
-from parsimony_kernel.gate.handoff import ValidationResult
-from parsimony_kernel.gate.reflexion import Reflection, reflect
+from parsimony_kernel.core.kinds import Effect
+from parsimony_kernel.patterns.handoff import ValidationResult
+from parsimony_kernel.patterns.reflexion import Reflection, reflect
 
 Args = dict[str, Any]
 

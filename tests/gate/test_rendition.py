@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.gate.rendition import MAX_DEPTH, MAX_ITEMS, MAX_TEXT, Rendition, plain
-from parsimony_kernel.llm.redaction import REDACTED
 
 
 def breaks(*_: Any, **__: Any) -> Any:

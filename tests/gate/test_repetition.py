@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsimony_kernel.agent.failure.kinds import Action, FailureKind
+from parsimony_kernel.core.kinds import Action, FailureKind
+from parsimony_kernel.core.refusals import RefusalError
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.gate.refusal import RefusalError
 from parsimony_kernel.gate.repetition import KEPT, MAX_SHOWN, Loop, Repetition, not_repeating
 from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.tools import Tools, tool
-from parsimony_kernel.triage.taxonomy import FailureType
 
 DELAYED = "Delayed, ETA Friday"
 Step = tuple[str, dict[str, Any], str]

@@ -5,20 +5,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from parsimony_kernel.agent.failure.kinds import Action, FailureKind
 from parsimony_kernel.agent.prompts import PINNED_CONSTRAINTS
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.kinds import Action, FailureKind
+from parsimony_kernel.core.taxonomy import FailureType, Step
 from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.gate.pinned import CRITICAL_CONSTRAINTS
 from parsimony_kernel.gate.rules import breach_of, within_rules
 from parsimony_kernel.gate.stages import STAGES, Attempt
+from parsimony_kernel.patterns.pinned import CRITICAL_CONSTRAINTS
 from parsimony_kernel.toolbox.plan import plan_tools
 from parsimony_kernel.tools import Tools, tool
-from parsimony_kernel.triage.taxonomy import FailureType, Step
-from parsimony_kernel.triage.trajectory import from_messages
+from parsimony_kernel.triage.classify import from_messages
 
 
 @tool(tool_type="code")
@@ -284,7 +284,6 @@ async def test_the_stage_names_the_rule_and_lets_the_model_try_otherwise() -> No
     ).map(" ".join)
     | st.text(max_size=60)
 )
-@settings(max_examples=300, deadline=None)
 def test_any_text_is_a_rule_or_a_reminder_and_a_run_can_always_end(rule: str) -> None:
     is_refused(rule, "run_code", code="x_y = 'DROP'")
     assert not is_refused(rule, "ask_user", question=rule or "?")

@@ -11,19 +11,20 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
-from parsimony_kernel.agent.failure.suspension import SuspensionRequest
-from parsimony_kernel.agent.failure.termination import TerminationRequest
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
+from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.gate import running
 from parsimony_kernel.gate.answers import step_of_end
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
-from parsimony_kernel.triage.classifier.rules import of_error
-from parsimony_kernel.triage.taxonomy import FailureType
+from parsimony_kernel.triage.classify import RulesClassifier
 
 SOON = 0.01
+# Late enough for a thread to have begun on a busy machine.
+BEGUN = 0.5
 
 
 async def step(of: Tool, cancellation: CancellationRequest | None = None) -> StepOutcome:
@@ -136,7 +137,7 @@ async def test_what_a_body_comes_to_after_its_deadline_is_not_its_answer(then: s
 async def test_a_thread_that_never_ends_is_said_to_go_on() -> None:
     release = threading.Event()
 
-    @tool(timeout_s=SOON)
+    @tool(timeout_s=BEGUN)
     def never() -> None:
         """Never ends."""
         release.wait()
@@ -154,11 +155,13 @@ async def test_a_thread_that_ends_within_the_grace_was_stopped(
 ) -> None:
     monkeypatch.setattr(running, "_GRACE_S", 60.0)
     release, stop = threading.Event(), CancellationRequest()
+    loop = asyncio.get_running_loop()
 
     @tool
     def unwinding() -> None:
         """Ends a little after the stop."""
-        stop.set("by me")
+        # Not set here: the stop would interrupt this thread before everybody had heard of it.
+        loop.call_soon_threadsafe(stop.set, "by me")
         release.wait()
 
     async def let_go() -> None:
@@ -181,7 +184,7 @@ async def test_a_function_that_is_no_tool_s_wrapper_runs_in_such_a_thread_too() 
     def never() -> None:
         function()
 
-    bare = Tool(never, "never", "Never ends.", schema, timeout_s=SOON)  # type: ignore[arg-type]
+    bare = Tool(never, "never", "Never ends.", schema, timeout_s=BEGUN)  # type: ignore[arg-type]
     try:
         assert "still runs" in failure_of(await step(bare)).explanation
     finally:
@@ -418,8 +421,10 @@ async def test_what_a_body_raised_shows_itself_to_a_classifier_and_to_nobody_els
     assert "facts" not in failure_of(outcome).without_data().metadata
     seen = step_of_end(failure_of(outcome), "give")
     assert (seen.error, seen.exception_type) == ("no answer", "ValueError")
-    assert of_error(seen).type is FailureType.EXTERNAL_FAULT
-    assert of_error(replace(seen, metadata={})).type is FailureType.UNKNOWN
+    assert RulesClassifier().judge([seen]) is FailureType.EXTERNAL_FAULT
+    read_already = replace(seen, error="1 validation error for Order", exception_type=None)
+    assert RulesClassifier().judge([read_already]) is FailureType.EXTERNAL_FAULT
+    assert RulesClassifier().judge([replace(seen, metadata={})]) is FailureType.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -443,7 +448,7 @@ async def test_what_an_error_shows_holds_no_secret(monkeypatch: pytest.MonkeyPat
     assert "hush-hush" not in json.dumps(facts)
 
 
-async def test_a_deadline_is_a_fact_and_an_end_without_an_exception_has_none() -> None:
+async def test_a_deadline_is_a_fact_and_an_end_without_an_exception_has_only_a_meaning() -> None:
     @tool(timeout_s=SOON)
     async def late() -> None:
         """Never ends."""
@@ -451,7 +456,7 @@ async def test_a_deadline_is_a_fact_and_an_end_without_an_exception_has_none() -
 
     assert facts_in(await step(late)) == {"type": "timeout"}
     reported = giving(lambda: ToolResult(exception_message="ValueError: no"))
-    assert "facts" not in failure_of(await step(reported)).metadata
+    assert facts_in(await step(reported)) == {"error_row": ""}
 
 
 @pytest.mark.parametrize("facts", ["words", {"status": {1, 2}, "names": 5}])
@@ -459,8 +464,8 @@ async def test_a_deadline_is_a_fact_and_an_end_without_an_exception_has_none() -
 async def test_what_a_tool_says_of_itself_is_no_fact(facts: Any, said: dict[str, Any]) -> None:
     outcome = await step(giving(lambda: failing(facts=facts, envelope=said)))
     failure = failure_of(outcome)
-    assert "facts" not in failure.metadata
+    assert failure.metadata["facts"] == {"error_row": ""}
     seen = step_of_end(failure, "give", index=3, inputs={"n": 1})
-    assert of_error(seen).type is FailureType.UNKNOWN
+    assert RulesClassifier().judge([seen]) is FailureType.UNKNOWN
     assert (seen.index, seen.tool_called, seen.tool_input) == (3, "give", {"n": 1})
     assert seen.error == "x"

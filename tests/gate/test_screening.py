@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from screened_cells import (
     DELETION,
@@ -269,7 +269,6 @@ CELL = st.lists(
 
 
 @given(code=st.one_of(st.text(max_size=200), CELL))
-@settings(max_examples=400, deadline=None)
 def test_any_text_has_an_answer(code: str) -> None:
     for reach in reaches(code):
         assert isinstance(reach.kind, ReachKind)
@@ -278,6 +277,5 @@ def test_any_text_has_an_answer(code: str) -> None:
 
 
 @given(noise=st.text(max_size=80))
-@settings(max_examples=200, deadline=None)
 def test_what_stands_in_a_text_is_not_done(noise: str) -> None:
     assert reaches(f"note = {noise!r}\nprint(note)") == ()

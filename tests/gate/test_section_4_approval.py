@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.gate.approval import APPROVAL, Approval, approved
-from parsimony_kernel.gate.escalation import (
+from parsimony_kernel.core.kinds import HELD
+from parsimony_kernel.gate.approval import Approval, approved
+from parsimony_kernel.gate.gate import Gate, StepOutcome
+from parsimony_kernel.gate.stages import STAGES
+from parsimony_kernel.patterns.escalation import (
     ApprovalError,
     Approvals,
     EscalationReason,
     HumanInTheLoop,
     action_hash,
 )
-from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.tools import Tools, tool
 
@@ -69,7 +70,7 @@ class Bank:
 def leave_of(outcome: StepOutcome) -> str:
     """The hash that the person is asked to allow."""
     assert outcome.failure is not None
-    return str(outcome.failure.metadata[APPROVAL])
+    return str(outcome.failure.metadata[HELD])
 
 
 async def test_a_write_waits_and_runs_with_leave_for_exactly_itself() -> None:

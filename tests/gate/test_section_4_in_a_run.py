@@ -10,23 +10,23 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.config import AgentGuardrails
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.agent.failure import DefaultPolicy
+from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.chat import Completion, Usage
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.events import (
     AgentEvent,
     BudgetWarning,
     RunCompleted,
     ToolEvent,
     UserInputRequested,
 )
-from parsimony_kernel.agent.failure import DefaultPolicy
-from parsimony_kernel.agent.hooks import RunHooks
-from parsimony_kernel.agent.loop import run_loop
-from parsimony_kernel.agent.state import RunState
-from parsimony_kernel.agent.termination_tools import termination_tools
-from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.gate.loop_breaker import LoopBreaker
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.limits.breaker import Breakers
-from parsimony_kernel.llm.base import Completion, Usage
+from parsimony_kernel.patterns.loop_breaker import LoopBreaker
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, say
 from parsimony_kernel.tools import Tools, tool

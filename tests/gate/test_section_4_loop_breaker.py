@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.gate.loop_breaker import LoopBreaker
+from parsimony_kernel.patterns.loop_breaker import LoopBreaker
 
 NEVER = 1_000
 Step = tuple[str, dict[str, Any]]

@@ -5,14 +5,14 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from parsimony_kernel.gate.contract import ActionMismatch, validate_action_contract
-from parsimony_kernel.gate.escalation import EscalationReason, EscalationRequest, HumanInTheLoop
 from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.gate.handoff import ValidationResult, validated_handoff
-from parsimony_kernel.gate.loop_breaker import LoopBreaker
-from parsimony_kernel.gate.recovery_path import recovery_path
 from parsimony_kernel.gate.repetition import Repetition
-from parsimony_kernel.limits.token_budget import BudgetExhausted, TokenBudget
+from parsimony_kernel.patterns.critic import ActionMismatch, validate_action_contract
+from parsimony_kernel.patterns.escalation import EscalationReason, EscalationRequest, HumanInTheLoop
+from parsimony_kernel.patterns.handoff import ValidationResult, validated_handoff
+from parsimony_kernel.patterns.loop_breaker import LoopBreaker
+from parsimony_kernel.patterns.recovery_path import recovery_path
+from parsimony_kernel.patterns.token_budget import BudgetExhausted, TokenBudget
 from parsimony_kernel.tools import Tools, tool
 
 DELAYED = "Delayed, ETA Friday"

@@ -5,8 +5,8 @@ import itertools
 
 import pytest
 
-from parsimony_kernel.agent.failure.kinds import Effect
-from parsimony_kernel.gate.recovery_path import recovery_path
+from parsimony_kernel.core.kinds import Effect
+from parsimony_kernel.patterns.recovery_path import recovery_path
 
 STATUSES = [str(status) for status in range(400, 600)]
 WORDS = ["timeout", "worker_restarted", "schema", "auth", "poisoned_context", "Timeout", "", " 429"]

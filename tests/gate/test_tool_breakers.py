@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.agent.failure.kinds import Effect, Failure, FailureKind
 from parsimony_kernel.agent.termination_tools import termination_tools
-from parsimony_kernel.gate.effects import MemoryEffects
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.effects import MemoryEffects
+from parsimony_kernel.core.kinds import Effect, Failure, FailureKind
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.tool_breakers import ToolBreakers, service_of
 from parsimony_kernel.limits.breaker import FAILURE_THRESHOLD, RESET_TIMEOUT_S, Breakers, Permit
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
-from parsimony_kernel.triage.taxonomy import FailureType
 
 FAULT = ConnectionError("the service is away")
 

@@ -16,25 +16,26 @@ import numpy as np
 import pytest
 from pydantic import BaseModel, Field, SecretStr
 
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
-from parsimony_kernel.agent.failure.recovery import EFFECT_KEY
-from parsimony_kernel.agent.hooks import hooks_of
-from parsimony_kernel.agent.state import RunState
-from parsimony_kernel.gate.approval import APPROVAL, Approval, approved
-from parsimony_kernel.gate.effects import Effects, MemoryEffects, Standing, action_sha
+from parsimony_kernel.agent.hooks import RunContext
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.choices import OUTCOME
+from parsimony_kernel.core.effects import Effects, MemoryEffects, Standing, action_sha
+from parsimony_kernel.core.kinds import EFFECT_KEY, HELD, Action, Effect, Failure, FailureKind
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.gate.approval import Approval, approved
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.stages import STAGES
-from parsimony_kernel.gate.writes import EFFECT_CHOICES
-from parsimony_kernel.journal.database import JournalError
-from parsimony_kernel.journal.effects import JournalEffects
-from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.effects import JournalEffects
+from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 
 RUN = "r1"
 INPUTS = {"to": "ann"}
 KEY = action_sha("send", INPUTS, run_id=RUN)
 SOON = 0.01
+# Late enough for a thread to have begun on a busy machine.
+BEGUN = 0.5
 
 
 class Office:
@@ -179,7 +180,7 @@ async def test_what_is_allowed_is_allowed_in_other_words() -> None:
         stages=(*STAGES, approved(Approval.guarded, lambda code: ())),
         run_id=RUN,
     )
-    held = failure_of(await gate.step("pay", {"id": "A1"})).metadata[APPROVAL]
+    held = failure_of(await gate.step("pay", {"id": "A1"})).metadata[HELD]
     assert not (await gate.step("pay", {"id": "A1", "amount": 11}, approved=held)).ok
     assert (await gate.step("pay", {"id": "A1", "amount": "10"}, approved=held)).ok
 
@@ -207,9 +208,9 @@ async def test_what_json_hides_or_what_is_new_each_time_is_told_apart_as_it_was_
 
 
 async def test_what_was_written_without_hooks_is_on_record_for_as_long_as_the_process() -> None:
-    agent = SimpleNamespace()
+    agent = SimpleNamespace(model_config="offline")
     state = RunState(run_id=RUN)
-    first, second = (hooks_of(agent).effects(state) for _ in range(2))
+    first, second = (RunContext.of(agent).hooks.effects(state) for _ in range(2))
     office = Office(first)
     write = sending(office)
     inputs = {"to": uuid4().hex}
@@ -293,7 +294,7 @@ async def test_what_is_looked_up_of_it_settles_both_runs(office: Office, happene
 async def test_a_body_of_another_run_that_runs_on_may_still_do_it(office: Office) -> None:
     release, done = threading.Event(), threading.Event()
 
-    @tool(name="send", effect="write", timeout_s=SOON, reconcile=looked_up(office))
+    @tool(name="send", effect="write", timeout_s=BEGUN, reconcile=looked_up(office))
     def late(to: str) -> None:
         """Blocks its thread, then sends."""
         release.wait()
@@ -343,7 +344,7 @@ async def test_a_write_that_is_told_again_is_not_asked_about_again(office: Offic
     asked = failure_of(await gate.step("send", INPUTS))
     assert asked.metadata["question"] == "May send run?"
     assert office.sent == []
-    assert (await gate.step("send", INPUTS, approved=asked.metadata[APPROVAL])).ok
+    assert (await gate.step("send", INPUTS, approved=asked.metadata[HELD])).ok
     assert (await gate.step("send", INPUTS)).envelope["result"] == "letter 1 to ann"
     other = failure_of(await gate.step("send", {"to": "bob"}))
     assert other.metadata["question"] == "May send run?"
@@ -438,7 +439,7 @@ async def test_after_an_error_in_transit_nobody_knows_and_the_person_is_asked(
     assert failure.effect is Effect.uncertain
     assert failure.suggested_action is Action.ask_user
     assert failure.metadata["question"] == "Did send take effect?"
-    assert tuple(failure.metadata["choices"]) == EFFECT_CHOICES
+    assert failure.metadata["choices"] == OUTCOME
     assert failure.metadata[EFFECT_KEY] == KEY
     assert office.effects.standing(KEY) == Standing("intended")
     await sent(sending(office), office.effects)
@@ -650,7 +651,7 @@ async def test_what_cannot_be_looked_up_is_asked(office: Office, reconcile: Any)
 async def test_a_body_that_runs_on_may_still_do_what_is_not_found_yet(office: Office) -> None:
     release, done = threading.Event(), threading.Event()
 
-    @tool(name="send", effect="write", timeout_s=SOON, reconcile=looked_up(office))
+    @tool(name="send", effect="write", timeout_s=BEGUN, reconcile=looked_up(office))
     def late(to: str) -> None:
         """Blocks its thread, then sends."""
         release.wait()

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.core.events import (
     AgentError,
     RunStarted,
     TextDelta,
     ToolEvent,
     UserInputRequested,
 )
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
-from parsimony_kernel.agent.state import SuspensionRecord
-from parsimony_kernel.journal.database import JournalError
-from parsimony_kernel.journal.store import Journal, SqliteJournal
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.state import SuspensionRecord
+from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.store import Journal, SqliteJournal
 
 
 class _Clock:
@@ -243,7 +243,7 @@ def test_an_expired_lease_can_be_claimed_again(journal: SqliteJournal, clock: _C
 
 
 _CLAIMANT = """
-from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.storage.store import SqliteJournal
 journal = SqliteJournal(place)
 wait()
 won = journal.claim("n", me, 60)
@@ -252,8 +252,8 @@ journal.close()
 """
 
 _OPENER = """
-from parsimony_kernel.agent.events import TextDelta
-from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.core.events import TextDelta
+from parsimony_kernel.storage.store import SqliteJournal
 wait()
 journal = SqliteJournal(place)
 for number in range(20):

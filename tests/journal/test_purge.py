@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.agent.events import RunCompleted, RunStarted, TextDelta
-from parsimony_kernel.agent.state import SuspensionRecord
-from parsimony_kernel.journal import purge as purging
-from parsimony_kernel.journal.database import JournalError
-from parsimony_kernel.journal.effects import JournalEffects
-from parsimony_kernel.journal.purge import Purged, old_copies, purge
-from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.core.events import RunCompleted, RunStarted, TextDelta
+from parsimony_kernel.core.state import SuspensionRecord
+from parsimony_kernel.storage import purge as purging
+from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.effects import JournalEffects
+from parsimony_kernel.storage.purge import Purged, old_copies, purge
+from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.testing.clock import START, ManualClock
+from tests.tiers import every
 
 DAY = 86_400.0
 CANARY = "kittiwake"
@@ -298,9 +299,9 @@ def test_a_reader_that_stays_is_told_of_and_the_next_purge_finishes(
 
 _PURGE = """
 from datetime import datetime, timedelta
-from parsimony_kernel.agent.events import TextDelta
-from parsimony_kernel.journal.purge import purge
-from parsimony_kernel.journal.store import SqliteJournal
+from parsimony_kernel.core.events import TextDelta
+from parsimony_kernel.storage.purge import purge
+from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.testing.clock import START, ManualClock
 clock = ManualClock()
 clock.advance(10 * 86400.0)
@@ -332,11 +333,12 @@ def test_processes_that_purge_and_write_at_once_do_it_once_and_lose_nothing(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked and killed")
+@every(9)
 def test_a_purge_that_is_killed_at_any_statement_loses_nothing_and_is_finished_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stride: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(purging, "_BATCH", 4)
-    for number in itertools.count(1):
+    for number in itertools.count(1, stride):
         place = tmp_path / str(number) / "journal.sqlite"
         clock = ManualClock()
         with closing(SqliteJournal(place, clock)) as journal:

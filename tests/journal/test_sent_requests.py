@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsimony_kernel.agent.events import RunCancelled
 from parsimony_kernel.agent.renderer import IncrementalRenderer
-from parsimony_kernel.agent.state import RunState
-from parsimony_kernel.journal import sent
-from parsimony_kernel.journal.database import JournalError
-from parsimony_kernel.journal.purge import purge
-from parsimony_kernel.journal.store import SqliteJournal
-from parsimony_kernel.llm.base import ModelRequest
+from parsimony_kernel.core.chat import ModelRequest
+from parsimony_kernel.core.events import RunCancelled
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.storage import sent
+from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.purge import purge
+from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.testing.clock import ManualClock
 
 TOOLS = [{"type": "function", "function": {"name": "run_code", "parameters": {"type": "object"}}}]

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel import durable
-from parsimony_kernel.agent.events import TextDelta
-from parsimony_kernel.durable import StorageError
-from parsimony_kernel.journal.store import SqliteJournal
-from parsimony_kernel.journal.workspace import (
+from parsimony_kernel.core.events import TextDelta
+from parsimony_kernel.storage import durable
+from parsimony_kernel.storage.durable import StorageError
+from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.workspace import (
     find_workspace,
     is_on_network,
     journal_path,

@@ -11,8 +11,8 @@ from textwrap import dedent
 
 import pytest
 
-from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.execution.outputs import ExceptionObject, KernelOutput
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.testing.kernel import LiveKernel, live_kernel
 
 

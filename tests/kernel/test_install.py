@@ -8,7 +8,7 @@ import jupyter_core.paths
 import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 
-from parsimony_kernel import cli
+from parsimony_kernel.cli import main as cli
 from parsimony_kernel.kernel.install import InstallError, install, uninstall
 
 OWN = Path(sys.prefix) / "share" / "jupyter" / "kernels"

@@ -312,6 +312,7 @@ def test_a_status_is_found_along_the_causes() -> None:
     outer.__cause__.__cause__ = outer
     assert not counts_as_failure(outer)
     assert counts_as_failure(RuntimeError("no status at all"))
+    assert not counts_as_failure(ImportError("No module named 'client'"))
 
 
 async def test_which_exceptions_count_is_the_caller_s_to_say() -> None:

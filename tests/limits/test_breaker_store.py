@@ -17,9 +17,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from parsimony_kernel.journal.breakers import JournalBreakers
-from parsimony_kernel.journal.database import MEMORY
-from parsimony_kernel.journal.store import SqliteJournal
 from parsimony_kernel.limits.breaker_store import (
     Admission,
     BreakerStore,
@@ -36,6 +33,9 @@ from parsimony_kernel.limits.breaker_store import (
     look,
 )
 from parsimony_kernel.limits.redis_store import RedisBreakers
+from parsimony_kernel.storage.breakers import JournalBreakers
+from parsimony_kernel.storage.database import MEMORY
+from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.testing.clock import START, ManualClock
 
 if TYPE_CHECKING:
@@ -295,9 +295,9 @@ Opened = tuple[BreakerStore, Callable[[], None]]
 
 # These two go into the programs of the processes as they are written, and so import for themselves.
 def in_journal(place: str, clock: Any = None) -> "Opened":
-    from parsimony_kernel.clock import SYSTEM_CLOCK
-    from parsimony_kernel.journal.breakers import JournalBreakers
-    from parsimony_kernel.journal.store import SqliteJournal
+    from parsimony_kernel.core.clock import SYSTEM_CLOCK
+    from parsimony_kernel.storage.breakers import JournalBreakers
+    from parsimony_kernel.storage.store import SqliteJournal
 
     journal = SqliteJournal(place)
     return JournalBreakers(journal, clock or SYSTEM_CLOCK), journal.close
@@ -368,7 +368,7 @@ class Common:
         self._stack.close()
 
 
-@pytest.fixture(params=[in_journal, in_redis])
+@pytest.fixture(params=[in_journal, pytest.param(in_redis, marks=pytest.mark.slow)])
 def common(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Common]:
     path = tmp_path / "journal.sqlite"
     if request.param is in_redis:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from parsimony_kernel.core.chat import Message, ModelRequest, Usage
 from parsimony_kernel.limits.budget import (
     MOST_TOKENS,
     MOST_USD,
@@ -15,7 +16,6 @@ from parsimony_kernel.limits.budget import (
     usage_by_size,
     usd,
 )
-from parsimony_kernel.llm.base import Message, ModelRequest, Usage
 from parsimony_kernel.testing.scripted import call
 
 

@@ -18,10 +18,10 @@ from tempfile import TemporaryDirectory
 import pytest
 from redis import Redis
 
-from parsimony_kernel.journal.breakers import JournalBreakers
-from parsimony_kernel.journal.store import SqliteJournal
 from parsimony_kernel.limits.breaker_store import BreakerStore, StoreError, Terms, admit
 from parsimony_kernel.limits.redis_store import RedisBreakers
+from parsimony_kernel.storage.breakers import JournalBreakers
+from parsimony_kernel.storage.store import SqliteJournal
 
 TERMS = Terms(failure_threshold=5, reset_timeout_s=60, probe_lease_s=300)
 
@@ -45,8 +45,8 @@ class ServiceError(Exception):
 clock = Told()
 kind, place = sys.argv[1:]
 if kind == "journal":
-    from parsimony_kernel.journal.breakers import JournalBreakers
-    from parsimony_kernel.journal.store import SqliteJournal
+    from parsimony_kernel.storage.breakers import JournalBreakers
+    from parsimony_kernel.storage.store import SqliteJournal
     store = JournalBreakers(SqliteJournal(place), clock)
 else:
     from redis import Redis
@@ -96,8 +96,8 @@ from parsimony_kernel.limits.breaker_store import Terms, admit, hear
 
 kind, _, path = place.partition(":")
 if kind == "journal":
-    from parsimony_kernel.journal.breakers import JournalBreakers
-    from parsimony_kernel.journal.store import SqliteJournal
+    from parsimony_kernel.storage.breakers import JournalBreakers
+    from parsimony_kernel.storage.store import SqliteJournal
     store = JournalBreakers(SqliteJournal(path))
 else:
     from redis import Redis
@@ -127,8 +127,8 @@ from parsimony_kernel.limits.breaker_store import Terms, admit
 
 kind, path = sys.argv[1:]
 if kind == "journal":
-    from parsimony_kernel.journal.breakers import JournalBreakers
-    from parsimony_kernel.journal.store import SqliteJournal
+    from parsimony_kernel.storage.breakers import JournalBreakers
+    from parsimony_kernel.storage.store import SqliteJournal
     store = JournalBreakers(SqliteJournal(path))
 else:
     from redis import Redis
@@ -197,7 +197,7 @@ def redis_socket() -> Iterator[Path]:
                 server.kill()
 
 
-@pytest.fixture(scope="module", params=["journal", "redis"])
+@pytest.fixture(scope="module", params=["journal", pytest.param("redis", marks=pytest.mark.slow)])
 def place(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Path]]:
@@ -262,6 +262,7 @@ def test_of_many_processes_exactly_one_calls_each_time_a_probe_is_due(
         assert {caller.asked(f"state {name}", now) for caller in callers} == {"open"}
 
 
+@pytest.mark.slow
 def test_however_hard_eight_processes_try_no_two_probes_are_out_at_once(
     place: tuple[str, Path],
     callers: list[Caller],

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from parsimony_kernel.journal.breakers import JournalBreakers
-from parsimony_kernel.journal.database import MEMORY
-from parsimony_kernel.journal.store import SqliteJournal
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.limits.redis_store import RedisBreakers
 from parsimony_kernel.limits.sharing import REDIS_URL, RETRY_S, breakers_for
+from parsimony_kernel.storage.breakers import JournalBreakers
+from parsimony_kernel.storage.database import MEMORY
+from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.testing.clock import ManualClock
 
 if TYPE_CHECKING:

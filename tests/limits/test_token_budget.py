@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsimony_kernel.limits.token_budget import BudgetExhausted, TokenBudget
+from parsimony_kernel.patterns.token_budget import BudgetExhausted, TokenBudget
 
 PRICING = {"order-model": {"input": 1.0, "output": 2.0}}
 

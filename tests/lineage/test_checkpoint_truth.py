@@ -2,7 +2,7 @@
 
 import pytest
 
-from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.lineage import diff as limits
 from parsimony_kernel.lineage import frame_difference as frame_limits
 from parsimony_kernel.lineage.diff import (

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.execution import run_scope
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger
 from parsimony_kernel.lineage.snapshot import visible
@@ -128,7 +127,3 @@ def test_readers_are_the_runs_that_read_just_this_version(notebook: Notebook) ->
     one, two = (InputRef(name="a", version=each) for each in (1, 2))
     assert [run.number for run in notebook.ledger.readers([one])] == [2]
     assert [run.number for run in notebook.ledger.readers([one, two])] == [2, 4]
-
-
-def test_the_ledger_has_the_name_that_is_promised() -> None:
-    assert run_scope.OriginLedger is OriginLedger

@@ -48,11 +48,13 @@ def content(value: Any, depth: int = 0) -> Any:
         return "deep"
     match value:
         case pd.DataFrame():
-            columns = [value.iloc[:, at].tolist() for at in range(value.shape[1])]
+            columns = [value.iloc[:, at].to_numpy() for at in range(value.shape[1])]
             return ("frame", *(repr(each) for each in (value.columns, value.index, value.attrs)),
                     repr(value.columns.names), content(columns, depth + 1))  # fmt: skip
         case pd.Series():
-            return ("series", repr(value.name), repr(value.index), content(value.tolist()))
+            return ("series", repr(value.name), repr(value.index), content(value.to_numpy()))
+        case np.ndarray() if value.dtype != object:
+            return ("array", value.shape, str(value.dtype), value.tobytes())
         case np.ndarray():
             return ("array", value.shape, str(value.dtype), content(value.tolist(), depth + 1))
         case dict():

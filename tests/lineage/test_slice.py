@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, VariableOrigin
 from parsimony_kernel.lineage.slice import SEEDS, Script, SliceError, slice

@@ -11,10 +11,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.lineage.slice import SliceError, slice
@@ -253,7 +253,7 @@ def check(steps: Steps) -> tuple[int, int]:
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
-@settings(max_examples=150, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples // 4)
 @given(notebooks())
 def test_a_slice_rebuilds_its_variable(steps: Steps) -> None:
     there, refused = check(steps)
@@ -262,7 +262,7 @@ def test_a_slice_rebuilds_its_variable(steps: Steps) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
-@settings(max_examples=50, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples // 10)
 @given(notebooks(kinds=("user",)))
 def test_without_errors_and_undo_every_variable_can_be_sliced(
     steps: Steps,
@@ -299,7 +299,7 @@ def marking_cells(draw: st.DrawFn) -> Steps:
     return cells
 
 
-@settings(max_examples=100, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples // 4)
 @given(marking_cells())
 def test_no_statement_can_be_left_out_of_a_slice(cells: Steps) -> None:
     notebook = Notebook()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.why import MOST_STEPS, Explanation, why
 

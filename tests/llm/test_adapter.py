@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.failure.kinds import FailureKind, FailureRaised
-from parsimony_kernel.llm.adapter import read, secrets_of
-from parsimony_kernel.llm.base import (
+from parsimony_kernel.core.chat import (
     Beat,
     Choice,
     Completion,
@@ -19,6 +17,8 @@ from parsimony_kernel.llm.base import (
     ToolCall,
     Usage,
 )
+from parsimony_kernel.core.kinds import FailureKind, FailureRaised
+from parsimony_kernel.llm.adapter import read, secrets_of
 from parsimony_kernel.testing.scripted import call, calls, say
 
 GOOD = replace(calls(call("look", at="a"), text="So."), usage=Usage(3, 2), model="m", cost_usd=0.25)

@@ -8,13 +8,8 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel import durable
-from parsimony_kernel.agent.failure.kinds import FailureRaised
 from parsimony_kernel.agent.failure.spending import Priced as PricedToTheLoop
-from parsimony_kernel.agent.prompts import request_message
-from parsimony_kernel.durable import StorageError
-from parsimony_kernel.llm.around import Around, PricedAround
-from parsimony_kernel.llm.base import (
+from parsimony_kernel.core.chat import (
     ChatModel,
     Completion,
     Delta,
@@ -22,6 +17,9 @@ from parsimony_kernel.llm.base import (
     Usage,
     answer,
 )
+from parsimony_kernel.core.conversation import request_message
+from parsimony_kernel.core.kinds import FailureRaised
+from parsimony_kernel.llm.around import Around, PricedAround
 from parsimony_kernel.llm.cassette import (
     CassetteMiss,
     Player,
@@ -33,8 +31,10 @@ from parsimony_kernel.llm.cassette import (
 )
 from parsimony_kernel.llm.cassette_file import RecordedTurn, Tape
 from parsimony_kernel.llm.normal import Place, normalised
-from parsimony_kernel.llm.offline.model import OfflineModel
 from parsimony_kernel.llm.secrets import Secrets
+from parsimony_kernel.offline.model import OfflineModel
+from parsimony_kernel.storage import durable
+from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, say
 
 WORDS = "add up the sales"

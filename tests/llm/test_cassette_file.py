@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from parsimony_kernel.llm.base import Completion, FunctionCall, ToolCall, Usage, answer
+from parsimony_kernel.core.chat import Completion, FunctionCall, ToolCall, Usage, answer
 from parsimony_kernel.llm.cassette_file import (
     CassetteError,
     RecordedStep,

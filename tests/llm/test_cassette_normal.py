@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.prompts import notebook_context, request_message
-from parsimony_kernel.llm.base import ModelRequest
+from parsimony_kernel.agent.prompts import notebook_context
+from parsimony_kernel.core.chat import ModelRequest
+from parsimony_kernel.core.conversation import opening, request_message
 from parsimony_kernel.llm.normal import Place, normal_words, normalised, outline
 
 HERE = Place(Path("/home/ann/work"))
@@ -128,17 +129,27 @@ def test_an_instruction_for_one_request_counts() -> None:
 
 
 def test_variables_count_and_what_lies_around_the_notebook_does_not() -> None:
-    def opening(**given: Any) -> str:
+    def told(**given: Any) -> str:
         inventory = {"working_folder": "work", "files": [], "variables": [], **given}
-        message = request_message("mean amount", notebook_context(**inventory))
-        return normalised(asked(message), HERE).text
+        messages = opening("mean amount", notebook_context(**inventory))
+        return normalised(asked(*messages), HERE).text
 
     sales = {"name": "sales", "type": "dataframe", "rows": 2}
-    bare = opening()
-    assert opening(working_folder="other", files=["a.csv"], artifacts=[{"title": "x"}]) == bare
-    assert opening(variables=[sales]) != bare
-    assert opening(variables=[sales]) != opening(variables=[{**sales, "rows": 3}])
-    assert opening(variables=[sales], replaceable=["sales"]) == bare
+    bare = told()
+    assert told(working_folder="other", files=["a.csv"], artifacts=[{"title": "x"}]) == bare
+    assert told(variables=[sales]) != bare
+    assert told(variables=[sales]) != told(variables=[{**sales, "rows": 3}])
+    assert told(variables=[sales], replaceable=["sales"]) == bare
+
+
+def test_an_inventory_beside_the_words_is_told_like_one_before_them() -> None:
+    sales = [{"name": "sales", "type": "dataframe", "rows": 2}]
+    context = notebook_context(working_folder="work", files=[], variables=sales)
+    beside = {"role": "user", "content": f"{context}\n\n{REQUEST['content']}"}
+    now = opening("mean amount by region", context)
+    assert normalised(asked(*now), HERE) == normalised(asked(beside), HERE)
+    later = (calling(), result("1"))
+    assert normalised(asked(*now, *later), HERE) == normalised(asked(beside, *later), HERE)
 
 
 def test_earlier_turns_count_where_this_kernel_ran_them() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.core.events import (
     AgentEvent,
     Handoff,
     LLMCallCompleted,
@@ -15,10 +15,10 @@ from parsimony_kernel.agent.events import (
     ToolEvent,
     UserInputRequested,
 )
-from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.llm.cassette_mode import CassetteMode, mode_in
-from parsimony_kernel.notebook.turns import SessionError, TurnOptions
-from parsimony_kernel.session import NotebookSession, open_session
+from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.llm.cassette_mode import SAVED_BY, CassetteMode, mode_in
+from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 
 ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
@@ -229,6 +229,40 @@ async def test_a_replay_of_the_environment_is_not_overruled_by_a_cell(notebooks:
     events = await gather(again.turn("load the sales", cell_key="a", options=options))
     assert isinstance(events[-1], RunCompleted)
     assert (here / "cassettes" / "sales.yaml").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("saved_by", "usual", "named", "runs"),
+    [
+        ("offline", "openai/gpt-5", None, "offline"),
+        ("offline", "openai/gpt-5", "openai/gpt-5", None),
+        ("openai/gpt-5", "offline", None, None),
+        ("", "offline", None, None),
+        ("", [DONE], None, "provider/model"),
+    ],
+)
+async def test_a_compared_cell_without_a_recording_runs_on_what_made_it_or_not_at_all(
+    notebooks: Notebooks,
+    saved_by: str,
+    usual: Sequence[Step] | str,
+    named: str | None,
+    runs: str | None,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "saved-by").write_text(saved_by)
+    compared = {**REPLAY, SAVED_BY: str(tmp_path / "saved-by")}
+    session = notebooks.open(notebooks.place("here"), usual, compared)
+    turn = session.turn("load data/sales.csv", cell_key="a", options=TurnOptions(model=named))
+    if runs is None:
+        with pytest.raises(
+            SessionError, match=r"^No recording for this cell; record it with [^\n]+$"
+        ):
+            await gather(turn)
+        assert session.turns() == ()
+    else:
+        events = await gather(turn)
+        assert told(events)[0] == ("load data/sales.csv", runs)
+        assert isinstance(events[-1], RunCompleted)
 
 
 async def test_a_cell_is_recorded_and_replayed_by_itself(notebooks: Notebooks) -> None:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.chat import Beat, Completion, Delta, ModelRequest
+from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.limits.breaker import Breakers
-from parsimony_kernel.llm.base import Beat, Completion, Delta, ModelRequest
 from parsimony_kernel.llm.chain import MAX_FAILING_REQUESTS, Chain
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, say

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.chat import Beat, ChatModel, Completion, Delta, ModelRequest
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.llm import chokepoint
-from parsimony_kernel.llm.base import Beat, ChatModel, Completion, Delta, ModelRequest
 from parsimony_kernel.llm.chokepoint import (
     CLOSING_S,
     MAX_ANSWER_LENGTH,
@@ -21,7 +22,6 @@ from parsimony_kernel.llm.chokepoint import (
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.hurry import hurried
 from parsimony_kernel.testing.scripted import ScriptedModel, call, say
-from parsimony_kernel.triage.taxonomy import FailureType
 
 REQUEST = ModelRequest([{"role": "user", "content": "go"}], timeout_s=60)
 Play = Callable[["Fake"], AsyncIterator[Any]]
@@ -484,7 +484,7 @@ def test_live_calls_can_be_switched_off_from_outside(
 def test_the_way_out_imports_no_client() -> None:
     """The offline path stays light: a client is imported for the first live request."""
     script = (
-        "import sys; import parsimony_kernel.llm.chokepoint, parsimony_kernel.llm.resolve; "
+        "import sys; import parsimony_kernel.llm.chokepoint, parsimony_kernel.agent.resolve; "
         "print(sorted({'litellm', 'openai', 'httpx', 'aiohttp', 'pandas'} & set(sys.modules)))"
     )
     done = subprocess.run(

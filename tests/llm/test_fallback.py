@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from parsimony_kernel.llm.fallback import FallbackChain
+from parsimony_kernel.patterns.fallback import FallbackChain
 
 
 def says(

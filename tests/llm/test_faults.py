@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind, FailureRaised
+from parsimony_kernel.core.error_table import ROWS
+from parsimony_kernel.core.kinds import Failure, FailureKind, FailureRaised
+from parsimony_kernel.core.redaction import REDACTED
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.llm import litellm_model
-from parsimony_kernel.llm.faults import TABLE, translate
-from parsimony_kernel.llm.redaction import REDACTED
-from parsimony_kernel.triage.taxonomy import FailureType
+from parsimony_kernel.llm.faults import WORDINGS, translate
 
 TRANSIENT = FailureKind.transient_provider
 GAP = FailureKind.capability_gap
@@ -157,6 +158,23 @@ SHAPES: list[tuple[str, BaseException, FailureKind, FailureType]] = [
         FailureType.CONSTRAINT_IGNORED,
     ),
     (
+        "bedrock's window",
+        shaped("ValidationException", "Input is too long for requested model.", status_code=400),
+        OVERFLOW,
+        FailureType.CONTEXT_OVERFLOW,
+    ),
+    # Where neither a class nor a status says anything, the text may, but only of weather.
+    (
+        "limit in words",
+        RuntimeError("429 Too Many Requests"),
+        TRANSIENT,
+        FailureType.EXTERNAL_FAULT,
+    ),
+    ("deadline in words", RuntimeError("deadline exceeded"), TRANSIENT, FailureType.EXTERNAL_FAULT),
+    ("mistake in words", RuntimeError("unexpected keyword argument"), GAP, FailureType.UNKNOWN),
+    ("number of a key", KeyError("429"), GAP, FailureType.UNKNOWN),
+    ("storage of ours", shaped("StorageError", "disk full"), GAP, FailureType.UNKNOWN),
+    (
         "a group",
         ExceptionGroup("several", [shaped("E", status_code=429)]),
         TRANSIENT,
@@ -261,9 +279,10 @@ def test_litellms_own_exceptions(
         assert failure.metadata.get("status_code") in (None, 429)
 
 
-def test_every_exception_class_that_litellm_exports_has_a_row_above_the_last(litellm: Any) -> None:
+def test_every_exception_class_that_litellm_exports_has_a_row(litellm: Any) -> None:
     """A new class of litellm's shows here, before it shows to a person as 'could not be asked'."""
-    named = frozenset().union(*(row.names for row in TABLE[:-1]))
+    rows = [row for row in ROWS.values() if row.asked != "tool"]
+    named = frozenset().union(*(row.names | row.weak_names | row.behind for row in rows))
     strangers = {
         exc.__name__
         for exc in litellm.LITELLM_EXCEPTION_TYPES
@@ -275,6 +294,11 @@ def test_every_exception_class_that_litellm_exports_has_a_row_above_the_last(lit
         "GuardrailRaisedException",
         "BlockedPiiEntityError",
     }
+
+
+def test_every_row_about_a_provider_has_a_sentence() -> None:
+    rows = {row.name for row in ROWS.values() if row.asked != "tool"}
+    assert set(WORDINGS) == rows | {"deadline"}
 
 
 WAITS: list[tuple[dict[str, str], float | None]] = [

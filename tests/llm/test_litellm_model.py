@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.chat import Beat, Completion, Delta, ModelRequest, Usage, answer
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.llm import chokepoint
-from parsimony_kernel.llm.base import Beat, Completion, Delta, ModelRequest, Usage, answer
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.litellm_model import LiteLLMModel, import_litellm
 from parsimony_kernel.testing.clock import ManualClock
@@ -34,7 +35,6 @@ from parsimony_kernel.testing.provider import (
     rate_limited,
 )
 from parsimony_kernel.testing.scripted import call, calls, raw_call, say
-from parsimony_kernel.triage.taxonomy import FailureType
 
 # litellm sets these filters when it is imported, and pytest takes them back after the test that
 # did.
@@ -256,6 +256,7 @@ async def test_a_provider_that_echoes_a_secret_of_the_configuration_does_not_lea
     assert ODD not in repr(last)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("environ", "chosen", "level"),
     [

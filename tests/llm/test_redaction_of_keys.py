@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.llm import redaction
-from parsimony_kernel.llm.redaction import REDACTED, scrub
+from parsimony_kernel.core import redaction
+from parsimony_kernel.core.redaction import REDACTED, scrub
 
 PARSER: Any = vars(re)["_parser"]
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.cancellation import CancellationRequest
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.agent.resolve import check_model, resolve_model
+from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.chat import ModelRequest
+from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.llm import chokepoint, credentials, litellm_model
-from parsimony_kernel.llm.base import ModelRequest
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.litellm_model import LiteLLMModel, self_check
 from parsimony_kernel.llm.providers import PROVIDERS
-from parsimony_kernel.llm.resolve import check_model, resolve_model
 from parsimony_kernel.testing.scripted import ScriptedModel
 
 ROOT = Path(__file__).parents[2]

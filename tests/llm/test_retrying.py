@@ -7,7 +7,7 @@ import pytest
 from tenacity import wait_random_exponential
 from tenacity.wait import wait_base
 
-from parsimony_kernel.llm.retrying import (
+from parsimony_kernel.patterns.retrying import (
     MAX_RETRY_AFTER_S,
     RateLimitExceeded,
     RetryableModelError,

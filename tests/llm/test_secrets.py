@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.llm.redaction import REDACTED
+from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.llm.secrets import Secrets, is_secret, names_a_secret
 
 ENVIRON = {

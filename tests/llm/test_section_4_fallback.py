@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from parsimony_kernel.llm.fallback import FallbackChain, Strategy
+from parsimony_kernel.patterns.fallback import FallbackChain, Strategy
 
 NAMES = ("primary_agent", "backup_agent", "direct_generation")
 WITHOUT_DATA = {"direct_generation", "static_fallback"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from parsimony_kernel.llm.retrying import call_llm_with_retry, with_retry
+from parsimony_kernel.patterns.retrying import call_llm_with_retry, with_retry
 from parsimony_kernel.testing.clock import ManualClock
 
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.config import AgentGuardrails
-from parsimony_kernel.agent.events import AgentEvent
 from parsimony_kernel.agent.hooks import RunHooks
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.metrics import prometheus
 from parsimony_kernel.metrics.alerts import fired

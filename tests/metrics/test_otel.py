@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
     Handoff,
@@ -21,7 +21,7 @@ from parsimony_kernel.agent.events import (
     TextDelta,
     ToolEvent,
 )
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.metrics.otel import OtelMissing, Timed, export, observer, span_of, tracer
 from parsimony_kernel.testing.clock import START, ManualClock
 

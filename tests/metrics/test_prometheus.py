@@ -6,7 +6,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.cli.main import main
+from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
     Handoff,
@@ -16,11 +17,10 @@ from parsimony_kernel.agent.events import (
     RunStarted,
     ToolEvent,
 )
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
-from parsimony_kernel.cli import main
-from parsimony_kernel.journal.store import SqliteJournal
-from parsimony_kernel.journal.workspace import journal_path
+from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.metrics.prometheus import AgentMetrics, of_runs
+from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.workspace import journal_path
 
 START = RunStarted(run_id="r", request="q", model="m")
 DONE = RunCompleted(summary="done")

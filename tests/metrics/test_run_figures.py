@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
     BudgetWarning,
@@ -22,8 +22,8 @@ from parsimony_kernel.agent.events import (
     ToolEvent,
     UserInputRequested,
 )
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
-from parsimony_kernel.agent.state import SuspensionRecord
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.metrics.figures import (
     Execution,
     Figures,

@@ -6,7 +6,7 @@ import prometheus_client
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
     Handoff,
@@ -17,7 +17,7 @@ from parsimony_kernel.agent.events import (
     RunStarted,
     ToolEvent,
 )
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.metrics import figures, prometheus
 from parsimony_kernel.metrics.alerts import fired
 from parsimony_kernel.metrics.prometheus import AgentMetrics

@@ -15,8 +15,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, Sp
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.events import AgentEvent, RunCompleted, RunStarted
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.events import AgentEvent, RunCompleted, RunStarted
 from parsimony_kernel.metrics import tracing
 from parsimony_kernel.metrics.tracing import Observer, exporters_in, observer
 from parsimony_kernel.testing.clock import ManualClock

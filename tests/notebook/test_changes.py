@@ -8,15 +8,16 @@ import pandas as pd
 import pytest
 
 from parsimony_agent import overview
-from parsimony_kernel.agent.events import TurnTakenBack
-from parsimony_kernel.execution.executor import BaseCodeExecutor, CodeExecutor
+from parsimony_kernel.core.events import TurnTakenBack
+from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.dependents import warnings
-from parsimony_kernel.notebook import changes as limits
-from parsimony_kernel.notebook.changes import Changes
-from parsimony_kernel.notebook.past import Past
+from parsimony_kernel.session import changes as limits
+from parsimony_kernel.session.changes import Changes
+from parsimony_kernel.session.past import Past
 
 
 class Desk:

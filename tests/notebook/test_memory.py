@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.core.events import (
     AgentEvent,
     RunCancelled,
     RunCompleted,
@@ -22,14 +22,14 @@ from parsimony_kernel.agent.events import (
 )
 from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
-from parsimony_kernel.journal.database import JournalError
-from parsimony_kernel.journal.purge import purge
-from parsimony_kernel.journal.store import SqliteJournal, TurnRow
-from parsimony_kernel.llm.offline.transcript import read
-from parsimony_kernel.notebook import changes, memory
-from parsimony_kernel.notebook.memory import earlier_turns
-from parsimony_kernel.notebook.turns import SessionError
-from parsimony_kernel.session import NotebookSession
+from parsimony_kernel.offline.transcript import read
+from parsimony_kernel.session import changes, memory
+from parsimony_kernel.session.memory import earlier_turns
+from parsimony_kernel.session.session import NotebookSession
+from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.purge import purge
+from parsimony_kernel.storage.store import SqliteJournal, TurnRow
 from parsimony_kernel.testing.clock import START, ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.view.blocks import lasting

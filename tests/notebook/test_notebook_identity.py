@@ -11,13 +11,10 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.events import TextDelta
-from parsimony_kernel.agent.state import SuspensionRecord
-from parsimony_kernel.journal.notebooks import Forked, Moved
-from parsimony_kernel.journal.purge import purge
-from parsimony_kernel.journal.store import SqliteJournal
-from parsimony_kernel.notebook import identity
-from parsimony_kernel.notebook.identity import (
+from parsimony_kernel.core.events import TextDelta
+from parsimony_kernel.core.state import SuspensionRecord
+from parsimony_kernel.session import identity
+from parsimony_kernel.session.identity import (
     Left,
     Same,
     Unclear,
@@ -30,6 +27,9 @@ from parsimony_kernel.notebook.identity import (
     plain_name,
     recognise,
 )
+from parsimony_kernel.storage.notebooks import Forked, Moved
+from parsimony_kernel.storage.purge import purge
+from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.testing.clock import START, ManualClock
 
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from parsimony_kernel.agent.events import RunCompleted, TextDelta
-from parsimony_kernel.journal.store import SqliteJournal
-from parsimony_kernel.llm.redaction import REDACTED
+from parsimony_kernel.core.events import RunCompleted, TextDelta
+from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.llm.secrets import Secrets
-from parsimony_kernel.notebook.scribe import Scribe
+from parsimony_kernel.session.scribe import Scribe
+from parsimony_kernel.storage.store import SqliteJournal
 
 
 def test_what_is_written_down_is_cleaned_whoever_gave_it(tmp_path: Path) -> None:

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.events import AgentEvent, Handoff, RunCompleted, RunStarted
-from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.llm.base import ChatModel, ModelRequest
+from parsimony_kernel.core.chat import ChatModel, ModelRequest
+from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted, RunStarted
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.llm.cassette_mode import CassetteMode
-from parsimony_kernel.notebook.sent import Sending, noted
-from parsimony_kernel.notebook.share import Share
-from parsimony_kernel.notebook.turns import SessionError, TurnOptions
-from parsimony_kernel.session import NotebookSession, open_session
+from parsimony_kernel.session.sent import Sending, noted
+from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.share import Share
+from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 
 ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}

@@ -10,7 +10,10 @@ import pandas as pd
 import pytest
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.core import taxonomy as made
+from parsimony_kernel.core.chat import ModelRequest, ToolCall
+from parsimony_kernel.core.events import (
     AgentEvent,
     Handoff,
     RunCompleted,
@@ -18,19 +21,16 @@ from parsimony_kernel.agent.events import (
     ToolResultObserved,
     UserInputRequested,
 )
-from parsimony_kernel.agent.hooks import RunHooks
-from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.core.taxonomy import FailureType, TriageContext
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.gate.gate import StepOutcome
-from parsimony_kernel.llm.base import ModelRequest, ToolCall
-from parsimony_kernel.notebook.plain_errors import kind_of, words_of
-from parsimony_kernel.notebook.share import Share, Step, shape_of, shared
-from parsimony_kernel.notebook.turns import MENDING, TurnOptions
-from parsimony_kernel.session import NotebookSession, open_session
+from parsimony_kernel.session.plain_errors import kind_of, words_of
+from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.share import Share, Step, shape_of, shared
+from parsimony_kernel.session.turns import MENDING, TurnOptions
 from parsimony_kernel.testing import scripted
 from parsimony_kernel.testing.scripted import ScriptedModel, call
-from parsimony_kernel.triage import taxonomy as made
-from parsimony_kernel.triage.taxonomy import FailureType, TriageContext
 
 ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
 DONE = call("return_done", summary="It is done.")
@@ -79,7 +79,7 @@ def asked_of(session: NotebookSession) -> list[ModelRequest]:
 
 def told_first(request: ModelRequest) -> dict[str, Any]:
     """The inventory that a request holds."""
-    text = str(request.messages[-2]["content"])
+    text = str(request.messages[-3]["content"])
     told = text.partition("<notebook_context>")[2].partition("</notebook_context>")[0]
     inventory: dict[str, Any] = json.loads(told)
     return inventory
@@ -112,7 +112,7 @@ def test_full_tells_the_first_rows_too(start: Start) -> None:
 
 
 async def test_full_tells_the_first_rows_of_what_code_shows(start: Start) -> None:
-    session = start(run("sales"), DONE)
+    session = start(run("print(1)\nsales"), DONE)
     await gather(session.turn("show it", cell_key="a", options=TurnOptions(share=Share.full)))
     answer = json.loads(asked_of(session)[1].messages[-2]["content"])
     assert answer["result"]["outputs"][0]["first_rows"][1]["region"] == "south"
@@ -184,7 +184,7 @@ async def test_without_context_neither_the_notebook_nor_its_earlier_turns_are_to
 
 
 async def test_a_step_says_what_it_keeps(start: Start) -> None:
-    session = start(run("sales['amount'].sum()"), run("total = 1"), DONE)
+    session = start(run("print(1)\nsales['amount'].sum()"), run("total = 1"), DONE)
     options = TurnOptions(share=Share.schema)
     await gather(session.turn("sum it", cell_key="a", options=options))
     answer = json.loads(asked_of(session)[1].messages[-2]["content"])

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.copies import Room
-from parsimony_kernel.notebook.changes import Changes
+from parsimony_kernel.session.changes import Changes
+from tests.tiers import sampled
 
 USER = RunScope("", "n.ipynb", "mine", actor="user")
 BEGINNING = """
@@ -353,7 +354,7 @@ async def play(turn: list[str], later: list[str], room: Room | None = None) -> N
 
 
 QUIET = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore:The inplace keyword")
-BOUNDED = settings(max_examples=75, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+BOUNDED = settings(max_examples=settings().max_examples // 4)
 
 
 @QUIET
@@ -390,7 +391,7 @@ def test_what_there_was_no_room_to_copy_is_told_as_lost(
 
 
 @QUIET
-@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize("statement", sampled(STATEMENTS, 2))
 def test_every_kind_of_statement_is_taken_back(statement: str) -> None:
     for place in (0, 1):
         names = {kind: names[place] for kind, names in POOL.items()}

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import pytest
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.config import AgentGuardrails
-from parsimony_kernel.agent.events import AgentError, AgentEvent, is_terminal, parse_event
-from parsimony_kernel.agent.failure.policy import DefaultPolicy
-from parsimony_kernel.agent.outputs import AgentResult, collect
 from parsimony_kernel.agent.termination_tools import termination_tools
-from parsimony_kernel.llm.base import Completion
+from parsimony_kernel.core.chat import Completion
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.events import AgentError, AgentEvent, is_terminal, parse_event
+from parsimony_kernel.core.policy import DefaultPolicy
+from parsimony_kernel.core.results import AgentResult, collect
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.provider import LoopbackProvider, transcript_breach
 from parsimony_kernel.tools import Tool, Tools, tool

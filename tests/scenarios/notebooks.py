@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.core.clock import Clock
+from parsimony_kernel.core.events import (
     AgentEvent,
     Handoff,
     ToolEvent,
@@ -15,13 +16,13 @@ from parsimony_kernel.agent.events import (
     is_terminal,
     parse_event,
 )
-from parsimony_kernel.clock import Clock
+from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.cell import NAME_PREFIX
-from parsimony_kernel.execution.executor import BaseCodeExecutor, CodeExecutor
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.notebook.own_tools import OwnTools
-from parsimony_kernel.notebook.turns import SessionError, TurnOptions
-from parsimony_kernel.session import NotebookSession, open_session
+from parsimony_kernel.session.own_tools import OwnTools
+from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 from parsimony_kernel.tools import Tool

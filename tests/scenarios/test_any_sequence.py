@@ -5,18 +5,18 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.config import AgentGuardrails
-from parsimony_kernel.agent.events import AgentEvent, is_terminal, parse_event
 from parsimony_kernel.agent.loop import run_loop
-from parsimony_kernel.agent.outputs import collect
-from parsimony_kernel.agent.state import RunState
 from parsimony_kernel.agent.termination_tools import termination_tools
-from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.llm.base import Completion, answer
+from parsimony_kernel.core.chat import Completion, answer
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.events import AgentEvent, is_terminal, parse_event
+from parsimony_kernel.core.results import collect
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.provider import transcript_breach
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, raw_call, say
@@ -158,7 +158,6 @@ def play(steps: Sequence[Step]) -> tuple[list[AgentEvent], RunState, ScriptedMod
 EXECUTOR = CodeExecutor()
 
 
-@settings(deadline=None, max_examples=300)
 @given(SEQUENCES)
 @example(["connection reset", "half a call", "bad arguments", "words", "add", "done"])
 @example(["break", "words", "overloaded", "unknown tool"] * 3)

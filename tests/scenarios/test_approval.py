@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.agent.failure import FailureKind
+from parsimony_kernel.core.choices import APPROVAL, Choice, read
+from parsimony_kernel.core.events import (
     AgentEvent,
     Handoff,
     PartialRunSummary,
@@ -17,10 +19,9 @@ from parsimony_kernel.agent.events import (
     ToolEvent,
     UserInputRequested,
 )
-from parsimony_kernel.agent.failure import FailureKind
-from parsimony_kernel.gate.approval import Approval, approves
-from parsimony_kernel.notebook.turns import SessionError, TurnOptions
-from parsimony_kernel.session import NotebookSession
+from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.session.session import NotebookSession
+from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import call, calls
 
@@ -65,7 +66,7 @@ async def test_code_that_starts_a_program_waits_and_runs_as_it_was_shown(
     assert isinstance(events[-1], RunCompleted)
     # The model reads the result where it asked, and what the person said behind it.
     roles = [m["role"] for m in session._model.requests[-1].messages]
-    assert roles == ["system", "user", "assistant", "tool", "user", "user"]
+    assert roles == ["system", "user", "user", "assistant", "tool", "user", "user"]
 
 
 @pytest.mark.parametrize("answer", ["Do not run it", "2", "use pandas instead", "never"])
@@ -200,7 +201,7 @@ async def test_leave_can_be_given_in_plain_words(start: Any, tmp_path: Path, wor
     "words", ["", "please", "run it twice", "yes, but only for 2013", "don't run it", "not yet"]
 )
 def test_what_is_not_plainly_leave_is_none(words: str) -> None:
-    assert not approves(words)
+    assert read(words, APPROVAL) is not Choice.run_it
 
 
 async def test_what_was_allowed_is_no_lesson(start: Any) -> None:
@@ -219,6 +220,8 @@ class TestCodeInAFile:
     @pytest.fixture(autouse=True)
     def forget_modules(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(sys, "path", [*sys.path])
+        # The finder of "." keeps the folder that it was made in.
+        sys.path_importer_cache.pop(".", None)
         yield
         sys.modules.pop("approval_helpers", None)
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.events import AgentEvent, RunCompleted
-from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.events import AgentEvent, RunCompleted
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.notebook.turns import SessionError
-from parsimony_kernel.session import NotebookSession
+from parsimony_kernel.session.session import NotebookSession
+from parsimony_kernel.session.turns import SessionError
 from parsimony_kernel.testing.scripted import call
 from parsimony_kernel.tools import Tool, tool
 
@@ -246,10 +246,10 @@ def test_a_thousand_clicks_on_the_button_in_the_cell_are_one(tmp_path: Path) -> 
 ANSWERING = """
 import asyncio
 from pathlib import Path
-from parsimony_kernel.agent.events import ToolEvent
+from parsimony_kernel.core.events import ToolEvent
 from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.notebook.turns import SessionError
-from parsimony_kernel.session import open_session
+from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.session.session import open_session
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 
 session = open_session(
@@ -275,6 +275,7 @@ session.close()
 MIXED = "'Run it' if int(me[1:]) % 2 else 'Do not run it'"
 
 
+@pytest.mark.slow
 @proves("two processes answer at once")
 @pytest.mark.parametrize("reply", ["'Run it'", MIXED], ids=["all allow", "half allow"])
 async def test_of_many_processes_that_answer_at_once_one_is_heard(

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.agent.events import Handoff, RunCompleted, UserInputRequested, is_terminal
-from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.session import NotebookSession, open_session
+from parsimony_kernel.core.events import Handoff, RunCompleted, UserInputRequested, is_terminal
+from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.session.session import NotebookSession, open_session
 
 CONTENTS = {
     "good.csv": b"region,amount\nnorth,1\nsouth,2\n",

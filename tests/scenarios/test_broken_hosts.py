@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.config import AgentGuardrails
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.agent.failure import Action, DefaultPolicy, Failure, FailureKind
+from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.agent.run import MAX_CALLS
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
     Handoff,
@@ -17,16 +22,11 @@ from parsimony_kernel.agent.events import (
     UserInputRequested,
     is_terminal,
 )
-from parsimony_kernel.agent.failure import Action, DefaultPolicy, Failure, FailureKind
-from parsimony_kernel.agent.hooks import RunHooks
-from parsimony_kernel.agent.loop import run_loop
-from parsimony_kernel.agent.run import MAX_CALLS
-from parsimony_kernel.agent.state import RunState
-from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, raw_call, say
 from parsimony_kernel.tools import ToolResult, Tools, tool
-from parsimony_kernel.triage.taxonomy import FailureType
 
 DONE = call("return_done", summary="ok")
 DOWN = ConnectionError("reset")

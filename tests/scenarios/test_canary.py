@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.core.chat import Completion, Delta, ModelRequest
+from parsimony_kernel.core.events import (
     AgentEvent,
     Handoff,
     RunCompleted,
@@ -20,14 +21,13 @@ from parsimony_kernel.agent.events import (
     ToolEvent,
     UserInputRequested,
 )
-from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.core.redaction import REDACTED
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.llm.base import Completion, Delta, ModelRequest
 from parsimony_kernel.llm.cassette_mode import CassetteMode
-from parsimony_kernel.llm.redaction import REDACTED
-from parsimony_kernel.notebook.own_tools import OwnTools
-from parsimony_kernel.notebook.turns import TurnOptions
-from parsimony_kernel.session import NotebookSession, open_session
+from parsimony_kernel.session.own_tools import OwnTools
+from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls
 from parsimony_kernel.tools import tool
 from tests.scenarios.kernels import Desk

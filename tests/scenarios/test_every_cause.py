@@ -10,8 +10,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.config import AgentGuardrails
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.core.causes import CAUSES, Cause, Rung, cause_of
+from parsimony_kernel.core.chat import ChatModel, Usage
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.effects import MemoryEffects
+from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
     Handoff,
@@ -20,20 +26,14 @@ from parsimony_kernel.agent.events import (
     UserInputRequested,
     is_terminal,
 )
-from parsimony_kernel.agent.failure.causes import CAUSES, Cause, Rung, cause_of
-from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
-from parsimony_kernel.agent.failure.policy import DefaultPolicy
-from parsimony_kernel.agent.hooks import RunHooks
-from parsimony_kernel.agent.loop import run_loop
-from parsimony_kernel.agent.state import RunState
-from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind
+from parsimony_kernel.core.policy import DefaultPolicy
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval, approved
-from parsimony_kernel.gate.contract import ActionContract
-from parsimony_kernel.gate.effects import MemoryEffects
 from parsimony_kernel.gate.procedure import Edge, Procedure
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.limits.breaker import Breakers
-from parsimony_kernel.llm.base import ChatModel, Usage
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, raw_call, say
 from parsimony_kernel.testing.stalling import StallingModel
@@ -257,7 +257,7 @@ RESET = ConnectionError("reset")
 UNREGISTERED = "name not registered"
 UNREACHABLE = "registered, not reachable now"
 SCHEMA = "arguments break the schema"
-RULE = "task contract, guard or pinned rule broken"
+RULE = "task contract or guard broken (keys of the task file)"
 APPROVAL = "approval missing, stale, or its hash differs"
 LOOP = "same call, same observation, again"
 PROVIDER = "provider 429, 5xx, network"
@@ -620,7 +620,7 @@ def played(names: Sequence[str], executor: CodeExecutor) -> Ran:
     return Ran(asyncio.run(run()), policy.asked, ())
 
 
-@settings(max_examples=200)
+@settings(max_examples=settings().max_examples // 4)
 @given(SEQUENCES)
 @example(["add the same"] * 12)
 @example(["empty question", "look"] * 6)

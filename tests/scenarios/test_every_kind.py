@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.config import AgentGuardrails
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.agent.failure import DefaultPolicy, FailureKind, default_action_for
+from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.core.chat import Usage
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
     Handoff,
@@ -16,9 +19,6 @@ from parsimony_kernel.agent.events import (
     UserInputRequested,
     is_terminal,
 )
-from parsimony_kernel.agent.failure import DefaultPolicy, FailureKind, default_action_for
-from parsimony_kernel.agent.loop import run_loop
-from parsimony_kernel.llm.base import Usage
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, say
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.cancellation import CancellationRequest
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
     Handoff,
@@ -18,22 +20,18 @@ from parsimony_kernel.agent.events import (
     ToolEvent,
     UserInputRequested,
 )
-from parsimony_kernel.agent.failure.kinds import FailureKind
-from parsimony_kernel.agent.hooks import RunHooks
-from parsimony_kernel.agent.state import RunState
-from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.core.kinds import FailureKind
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.core.taxonomy import FailureContext, FailureType
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
-from parsimony_kernel.gate.contract import ActionContract
 from parsimony_kernel.lineage.checkpoint import Change
-from parsimony_kernel.notebook.turns import SessionError
-from parsimony_kernel.session import NotebookSession
+from parsimony_kernel.session.session import NotebookSession
+from parsimony_kernel.session.turns import SessionError
 from parsimony_kernel.testing.scripted import ScriptedModel, call, calls
 from parsimony_kernel.toolbox.plan import plan_tools
 from parsimony_kernel.tools import tool
-from parsimony_kernel.triage.policy import FailurePolicy
-from parsimony_kernel.triage.strategies.replan import replan
-from parsimony_kernel.triage.strategies.rollback import rollback_to_checkpoint
-from parsimony_kernel.triage.taxonomy import FailureContext, FailureType
+from parsimony_kernel.triage.policy import FailurePolicy, replan, rollback_to_checkpoint
 from parsimony_kernel.view.bundle import bundle
 from parsimony_kernel.view.fold import fold
 from parsimony_kernel.view.run_view import RunView

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.agent.events import RunStarted, ToolEvent
+from parsimony_kernel.core.events import RunStarted, ToolEvent
 from parsimony_kernel.testing.kernel import Cell, LiveKernel
 
 from .agents import proved_in, proves
@@ -304,7 +304,7 @@ def test_stop_pressed_while_a_question_waits_leaves_it_waiting(desk: Desk) -> No
 STRIKE = """
 import os, signal
 from contextlib import contextmanager
-from parsimony_kernel.journal import database
+from parsimony_kernel.storage import database
 
 _transaction = database.Database.transaction
 

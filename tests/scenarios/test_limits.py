@@ -8,27 +8,26 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.config import AgentGuardrails
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.agent.failure import Action, DefaultPolicy, Failure, FailureKind
+from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.agent.loop import resume_run, run_loop
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.chat import ChatModel, Completion, Delta, ModelRequest, Usage
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
     BudgetWarning,
     Handoff,
     Heartbeat,
     LLMCallCompleted,
-    PartialRunSummary,
     RunCompleted,
     UserInputRequested,
     is_terminal,
     parse_event,
 )
-from parsimony_kernel.agent.failure import Action, DefaultPolicy, Failure, FailureKind
-from parsimony_kernel.agent.hooks import RunHooks
-from parsimony_kernel.agent.loop import resume_run, run_loop
-from parsimony_kernel.agent.state import RunState, SuspensionRecord
-from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.limits.breaker import Breakers
-from parsimony_kernel.llm.base import ChatModel, Completion, Delta, ModelRequest, Usage
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.tools import Tools, tool
@@ -103,7 +102,10 @@ async def test_a_budget_that_is_not_raised_ends_the_run_with_what_was_learned() 
     who = agent(model, max_tokens=10_000)
     question = asked(await gather(run_loop(who, request())))
     ended = await gather(resume_run(who, question.suspension_record, "Stop here"))
-    assert [type(event) for event in ended] == [PartialRunSummary]
+    assert [event.model_dump()["type"] for event in ended] == [
+        "state_snapshot",
+        "partial_run_summary",
+    ]
 
 
 async def test_another_question_does_not_lift_the_budget() -> None:

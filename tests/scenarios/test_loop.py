@@ -7,19 +7,6 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.cancellation import CancellationRequest
-from parsimony_kernel.agent.config import AgentGuardrails
-from parsimony_kernel.agent.events import (
-    AgentError,
-    AgentEvent,
-    Handoff,
-    PartialRunSummary,
-    RunCompleted,
-    ToolResultObserved,
-    UserInputRequested,
-    is_terminal,
-    parse_event,
-)
 from parsimony_kernel.agent.failure import (
     DefaultPolicy,
     Failure,
@@ -28,8 +15,20 @@ from parsimony_kernel.agent.failure import (
 )
 from parsimony_kernel.agent.failure.suspension import SuspensionConsumed
 from parsimony_kernel.agent.loop import resume_run, run_loop
-from parsimony_kernel.agent.state import RunState, SuspensionRecord
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.events import (
+    AgentError,
+    AgentEvent,
+    Handoff,
+    RunCompleted,
+    ToolResultObserved,
+    UserInputRequested,
+    is_terminal,
+    parse_event,
+)
+from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, say
 from parsimony_kernel.tools import Tools, tool
@@ -228,7 +227,7 @@ async def test_a_limit_that_is_not_extended_ends_with_what_was_learned() -> None
     asked = [event async for event in run_loop(who, request())][-1]
     assert isinstance(asked, UserInputRequested)
     resumed = [e async for e in resume_run(who, asked.suspension_record, "Stop here")]
-    assert [type(event) for event in resumed] == [PartialRunSummary]
+    assert kinds(resumed) == ["state_snapshot", "partial_run_summary"]
 
 
 async def test_a_question_suspends_and_the_answer_goes_on_in_another_process() -> None:

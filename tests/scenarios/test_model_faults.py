@@ -12,18 +12,18 @@ from dataclasses import dataclass
 
 import pytest
 
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.core.chat import Completion, answer
+from parsimony_kernel.core.events import (
     AgentEvent,
     Handoff,
     RunCompleted,
     ToolEvent,
     UserInputRequested,
 )
-from parsimony_kernel.agent.failure.kinds import FailureKind
-from parsimony_kernel.llm.base import Completion, answer
+from parsimony_kernel.core.kinds import FailureKind
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.testing.provider import CONTENT_POLICY, Faulty, LoopbackProvider, Reply, Wire
 from parsimony_kernel.testing.scripted import call, calls, raw_call, say
-from parsimony_kernel.triage.taxonomy import FailureType
 
 from .agents import LITELLM_WARNINGS, Tally, ended_by, proved_in, proves, run_at
 

@@ -2,7 +2,11 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from parsimony_kernel.testing.kernel import LiveKernel
+
+pytestmark = pytest.mark.kernel
 
 Use = Callable[[str], None]
 
@@ -66,9 +70,13 @@ def test_a_function_that_sounds_grave_waits_for_the_person_and_runs_once(
 def test_next_tells_what_may_be_done_and_that_a_question_waits(
     kernel: LiveKernel, use: Use
 ) -> None:
-    use("ScriptedModel([call('ask_user', question='Which?')])")
+    use(
+        "ScriptedModel([call('ask_user', question='Which?'),"
+        " call('return_done', summary='that one')])"
+    )
     kernel.run("%%agent\nask", cell_id="ask")
     assert "waits for an answer" in kernel.run("%agent next").text
+    assert "that one" in kernel.run("%agent answer that").text
 
 
 AGAIN = '''

@@ -9,9 +9,16 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.cancellation import CancellationRequest
-from parsimony_kernel.agent.config import AgentGuardrails
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.agent.knowledge import Knowledge
+from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.causes import RAISED
+from parsimony_kernel.core.chat import FunctionCall, ToolCall
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.conversation import opening
+from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
     Handoff,
@@ -20,23 +27,16 @@ from parsimony_kernel.agent.events import (
     UserInputRequested,
     is_terminal,
 )
-from parsimony_kernel.agent.failure.causes import RAISED
-from parsimony_kernel.agent.failure.kinds import FailureKind
-from parsimony_kernel.agent.hooks import RunHooks
-from parsimony_kernel.agent.knowledge import Knowledge
-from parsimony_kernel.agent.loop import run_loop
-from parsimony_kernel.agent.prompts import request_message
-from parsimony_kernel.agent.state import RunState
-from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.kinds import FailureKind
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.core.taxonomy import FailureContext, FailureType
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.llm.base import FunctionCall, ToolCall
-from parsimony_kernel.notebook.turns import TurnOptions
+from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.policy import FailurePolicy, RecoveryAction
 from parsimony_kernel.triage.recovery import policy_as_recovery
-from parsimony_kernel.triage.taxonomy import FailureContext, FailureType
 
 DONE = call("return_done", summary="ok")
 BROKEN = call("breaks", at="x")
@@ -97,7 +97,7 @@ def agent(
 async def gather(
     who: SimpleNamespace, cancellation: CancellationRequest | None = None
 ) -> list[AgentEvent]:
-    state = RunState(messages=[request_message("go", "")], started_monotonic_s=0.0)
+    state = RunState(messages=opening("go", ""), started_monotonic_s=0.0)
     events = [event async for event in run_loop(who, state, cancellation=cancellation)]
     assert [is_terminal(event) for event in events] == [False] * (len(events) - 1) + [True]
     return events
@@ -195,7 +195,7 @@ async def test_whatever_a_strategy_or_a_classifier_raises_the_run_ends_with_an_e
 
 
 async def judged(classify: Any, clock: ManualClock, **given: Any) -> FailureType:
-    knowledge = Knowledge(RunState(messages=[request_message("go", "")]), Tools([breaks]), {})
+    knowledge = Knowledge(RunState(messages=opening("go", "")), Tools([breaks]), {})
     asked = ToolCall("a", FunctionCall("breaks", "{}"))
     return await knowledge.type_of(
         RAISED.failure("broke"), asked, Classifier(classify), clock=clock, **given

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.events import (
     AgentEvent,
     Handoff,
     RunCompleted,
     ToolEvent,
     UserInputRequested,
 )
-from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.gate.contract import ActionContract
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.procedure import Edge, Procedure, ProcedureError
-from parsimony_kernel.notebook.turns import SessionError, TurnOptions
-from parsimony_kernel.session import NotebookSession, open_session
+from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.tools import tool
 

@@ -13,18 +13,19 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.agent.hooks import RunContext
+from parsimony_kernel.core.chat import Completion
+from parsimony_kernel.core.events import (
     Handoff,
     LLMCallCompleted,
     RunCompleted,
     TextDelta,
     UserInputRequested,
 )
-from parsimony_kernel.agent.failure.kinds import FailureKind
-from parsimony_kernel.llm.base import Completion
+from parsimony_kernel.core.kinds import FailureKind
+from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.llm.chain import service_of
 from parsimony_kernel.llm.litellm_model import import_litellm
-from parsimony_kernel.llm.redaction import REDACTED
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.provider import (
     CONTEXT_LENGTH,
@@ -397,7 +398,7 @@ async def test_a_token_budget_holds_where_the_provider_cannot_count(case: Odd) -
 
 
 def breaker_state(agent: Agent) -> str:
-    (model,) = agent.hooks.models(agent)
+    (model,) = agent.hooks.models(RunContext.of(agent))
     return str(agent.hooks.breakers.of(service_of(model)).state)
 
 

@@ -20,21 +20,22 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.core.chat import Completion
+from parsimony_kernel.core.choices import OUTCOME, labels_of
+from parsimony_kernel.core.events import (
     AgentEvent,
     PartialRunSummary,
     RunCompleted,
     ToolEvent,
     ToolResultObserved,
 )
-from parsimony_kernel.agent.failure.kinds import Effect, FailureKind
-from parsimony_kernel.execution.executor import BaseCodeExecutor, CodeExecutor
+from parsimony_kernel.core.kinds import Effect, FailureKind
+from parsimony_kernel.core.redaction import REDACTED
+from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.gate.envelope import MAX_BYTES
-from parsimony_kernel.gate.writes import EFFECT_CHOICES
-from parsimony_kernel.llm.base import Completion
-from parsimony_kernel.llm.redaction import REDACTED
 from parsimony_kernel.testing.scripted import Step, call
 from parsimony_kernel.tools import Tool, tool
 
@@ -540,7 +541,7 @@ async def test_a_write_that_timed_out_is_asked_about_and_not_done_again_once_it_
     session = notebook.open(SEND, SEND, DONE, tools=[write])
     events = await turn(session)
     asked = question(events)
-    assert (asked.question, asked.choices) == ("Did send take effect?", EFFECT_CHOICES)
+    assert (asked.question, asked.choices) == ("Did send take effect?", labels_of(OUTCOME))
     failures = [e.failure for e in events if isinstance(e, ToolEvent) and e.failure]
     assert [failure.effect for failure in failures] == [Effect.uncertain]
     assert_stopped_well(session, events)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.session import NotebookSession, open_session
+from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.session.session import NotebookSession, open_session
 from parsimony_kernel.testing.scripted import ScriptedModel, Step
 
 from .session_steps import ENVIRON

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from parsimony_kernel.agent.events import AgentEvent
+from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.testing.scripted import call
 
 ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}

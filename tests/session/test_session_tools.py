@@ -1,21 +1,30 @@
 """Functions of the notebook as tools of its turns."""
 
 import json
+import re
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.core.chat import Completion, ModelRequest
+from parsimony_kernel.core.events import (
+    ArtifactPublished,
+    LLMCallCompleted,
     RunCompleted,
     RunStarted,
     ToolEvent,
     ToolResultObserved,
 )
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.notebook.turns import SessionError, TurnOptions
-from parsimony_kernel.session import NotebookSession
-from parsimony_kernel.testing.scripted import call
+from parsimony_kernel.identity import object_pool_path
+from parsimony_kernel.session.session import NotebookSession
+from parsimony_kernel.session.turns import SessionError, TurnOptions
+from parsimony_kernel.testing.scripted import call, say
 from parsimony_kernel.tools import Tool, tool
 
 from .session_steps import DONE, gather
@@ -244,3 +253,90 @@ async def test_neither_the_model_nor_the_tools_change_while_a_turn_runs(start: A
     session.remove_tool("area")
     session.add_tool("more")
     assert (session.model_name, list(session.tools)) == ("offline", ["answer"])
+
+
+def rates_of(rows: list[float]) -> Any:
+    def rates(currency: str) -> pd.DataFrame:
+        """The rates of a currency."""
+        return pd.DataFrame({"rate": rows})
+
+    return rates
+
+
+def load_kept(request: ModelRequest) -> Completion:
+    """The code that the note of the tool's answer names."""
+    told = str(request.messages[-2]["content"])
+    (found,) = re.findall(r"parsimony_kernel\.load_dataset\('\w+'\)", told)
+    return call("run_code", code=f"import parsimony_kernel\nrates_now = {found}")
+
+
+async def test_a_frame_that_a_tool_fetched_is_kept_and_a_source(start: Any, folder: Path) -> None:
+    publish = call("return_dataset", variable="rates_now", title="Rates")
+    fetch = (call("rates", currency="EUR"), load_kept, publish, DONE)
+    session = start([*fetch, *fetch])
+    datasets = []
+    for cell, rows in (("a", [1.0, 1.1]), ("b", [1.0, 1.1, 1.2])):
+        bind(session, "rates", rates_of(rows))
+        session.add_tool("rates")
+        options = TurnOptions(approve=Approval.auto)
+        events = await gather(session.turn("fetch them", cell_key=cell, options=options))
+        kept, published = [e for e in events if isinstance(e, ArtifactPublished)]
+        assert (kept.kind, kept.title) == ("data_object", "rates(currency='EUR')")
+        assert kept.path == object_pool_path(kept.content_sha)
+        assert len(pd.read_parquet(folder / kept.path)) == len(rows)
+        entry = ArtifactStore(folder).latest("dataset", published.logical_id)
+        assert entry is not None
+        assert [source.path for source in entry.sources] == [kept.path]
+        datasets.append((kept.logical_id, published.logical_id))
+    # Fetched again it is the same object, and what is made of it the same dataset.
+    assert datasets[0] == datasets[1]
+    log = ArtifactStore(folder).history("data_object", datasets[0][0]).entries
+    assert [each.provenance["properties"]["rows"] for each in log] == [2, 3]
+
+
+async def test_a_frame_that_cannot_be_kept_is_answered_all_the_same(start: Any) -> None:
+    def odd() -> pd.DataFrame:
+        return pd.DataFrame()
+
+    session = start([call("odd"), DONE])
+    bind(session, "odd", odd)
+    session.add_tool("odd")
+    options = TurnOptions(approve=Approval.auto)
+    events = await gather(session.turn("fetch it", cell_key="a", options=options))
+    (answer,) = [e.content for e in events if isinstance(e, ToolResultObserved)][:1]
+    assert "It is not kept. 'odd' has no columns" in answer
+    assert isinstance(events[-1], RunCompleted)
+
+
+VERDICT = say(json.dumps({"type": "goal_drift", "quote": "the moon is wrong"}))
+
+
+@pytest.mark.parametrize(
+    ("options", "is_asked"),
+    [
+        ({}, False),
+        ({"classifier": "hybrid"}, True),
+        ({"classifier": "llm"}, True),
+        ({"procedure": "task.yaml"}, True),
+    ],
+)
+async def test_a_notebook_chooses_what_tells_why_a_step_failed(
+    start: Any, folder: Path, options: dict[str, Any], is_asked: bool
+) -> None:
+    def moon() -> str:
+        raise ValueError("the moon is wrong")
+
+    (folder / "task.yaml").write_text("classifier: hybrid\n")
+    verdicts = [VERDICT] if is_asked else []
+    session = start([call("moon"), *verdicts, DONE])
+    bind(session, "moon", moon)
+    session.add_tool("moon")
+    given = TurnOptions(approve=Approval.auto, **options)
+    events = await gather(session.turn("look", cell_key="a", options=given))
+    assert isinstance(events[-1], RunCompleted)
+    failed = next(e.failure for e in events if isinstance(e, ToolEvent) and e.failure)
+    assert (failed.type is FailureType.GOAL_DRIFT) == is_asked
+    # The question is one of the turn's requests: told, and paid for.
+    asked = [event for event in events if isinstance(event, LLMCallCompleted)]
+    assert len(asked) == len(session._model.requests) == 2 + is_asked
+    assert len(session.sent(session.turns()[0].turn_id)) == len(asked)

@@ -3,20 +3,21 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, Field
 
 from parsimony_kernel.agent.failure.kinds import Effect, FailureKind
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.procedure import Edge, Procedure, Walker
-from parsimony_kernel.gate.refusal import RefusalError
 from parsimony_kernel.testing.hurry import hurried
-from parsimony_kernel.tools import Tool, Tools, tool
+from parsimony_kernel.tools import Tool, Tools, Validator, tool
 from parsimony_kernel.triage.taxonomy import FailureType
 
 ACTIONS = ["take_order", "add_modifier", "pay", "fulfill", "cancel", "fetch_report", "edit_file"]
@@ -324,6 +325,57 @@ async def test_the_validator_of_a_tool_gives_the_reason() -> None:
 async def test_the_validator_of_a_tool_names_the_field_and_what_it_got() -> None:
     _, outcome = await refused("validation_failed")
     assert outcome.envelope["details"] == {"field": "modifier", "got": "moon"}
+
+
+class Drink(BaseModel):
+    modifier: str
+    cups: int = Field(le=4)
+
+
+def by_mapping(inputs: Mapping[str, Any]) -> dict[str, str]:
+    reason = is_sold(inputs)
+    return {} if reason is None else {"modifier": reason}
+
+
+def by_model(inputs: Mapping[str, Any]) -> None:
+    Drink(**inputs)
+
+
+def both(inputs: Mapping[str, Any]) -> dict[str, str]:
+    return {"modifier": "is not sold", "size": "modifier and size do not go together"}
+
+
+NOT_SOLD = "modifier must be one of: oat, soy, almond"
+NO_NAME = {"field": "arguments"}
+MOON, NINE = {"field": "modifier", "got": "moon"}, {"field": "cups", "got": 9}
+
+
+@pytest.mark.parametrize(
+    ("validator", "reason", "details"),
+    [
+        (is_sold, NOT_SOLD, NO_NAME),
+        (by_mapping, NOT_SOLD, MOON),
+        (by_model, "cups: Input should be less than or equal to 4", NINE),
+        (
+            both,
+            "modifier: is not sold; modifier and size do not go together",
+            [MOON, {"field": "size"}],
+        ),
+    ],
+)
+async def test_validator_of_several_arguments_names_its_field(
+    validator: Validator, reason: str, details: Any
+) -> None:
+    @tool(validators=(validator,))
+    async def add_modifier(modifier: str, cups: int) -> None:
+        """Add a modifier."""
+
+    gate = Gate(Tools([add_modifier]), timeout_s=30)
+    refusal = (await gate.step("add_modifier", {"modifier": "moon", "cups": 9})).envelope
+    assert (refusal["error"], refusal["reason"]) == ("validation_failed", reason)
+    assert refusal["details"] == details
+    if validator is by_mapping:
+        assert (await gate.step("add_modifier", {"modifier": "oat", "cups": 9})).ok
 
 
 @pytest.mark.parametrize("modifier", MODIFIERS)

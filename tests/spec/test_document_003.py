@@ -17,34 +17,33 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from parsimony_kernel.agent.events import AgentError, AgentEvent, RunCompleted, RunStarted
 from parsimony_kernel.agent.failure.kinds import Effect, Failure, FailureKind
-from parsimony_kernel.gate.contract import (
-    ActionContract,
-    ActionMismatch,
-    review,
-    validate_action_contract,
-    within_contract,
-)
+from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.gate.contract import within_contract
 from parsimony_kernel.gate.envelope import to_text
-from parsimony_kernel.gate.escalation import (
+from parsimony_kernel.gate.gate import Gate
+from parsimony_kernel.gate.repetition import Repetition, not_repeating
+from parsimony_kernel.gate.stages import STAGES
+from parsimony_kernel.limits.breaker import CircuitBreaker, CircuitOpenError
+from parsimony_kernel.limits.breaker_store import OwnStore
+from parsimony_kernel.metrics import figures
+from parsimony_kernel.metrics.alerts import fired
+from parsimony_kernel.metrics.figures import Figures
+from parsimony_kernel.metrics.prometheus import AgentMetrics
+from parsimony_kernel.patterns.critic import ActionMismatch, review, validate_action_contract
+from parsimony_kernel.patterns.escalation import (
     ApprovalError,
     Approvals,
     EscalationReason,
     EscalationRequest,
     HumanInTheLoop,
 )
-from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.gate.handoff import ValidationResult, validated_handoff
-from parsimony_kernel.gate.loop_breaker import LoopBreaker
-from parsimony_kernel.gate.pinned import PinnedConstraintsAgent
-from parsimony_kernel.gate.recovery_path import recovery_path
-from parsimony_kernel.gate.reflexion import reflect
-from parsimony_kernel.gate.repetition import Repetition, not_repeating
-from parsimony_kernel.gate.stages import STAGES
-from parsimony_kernel.limits.breaker import CircuitBreaker, CircuitOpenError
-from parsimony_kernel.limits.breaker_store import OwnStore
-from parsimony_kernel.limits.token_budget import BudgetExhausted, TokenBudget
-from parsimony_kernel.llm.fallback import FallbackChain
-from parsimony_kernel.llm.retrying import (
+from parsimony_kernel.patterns.fallback import FallbackChain
+from parsimony_kernel.patterns.handoff import ValidationResult, validated_handoff
+from parsimony_kernel.patterns.loop_breaker import LoopBreaker
+from parsimony_kernel.patterns.pinned import PinnedConstraintsAgent
+from parsimony_kernel.patterns.recovery_path import recovery_path
+from parsimony_kernel.patterns.reflexion import reflect
+from parsimony_kernel.patterns.retrying import (
     RateLimitExceeded,
     RetryableModelError,
     UpstreamTimeout,
@@ -53,10 +52,7 @@ from parsimony_kernel.llm.retrying import (
     normalize_provider_error,
     with_retry,
 )
-from parsimony_kernel.metrics import figures
-from parsimony_kernel.metrics.alerts import fired
-from parsimony_kernel.metrics.figures import Figures
-from parsimony_kernel.metrics.prometheus import AgentMetrics
+from parsimony_kernel.patterns.token_budget import BudgetExhausted, TokenBudget
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.hurry import hurried
 from parsimony_kernel.tools import Tools, tool

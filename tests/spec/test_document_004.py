@@ -10,16 +10,14 @@ from pydantic import BaseModel, ValidationError
 
 from parsimony_kernel.agent.failure import Action, Failure, FailureKind, RecoveryPolicy
 from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.core.evidence import step_of
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, say
-from parsimony_kernel.triage.classifier.hybrid import HybridClassifier
-from parsimony_kernel.triage.classifier.llm import LLMClassifier
-from parsimony_kernel.triage.classifier.rules import RulesClassifier
-from parsimony_kernel.triage.evidence import step_of
+from parsimony_kernel.triage.classify import HybridClassifier, RulesClassifier
+from parsimony_kernel.triage.llm_classifier import LLMClassifier
 from parsimony_kernel.triage.policy import FailurePolicy, RecoveryAction
 from parsimony_kernel.triage.recovery import policy_as_recovery
 from parsimony_kernel.triage.taxonomy import FailureContext, FailureType, Step, TriageContext
-from parsimony_kernel.triage.trajectory import Trajectory
 
 # In the document's order, with ours in its place before the last.
 TYPES = {
@@ -40,20 +38,20 @@ SEMANTIC = ["hallucinated_state", "plan_incomplete", "context_overflow", "goal_d
 TASK = "Where is order A102? Never call `delete_order`."
 
 
-def failed(error: str, **more: Any) -> Trajectory:
+def failed(error: str, **more: Any) -> list[Step]:
     given = {"tool_called": "query_db", "tool_input": {"id": "A102"}, "error": error, **more}
-    return Trajectory([Step(0, "call", **given)])
+    return [Step(0, "call", **given)]
 
 
-def looked(*orders: str, output: str = "Delayed, ETA Friday") -> Trajectory:
-    return Trajectory(
+def looked(*orders: str, output: str = "Delayed, ETA Friday") -> list[Step]:
+    return [
         Step(index, "call", tool_called="query_db", tool_input={"id": order}, tool_output=output)
         for index, order in enumerate(orders)
-    )
+    ]
 
 
-def answered(text: str) -> Trajectory:
-    return Trajectory([*looked("A102"), Step(1, "answer", llm_output=text)])
+def answered(text: str) -> list[Step]:
+    return [*looked("A102"), Step(1, "answer", llm_output=text)]
 
 
 async def by_rules(
@@ -195,10 +193,10 @@ async def test_the_window_of_a_loop_can_be_set(window: int) -> None:
         assert (kind is FailureType.LOOP_DETECTED) == (times >= window)
 
 
-BROKEN: list[tuple[str, Trajectory]] = [
+BROKEN: list[tuple[str, list[Step]]] = [
     (
         "never call `delete_order`",
-        Trajectory([Step(0, "call", tool_called="delete_order", tool_input={"id": "A102"})]),
+        [Step(0, "call", tool_called="delete_order", tool_input={"id": "A102"})],
     ),
     ("do not mention `internal_notes`", answered("It is delayed, says internal_notes.")),
     ("answer in at most 5 words", answered("Your order is delayed and comes on Friday.")),
@@ -207,7 +205,7 @@ BROKEN: list[tuple[str, Trajectory]] = [
 
 @pytest.mark.parametrize(("constraint", "trajectory"), BROKEN)
 async def test_a_broken_constraint_is_seen_by_rules_that_were_given_it(
-    constraint: str, trajectory: Trajectory
+    constraint: str, trajectory: list[Step]
 ) -> None:
     kind = await by_rules(trajectory, constraints=[constraint])
     assert kind is FailureType.CONSTRAINT_IGNORED
@@ -215,7 +213,7 @@ async def test_a_broken_constraint_is_seen_by_rules_that_were_given_it(
 
 @pytest.mark.parametrize(("constraint", "trajectory"), BROKEN)
 async def test_a_broken_constraint_is_unknown_to_rules_that_were_not(
-    constraint: str, trajectory: Trajectory
+    constraint: str, trajectory: list[Step]
 ) -> None:
     assert await RulesClassifier().classify(trajectory, "Where is order A102?") is UNKNOWN
 
@@ -229,7 +227,7 @@ async def test_a_broken_constraint_is_unknown_to_rules_that_were_not(
     ],
 )
 async def test_a_constraint_that_is_kept_is_no_failure(
-    constraint: str, trajectory: Trajectory
+    constraint: str, trajectory: list[Step]
 ) -> None:
     assert await by_rules(trajectory, constraints=[constraint]) is UNKNOWN
 
@@ -297,7 +295,7 @@ async def test_the_hybrid_tells_what_the_rules_cannot_with_one_call(kind: str) -
     ],
 )
 async def test_the_hybrid_pays_for_no_call_where_the_rules_can_tell(
-    trajectory: Trajectory, kind: FailureType
+    trajectory: list[Step], kind: FailureType
 ) -> None:
     model = ScriptedModel([])
     rules = RulesClassifier(constraints=[BROKEN[0][0]])

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from parsimony_kernel.clock import Clock
+from parsimony_kernel.core.clock import Clock
 from parsimony_kernel.testing.clock import START, ManualClock
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.llm.base import ChatModel, Completion, Delta, ModelRequest
+from parsimony_kernel.core.chat import ChatModel, Completion, Delta, ModelRequest
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, raw_call, say
 
 

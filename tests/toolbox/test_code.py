@@ -2,12 +2,12 @@
 
 import pytest
 
-from parsimony_kernel.agent.failure.causes import LATE, RAISED, STATE_LOST, Cause, cause_of
-from parsimony_kernel.agent.failure.kinds import Failure
-from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.core.causes import LATE, RAISED, STATE_LOST, Cause, cause_of
+from parsimony_kernel.core.kinds import Failure
+from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.toolbox.code import code_tools
-from parsimony_kernel.triage.taxonomy import FailureType
 
 # Real seconds; code that is to be stopped at its deadline has no other clock.
 SOON_S = 0.2

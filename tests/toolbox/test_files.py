@@ -358,6 +358,7 @@ for n in range(8):
 
 
 class TestEditing:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("program", "text"), [(_EDITING, "END\n"), (_WRITING, "")], ids=["edits", "writes"]
     )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.approval import Approval, approved
 from parsimony_kernel.gate.gate import Gate, StepOutcome

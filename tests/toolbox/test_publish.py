@@ -8,18 +8,18 @@ import altair as alt
 import pandas as pd
 import pytest
 
-from parsimony_kernel.agent.events import AgentEvent, ArtifactPublished, parse_event
-from parsimony_kernel.agent.failure.kinds import FailureKind
 from parsimony_kernel.artifacts.publish import Published, Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
-from parsimony_kernel.execution.executor import BaseCodeExecutor
-from parsimony_kernel.execution.outputs import FigureObject, KernelOutput, PrimitiveObject
+from parsimony_kernel.core.events import AgentEvent, ArtifactPublished, parse_event
+from parsimony_kernel.core.kinds import FailureKind
+from parsimony_kernel.core.outputs import FigureObject, KernelOutput, PrimitiveObject
+from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError
 from parsimony_kernel.execution.remote_values import RemoteValue
 from parsimony_kernel.lineage.ledger import CellRun, OriginLedger, VariableOrigin
 from parsimony_kernel.toolbox.publish import MAX_LISTED, MAX_TEXT, publish_tools
 from parsimony_kernel.tools import ToolResult, Tools
-from parsimony_kernel.triage.taxonomy import FailureType
 
 
 class _Namespace(BaseCodeExecutor):
@@ -366,6 +366,8 @@ async def test_a_sibling_s_name_is_taken_over_once_it_was_read(tmp_path: Path) -
     assert (await _call(mine, "read_artifact", name="clean")).data["text"] == "x = 1\n"
     assert seen == {("notebook", "clean")}
     assert (await _call(mine, "return_notebook", name="clean", code="x = 2")).ok
+    await _call(mine, "return_notebook", name="of mine", code="x = 3")
+    assert seen == {("notebook", "clean"), ("notebook", "of mine")}
 
 
 @pytest.mark.parametrize(
@@ -412,7 +414,7 @@ async def test_what_cannot_be_done_is_one_sentence_and_nothing_is_announced(
 async def test_a_damaged_artifact_is_said_and_not_seen(tmp_path: Path) -> None:
     seen: set[tuple[str, str]] = set()
     tools = _tools(tmp_path, [], seen=seen)
-    published = await _call(tools, "return_dataset", variable="sales", title="Sales")
+    published = await _call(_tools(tmp_path, []), "return_dataset", variable="sales", title="Sales")
     (tmp_path / published.data["path"]).write_bytes(b"")
     result = await _call(tools, "read_artifact", name="sales")
     assert result.failure is not None

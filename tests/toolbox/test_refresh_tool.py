@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.agent.events import AgentEvent
-from parsimony_kernel.agent.failure.kinds import Failure
 from parsimony_kernel.artifacts.publish import Published, Publisher
 from parsimony_kernel.artifacts.refresh import CleanExecutor
 from parsimony_kernel.artifacts.store import ArtifactStore
-from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.core.events import AgentEvent
+from parsimony_kernel.core.kinds import HELD, Failure
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
-from parsimony_kernel.gate.approval import APPROVAL, Approval, approved
+from parsimony_kernel.gate.approval import Approval, approved
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.toolbox.refresh import refresh_tools
 
@@ -67,7 +67,7 @@ class Desk:
 
 def asked(outcome: StepOutcome) -> Failure:
     assert outcome.failure is not None
-    assert APPROVAL in outcome.failure.metadata, outcome.failure.explanation
+    assert HELD in outcome.failure.metadata, outcome.failure.explanation
     return outcome.failure
 
 
@@ -92,7 +92,7 @@ async def test_code_that_reaches_outside_waits_and_runs_with_leave(desk: Desk) -
     assert "The code of 'T'" in failure.explanation
     assert "Line 2 starts another program: touch made" in failure.explanation
     assert (desk.began, (desk.root / "made").exists()) == (0, False)
-    assert (await desk.refresh("T", leave=failure.metadata[APPROVAL])).ok
+    assert (await desk.refresh("T", leave=failure.metadata[HELD])).ok
     assert (desk.root / "made").exists()
 
 
@@ -110,10 +110,10 @@ async def test_what_a_report_shows_is_read_as_well(desk: Desk) -> None:
 
 async def test_leave_is_for_the_code_that_was_read(desk: Desk) -> None:
     published = await desk.publish(STARTS + PLAIN)
-    leave = asked(await desk.refresh("T")).metadata[APPROVAL]
+    leave = asked(await desk.refresh("T")).metadata[HELD]
     another = STARTS + PLAIN.replace("1", "2")
     forged(desk, published, another)
-    assert asked(await desk.refresh("T", leave=leave)).metadata[APPROVAL] != leave
+    assert asked(await desk.refresh("T", leave=leave)).metadata[HELD] != leave
     assert desk.began == 0
 
 
@@ -127,7 +127,7 @@ async def test_code_that_was_put_on_record_by_hand_is_read_like_any_other(desk: 
 async def test_an_unknown_name_is_answered_and_asks_nobody(desk: Desk) -> None:
     failure = (await desk.refresh("nothing")).failure
     assert failure is not None
-    assert APPROVAL not in failure.metadata
+    assert HELD not in failure.metadata
     assert "nothing" in failure.explanation
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import get_args
 
-from parsimony_kernel.triage.classifier.rules import RulesClassifier
-from parsimony_kernel.triage.taxonomy import FailureType
+from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.triage.classify import RulesClassifier
 
 from .labelled import Entry, Part, Shape, entries
 
@@ -39,9 +39,7 @@ def answers(part: Part, shape: Shape) -> list[tuple[Entry, FailureType]]:
     return [
         (
             entry,
-            RulesClassifier(constraints=entry.constraints)
-            .judge(entry.steps(shape), run=entry.run)
-            .type,
+            RulesClassifier(constraints=entry.constraints).judge(entry.steps(shape), run=entry.run),
         )
         for entry in entries(part)
     ]

@@ -29,8 +29,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
-from parsimony_kernel.triage.evidence import step_of
-from parsimony_kernel.triage.taxonomy import FailureType, Step, TriageContext
+from parsimony_kernel.core.evidence import step_of
+from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
+from parsimony_kernel.gate.claims import unobserved
+from parsimony_kernel.gate.observation import Observation
 
 from . import real
 
@@ -72,9 +74,12 @@ class Entry:
     def run(self) -> TriageContext:
         """What the run records of itself."""
         given = dict(self.facts.get("run", {}))
-        for name, make in (("subgoals", tuple), ("done_subgoals", frozenset), ("observed", tuple)):
+        for name, make in (("subgoals", tuple), ("done_subgoals", frozenset)):
             if name in given:
                 given[name] = make(given[name])
+        if (observed := given.pop("observed", None)) is not None:
+            seen = Observation(observed, frozenset(given.pop("names", ())))
+            given["unobserved"] = lambda summary: bool(unobserved(summary, seen))
         return TriageContext(**given)
 
     def steps(self, shape: Shape) -> list[Step]:

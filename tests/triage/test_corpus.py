@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from parsimony_kernel.triage.taxonomy import FailureType
+from parsimony_kernel.core.taxonomy import FailureType
 
 from .figures import answers, by_type, main, of_decisions, report
 from .labelled import FOLDER, Part, Shape, entries

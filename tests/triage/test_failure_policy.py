@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsimony_kernel.triage.policy import FailurePolicy, RecoveryAction
-from parsimony_kernel.triage.strategies.replan import replan, resume_from_subgoal
-from parsimony_kernel.triage.strategies.retry import (
+from parsimony_kernel.core.taxonomy import FailureContext, FailureType, Step, TriageContext
+from parsimony_kernel.triage.policy import (
+    FailurePolicy,
+    RecoveryAction,
     backoff_and_retry,
+    replan,
+    resume_from_subgoal,
     retry_with_tool_manifest,
+    rollback_to_checkpoint,
 )
-from parsimony_kernel.triage.strategies.rollback import rollback_to_checkpoint
-from parsimony_kernel.triage.taxonomy import FailureContext, FailureType, Step, TriageContext
-from parsimony_kernel.triage.trajectory import Trajectory
 
 EXTERNAL = FailureType.EXTERNAL_FAULT
 
@@ -27,8 +28,8 @@ def context(kind: FailureType = EXTERNAL, attempts: int = 0, **fields: Any) -> F
     )
 
 
-def failed(tool: str = "fetch", **fields: Any) -> Trajectory:
-    return Trajectory([Step(0, tool, tool_called=tool, error="it failed", **fields)])
+def failed(tool: str = "fetch", **fields: Any) -> list[Step]:
+    return [Step(0, tool, tool_called=tool, error="it failed", **fields)]
 
 
 def constant(action: RecoveryAction) -> Any:
@@ -274,7 +275,7 @@ def test_a_wait_lies_between_its_bounds_and_its_window_doubles(
 
 
 async def test_even_the_first_wait_is_random() -> None:
-    waits = {(await backoff_and_retry(context())).delay for _ in range(20)}  # type: ignore[attr-defined]
+    waits = {(await backoff_and_retry(context())).delay for _ in range(20)}
     assert len(waits) > 1
 
 
@@ -339,7 +340,7 @@ async def test_a_rollback_goes_to_the_newest_checkpoint_and_without_one_is_a_new
 
 def test_a_setting_that_a_strategy_does_not_have_is_refused_at_once() -> None:
     with pytest.raises(TypeError, match="tries"):
-        backoff_and_retry(tries=3)  # type: ignore[call-overload]
+        backoff_and_retry(tries=3)
 
 
 async def _answer(strategy: Any, ctx: FailureContext) -> RecoveryAction:

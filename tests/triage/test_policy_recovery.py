@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.events import AgentError, PartialRunSummary, UserInputRequested
-from parsimony_kernel.agent.failure.causes import (
+from parsimony_kernel.agent.failure.recovery import handle_failure
+from parsimony_kernel.core.causes import (
     AMBIGUOUS,
     BUDGET_USED,
     NOT_APPROVED,
@@ -14,14 +14,14 @@ from parsimony_kernel.agent.failure.causes import (
     TIME_USED,
     Cause,
 )
-from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind
-from parsimony_kernel.agent.failure.policy import DefaultPolicy, RecoveryPolicy
-from parsimony_kernel.agent.failure.recovery import handle_failure
-from parsimony_kernel.agent.prompts import request_message
-from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.core.conversation import opening
+from parsimony_kernel.core.events import AgentError, PartialRunSummary, UserInputRequested
+from parsimony_kernel.core.kinds import Action, Failure, FailureKind
+from parsimony_kernel.core.policy import DefaultPolicy, RecoveryPolicy
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.core.taxonomy import FailureContext, FailureType
 from parsimony_kernel.triage.policy import FailurePolicy, RecoveryAction
 from parsimony_kernel.triage.recovery import context_of, policy_as_recovery
-from parsimony_kernel.triage.taxonomy import FailureContext, FailureType
 
 
 def failure(
@@ -126,7 +126,7 @@ async def test_no_strategy_repeats_what_may_have_happened(effect: str) -> None:
 def test_a_strategy_sees_the_request_the_steps_and_the_count_of_the_kind() -> None:
     state = RunState(
         messages=[
-            request_message("sum the orders", "<notebook_context>\n{}\n</notebook_context>"),
+            *opening("sum the orders", "<notebook_context>\n{}\n</notebook_context>"),
             {
                 "role": "assistant",
                 "content": None,

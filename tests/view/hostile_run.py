@@ -5,8 +5,8 @@ from typing import Any
 
 from record_events import asked_model, code, figure, published, question, started, trouble
 
-from parsimony_kernel.agent import events as ev
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
+from parsimony_kernel.core import events as ev
+from parsimony_kernel.core.kinds import Failure, FailureKind
 
 WORDS = [
     "<script>alert(1)</script>",

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from parsimony_kernel.agent import events as ev
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
-from parsimony_kernel.agent.state import SuspensionRecord
+from parsimony_kernel.core import events as ev
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.state import SuspensionRecord
 
 SPEC = {"mark": "line", "encoding": {"x": {"field": "year"}}, "title": "By year"}
 # One red pixel.
@@ -119,7 +119,7 @@ RUNS: dict[str, list[ev.AgentEvent]] = {
         started(),
         asked_model(),
         question(),
-        started(reply="temp_min", gone=("df",)),
+        started(reply="temp_min", choice="2", gone=("df",)),
         asked_model(),
         ev.RunCompleted(summary="Used temp_min."),
     ],

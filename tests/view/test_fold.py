@@ -15,8 +15,8 @@ from record_events import (
     trouble,
 )
 
-from parsimony_kernel.agent import events as ev
-from parsimony_kernel.agent.failure.kinds import FailureKind
+from parsimony_kernel.core import events as ev
+from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.view.blocks import (
     Block,
     CancelledBlock,

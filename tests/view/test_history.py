@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent import events as ev
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
-from parsimony_kernel.agent.state import SuspensionRecord
-from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.gate.refusal import GUIDANCE, RefusalError
-from parsimony_kernel.journal.store import SqliteJournal
-from parsimony_kernel.session import NotebookSession, open_session
+from parsimony_kernel.core import events as ev
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.refusals import GUIDANCE, RefusalError
+from parsimony_kernel.core.state import SuspensionRecord
+from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call, say
-from parsimony_kernel.triage.taxonomy import FailureType
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.history import Line, story, troubles
 

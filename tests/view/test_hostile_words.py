@@ -14,7 +14,7 @@ from markup import Parsed, assert_harmless
 from nbconvert import MarkdownExporter
 from record_events import code, started
 
-from parsimony_kernel.agent import events as ev
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.view.blocks import Block, FigureBlock, lasting
 from parsimony_kernel.view.bundle import bundle
 from parsimony_kernel.view.escape import unbroken
@@ -23,6 +23,7 @@ from parsimony_kernel.view.html import html_of
 from parsimony_kernel.view.markdown import markdown_of
 from parsimony_kernel.view.run_view import RunView
 from parsimony_kernel.view.text import text_of
+from tests.tiers import sampled
 
 texts = st.one_of(st.sampled_from(WORDS), st.text(max_size=60))
 
@@ -37,7 +38,7 @@ def test_the_run_holds_every_kind_of_block() -> None:
     assert shown | moving == set(Block.__subclasses__())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 @given(texts)
 def test_no_text_becomes_markup_in_html(words: str) -> None:
     for blocks in (hostile(words).blocks, replay(loadable(run_of(words)[:5])).blocks):
@@ -48,7 +49,7 @@ _MARKUP = mistune.create_markdown(escape=False, plugins=["table", "strikethrough
 _COMMON = markdown_it.MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 @given(texts)
 def test_no_text_becomes_markup_in_markdown(words: str) -> None:
     source = markdown_of(hostile(words).blocks)
@@ -78,7 +79,7 @@ def exported(view: RunView) -> str:
 
 
 @pytest.mark.parametrize("words", WORDS)
-@pytest.mark.parametrize("behind", ["", "x\n\n", "\n\n\n", "x\n \n", "x\n\t\n\n"])
+@pytest.mark.parametrize("behind", sampled(["", "x\n\n", "\n\n\n", "x\n \n", "x\n\t\n\n"], 3))
 def test_a_notebook_exported_to_markdown_holds_no_foreign_markup(words: str, behind: str) -> None:
     source = exported(hostile(behind + words))
     assert "parsimony-record" in source
@@ -101,7 +102,7 @@ def test_no_line_is_blank_and_nothing_else_changes(text: str) -> None:
     assert "\n".join(lines).replace("&#10;", "\n") == f"<pre>{text}</pre>"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 @given(texts)
 def test_no_text_reaches_the_terminal_as_a_control(words: str) -> None:
     shown = text_of(hostile(words).blocks)

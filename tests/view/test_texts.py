@@ -1,6 +1,9 @@
 """One record, three texts."""
 
+import json
+import math
 import re
+from dataclasses import replace
 
 import pytest
 from markup import Parsed
@@ -59,6 +62,13 @@ def test_what_differs_from_run_to_run_is_only_in_the_metadata(name: str) -> None
     for volatile in ("0123456789abcdef", "1,234", "1234", "0.25", "1.5 s"):
         assert volatile not in str(data)
     assert metadata_of(view)["parsimony"]["run_id"] == "0123456789abcdef"
+
+
+@pytest.mark.parametrize("absurd", [math.inf, -math.inf, math.nan])
+def test_an_absurd_number_of_a_provider_is_null_in_the_metadata(absurd: float) -> None:
+    view = replace(replay(RUNS["done"]), cost_usd=absurd, elapsed_s=absurd, model="\ud800")
+    written = json.dumps(metadata_of(view), allow_nan=False, ensure_ascii=False).encode()
+    assert json.loads(written)["parsimony"]["cost_usd"] is None
 
 
 def test_the_same_run_gives_the_same_bytes() -> None:

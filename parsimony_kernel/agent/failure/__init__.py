@@ -8,28 +8,28 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "Action": "kinds",
-    "Failure": "kinds",
-    "FailureKind": "kinds",
-    "FailureRaised": "kinds",
-    "default_action_for": "kinds",
-    "accumulate_usage": "detectors",
-    "loop_signature": "detectors",
-    "post_llm": "detectors",
-    "post_tool": "detectors",
-    "pre_step": "detectors",
-    "record_tool_call": "detectors",
-    "DefaultPolicy": "policy",
-    "RecoveryPolicy": "policy",
-    "handle_failure": "recovery",
-    "SuspensionConsumed": "suspension",
-    "SuspensionElsewhere": "suspension",
-    "SuspensionExpired": "suspension",
-    "SuspensionRequest": "suspension",
-    "SuspensionTokenMismatch": "suspension",
-    "compute_suspension_token": "suspension",
-    "verify_suspension_token": "suspension",
-    "TerminationRequest": "termination",
+    "Action": "core.kinds",
+    "Failure": "core.kinds",
+    "FailureKind": "core.kinds",
+    "FailureRaised": "core.kinds",
+    "default_action_for": "core.kinds",
+    "accumulate_usage": "agent.failure.detectors",
+    "loop_signature": "core.calls",
+    "post_llm": "agent.failure.detectors",
+    "post_tool": "agent.failure.detectors",
+    "pre_step": "agent.failure.detectors",
+    "record_tool_call": "agent.failure.detectors",
+    "DefaultPolicy": "core.policy",
+    "RecoveryPolicy": "core.policy",
+    "handle_failure": "agent.failure.recovery",
+    "SuspensionConsumed": "agent.failure.suspension",
+    "SuspensionElsewhere": "agent.failure.suspension",
+    "SuspensionExpired": "agent.failure.suspension",
+    "SuspensionRequest": "core.endings",
+    "SuspensionTokenMismatch": "agent.failure.suspension",
+    "compute_suspension_token": "agent.failure.suspension",
+    "verify_suspension_token": "agent.failure.suspension",
+    "TerminationRequest": "core.endings",
 }
 
 __all__ = sorted(_HOMES)
@@ -39,7 +39,7 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{home}"), name)
+    value = getattr(import_module(f"parsimony_kernel.{home}"), name)
     globals()[name] = value
     return value
 

@@ -3,9 +3,9 @@
 Text only, one per kind that is narrowed or retried with new information.
 """
 
-from parsimony_kernel.agent.failure.causes import GOAL_DRIFT
-from parsimony_kernel.agent.failure.kinds import Failure, FailureKind
-from parsimony_kernel.triage.taxonomy import FailureType
+from parsimony_kernel.core.causes import GOAL_DRIFT
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.taxonomy import FailureType
 
 _NARROW = {
     FailureKind.no_progress: (

@@ -7,29 +7,31 @@ action is carried out. Nothing else in the package retries, narrows, suspends or
 import asyncio
 import logging
 import math
-import re
-from collections.abc import AsyncGenerator, Awaitable
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, assert_never
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol, Self, TypeVar, assert_never
 
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.agent.events import (
+from parsimony_kernel.agent.failure.corrections import narrowing, retry_note
+from parsimony_kernel.agent.failure.suspension import Secret, build_record
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.causes import is_for_a_person
+from parsimony_kernel.core.choices import LIMITS, MORE, ids_of, labels_of
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
     Handoff,
     PartialRunSummary,
     UserInputRequested,
 )
-from parsimony_kernel.agent.failure.causes import is_for_a_person
-from parsimony_kernel.agent.failure.corrections import narrowing, retry_note
-from parsimony_kernel.agent.failure.keyring import KeyringError
-from parsimony_kernel.agent.failure.kinds import Action, Effect, Failure, FailureKind
-from parsimony_kernel.agent.failure.policy import DefaultPolicy, RecoveryPolicy
-from parsimony_kernel.agent.failure.suspension import build_record
-from parsimony_kernel.agent.state import RunState, SuspensionRecord, remember
-from parsimony_kernel.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.llm.transcript import encodable
-from parsimony_kernel.triage.actions import (
+from parsimony_kernel.core.kinds import EFFECT_KEY, HELD, Action, Effect, Failure, FailureKind
+from parsimony_kernel.core.policy import DefaultPolicy, RecoveryPolicy
+from parsimony_kernel.core.state import RunState, remember
+from parsimony_kernel.core.taxonomy import FailureType, TriageContext
+from parsimony_kernel.core.text import encodable
+from parsimony_kernel.storage.keyring import KeyringError
+from parsimony_kernel.triage.policy import (
     Abort,
     Escalate,
     RecoveryAction,
@@ -39,7 +41,6 @@ from parsimony_kernel.triage.actions import (
     Rollback,
     Suspend,
 )
-from parsimony_kernel.triage.taxonomy import FailureType, TriageContext
 
 _QUESTIONS = {
     FailureKind.iteration_limit: "The run has used all its steps. Go on with as many again?",
@@ -53,7 +54,6 @@ _REMEDIES = {
     ),
     FailureKind.no_progress: "Ask for less at once, say it in other words, or try another model.",
 }
-LIMITS = frozenset({FailureKind.iteration_limit, FailureKind.time_limit})
 _log = logging.getLogger(__name__)
 
 # A person would rather choose another model, or come back, than watch a longer wait.
@@ -62,49 +62,58 @@ MAX_WAIT_S = 60.0
 PLANNING_S = 30.0
 _HEEDED_S = 0.4
 T = TypeVar("T")
-_NO = re.compile(
-    r"^(?:n|no|nope|nein|non|halt|cancel|abort|quit|enough|end|genug|never"
-    r"|(?:don.?t|do not)(?! stop))\b",
-    re.IGNORECASE,
-)
-_GO_ON_INDEED = re.compile(r"\b(?:don.?t|do not|not|never) stop\b", re.IGNORECASE)
-_STOP = re.compile(r"\bstopp?\b", re.IGNORECASE)
-_YES = re.compile(
-    r"(?:please,? )?(?:go on|go ahead|yes|yep|y|ok|okay|sure|continue|proceed|more|keep going"
-    r"|carry on|ja|weiter|oui|do)\b",
-    re.IGNORECASE,
-)
-_GO_ON = ("Go on", "Stop here")
 
 # Keys of a failure's metadata: the budget that was reached; the model that takes over at once;
 # and that nothing is left to be tried.
 GUARD, FALLBACK, FINAL = "guard", "fallback", "final"
-# And the write of which nobody knows the end.
-EFFECT_KEY = "effect_key"
-# And the hash of the action that a person is asked to allow.
-HELD = "approval"
+_UNTIMED = AgentGuardrails(max_execution_time_s=math.inf)
 
 
-def ends_here(record: SuspensionRecord, reply: str) -> bool:
-    """Whether the answer to a question about a limit, or an uncertain write, is to stop."""
-    if record.pending_effect or record.pending_call is not None:
-        return _stops(reply)
-    about_a_limit = record.originating_failure_kind in LIMITS or bool(record.originating_guard)
-    return about_a_limit and declines(reply)
+@dataclass(frozen=True)
+class RecoveryContext:
+    """What the funnel knows of an agent. Without ``guardrails`` there is no limit of time.
 
+    The ``kind`` of a field is the type of its value, or the name of a method that it has.
 
-def declines(reply: str) -> bool:
-    """Whether the answer to a question about a limit is not to go on."""
-    return _NO.search(reply.strip()) is not None or _stops(reply)
+    Args:
+        signing_key: gives the secret that seals a question, and its id. It is asked when there is
+            a question, since keys are rotated while a run goes on; may raise ``KeyringError`` or
+            ``ValueError``.
+    """
 
+    signing_key: Callable[[], tuple[Secret, str]] = field(metadata={"kind": "__call__"})
+    policy: RecoveryPolicy = field(default_factory=DefaultPolicy, metadata={"kind": "decide"})
+    guardrails: AgentGuardrails = field(default=_UNTIMED, metadata={"kind": AgentGuardrails})
+    clock: Clock = field(default=SYSTEM_CLOCK, metadata={"kind": "now"})
 
-def _stops(reply: str) -> bool:
-    return _STOP.search(_GO_ON_INDEED.sub("", reply)) is not None
+    @classmethod
+    def of(cls, agent: object) -> Self:
+        """Read ``agent``, which may be read already. ``TypeError`` for a value of another kind."""
+        if isinstance(agent, cls):
+            return agent
 
+        def unnamed_key() -> tuple[Secret, str]:
+            return getattr(agent, "suspension_secret", None) or "", ""
 
-def accepts(reply: str) -> bool:
-    """Whether the answer to a question about a limit is clearly to go on."""
-    return not declines(reply) and _YES.match(reply.strip()) is not None
+        given: dict[str, Any] = {"signing_key": unnamed_key}
+        for each in fields(cls):
+            value, kind = getattr(agent, each.name, None), each.metadata["kind"]
+            if value is None:
+                continue
+            is_named = isinstance(kind, str)
+            if not (hasattr(value, kind) if is_named else isinstance(value, kind)):
+                needed = f"an object with {kind}()" if is_named else getattr(kind, "__name__", kind)
+                # What should give a key may be the key.
+                shown = type(value).__name__ if kind == "__call__" else repr(value)
+                raise TypeError(f"the {each.name} of an agent must be {needed}, not {shown}")
+            made = each.metadata.get("made")
+            given[each.name] = made(value) if made else value
+        return cls(**given)
+
+    def time_left(self, state: RunState) -> float:
+        """Seconds that the run still has; waiting longer would only be found out afterwards."""
+        elapsed = state.elapsed_seconds(self.clock.monotonic())
+        return max(0.0, self.guardrails.max_execution_time_s - elapsed)
 
 
 class Surroundings(Protocol):
@@ -129,7 +138,7 @@ class Surroundings(Protocol):
 async def handle_failure(
     failure: Failure,
     *,
-    agent: Any,
+    agent: object,
     state: RunState,
     run: Surroundings | None = None,
     read: Failure | None = None,
@@ -138,8 +147,8 @@ async def handle_failure(
 
     Args:
         failure: what was found.
-        agent: needs ``policy`` and ``suspension_secret``; ``clock`` and ``signing_key()`` are used
-            if it has them.
+        agent: a ``RecoveryContext``, or an agent, which may have no more than ``policy`` and
+            ``suspension_secret``.
         state: its counts, lessons, ``pending_instruction`` and ``done`` are updated.
         run: asked for what strategies may know, and to go back; without it nothing can be.
         read: ``failure`` as a model may read it, if that is not all; people read all of it.
@@ -147,10 +156,10 @@ async def handle_failure(
     Yields ``AgentError(recoverable=True)`` for retry and narrow_scope, else one terminal event.
     ``Cancelled``, and nothing is counted, where the run is to stop while a strategy thinks.
     """
-    policy: RecoveryPolicy = agent.policy
-    clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
+    context = RecoveryContext.of(agent)
+    policy, clock = context.policy, context.clock
     told = read or failure
-    decision = await _decided(policy, told, agent, state, run)
+    decision = await _decided(context, told, state, run)
     action = _permitted(decision.action, failure)
     prior = state.failure_attempts.get(failure.kind, 0)
     if HELD not in failure.metadata:  # what waits for a person has not failed
@@ -174,7 +183,7 @@ async def handle_failure(
                 fallback=failure.metadata.get(FALLBACK),
                 strategy=decision.strategy,
             )
-            await _pause(min(delay, _time_left(agent, state, clock)), clock, state)
+            await _pause(min(delay, context.time_left(state)), clock, state)
         case Action.narrow_scope:
             put_back = _gone_back(decision, run)
             names = put_back if run is None else run.shared_names(put_back)
@@ -195,7 +204,7 @@ async def handle_failure(
         case Action.ask_user:
             state.done = True
             yield suspend(
-                agent,
+                context,
                 state,
                 question=decision.words
                 or failure.metadata.get("question")
@@ -203,7 +212,7 @@ async def handle_failure(
                 or failure.explanation,
                 context=failure.explanation,
                 choices=failure.metadata.get("choices")
-                or (_GO_ON if failure.kind in LIMITS or failure.metadata.get(GUARD) else ()),
+                or (MORE if failure.kind in LIMITS or failure.metadata.get(GUARD) else ()),
                 kind=failure.kind,
                 guard=failure.metadata.get(GUARD, ""),
                 effect_key=failure.metadata.get(EFFECT_KEY, ""),
@@ -235,7 +244,7 @@ def learned(state: RunState) -> tuple[str, ...]:
 
 
 def suspend(
-    agent: Any,
+    run: RecoveryContext,
     state: RunState,
     *,
     question: str,
@@ -249,19 +258,19 @@ def suspend(
 
     Without a key to seal it with, nobody could answer: then the question is handed off.
     """
-    clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
-    offered = tuple(str(choice) for choice in choices)
-    signing_key = getattr(agent, "signing_key", None)
+    asked = tuple(choices)
+    offered = labels_of(asked)
     try:
-        secret, key_id = (agent.suspension_secret, "") if signing_key is None else signing_key()
+        secret, key_id = run.signing_key()
         record = build_record(
             state,
             secret=secret or "",
-            now=clock.now(),
-            elapsed_s=state.elapsed_seconds(clock.monotonic()),
+            now=run.clock.now(),
+            elapsed_s=state.elapsed_seconds(run.clock.monotonic()),
             question=question,
             context=context,
             choices=offered,
+            choice_ids=ids_of(asked),
             kind=kind,
             guard=guard,
             effect_key=effect_key,
@@ -364,7 +373,7 @@ async def contained(work: Awaitable[T]) -> T:
 
 
 async def _decided(
-    policy: RecoveryPolicy, failure: Failure, agent: Any, state: RunState, run: Surroundings | None
+    context: RecoveryContext, failure: Failure, state: RunState, run: Surroundings | None
 ) -> _Decision:
     """What the policy wants; what the default policy wants where it breaks, takes too long or
     says nothing. ``Cancelled`` where the run is to stop first.
@@ -372,13 +381,13 @@ async def _decided(
     A policy with ``plan`` and ``action_of`` (see ``triage.recovery``) is awaited, and its plan's
     hint, delay and words are used. It is not asked where only a person may answer.
     """
+    policy, clock = context.policy, context.clock
     planning = getattr(policy, "plan", None)
-    clock: Clock = getattr(agent, "clock", None) or SYSTEM_CLOCK
     stop = state.cancellation or CancellationRequest()
     try:
         if planning is None or is_for_a_person(failure):
             return await contained(_answered(policy, failure, state))
-        seconds = min(PLANNING_S, _time_left(agent, state, clock))
+        seconds = min(PLANNING_S, context.time_left(state))
         return await stop.race(within(_planned(policy, failure, state, run), seconds, clock))
     except Exception:  # a host's code: a run must end well whatever it does
         if stop.is_set:
@@ -454,47 +463,32 @@ def _manner_of(plan: RecoveryAction | None) -> tuple[float, str | None]:
 
 def budget_of(policy: RecoveryPolicy, kind: FailureKind) -> int:
     """How often the policy tries ``kind`` again; the default policy's where it breaks."""
-    try:
-        return int(policy.retry_budget(kind))
-    except Exception:  # as above
-        _log.warning(
-            "the recovery policy broke; the default budget of %s holds",
-            kind,
-            exc_info=_log.isEnabledFor(logging.DEBUG),
-        )
-        return DefaultPolicy().retry_budget(kind)
+    return int(_asked(policy, lambda asked: int(asked.retry_budget(kind)), f"budget of {kind}"))
 
 
-def _backoff(policy: RecoveryPolicy, kind: FailureKind, attempt: int) -> float:
+def _asked(policy: RecoveryPolicy, ask: Callable[[RecoveryPolicy], float], what: str) -> float:
+    """A number of the policy; the default policy's where it breaks."""
     try:
-        delay = float(policy.backoff(kind, attempt))
+        return float(ask(policy))
     except Exception:  # as above
         _log.warning(
-            "the recovery policy broke; the default wait of %s holds",
-            kind,
+            "the recovery policy broke; the default %s holds",
+            what,
             exc_info=_log.isEnabledFor(logging.DEBUG),
         )
-        delay = DefaultPolicy().backoff(kind, attempt)
-    return min(max(delay, 0.0), MAX_WAIT_S) if delay == delay else MAX_WAIT_S
+        return ask(DefaultPolicy())
 
 
 def _delay(failure: Failure, policy: RecoveryPolicy, attempt: int) -> float:
     if failure.metadata.get(FALLBACK):
         return 0.0
-    delay = _backoff(policy, failure.kind, attempt)
+    kind = failure.kind
+    wait = _asked(policy, lambda asked: asked.backoff(kind, attempt), f"wait of {kind}")
+    delay = min(max(wait, 0.0), MAX_WAIT_S) if wait == wait else MAX_WAIT_S
     asked_for = failure.metadata.get("retry_after_s")
     if isinstance(asked_for, int | float) and delay > 0:
         return max(delay, float(asked_for))
     return delay
-
-
-def _time_left(agent: Any, state: RunState, clock: Clock) -> float:
-    """Seconds that the run still has; waiting longer would only be found out afterwards."""
-    limits = getattr(agent, "guardrails", None)
-    if limits is None:
-        return math.inf
-    elapsed = state.elapsed_seconds(clock.monotonic())
-    return max(0.0, float(limits.max_execution_time_s) - elapsed)
 
 
 async def _pause(delay: float, clock: Clock, state: RunState) -> None:

@@ -9,10 +9,11 @@ import asyncio
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
-from parsimony_kernel.agent.config import AgentGuardrails
-from parsimony_kernel.agent.failure.causes import BUDGET_USED, LIMIT_UNKEEPABLE
-from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureRaised
-from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.core.causes import BUDGET_USED, LIMIT_UNKEEPABLE
+from parsimony_kernel.core.chat import ChatModel, Completion, ModelRequest, Usage
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.kinds import Action, Failure, FailureRaised
+from parsimony_kernel.core.state import RunState
 from parsimony_kernel.limits.budget import (
     ANSWER_TOKENS,
     MOST_TOKENS,
@@ -22,7 +23,6 @@ from parsimony_kernel.limits.budget import (
     usage_by_size,
     usd,
 )
-from parsimony_kernel.llm.base import ChatModel, Completion, ModelRequest, Usage
 
 # A shorter answer holds no step, so no shorter one is asked for.
 LEAST_ANSWER_TOKENS = 256

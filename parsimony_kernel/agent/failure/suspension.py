@@ -10,15 +10,15 @@ import hmac
 import json
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from parsimony_kernel.agent.failure.kinds import FailureKind
-from parsimony_kernel.agent.state import SCHEMA_VERSION, RunState, SuspensionRecord
+from parsimony_kernel.core.endings import SuspensionRequest as SuspensionRequest
+from parsimony_kernel.core.kinds import FailureKind
+from parsimony_kernel.core.state import SCHEMA_VERSION, RunState, SuspensionRecord
 
 Secret = str | bytes
 
@@ -40,6 +40,7 @@ ADDED_FIELDS: Mapping[int, frozenset[str]] = {
         }
     ),
     3: frozenset({"recoveries", "subgoals", "done_subgoals", "terms"}),
+    4: frozenset({"choice_ids"}),
 }
 
 # A record from a machine whose clock is a little ahead is honest; one from tomorrow is not.
@@ -60,15 +61,6 @@ class SuspensionConsumed(ValueError):
 
 class SuspensionElsewhere(ValueError):
     """The question was asked in another workspace, which is still there."""
-
-
-@dataclass(frozen=True)
-class SuspensionRequest:
-    """The model asks the person. Returned by the ``ask_user`` tool."""
-
-    question: str
-    context: str | None = None
-    choices: tuple[str, ...] = ()
 
 
 def _bytes(secret: Secret) -> bytes:
@@ -126,6 +118,7 @@ def build_record(
     question: str,
     context: str | None = None,
     choices: Iterable[str] = (),
+    choice_ids: Iterable[str] = (),
     kind: FailureKind | None = None,
     guard: str = "",
     effect_key: str = "",
@@ -151,6 +144,7 @@ def build_record(
         "pending_question": question,
         "pending_question_context": context,
         "choices": list(choices),
+        "choice_ids": list(choice_ids),
         "originating_failure_kind": kind,
         "accumulated_reasoning": state.accumulated_reasoning,
         "accumulated_reasoning_duration_s": state.accumulated_reasoning_duration_s,

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from parsimony_kernel.agent.config import AgentGuardrails
 from parsimony_kernel.agent.failure import (
     Failure,
     FailureKind,
@@ -15,8 +14,7 @@ from parsimony_kernel.agent.failure import (
     pre_step,
     record_tool_call,
 )
-from parsimony_kernel.agent.state import RunState
-from parsimony_kernel.llm.base import (
+from parsimony_kernel.core.chat import (
     Choice,
     Completion,
     FunctionCall,
@@ -25,6 +23,8 @@ from parsimony_kernel.llm.base import (
     Usage,
     answer,
 )
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.state import RunState
 from parsimony_kernel.tools import ToolResult
 
 LIMITS = AgentGuardrails(max_iterations=3, max_execution_time_s=10, stall_threshold_s=5)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.agent.failure.keyring import GRACE_S, Key, KeyInfo, Keyring, KeyringError
+from parsimony_kernel.storage.keyring import GRACE_S, Key, KeyInfo, Keyring, KeyringError
 from parsimony_kernel.testing.clock import START, ManualClock
 
 
@@ -118,7 +118,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None
 
 _FIRST = """
 from pathlib import Path
-from parsimony_kernel.agent.failure.keyring import Keyring
+from parsimony_kernel.storage.keyring import Keyring
 wait()
 print(Keyring.open(Path(place), {}).current().key_id)
 """
@@ -455,7 +455,7 @@ def test_a_link_dated_far_ahead_keeps_no_key_in_grace_for_longer(tmp_path: Path)
 
 _ROTATE = """
 from pathlib import Path
-from parsimony_kernel.agent.failure.keyring import Keyring
+from parsimony_kernel.storage.keyring import Keyring
 keyring = Keyring.open(Path(place), {})
 wait()
 print(keyring.rotate().key_id)
@@ -478,7 +478,7 @@ def test_processes_that_rotate_at_once_all_get_keys_that_are_good(
 
 _REVOKE = """
 from pathlib import Path
-from parsimony_kernel.agent.failure.keyring import Keyring
+from parsimony_kernel.storage.keyring import Keyring
 keyring = Keyring.open(Path(place), {})
 key = keyring.current()
 wait()
@@ -504,7 +504,7 @@ def test_a_key_that_is_revoked_while_others_sign_stays_revoked(
 _REVOKED_MEANWHILE = """
 import sys
 from pathlib import Path
-from parsimony_kernel.agent.failure.keyring import Keyring
+from parsimony_kernel.storage.keyring import Keyring
 
 place, question = Path(sys.argv[1]), sys.argv[2]
 left, revoked = 0, []
@@ -563,7 +563,7 @@ def test_a_key_that_is_revoked_at_any_step_of_a_question_is_not_taken_for_a_dama
 _DIE = """
 import os, sys
 from pathlib import Path
-from parsimony_kernel.agent.failure.keyring import Keyring
+from parsimony_kernel.storage.keyring import Keyring
 
 place, change = Path(sys.argv[1]), sys.argv[2]
 for deadly in range(1, 100):

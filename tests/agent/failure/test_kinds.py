@@ -9,9 +9,9 @@ from parsimony_kernel.agent.failure import (
     FailureRaised,
     default_action_for,
 )
-from parsimony_kernel.agent.failure.kinds import Effect
-from parsimony_kernel.gate.refusal import RefusalError
-from parsimony_kernel.triage.taxonomy import FailureType
+from parsimony_kernel.core.kinds import Effect
+from parsimony_kernel.core.refusals import RefusalError
+from parsimony_kernel.core.taxonomy import FailureType
 
 DEFAULTS = {
     "transient_provider": "retry",

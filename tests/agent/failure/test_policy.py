@@ -3,8 +3,8 @@
 import pytest
 
 from parsimony_kernel.agent.failure import Action, DefaultPolicy, Failure, FailureKind
-from parsimony_kernel.agent.failure.policy import RecoveryPolicy
-from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.core.policy import RecoveryPolicy
+from parsimony_kernel.core.state import RunState
 
 POLICY = DefaultPolicy()
 BUDGETS = {"transient_provider": 3, "tool_error": 2, "output_truncated": 1}

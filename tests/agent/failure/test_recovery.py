@@ -7,15 +7,6 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.agent.events import (
-    AgentError,
-    AgentEvent,
-    Handoff,
-    PartialRunSummary,
-    UserInputRequested,
-    is_terminal,
-)
 from parsimony_kernel.agent.failure import (
     Action,
     DefaultPolicy,
@@ -24,11 +15,23 @@ from parsimony_kernel.agent.failure import (
     handle_failure,
     verify_suspension_token,
 )
-from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.events import (
+    AgentError,
+    AgentEvent,
+    Handoff,
+    PartialRunSummary,
+    UserInputRequested,
+    is_terminal,
+)
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.core.taxonomy import FailureContext
 from parsimony_kernel.testing.clock import ManualClock
-from parsimony_kernel.triage.actions import (
+from parsimony_kernel.triage.policy import (
     Abort,
     Escalate,
+    FailurePolicy,
     RecoveryAction,
     Replan,
     Resume,
@@ -36,9 +39,7 @@ from parsimony_kernel.triage.actions import (
     Rollback,
     Suspend,
 )
-from parsimony_kernel.triage.policy import FailurePolicy
 from parsimony_kernel.triage.recovery import policy_as_recovery
-from parsimony_kernel.triage.taxonomy import FailureContext
 
 EVENT_OF = {
     Action.retry: AgentError,
@@ -124,6 +125,14 @@ async def test_a_provider_retry_waits_as_the_policy_says() -> None:
     assert clock.monotonic() - before == 1.0
     await funnel(Failure(FailureKind.transient_provider, "429"), state, agent(clock))
     assert clock.monotonic() - before == 3.0
+
+
+async def test_an_agent_without_limits_waits_however_long_the_run_has_taken() -> None:
+    clock = ManualClock()
+    clock.advance(1_000)
+    state = RunState(started_monotonic_s=0.0)
+    await funnel(Failure(FailureKind.transient_provider, "429"), state, agent(clock))
+    assert clock.slept == [1.0]
 
 
 async def test_retry_after_is_honoured_up_to_a_minute_and_told_beyond() -> None:
@@ -235,7 +244,7 @@ async def test_a_strategy_that_hangs_is_given_up_and_the_default_policy_answers(
     limit: float, waited: float
 ) -> None:
     who = planning(hangs)
-    who.guardrails = SimpleNamespace(max_execution_time_s=limit)
+    who.guardrails = AgentGuardrails(max_execution_time_s=limit)
     state = RunState(started_monotonic_s=0.0)
     (event,) = await funnel(Failure(FailureKind.tool_error, "broke"), state, who)
     assert isinstance(event, AgentError)

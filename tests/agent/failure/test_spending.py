@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.config import AgentGuardrails
-from parsimony_kernel.agent.failure.kinds import Action, Failure, FailureKind, FailureRaised
 from parsimony_kernel.agent.failure.spending import (
     LEAST_ANSWER_TOKENS,
     capped,
@@ -16,10 +14,12 @@ from parsimony_kernel.agent.failure.spending import (
     charged_failure,
     reserve,
 )
-from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.core.chat import ChatModel, ModelRequest, Usage, answer
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.kinds import Action, Failure, FailureKind, FailureRaised
+from parsimony_kernel.core.state import RunState
 from parsimony_kernel.limits.budget import ANSWER_TOKENS, MOST_TOKENS, Demand, tokens_in
-from parsimony_kernel.llm.base import ChatModel, ModelRequest, Usage, answer
-from parsimony_kernel.llm.offline.model import OfflineModel
+from parsimony_kernel.offline.model import OfflineModel
 from parsimony_kernel.testing.scripted import ScriptedModel, say
 
 ASK = ModelRequest(({"role": "user", "content": "x" * 4000},))  # about 1,000 tokens

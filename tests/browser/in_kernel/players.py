@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel.agent.events import AgentEvent
-from parsimony_kernel.llm.base import Completion, Delta, ModelRequest
+from parsimony_kernel.core.chat import Completion, Delta, ModelRequest
+from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls
 
 DONE = call("return_done", summary="Finished as asked.")

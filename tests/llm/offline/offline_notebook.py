@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel.agent.prompts import notebook_changes, notebook_context, request_message
+from parsimony_kernel.agent.prompts import notebook_changes, notebook_context
 from parsimony_kernel.agent.renderer import render_for_llm
-from parsimony_kernel.agent.state import RunState
+from parsimony_kernel.core.chat import Completion, Delta, Message, ModelRequest
+from parsimony_kernel.core.conversation import opening, request_message
+from parsimony_kernel.core.state import RunState
 from parsimony_kernel.execution.factory import summarise
 from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.llm.base import Completion, Delta, Message, ModelRequest
-from parsimony_kernel.llm.offline.model import OfflineModel
+from parsimony_kernel.offline.model import OfflineModel
 
 TOOLS = (
     "run_code",
@@ -100,7 +101,7 @@ class Notebook:
 
     async def ask(self, request: str) -> Turn:
         """Play a request up to its end or its question."""
-        self.messages = [*self.earlier, request_message(request, self.context())]
+        self.messages = [*self.earlier, *opening(request, self.context())]
         self.turn = Turn()
         turn = await self._play()
         if turn.ending == "return_done":

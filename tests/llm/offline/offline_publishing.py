@@ -7,11 +7,11 @@ from typing import Any
 
 from offline_notebook import TOOLS, Notebook, Turn
 
-from parsimony_kernel.agent.events import AgentEvent, ArtifactPublished
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED
 from parsimony_kernel.artifacts.store import ArtifactStore
-from parsimony_kernel.execution.outputs import KernelOutput
+from parsimony_kernel.core.events import AgentEvent, ArtifactPublished
+from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.slice import SliceError

@@ -10,10 +10,10 @@ import pytest
 from offline_data import cars, copy, done, weather
 from offline_notebook import Notebook
 
-from parsimony_kernel.llm.offline.grammar.clauses import Mention
-from parsimony_kernel.llm.offline.grammar.expressions import Operation, read_expression
-from parsimony_kernel.llm.offline.grammar.items import read_items
-from parsimony_kernel.llm.offline.words import tokenize
+from parsimony_kernel.offline.grammar.clauses import Mention
+from parsimony_kernel.offline.grammar.expressions import Operation, read_expression
+from parsimony_kernel.offline.grammar.items import read_items
+from parsimony_kernel.offline.words import tokenize
 
 A, B, C = (Mention(name) for name in "xyz")
 

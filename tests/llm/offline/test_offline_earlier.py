@@ -1,11 +1,13 @@
 """What earlier requests were and came to is read off the messages."""
 
+import json
 from typing import Any
 
 from offline_notebook import Notebook
 
-from parsimony_kernel.agent.prompts import notebook_changes, request_message
-from parsimony_kernel.llm.offline.transcript import Earlier, read
+from parsimony_kernel.agent.prompts import notebook_changes
+from parsimony_kernel.core.conversation import opening, request_message, snapshot_message
+from parsimony_kernel.offline.transcript import Earlier, read
 
 
 def said(text: str) -> dict[str, Any]:
@@ -16,7 +18,7 @@ def test_each_earlier_request_stands_with_its_summary_oldest_first() -> None:
     messages = [
         request_message("mean wind by month"), said("Made `a`."),
         request_message("now by week"), said("Made `b`."),
-        request_message("plot it", '<notebook_context>\n{"variables": []}'),
+        *opening("plot it", '<notebook_context>\n{"variables": []}'),
     ]  # fmt: skip
     transcript = read(messages)
     assert transcript.request == "plot it"
@@ -39,6 +41,18 @@ def test_a_request_without_a_summary_and_news_of_variables_are_no_earlier_reques
 
 def test_the_first_request_has_none_before_it() -> None:
     assert read([request_message("mean wind by month")]).earlier_requests == ()
+
+
+def test_the_newest_inventory_tells_of_what_has_changed() -> None:
+    def inventory(column: str) -> dict[str, Any]:
+        table = {"name": "a", "type": "dataframe", "rows": 1, "columns": [{"name": column}]}
+        return snapshot_message(f"<notebook_context>\n{json.dumps({'variables': [table]})}")
+
+    changes = notebook_changes(gone=[], changed=["a"])
+    messages = [inventory("old"), request_message("plot it"), {"role": "user", "content": changes}]
+    assert "a" not in read(messages).tables()
+    tables = read([*messages, inventory("new"), {"role": "user", "content": "go on"}]).tables()
+    assert [column.name for column in tables["a"].columns] == ["new"]
 
 
 async def test_a_run_shows_what_was_asked_before(notebook: Notebook) -> None:

@@ -8,8 +8,8 @@ import pytest
 from offline_data import done
 from offline_notebook import Notebook
 
-from parsimony_kernel.llm.offline.grammar import filters
-from parsimony_kernel.llm.offline.transcript import bound_names
+from parsimony_kernel.offline.grammar import filters
+from parsimony_kernel.offline.transcript import bound_names
 
 CARS = (
     "Name,Miles_per_Gallon,Horsepower,Weight_in_lbs,Year,Origin\n"

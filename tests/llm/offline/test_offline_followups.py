@@ -5,8 +5,8 @@ import pytest
 from offline_data import cars, done, weather
 from offline_notebook import Notebook, Turn, encodings, mark
 
-from parsimony_kernel.llm.offline.codegen.cells import SEARCH
-from parsimony_kernel.llm.offline.transcript import told_table
+from parsimony_kernel.offline.codegen.cells import SEARCH
+from parsimony_kernel.offline.transcript import told_table
 
 
 @pytest.fixture

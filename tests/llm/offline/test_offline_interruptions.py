@@ -14,7 +14,8 @@ from offline_notebook import (
     tool_message,
 )
 
-from parsimony_kernel.agent.prompts import notebook_context, request_message
+from parsimony_kernel.agent.prompts import notebook_context
+from parsimony_kernel.core.conversation import opening
 
 
 async def test_what_is_gone_after_a_restart_is_made_again(small: Notebook) -> None:
@@ -151,7 +152,7 @@ async def test_what_cannot_be_mended_is_handed_back_with_the_reason(
     error: str, message: str, word: str
 ) -> None:
     context = notebook_context(working_folder="", files=["weather.csv"], variables=[])
-    messages = [request_message("load weather.csv", context)]
+    messages = opening("load weather.csv", context)
     completion, _ = await complete(model_request(messages))
     call = completion.message.tool_calls[0]
     messages += [

@@ -7,7 +7,7 @@ import pytest
 from offline_data import done
 from offline_notebook import Notebook
 
-from parsimony_kernel.llm.offline.missing import STOP
+from parsimony_kernel.offline.missing import STOP
 
 ORDERS = pd.DataFrame(
     {

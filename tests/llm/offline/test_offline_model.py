@@ -8,9 +8,9 @@ import pytest
 from offline_data import WEATHER
 from offline_notebook import Notebook, assistant_message, complete, model_request
 
-from parsimony_kernel.agent.prompts import request_message
-from parsimony_kernel.llm.base import ChatModel
-from parsimony_kernel.llm.offline.model import OfflineModel
+from parsimony_kernel.core.chat import ChatModel
+from parsimony_kernel.core.conversation import opening
+from parsimony_kernel.offline.model import OfflineModel
 
 
 def test_it_is_a_chat_model() -> None:
@@ -90,7 +90,7 @@ async def test_what_is_not_understood_is_declined_before_anything_runs(
 )
 async def test_hostile_text_is_read_and_nothing_of_it_runs(small: Notebook, text: str) -> None:
     context = small.context()
-    messages = [request_message(text, context)]
+    messages = opening(text, context)
     completion, _ = await complete(model_request(messages))
     for call in completion.message.tool_calls:
         assert "os.system" not in call.function.arguments or call.function.name != "run_code"

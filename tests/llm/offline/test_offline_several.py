@@ -10,16 +10,16 @@ from offline_data import DATA, cars, copy, done
 from offline_notebook import Notebook, encodings, mark, spec
 from offline_publishing import PublishingNotebook
 
-from parsimony_kernel.llm.offline.codegen.cells import (
+from parsimony_kernel.offline.codegen.cells import (
     DISTINCT,
     KEEP,
     KEEP_FIRST,
     LOOK,
     SEARCH,
 )
-from parsimony_kernel.llm.offline.grammar.clauses import Report, Statement
-from parsimony_kernel.llm.offline.grammar.request import parse
-from parsimony_kernel.llm.offline.words import tokenize
+from parsimony_kernel.offline.grammar.clauses import Report, Statement
+from parsimony_kernel.offline.grammar.request import parse
+from parsimony_kernel.offline.words import tokenize
 
 COLUMNS = list(cars().columns)
 BY_ORIGIN = "mean horsepower by origin"

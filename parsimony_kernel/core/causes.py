@@ -1,0 +1,475 @@
+"""Why runs fail: the one table that joins a kind with its type, its refusal and its ladder.
+
+The table decides what a failure is made of, by ``failure``, which row a failure has, by
+``cause_of``, whether a classifier is asked for its type, by ``has_open_type``, and, by the first
+rung, what no strategy may answer, by ``is_for_a_person``. The further rungs and ``how`` describe
+what the budgets of ``DefaultPolicy`` come to; tests hold the two together.
+
+Values only. Whatever finds a failure makes it of its row; the row knows what it means, the place
+that found it only what to say.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind
+from parsimony_kernel.core.refusals import RefusalError
+from parsimony_kernel.core.taxonomy import FailureType
+
+
+class Rung(StrEnum):
+    """What is done about one occurrence.
+
+    A ``refusal`` is the tool's own answer, outside the funnel; ``fallback`` is the next model at
+    once, where there is one; ``reconcile`` asks the source of truth, where the tool knows one. The
+    rest are the funnel's actions.
+    """
+
+    refusal = "refusal"
+    retry = "retry"
+    fallback = "fallback"
+    reconcile = "reconcile"
+    narrow_scope = "narrow_scope"
+    ask_user = "ask_user"
+    handoff = "handoff"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One way to fail, and what is done about it.
+
+    Args:
+        name: the cause in words. Rows of one name differ in kind or effect.
+        type: ``None`` where a classifier tells it from the error.
+        refusal: ``None`` where no action is refused or reported.
+        ladder: what the shipped policy does, one rung for each occurrence in a row; the last ends
+            the run. Where it begins with a question, nothing but the person answers.
+        how: the ladder in words, with what each rung carries; it decides nothing.
+        effect: what may have happened outside; ``None`` where the ladder does not depend on it.
+        signs: the keys of a failure's metadata that tell the row from those that are like it.
+    """
+
+    name: str
+    kind: FailureKind
+    type: FailureType | None
+    refusal: RefusalError | None
+    ladder: tuple[Rung, ...]
+    how: str
+    effect: Effect | None = None
+    signs: tuple[str, ...] = ()
+
+    def failure(
+        self,
+        explanation: str,
+        *,
+        blockers: Sequence[str] = (),
+        action: Action | None = None,
+        partial_data: Any = None,
+        **metadata: Any,
+    ) -> Failure:
+        """A failure of this cause.
+
+        ``metadata`` holds what was measured, the row's ``signs`` among it; a ``type`` or an
+        ``effect`` in it stands in the place of the row's. ``action`` is what is suggested,
+        where that is not what the kind alone says.
+        """
+        known = {"type": self.type, "refusal": self.refusal, "effect": self.effect}
+        noted = {
+            name: value
+            for name, value in known.items()
+            if value is not None and value is not FailureType.UNKNOWN
+        }
+        return Failure(
+            self.kind, explanation, tuple(blockers), action, partial_data, {**noted, **metadata}
+        )
+
+    def explains(self, failure: Failure) -> bool:
+        """Whether ``failure`` has everything that the row names."""
+        return (
+            failure.kind is self.kind
+            and self.type in (None, failure.type)
+            and failure.refusal is self.refusal
+            and self.effect in (None, failure.effect)
+            and all(sign in failure.metadata for sign in self.signs)
+        )
+
+
+_CORRECTED = (Rung.refusal, Rung.retry, Rung.handoff)
+_RETRIED = (Rung.retry, Rung.retry, Rung.handoff)
+_PROVIDER = (Rung.retry, Rung.retry, Rung.retry, Rung.fallback, Rung.handoff)
+_LOOKED_UP = (Rung.reconcile, Rung.ask_user)
+_OPEN_ENDED = (Rung.refusal, Rung.narrow_scope, Rung.handoff)
+
+NOT_REGISTERED = Cause(
+    "name not registered",
+    FailureKind.tool_error,
+    FailureType.WRONG_TOOL_CALLED,
+    RefusalError.unknown_action,
+    _CORRECTED,
+    "retry with the manifest and the nearest name, then handoff",
+)
+NOT_REACHABLE = Cause(
+    "registered, not reachable now",
+    FailureKind.tool_error,
+    FailureType.WRONG_TOOL_CALLED,
+    RefusalError.invalid_transition,
+    _CORRECTED,
+    "retry with valid_next_actions",
+)
+BAD_ARGUMENTS = Cause(
+    "arguments break the schema",
+    FailureKind.tool_error,
+    FailureType.SCHEMA_MISMATCH,
+    RefusalError.validation_failed,
+    _CORRECTED,
+    "retry with the field and what it got",
+)
+RULE_BROKEN = Cause(
+    "task contract or guard broken (keys of the task file)",
+    FailureKind.policy_violation,
+    FailureType.CONSTRAINT_IGNORED,
+    RefusalError.validation_failed,
+    (Rung.refusal, Rung.handoff),
+    "refusal naming the rule, then handoff",
+)
+NOT_APPROVED = Cause(
+    "approval missing, stale, or its hash differs",
+    FailureKind.policy_violation,
+    FailureType.CONSTRAINT_IGNORED,
+    RefusalError.validation_failed,
+    (Rung.ask_user,),
+    "ask_user",
+    signs=("approval",),
+)
+LOOP = Cause(
+    "same call, same observation, again",
+    FailureKind.loop_detected,
+    FailureType.LOOP_DETECTED,
+    RefusalError.validation_failed,
+    (Rung.refusal, Rung.ask_user),
+    "refusal naming what is already known, then ask_user",
+)
+PROVIDER_FAULT = Cause(
+    "provider 429, 5xx, network",
+    FailureKind.transient_provider,
+    FailureType.EXTERNAL_FAULT,
+    None,
+    _PROVIDER,
+    "back-off, then fallback model, then handoff",
+)
+BREAKER_OPEN = Cause(
+    "breaker open",
+    FailureKind.transient_provider,
+    FailureType.EXTERNAL_FAULT,
+    None,
+    (Rung.fallback, Rung.handoff),
+    "fallback model at once",
+    signs=("breaker",),
+)
+LATE = Cause(
+    "tool past its deadline",
+    FailureKind.tool_error,
+    FailureType.TIMEOUT,
+    RefusalError.action_timeout,
+    _RETRIED,
+    "effect none: retry; else reconcile",
+    effect=Effect.none,
+)
+LATE_UNCERTAIN = Cause(
+    "tool past its deadline",
+    FailureKind.tool_error,
+    FailureType.TIMEOUT,
+    RefusalError.action_timeout,
+    _LOOKED_UP,
+    "effect none: retry; else reconcile",
+    effect=Effect.uncertain,
+)
+RAISED = Cause(
+    "tool body raised",
+    FailureKind.tool_error,
+    None,
+    RefusalError.action_error,
+    _RETRIED,
+    "by type",
+    effect=Effect.none,
+)
+RAISED_UNCERTAIN = Cause(
+    "tool body raised",
+    FailureKind.tool_error,
+    None,
+    RefusalError.action_error,
+    _LOOKED_UP,
+    "by type",
+    effect=Effect.uncertain,
+)
+RAISED_COMMITTED = Cause(
+    "tool body raised",
+    FailureKind.tool_error,
+    None,
+    RefusalError.action_error,
+    (Rung.handoff,),
+    "by type",
+    effect=Effect.committed,
+)
+ANSWER_CUT_OFF = Cause(
+    "finish_reason length",
+    FailureKind.output_truncated,
+    FailureType.SCHEMA_MISMATCH,
+    None,
+    (Rung.retry, Rung.handoff),
+    "retry; a half-written tool call is never executed",
+)
+ANSWER_REFUSED = Cause(
+    "content filter, refusal",
+    FailureKind.output_refused,
+    FailureType.CONSTRAINT_IGNORED,
+    None,
+    (Rung.handoff,),
+    "handoff",
+)
+CLAIM_UNOBSERVED = Cause(
+    "a claim contradicts what was observed",
+    FailureKind.no_progress,
+    FailureType.HALLUCINATED_STATE,
+    RefusalError.validation_failed,
+    _OPEN_ENDED,
+    "refusal listing the claims, then narrow from the last validated step, then handoff",
+)
+PLAN_OPEN = Cause(
+    "return_done with open sub-goals",
+    FailureKind.no_progress,
+    FailureType.PLAN_INCOMPLETE,
+    RefusalError.validation_failed,
+    _OPEN_ENDED,
+    "resume from the first open one",
+)
+CONTEXT_EXCEEDED = Cause(
+    "context window exceeded",
+    FailureKind.scope_too_large,
+    FailureType.CONTEXT_OVERFLOW,
+    None,
+    (Rung.narrow_scope, Rung.handoff),
+    "compact validated facts, narrow",
+)
+GOAL_DRIFT = Cause(
+    "answer to another question than asked",
+    FailureKind.scope_too_large,
+    FailureType.GOAL_DRIFT,
+    RefusalError.validation_failed,
+    _OPEN_ENDED,
+    "restate the goal",
+)
+STATE_LOST = Cause(
+    "executor or kernel lost its state",
+    FailureKind.kernel_invalidated,
+    FailureType.EXTERNAL_FAULT,
+    None,
+    (Rung.narrow_scope, Rung.handoff),
+    "say what is gone, narrow",
+    effect=Effect.none,
+)
+STATE_LOST_UNCERTAIN = Cause(
+    "executor or kernel lost its state",
+    FailureKind.kernel_invalidated,
+    FailureType.EXTERNAL_FAULT,
+    None,
+    (Rung.ask_user,),
+    "say what is gone, narrow",
+    effect=Effect.uncertain,
+)
+AMBIGUOUS = Cause(
+    "several readings of the request, or a column that does not exist",
+    FailureKind.ambiguous_input,
+    FailureType.UNKNOWN,
+    None,
+    (Rung.ask_user,),
+    "ask_user with choices; never substitute",
+)
+CAPABILITY_GAP = Cause(
+    "no key, no connector, model unknown, package missing",
+    FailureKind.capability_gap,
+    FailureType.UNKNOWN,
+    None,
+    (Rung.handoff,),
+    "handoff with the exact blocker and its remedy",
+)
+STEPS_USED = Cause(
+    "steps, time",
+    FailureKind.iteration_limit,
+    FailureType.UNKNOWN,
+    None,
+    (Rung.ask_user,),
+    "ask_user",
+)
+TIME_USED = Cause(
+    "steps, time",
+    FailureKind.time_limit,
+    FailureType.UNKNOWN,
+    None,
+    (Rung.ask_user,),
+    "ask_user",
+)
+BUDGET_USED = Cause(
+    "tokens, cost",
+    FailureKind.policy_violation,
+    FailureType.UNKNOWN,
+    None,
+    (Rung.ask_user,),
+    "ask_user: continue with more, or stop",
+    signs=("guard",),
+)
+NO_CALL = Cause(
+    "words without a call, or silence",
+    FailureKind.no_progress,
+    FailureType.UNKNOWN,
+    None,
+    (Rung.narrow_scope, Rung.handoff),
+    "narrow with the tools that end a run, then handoff",
+)
+PROVIDER_SILENT = Cause(
+    "provider silent",
+    FailureKind.transient_provider,
+    FailureType.TIMEOUT,
+    None,
+    _PROVIDER,
+    "back-off, then fallback model, then handoff",
+)
+TOOL_BREAKER_OPEN = Cause(
+    "breaker of a tool open",
+    FailureKind.tool_error,
+    FailureType.EXTERNAL_FAULT,
+    RefusalError.invalid_transition,
+    _CORRECTED,
+    "retry with valid_next_actions, the tool not among them, then handoff",
+    signs=("breaker",),
+)
+GUARD_BROKEN = Cause(
+    "guard of the procedure raises",
+    FailureKind.policy_violation,
+    None,
+    RefusalError.validation_failed,
+    (Rung.handoff,),
+    "handoff naming the guard",
+)
+WRITE_UNRECORDED = Cause(
+    "record of a write fails",
+    FailureKind.capability_gap,
+    None,
+    RefusalError.action_error,
+    (Rung.handoff,),
+    "handoff with what was done and what was not",
+)
+LIMIT_UNKEEPABLE = Cause(
+    "limit that cannot be kept",
+    FailureKind.policy_violation,
+    FailureType.UNKNOWN,
+    None,
+    (Rung.handoff,),
+    "handoff with the limit that could be",
+    signs=("guard", "remedy"),
+)
+RUN_BROKEN = Cause(
+    "the run itself breaks",
+    FailureKind.tool_error,
+    FailureType.UNKNOWN,
+    None,
+    (Rung.handoff,),
+    "handoff",
+)
+CHECK_BROKEN = Cause(
+    "a check of an action breaks",
+    FailureKind.tool_error,
+    None,
+    RefusalError.action_error,
+    (Rung.handoff,),
+    "handoff naming the action",
+    signs=("check",),
+)
+LOOP_AHEAD = Cause(
+    "same call, over and over, in one answer or without a check",
+    FailureKind.loop_detected,
+    FailureType.LOOP_DETECTED,
+    None,
+    (Rung.ask_user,),
+    "ask_user",
+)
+COLUMNS_NEAR = Cause(
+    "a column that does not exist, and several come near",
+    FailureKind.ambiguous_input,
+    FailureType.UNKNOWN,
+    RefusalError.validation_failed,
+    (Rung.ask_user,),
+    "ask_user with choices; never substitute",
+)
+
+CAUSES: tuple[Cause, ...] = (
+    NOT_REGISTERED,
+    NOT_REACHABLE,
+    BAD_ARGUMENTS,
+    RULE_BROKEN,
+    NOT_APPROVED,
+    LOOP,
+    PROVIDER_FAULT,
+    BREAKER_OPEN,
+    LATE,
+    LATE_UNCERTAIN,
+    RAISED,
+    RAISED_UNCERTAIN,
+    RAISED_COMMITTED,
+    ANSWER_CUT_OFF,
+    ANSWER_REFUSED,
+    CLAIM_UNOBSERVED,
+    PLAN_OPEN,
+    CONTEXT_EXCEEDED,
+    GOAL_DRIFT,
+    STATE_LOST,
+    STATE_LOST_UNCERTAIN,
+    AMBIGUOUS,
+    CAPABILITY_GAP,
+    STEPS_USED,
+    TIME_USED,
+    BUDGET_USED,
+    NO_CALL,
+    PROVIDER_SILENT,
+    TOOL_BREAKER_OPEN,
+    GUARD_BROKEN,
+    WRITE_UNRECORDED,
+    LIMIT_UNKEEPABLE,
+    RUN_BROKEN,
+    CHECK_BROKEN,
+    LOOP_AHEAD,
+    COLUMNS_NEAR,
+)
+
+
+def cause_of(failure: Failure) -> Cause | None:
+    """The row of ``failure``, the most special of several; ``None`` when there is none."""
+    rows = [cause for cause in CAUSES if cause.explains(failure)]
+    return max(rows, key=_speciality, default=None)
+
+
+def has_open_type(failure: Failure) -> bool:
+    """Whether a classifier may tell the type: it is not known, and the row does not say that it
+    stays so. The error that a tool makes itself looks like one of the run, and is told."""
+    row = cause_of(failure)
+    is_open = row is None or row is RUN_BROKEN or row.type is None
+    return is_open and failure.type is FailureType.UNKNOWN
+
+
+def is_for_a_person(failure: Failure) -> bool:
+    """Whether only a person may answer: an approval, a limit, a question, an uncertain effect.
+
+    Its ladder begins with the question, once the source of truth was asked where there is one; a
+    limit that cannot be kept is told without one.
+    """
+    cause = cause_of(failure)
+    if cause is None or cause is LIMIT_UNKEEPABLE:
+        return cause is not None
+    first = next(rung for rung in cause.ladder if rung is not Rung.reconcile)
+    return first is Rung.ask_user
+
+
+def _speciality(cause: Cause) -> tuple[int, bool, bool]:
+    return len(cause.signs), cause.type is not None, cause.effect is not None

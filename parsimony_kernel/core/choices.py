@@ -1,0 +1,137 @@
+"""What a question offers, and which of it an answer means.
+
+The one place that reads "yes", "stop" and "go on". A choice has an id, which travels in the sealed
+record; a click sends the choice's number, and words are read here.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from enum import StrEnum
+
+from parsimony_kernel.core.kinds import FailureKind
+from parsimony_kernel.core.state import SuspensionRecord
+
+
+class Choice(StrEnum):
+    """The choices of the gate's own questions. Those made of data go by their number."""
+
+    run_it = "run_it"
+    do_not_run_it = "do_not_run_it"
+    happened = "happened"
+    did_not_happen = "did_not_happen"
+    go_on = "go_on"
+    stop = "stop"
+
+
+LABELS = {
+    Choice.run_it: "Run it",
+    Choice.do_not_run_it: "Do not run it",
+    Choice.happened: "It did",
+    Choice.did_not_happen: "It did not",
+    Choice.go_on: "Go on",
+    Choice.stop: "Stop here",
+}
+APPROVAL = (Choice.run_it, Choice.do_not_run_it)
+OUTCOME = (Choice.happened, Choice.did_not_happen, Choice.stop)
+MORE = (Choice.go_on, Choice.stop)
+
+# A question about one of these has been answered to the end by "stop".
+LIMITS = frozenset({FailureKind.iteration_limit, FailureKind.time_limit})
+
+_SURE = r"(?:yes|y|ok|okay|sure|ja|go ahead|go on)"
+_RUN_IT = re.compile(
+    rf"(?:{_SURE}(?:[,.! ]+run it)?|run it)(?:[,.! ]+please)?[.! ]*", re.IGNORECASE
+)
+_NO = re.compile(
+    r"^(?:n|no|nope|nein|non|halt|cancel|abort|quit|enough|end|genug|never"
+    r"|(?:don.?t|do not)(?! stop))\b",
+    re.IGNORECASE,
+)
+_GO_ON_INDEED = re.compile(r"\b(?:don.?t|do not|not|never) stop\b", re.IGNORECASE)
+_STOP = re.compile(r"\bstopp?\b", re.IGNORECASE)
+_GO_ON = re.compile(
+    r"(?:please,? )?(?:go on|go ahead|yes|yep|y|ok|okay|sure|continue|proceed|more|keep going"
+    r"|carry on|ja|weiter|oui|do)\b",
+    re.IGNORECASE,
+)
+_HAPPENED = {
+    "it did": Choice.happened,
+    "yes": Choice.happened,
+    "it did not": Choice.did_not_happen,
+    "it didn't": Choice.did_not_happen,
+    "no": Choice.did_not_happen,
+}
+
+
+def labels_of(choices: Iterable[Choice | str]) -> tuple[str, ...]:
+    """What a person reads of each choice."""
+    return tuple(LABELS[each] if isinstance(each, Choice) else str(each) for each in choices)
+
+
+def ids_of(choices: Iterable[Choice | str]) -> tuple[str, ...]:
+    """What each choice is called in the record: its id, or its number from 1 where it is data."""
+    return tuple(
+        each.value if isinstance(each, Choice) else str(number)
+        for number, each in enumerate(choices, start=1)
+    )
+
+
+def offered_in(record: SuspensionRecord) -> Sequence[str]:
+    """The ids that ``record`` offers. The gate's own questions are told by what they are about, for
+    a record may be older than its ids, and a policy may offer other words."""
+    if record.pending_effect:
+        return OUTCOME
+    if record.pending_call is not None:
+        return APPROVAL
+    if record.originating_failure_kind in LIMITS or record.originating_guard:
+        return MORE
+    return record.choice_ids or ids_of(record.choices)
+
+
+def resolve(reply: str, choices: Sequence[str], ids: Sequence[str] = ()) -> tuple[str, str]:
+    """The answer that is meant, and the id of the choice that it names ("" for free words).
+
+    A number picks that choice; quotes keep it a number. ``ValueError`` when the reply is empty, or
+    there is no such choice.
+    """
+    text = reply.strip()
+    if not text:
+        raise ValueError(
+            "The answer is empty. Give the number of a choice or some words: %agent answer 2"
+        )
+    known = ids or ids_of(choices)
+    if text in choices:
+        return text, known[choices.index(text)]
+    if not choices:
+        return text, ""
+    if text.isdecimal():
+        number = int(text)
+        if not 1 <= number <= len(choices):
+            raise ValueError(
+                f"There is no choice {text}; there are {len(choices)}, numbered from 1. To answer "
+                f'with the number itself, put it in quotes: %agent answer "{text}"'
+            )
+        return choices[number - 1], known[number - 1]
+    quoted = len(text) > 2 and text[0] == text[-1] and text[0] in "\"'"
+    return (text[1:-1] if quoted else text), ""
+
+
+def read(reply: str, offered: Collection[str]) -> Choice | None:
+    """Which of the gate's choices ``reply`` means; ``None`` where the words do not say it.
+
+    Only a clear yes lets code run: any other words decline it, and may say why. Free words answer a
+    question about a limit without stopping the run.
+    """
+    said = reply.strip()
+    stops = _STOP.search(_GO_ON_INDEED.sub("", said)) is not None
+    if Choice.run_it in offered:
+        if _RUN_IT.fullmatch(said):
+            return Choice.run_it
+        return Choice.stop if stops else Choice.do_not_run_it
+    if Choice.happened in offered:
+        return Choice.stop if stops else _HAPPENED.get(said.casefold().rstrip(".! "))
+    if Choice.go_on in offered:
+        if stops or _NO.search(said):
+            return Choice.stop
+        return Choice.go_on if _GO_ON.match(said) else None
+    return None

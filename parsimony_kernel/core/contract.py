@@ -1,0 +1,77 @@
+"""What a task allows, as a value that judges an action."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from parsimony_kernel.core.fuzzy import nearest
+
+
+@dataclass(frozen=True)
+class ActionContract:
+    """What a task allows.
+
+    Args:
+        allowed_tools: the tools that may be called at all; ``None`` when all may.
+        serving_tools: those of them that serve the task's intent; ``None`` when all do.
+        identifiers: what the task is about, such as ``{"order_id": "A102"}``. An action that an
+            identifier binds carries the first of them, under its name or as ``id``, and no action
+            contradicts any. An identifier that is a text is met by an integer written the same.
+
+    An identifier binds the tools that take it: those with a parameter of its name, and for the
+    first one those with a parameter ``id``. A tool such as ``run_code`` takes neither, and what
+    stands inside its code is not read. Where nobody says what a tool takes, it is bound.
+    """
+
+    allowed_tools: frozenset[str] | None = None
+    serving_tools: frozenset[str] | None = None
+    identifiers: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def tools(self) -> frozenset[str] | None:
+        """The tools that are allowed and serve the intent; ``None`` when all do."""
+        if self.allowed_tools is None or self.serving_tools is None:
+            return self.serving_tools if self.allowed_tools is None else self.allowed_tools
+        return self.allowed_tools & self.serving_tools
+
+    def violation(
+        self,
+        tool_name: str,
+        tool_args: Mapping[str, Any],
+        parameters: Collection[str] | None = None,
+    ) -> str | None:
+        """What the action breaks, in a few words: the tool, the intent, then the identifiers.
+
+        ``parameters`` are the names that the tool takes, ``None`` when they are not known.
+        """
+        if self.allowed_tools is not None and tool_name not in self.allowed_tools:
+            return "tool not allowed"
+        if self.serving_tools is not None and tool_name not in self.serving_tools:
+            return "tool does not match intent"
+        for position, (name, value) in enumerate(self.identifiers.items()):
+            spellings = (name, "id") if position == 0 else (name,)
+            told = [tool_args[each] for each in spellings if each in tool_args]
+            binds = parameters is None or not set(spellings).isdisjoint(parameters)
+            is_missing = position == 0 and binds and not told
+            if is_missing or not all(_is_the_same(each, value) for each in told):
+                return f"{_in_words(name)} changed"
+        return None
+
+    def check_tools(self, known: Collection[str]) -> None:
+        """``ValueError`` when a tool that it names is none of the ``known`` ones."""
+        named = frozenset().union(self.allowed_tools or (), self.serving_tools or ())
+        for name in sorted(named.difference(known)):
+            likely = nearest(name, known)
+            remedy = f"did you mean {likely!r}?" if likely else f"there are {', '.join(known)}."
+            raise ValueError(f"the contract names {name!r}, which is no tool; {remedy}")
+
+
+def _is_the_same(told: object, value: object) -> bool:
+    if type(told) is int and isinstance(value, str):
+        return str(told) == value
+    return told == value
+
+
+def _in_words(name: str) -> str:
+    stem = name.removesuffix("_id")
+    return f"{stem.replace('_', ' ')} ID" if stem != name else name

@@ -1,0 +1,70 @@
+"""What a caller hands to a run: the request, earlier messages, the notebook's inventory."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+REQUEST_TAG = "request"
+# The key of a message's metadata that marks the notebook's inventory.
+SNAPSHOT = "context_snapshot"
+
+
+@dataclass(frozen=True)
+class AgentMessage:
+    """One earlier message of the conversation."""
+
+    role: str
+    content: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def to_llm(self, mode: str) -> dict[str, Any]:
+        """The litellm shape; ``minimal`` keeps the first line."""
+        text = self.content if mode == "default" else self.content.partition("\n")[0]
+        return {"role": self.role, "content": text}
+
+
+@dataclass(frozen=True)
+class AgentContext:
+    """Earlier messages, and the inventory of the notebook as the model will read it."""
+
+    messages: tuple[AgentMessage, ...] = ()
+    notebook: str | None = None
+
+
+def block(tag: str, body: str) -> str:
+    """``body`` between the tags that mark it as data for the model."""
+    return f"<{tag}>\n{body}\n</{tag}>"
+
+
+def request_message(request: str) -> dict[str, Any]:
+    """The user message that begins a turn."""
+    return {"role": "user", "content": block(REQUEST_TAG, request)}
+
+
+def snapshot_message(context: str) -> dict[str, Any]:
+    """The notebook's inventory as a message of its own. A newer one takes its place."""
+    return {"role": "user", "content": context, "metadata": {SNAPSHOT: True}}
+
+
+def opening(request: str, context: str | None = None) -> list[dict[str, Any]]:
+    """The messages that begin a turn: the notebook's inventory, if there is one, and the words."""
+    told = [] if context is None else [snapshot_message(context)]
+    return [*told, request_message(request)]
+
+
+def is_snapshot(message: Any) -> bool:
+    """Whether ``message`` is an inventory of which only the newest is rendered."""
+    is_dict = isinstance(message, Mapping)
+    metadata = message.get("metadata") if is_dict else getattr(message, "metadata", None)
+    return isinstance(metadata, Mapping) and SNAPSHOT in metadata
+
+
+def request_in(messages: Iterable[Any]) -> str:
+    """The newest request in a transcript; empty when there is none."""
+    opening, closing = f"<{REQUEST_TAG}>\n", f"\n</{REQUEST_TAG}>"
+    for message in reversed(list(messages)):
+        if isinstance(message, Mapping) and message.get("role") == "user":
+            content = str(message.get("content") or "")
+            if opening in content:
+                return content.partition(opening)[2].rpartition(closing)[0]
+    return ""

@@ -1,0 +1,204 @@
+"""What an error means: the rows of ``error_table.toml``, and the two ways in which they are read.
+
+The error of a tool is the agent's business: what nothing structured tells, the words of the last
+error may. An error of a provider is the client's: it counts wherever in the cause chain it stands.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from parsimony_kernel.core import causes
+from parsimony_kernel.core.evidence import Evidence, chain_of, evidence_of, step_of, text_of
+from parsimony_kernel.core.taxonomy import FailureType, Step
+
+# The key of a step's metadata with the name of the row that its error was found to have, "" for
+# none.
+KNOWN = "error_row"
+# Tools whose input is a program: a wrong argument in it is a mistake in the program.
+CODE_TOOLS = frozenset({"run_code", "python", "execute", "execute_code", "shell", "bash"})
+
+_NAME = r"(?:[\"'`][^\"'`\n]{0,60}[\"'`]|[\w.:/$-]+)"
+_OUTSIDE = (FailureType.EXTERNAL_FAULT, FailureType.TIMEOUT)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One meaning: any of its marks is enough.
+
+    Args:
+        cause: the row of ``causes``; its ``type`` is the meaning of a tool's error.
+        asked: "tool" or "provider" where the row is about the errors of one of them only.
+        names: classes of the error; ``behind`` are looked for along the whole chain.
+        ours: exceptions of our own, which say what they mean whatever their text quotes.
+        like: what the name of such a class looks like.
+        sqlstates: prefixes.
+        sharp: words that say more exactly than any code; ``words`` count where no code does, and
+            not beside ``unless``.
+        weak: numbers and names that some use for quite different things, so words come first.
+        of_databases: the words mean the same when a database says them.
+    """
+
+    name: str
+    cause: causes.Cause
+    asked: str = ""
+    names: frozenset[str] = frozenset()
+    behind: frozenset[str] = frozenset()
+    ours: frozenset[str] = frozenset()
+    like: re.Pattern[str] | None = None
+    codes: frozenset[str] = frozenset()
+    statuses: frozenset[int] = frozenset()
+    errnos: frozenset[str] = frozenset()
+    sqlstates: tuple[str, ...] = ()
+    rpc: frozenset[int] = frozenset()
+    weak_names: frozenset[str] = frozenset()
+    weak_statuses: frozenset[int] = frozenset()
+    weak_rpc: frozenset[int] = frozenset()
+    sharp: re.Pattern[str] | None = None
+    words: re.Pattern[str] | None = None
+    unless: re.Pattern[str] | None = None
+    of_databases: bool = False
+
+    @property
+    def type(self) -> FailureType:
+        """What a tool's error of this row is; ``UNKNOWN`` where no hint helps."""
+        return self.cause.type or FailureType.UNKNOWN
+
+    @property
+    def cause_of_provider(self) -> causes.Cause:
+        """The cause of a provider's error: what comes late or cannot be read is weather there."""
+        weather = (causes.LATE, causes.BAD_ARGUMENTS)
+        return causes.PROVIDER_FAULT if self.cause in weather else self.cause
+
+    def has_code(self, seen: Evidence, status: int | None) -> bool:
+        """Whether anything structured says it."""
+        return bool(
+            self.names & seen.names
+            or self.behind & (seen.names | seen.causes)
+            or (self.like and any(map(self.like.search, seen.names)))
+            or self.codes & seen.codes
+            or status in self.statuses
+            or seen.errno in self.errnos
+            or seen.sqlstate.startswith(self.sqlstates or ("-",))
+            or seen.rpc in self.rpc
+        )
+
+    def has_weak_code(self, seen: Evidence, status: int | None) -> bool:
+        """Whether something says it that may say something else."""
+        return bool(
+            self.weak_names & seen.names
+            or status in self.weak_statuses
+            or seen.rpc in self.weak_rpc
+        )
+
+    def has_words(self, seen: Evidence, words: re.Pattern[str] | None) -> bool:
+        """Whether the text of the error says it."""
+        if words is None or (seen.names & _DATABASES and not self.of_databases):
+            return False
+        is_excused = self.unless is not None and self.unless.search(seen.words)
+        return words.search(seen.words) is not None and not is_excused
+
+
+def _numbers(text: str) -> Iterable[int]:
+    for word in text.split():
+        first, is_range, last = word.partition("-") if word[0] != "-" else (word, "", "")
+        yield from range(int(first), int(last) + 1) if is_range else (int(first),)
+
+
+def _row(entry: Mapping[str, Any]) -> Row:
+    made = dict(entry, cause=getattr(causes, entry["cause"]))
+    for key, value in entry.items():
+        if key in ("statuses", "weak_statuses", "rpc", "weak_rpc"):
+            made[key] = frozenset(_numbers(value))
+        elif key in ("names", "weak_names", "behind", "ours", "codes", "errnos"):
+            made[key] = frozenset(value.split())
+        elif key in ("sharp", "words", "unless"):
+            made[key] = re.compile("|".join(value).replace("{NAME}", _NAME), re.IGNORECASE)
+        elif key == "like":
+            made[key] = re.compile(value)
+        elif key == "sqlstates":
+            made[key] = tuple(value.split())
+    return Row(**made)
+
+
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_DATABASES = frozenset(_TABLE["databases"].split())
+ROWS: Mapping[str, Row] = {each["name"]: _row(each) for each in _TABLE["row"]}
+
+_OF_TOOLS = [row for row in ROWS.values() if row.asked != "provider"]
+_OF_PROVIDERS = [row for row in ROWS.values() if row.asked != "tool"]
+# A status that only litellm claims counts for nothing once the connection broke, or the answer
+# could not be read: it invents one (a reset becomes a 500).
+_BROKEN = ("unreached", "broken_off", "stream_cut", "odd_answer", "unreadable")
+
+
+def of_step(step: Step) -> Row | None:
+    """What the error of ``step`` means by itself; as it was found before, where it was."""
+    if isinstance(known := step.metadata.get(KNOWN), str):
+        return ROWS.get(known)
+    if step.error is None and step.exception_type is None:
+        return None
+    return of_tool(evidence_of(step), of_program=step.tool_called in CODE_TOOLS)
+
+
+def of_tool(seen: Evidence, *, of_program: bool = False) -> Row | None:
+    """What the error of a tool means; ``None`` where nothing tells.
+
+    ``of_program`` says that the error came from code that the agent wrote: its arguments and
+    structures are the code's own, so its words tell only what lies outside it.
+    """
+    status = seen.any_status
+    for row in _OF_TOOLS:
+        if row.ours & seen.names:
+            return row
+    for row in _OF_TOOLS:
+        if row.has_words(seen, row.sharp):
+            return row
+    if _is_expired_deadline(seen):
+        return ROWS["deadline"]
+    for row in _OF_TOOLS:
+        if row.has_code(seen, status):
+            return row
+    for row in _OF_TOOLS:
+        if row.cause is causes.PROVIDER_FAULT and row.names & seen.causes:
+            return row
+    for row in _OF_TOOLS:
+        if (row.type in _OUTSIDE or not of_program) and row.has_words(seen, row.words):
+            return row
+    return next((row for row in _OF_TOOLS if row.has_weak_code(seen, status)), None)
+
+
+def of_provider(exc: BaseException) -> tuple[Row | None, Evidence]:
+    """What an error of a provider means, with what it shows; text counts where nothing else does.
+
+    400, 401, 403 and 404 are never weather, whatever the text beside them says.
+    """
+    last = evidence_of(step_of(exc, 0, ""))
+    whole = "\n".join(text_of(link) for link in chain_of(exc))
+    seen = replace(last, names=last.names | last.causes, words=whole)
+    status = seen.status
+    if status is None and not any(ROWS[name].names & seen.names for name in _BROKEN):
+        status = seen.claimed
+    seen = replace(seen, status=status)
+    for known in (status, seen.said):
+        for row in _OF_PROVIDERS:
+            if (
+                row.has_code(seen, known)
+                or row.has_weak_code(seen, known)
+                or row.has_words(seen, row.sharp)
+            ):
+                return row, seen
+    told = of_tool(last, of_program=True)
+    is_weather = told is not None and told.cause in (causes.PROVIDER_FAULT, causes.LATE)
+    return told if is_weather else None, seen
+
+
+def _is_expired_deadline(seen: Evidence) -> bool:
+    """Whether it is the ``TimeoutError`` of a deadline in the tool: the built-in one, bare, as no
+    library says so little of its own, or in the words of a deadline."""
+    is_builtin = "TimeoutError" in seen.names <= {"TimeoutError", "OSError"} and not seen.errno
+    deadline = ROWS["deadline"]
+    return is_builtin and (not seen.words or deadline.has_words(seen, deadline.words))

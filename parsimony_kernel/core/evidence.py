@@ -1,0 +1,406 @@
+"""What an error shows: class names, status, codes and words, from an exception or from its text.
+
+Reading only; what it means is in ``error_table``. Classes are told apart by name along the whole
+cause chain, so no client library is imported.
+"""
+
+import builtins
+import errno
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from parsimony_kernel.core.kinds import FailureRaised
+from parsimony_kernel.core.taxonomy import Step
+
+MAX_WORDS = 10_000
+
+_TOO_GENERAL = frozenset({"object", "BaseException", "Exception"})
+_TRACEBACK = "Traceback (most recent call last)"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What an error shows.
+
+    ``names`` are the classes of the error itself, ``causes`` those of what led to it. ``status``
+    is the one that a response had, ``claimed`` one that only litellm says, ``said`` one in the
+    text. Codes are lower case, ``errno`` is symbolic, ``rpc`` is a JSON-RPC code and ``words`` the
+    text of the error without the class's name in front.
+    """
+
+    names: frozenset[str] = frozenset()
+    causes: frozenset[str] = frozenset()
+    status: int | None = None
+    claimed: int | None = None
+    said: int | None = None
+    codes: frozenset[str] = frozenset()
+    sqlstate: str = ""
+    errno: str = ""
+    rpc: int | None = None
+    retry_after_s: float | None = None
+    words: str = ""
+
+    @property
+    def any_status(self) -> int | None:
+        """The status, from wherever it is known."""
+        return self.status or self.claimed or self.said
+
+
+def facts_of(exc: BaseException) -> dict[str, Any]:
+    """What ``exc`` shows beyond its text, plain enough for ``Step.metadata`` and a journal."""
+    chain = list(chain_of(exc))
+    raised = (link.failure.type for link in chain if isinstance(link, FailureRaised))
+    of_wire = [link for link in chain if not _is_wrapper(link)]
+    of_litellm = [link for link in chain if _is_wrapper(link)]
+    found: dict[str, Any] = {
+        "type": next(raised, None),
+        "names": _names([exc]),
+        "causes": _names(chain[1:]),
+        "codes": sorted({code.lower() for link in chain for code in _codes(link)}),
+        "status": _first(_http_status, of_wire),
+        "claimed": _first(_http_status, of_litellm),
+        "sqlstate": _first(_sqlstate, chain),
+        "errno": _first(_errno, chain),
+        "rpc": _first(_rpc_code, chain),
+        "retry_after_s": _first(retry_after, chain),
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def step_of(exc: BaseException, index: int, action: str, **fields: Any) -> Step:
+    """The step that ended with ``exc``."""
+    metadata = {**facts_of(exc), **fields.pop("metadata", {})}
+    return Step(
+        index,
+        action,
+        error=text_of(exc) or type(exc).__name__,
+        exception_type=type(exc).__name__,
+        metadata=metadata,
+        **fields,
+    )
+
+
+def evidence_of(step: Step) -> Evidence:
+    """What the error of ``step`` shows; facts in its metadata count before what its text says."""
+    facts = step.metadata
+    named = [str(name) for name in facts.get("names", ())]
+    if step.exception_type:
+        named.extend(_with_bases(step.exception_type))
+    text = _terminal(str(step.error or ""))
+    while prefix := _CLASS.match(text):
+        named.extend(_with_bases(prefix["name"]))
+        text = text[prefix.end() :]
+    names = frozenset(named) - _TOO_GENERAL
+    if text in names:
+        text = ""
+    if body := _error_body(text):
+        words, marks = body
+        shown = f"{words}\n{marks}"
+    else:
+        shown = words = _QUOTED.sub("''", text) if names & _QUOTING or not names else text
+    return Evidence(
+        names=names,
+        causes=frozenset(str(name) for name in facts.get("causes", ())) | _named_in(words),
+        status=facts.get("status"),
+        claimed=facts.get("claimed"),
+        # A number alone may be a key, a line or a price where its class says more.
+        said=_status_in(shown) or (None if names else _number_in(shown)),
+        codes=frozenset(str(code).lower() for code in facts.get("codes", ())) | _codes_in(shown),
+        sqlstate=str(facts.get("sqlstate") or _sqlstate_in(words)),
+        errno=str(facts.get("errno") or _errno_in(words)),
+        rpc=facts["rpc"] if "rpc" in facts else _rpc_in(shown),
+        retry_after_s=facts.get("retry_after_s"),
+        words=words,
+    )
+
+
+# An exception.
+
+
+def chain_of(exc: BaseException) -> Iterator[BaseException]:
+    """``exc`` and whatever led to it, each once, nearest first."""
+    waiting: list[BaseException] = [exc]
+    seen: set[int] = set()
+    while waiting:
+        link = waiting.pop(0)
+        if id(link) in seen:
+            continue
+        seen.add(id(link))
+        yield link
+        waiting.extend(
+            each
+            for each in (
+                # litellm keeps the reason of a broken stream in an attribute.
+                peek(link, "original_exception"),
+                link.__cause__,
+                None if link.__suppress_context__ else link.__context__,
+                *(link.exceptions if isinstance(link, BaseExceptionGroup) else ()),
+            )
+            if isinstance(each, BaseException)
+        )
+
+
+def peek(thing: object, name: str) -> Any:
+    """An attribute, or ``None`` where there is none or it breaks."""
+    try:
+        return getattr(thing, name, None)
+    except Exception:  # a foreign property may do anything, and its trouble is not the news
+        return None
+
+
+def text_of(exc: BaseException) -> str:
+    """The exception's words, without a traceback in them; empty where they cannot be had."""
+    try:
+        # litellm writes whole tracebacks into its messages; they are neither words nor evidence.
+        return str(exc).partition(_TRACEBACK)[0]
+    except Exception:  # the same holds for a foreign __str__
+        return ""
+
+
+def error_body(exc: BaseException) -> Any:
+    """The body of the error response, its ``error`` member where it has one."""
+    body = peek(exc, "body")
+    if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping):
+        return body["error"]
+    return body
+
+
+def retry_after(exc: BaseException) -> float | None:
+    """Seconds that the provider asks to wait, from any of the places where clients keep headers.
+
+    A date is measured against the ``Date`` of the same response, so no clock is read.
+    """
+    for source in (
+        peek(peek(exc, "response"), "headers"),
+        peek(exc, "litellm_response_headers"),
+        peek(exc, "headers"),
+    ):
+        try:
+            headers = {str(name).lower(): str(value) for name, value in dict(source or {}).items()}
+        except (TypeError, ValueError):
+            continue
+        for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+            try:
+                wait = float(headers[name]) * unit
+            except (KeyError, ValueError):
+                continue
+            if math.isfinite(wait):
+                return max(0.0, wait)
+        try:
+            until = parsedate_to_datetime(headers["retry-after"])
+            return max(0.0, (until - parsedate_to_datetime(headers["date"])).total_seconds())
+        except (KeyError, TypeError, ValueError):
+            continue
+    return None
+
+
+def _first(read: Any, chain: Iterable[BaseException]) -> Any:
+    return next((value for link in chain if (value := read(link)) is not None), None)
+
+
+def _names(chain: Iterable[BaseException]) -> list[str]:
+    seen = {each.__name__ for link in chain for each in type(link).__mro__}
+    return sorted(seen - _TOO_GENERAL)
+
+
+def _is_wrapper(exc: BaseException) -> bool:
+    return type(exc).__module__.partition(".")[0] == "litellm"
+
+
+def _codes(exc: BaseException) -> Iterable[str]:
+    body, aws = error_body(exc), _of_aws(exc, "Error")
+    sources: list[Any] = [
+        *(peek(exc, name) for name in ("code", "type", "status", "error_code", "sqlite_errorname")),
+        *(body.get(name) for name in ("code", "type", "status") if isinstance(body, Mapping)),
+        aws.get("Code"),
+    ]
+    if callable(grpc := peek(exc, "code")):
+        with suppress(Exception):  # a foreign method may do anything, and its trouble is not news
+            sources.append(peek(grpc(), "name"))
+    return [source for source in sources if isinstance(source, str)]
+
+
+def _of_aws(exc: BaseException, part: str) -> Mapping[str, Any]:
+    response = peek(exc, "response")
+    found = response.get(part) if isinstance(response, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def _http_status(exc: BaseException) -> int | None:
+    candidates = (
+        peek(exc, "status_code"),
+        peek(peek(exc, "response"), "status_code"),
+        *(peek(exc, name) for name in ("status", "http_status", "code")),
+        _of_aws(exc, "ResponseMetadata").get("HTTPStatusCode"),
+    )
+    return next((int(c) for c in candidates if isinstance(c, int) and 400 <= c <= 599), None)
+
+
+def _sqlstate(exc: BaseException) -> str | None:
+    states = (peek(exc, name) for name in ("sqlstate", "pgcode"))
+    return next((each for each in states if isinstance(each, str) and len(each) == 5), None)
+
+
+def _errno(exc: BaseException) -> str | None:
+    number = peek(exc, "errno")
+    return errno.errorcode.get(number) if isinstance(number, int) else None
+
+
+def _rpc_code(exc: BaseException) -> int | None:
+    codes = (peek(peek(exc, "error"), "code"), peek(exc, "code"))
+    return next((int(c) for c in codes if isinstance(c, int) and -33000 <= c <= -32000), None)
+
+
+# A text.
+
+
+def _terminal(text: str) -> str:
+    """The error itself where ``text`` is a whole traceback: what follows its last frame."""
+    _, is_traceback, after = text.rpartition(_TRACEBACK)
+    if is_traceback:
+        lines = after.splitlines()
+        begin = (n for n, line in enumerate(lines) if line and not line[0].isspace() and n > 1)
+        text = "\n".join(lines[next(begin, 0) :])
+    return text[:MAX_WORDS]
+
+
+_MESSAGE_KEYS = ("message", "errorMessage", "error_message", "detail", "title", "msg", "error")
+_MARK_KEYS = ("code", "type", "status", "statusCode", "status_code", "codeName", "error")
+
+
+def _error_body(text: str) -> tuple[str, str] | None:
+    """The message and the marks of an error response's body where ``text`` is one, in JSON.
+    Whatever else stands in it is data."""
+    if not text.startswith("{"):
+        return None
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    error = body.get("error")
+    is_nested = isinstance(error, Mapping)
+    told = error if is_nested else body
+    message = next((told[key] for key in _MESSAGE_KEYS if isinstance(told.get(key), str)), None)
+    if message is None and not is_nested:
+        return None
+    marks = {key: told[key] for key in _MARK_KEYS if isinstance(told.get(key), str | int)}
+    return message or "", json.dumps(marks)
+
+
+# The class in front of a message, as tracebacks and wrappers write it.
+_CLASS = re.compile(
+    r"\(?(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*"
+    r"(?:Error|Exception|Timeout|Exhausted|Unavailable|Interrupt|NotFound|Violation|Failure))"
+    r"(?:\s*:\s+|\)\s+|\s+-\s+(?!\d))"
+)
+# Data errors quote what they were given, and what they quote says nothing about the cause.
+_QUOTING = frozenset(
+    {
+        *("ValueError", "TypeError", "LookupError", "AssertionError", "DataError"),
+        *("FileNotFoundError", "FileExistsError", "PermissionError", "IsADirectoryError"),
+        *("ValidationError", "SchemaError"),
+    }
+)
+# HTTP clients quote the status that they report.
+_QUOTED = re.compile(
+    r"(?<!\w)(?<!error )'[^'\n]*'(?!\w)|(?<!error )\"[^\"\n]*\"|`[^`\n]*`", re.IGNORECASE
+)
+
+
+def _with_bases(name: str) -> Sequence[str]:
+    last = name.rpartition(".")[2]
+    known = getattr(builtins, last, None)
+    if isinstance(known, type) and issubclass(known, BaseException):
+        return [each.__name__ for each in known.__mro__]
+    return [last]
+
+
+_REPR = re.compile(r"\b([A-Z]\w*(?:Error|Disconnected|IncompleteRead|Timeout))\(")
+
+
+def _named_in(words: str) -> frozenset[str]:
+    """Classes whose ``repr`` stands in the text."""
+    return frozenset(base for name in _REPR.findall(words) for base in _with_bases(name))
+
+
+_STATUS = re.compile(
+    r"^\W*(?P<a>[45]\d\d)(?=[,.:)]?\s+(?-i:[A-Z({])|\)\s*$)"
+    r"|\b(?:HTTP(?:/\d(?:\.\d)?)?(?: (?:error|status))?|(?:status|error|response)[ _]?(?:code)?)"
+    r"\s*[:=(]?\s*(?P<b>[45]\d\d)\b(?!\s*(?:rows|records|files|lines|bytes|items))"
+    r"|\b(?:code|status(?:_?code)?)[\"']?\s*[:=]\s*(?P<j>[45]\d\d)\b"
+    r"|\bHttpError (?P<c>[45]\d\d)\b"
+    r"|^(?P<l>[45]\d\d), message="
+    r"|(?:^|: )(?:Client|Server) error '(?P<d>[45]\d\d) "
+    r"|^\w+(?:Error|Exception)?\((?P<f>[45]\d\d),"
+    r"|\b(?P<g>[45]\d\d) (?:Client|Server) Error\b"
+    r"|\bgot (?P<m>[45]\d\d) (?:from|error|status|response)\b"
+    r"|\b(?:returned|responded with|answered with|received) "
+    r"(?:(?:an?|HTTP|status|error|code) )*"
+    r"(?P<k>429|50[0234])(?=\W*$|[.,;:]| (?:from|for|error|status|response)\b)"
+    r"|\b(?P<h>429) Too Many Requests\b"
+    r"|\b(?P<i>50[0234]) (?:Internal Server Error|Bad Gateway|Gateway Time-?out"
+    r"|Service (?:(?:Temporarily )?Unavailable|Time-?out))\b",
+    re.IGNORECASE,
+)
+
+
+def _status_in(words: str) -> int | None:
+    found = _STATUS.search(words)
+    return None if found is None else int(next(group for group in found.groups() if group))
+
+
+_NUMBER = re.compile(r"\W*([45]\d\d)\W*")
+
+
+def _number_in(words: str) -> int | None:
+    found = _NUMBER.fullmatch(words)
+    return None if found is None else int(found[1])
+
+
+_CODES = tuple(
+    map(
+        re.compile,
+        (
+            r"[\"'](?:code|type|status|error|codeName)[\"']\s*:\s*[\"']([\w.-]+)[\"']",
+            r"An error occurred \((\w+)\) when calling",
+            r"\bStatusCode\.([A-Z_]+)",
+            r"^\((\w+)\) ",
+        ),
+    )
+)
+
+
+def _codes_in(words: str) -> frozenset[str]:
+    return frozenset(code.lower() for pattern in _CODES for code in pattern.findall(words))
+
+
+_ERRNO = re.compile(r"\[Errno (\d+)\]")
+_SYMBOL = re.compile(r"\b(E[A-Z]{4,12})\b")
+
+
+def _errno_in(words: str) -> str:
+    if found := _ERRNO.search(words):
+        return errno.errorcode.get(int(found[1]), "")
+    return next((each for each in _SYMBOL.findall(words) if hasattr(errno, each)), "")
+
+
+_STATE = re.compile(r"^\d+ \((\w{5})\):|\bSQLSTATE[\[:=( ]+(\w{5})\b")
+
+
+def _sqlstate_in(words: str) -> str:
+    found = _STATE.search(words)
+    return "" if found is None else found[1] or found[2]
+
+
+_RPC = re.compile(r"(?<!\d)-(32[0-7]\d\d)\b")
+
+
+def _rpc_in(words: str) -> int | None:
+    found = _RPC.search(words)
+    return None if found is None else -int(found[1])

@@ -1,0 +1,72 @@
+"""Names that are nearly the same: a typo, another form of the word, a column it may stand for.
+
+Compares words, not letters alone; columns that cannot be told apart are all given.
+"""
+
+import re
+from collections.abc import Iterable
+
+from rapidfuzz import fuzz, process
+
+NEAR = 60.0
+MAX_COMPARED = 2_000
+MAX_SAID = 20_000
+
+_CLEAR = 75.0
+_MARGIN = 5.0
+_ENOUGH = 85.0
+
+
+def alike(a: str, b: str) -> bool:
+    """Whether one begins the other, or they differ by little more than a slip.
+
+    Short words are the same only when they are equal.
+    """
+    if a == b:
+        return True
+    short, long = sorted((a, b), key=len)
+    if len(short) >= 4 and long.startswith(short):
+        return True
+    return len(short) >= 5 and fuzz.ratio(a, b) >= _ENOUGH
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that ``name`` was probably meant to be."""
+    found = process.extractOne(name, list(known), score_cutoff=NEAR)
+    return None if found is None else str(found[0])
+
+
+def near_columns(name: str, columns: Iterable[str]) -> list[str]:
+    """The columns that ``name`` may stand for, best first; more than one cannot be told apart."""
+    scored = [(_nearness(name, column), column) for column in list(columns)[:MAX_COMPARED]]
+    best = max((score for score, _ in scored), default=0.0)
+    if best < _CLEAR:
+        return []
+    scored.sort(key=lambda each: -each[0])
+    return [column for score, column in scored if score > best - _MARGIN]
+
+
+def is_said(name: str, text: str) -> bool:
+    """Whether every word of ``name`` stands in ``text``, in some form."""
+    asked, spoken = _words(name), set(_words(text, MAX_SAID))
+    return bool(asked) and all(
+        word in spoken or any(alike(word, each) for each in spoken) for word in asked
+    )
+
+
+def _words(name: str, limit: int = 200) -> list[str]:
+    spread = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:limit])
+    return re.findall(r"[^\W_]+", spread.casefold())
+
+
+def _nearness(name: str, column: str) -> float:
+    asked, own = _words(name), _words(column)
+    if not asked or not own:
+        return 0.0
+    if "".join(asked) == "".join(own):
+        return 100.0
+    if all(any(alike(a, o) for o in own) for a in asked):
+        return 92.0
+    if all(any(alike(a, o) for a in asked) for o in own):
+        return 88.0
+    return fuzz.ratio("".join(asked), "".join(own)) * 0.95

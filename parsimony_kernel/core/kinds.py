@@ -1,0 +1,155 @@
+"""The one failure value.
+
+Values only: nothing here decides, waits or touches a run. ``kind`` chooses the retry budget and
+the ladder, ``type`` the hint, ``effect`` what is forbidden next.
+"""
+
+from dataclasses import field
+from enum import StrEnum
+from typing import Any
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from parsimony_kernel.core.refusals import RefusalError
+from parsimony_kernel.core.taxonomy import FailureType
+
+# Keys of a failure's metadata: the write whose outcome is unknown, and the hash of the action that
+# a person is asked to allow.
+EFFECT_KEY = "effect_key"
+HELD = "approval"
+
+
+class FailureKind(StrEnum):
+    """What went wrong. Closed: these thirteen and no others."""
+
+    transient_provider = "transient_provider"
+    output_truncated = "output_truncated"
+    output_refused = "output_refused"
+    ambiguous_input = "ambiguous_input"
+    scope_too_large = "scope_too_large"
+    capability_gap = "capability_gap"
+    no_progress = "no_progress"
+    loop_detected = "loop_detected"
+    tool_error = "tool_error"
+    policy_violation = "policy_violation"
+    kernel_invalidated = "kernel_invalidated"
+    iteration_limit = "iteration_limit"
+    time_limit = "time_limit"
+
+
+class Action(StrEnum):
+    """What the funnel does about a failure. Closed: these five and no others."""
+
+    retry = "retry"
+    narrow_scope = "narrow_scope"
+    ask_user = "ask_user"
+    handoff = "handoff"
+    stop = "stop"
+
+
+class Effect(StrEnum):
+    """What may already have happened outside when the failure was seen."""
+
+    none = "none"
+    uncertain = "uncertain"
+    committed = "committed"
+
+
+_DEFAULT_ACTION_BY_KIND: dict[FailureKind, Action] = {
+    FailureKind.transient_provider: Action.retry,
+    FailureKind.output_truncated: Action.retry,
+    FailureKind.tool_error: Action.retry,
+    FailureKind.ambiguous_input: Action.ask_user,
+    FailureKind.loop_detected: Action.ask_user,
+    FailureKind.iteration_limit: Action.ask_user,
+    FailureKind.time_limit: Action.ask_user,
+    FailureKind.scope_too_large: Action.narrow_scope,
+    FailureKind.no_progress: Action.narrow_scope,
+    FailureKind.kernel_invalidated: Action.narrow_scope,
+    FailureKind.output_refused: Action.handoff,
+    FailureKind.capability_gap: Action.handoff,
+    FailureKind.policy_violation: Action.handoff,
+}
+
+
+def default_action_for(kind: FailureKind) -> Action:
+    """The action that answers ``kind`` when no policy says otherwise."""
+    return _DEFAULT_ACTION_BY_KIND[FailureKind(kind)]
+
+
+@dataclass(frozen=True, eq=False, config=ConfigDict(arbitrary_types_allowed=True, extra="forbid"))
+class Failure:
+    """One classified failure, immutable and hashable.
+
+    Equality and hash are over ``(kind, explanation, blockers)``: the memory of lessons drops
+    duplicates by them, and what was measured along the way (``metadata``) must not keep two
+    tellings of the same failure apart.
+
+    Args:
+        kind: what went wrong.
+        explanation: one sentence for a person.
+        blockers: the concrete reasons why the run cannot go on; any iterable becomes a tuple.
+        suggested_action: ``None`` becomes the default action of ``kind``.
+        partial_data: what was obtained before the failure, if anything.
+        metadata: measurements and, for the derived fields below, ``type``, ``refusal`` and
+            ``effect``.
+    """
+
+    kind: FailureKind
+    explanation: str
+    blockers: tuple[str, ...] = ()
+    suggested_action: Action | None = None
+    partial_data: Any = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.suggested_action is None:
+            object.__setattr__(self, "suggested_action", default_action_for(self.kind))
+
+    @property
+    def type(self) -> FailureType:
+        """Why it failed; ``UNKNOWN`` unless the place that found it knew."""
+        return FailureType(self.metadata.get("type", FailureType.UNKNOWN))
+
+    @property
+    def refusal(self) -> RefusalError | None:
+        """The wire name, when the gate refused or reported the action."""
+        name = self.metadata.get("refusal")
+        return None if name is None else RefusalError(name)
+
+    @property
+    def effect(self) -> Effect:
+        """What may already have happened outside."""
+        return Effect(self.metadata.get("effect", Effect.none))
+
+    def without_data(self) -> "Failure":
+        """The same failure as it is written down: no partial data, and of the metadata only what
+        is plain."""
+        plain = {
+            key: value
+            for key, value in self.metadata.items()
+            if value is None or isinstance(value, str | int | float | bool)
+        }
+        return Failure(
+            self.kind, self.explanation, self.blockers, self.suggested_action, metadata=plain
+        )
+
+    def _identity(self) -> tuple[FailureKind, str, tuple[str, ...]]:
+        return (self.kind, self.explanation, self.blockers)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Failure):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+
+class FailureRaised(Exception):
+    """Carries a ``Failure`` through code that can only raise."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(f"{failure.kind}: {failure.explanation}")
+        self.failure = failure

@@ -1,0 +1,212 @@
+"""What running code gave back, as values.
+
+The single typed boundary between live Python objects and everything that reads them: the model,
+the journal, the record. JSON in and out, bounded in size; ``for_model`` is the compact form that
+a prompt carries.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_serializer, field_validator
+
+
+def _encodable(text: str) -> str:
+    # Code may print half of a character, which JSON cannot carry.
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+Text = Annotated[str, AfterValidator(_encodable)]
+
+
+class _Output(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ColumnSummary(_Output):
+    """One column: its name as the frame has it, its dtype in words, a few sample values as text."""
+
+    name: Text
+    dtype: Text
+    samples: tuple[Text, ...] = ()
+
+
+class DataFrameObject(_Output):
+    """A table. ``rows`` is ``None`` for a lazy frame, which is never collected.
+
+    ``columns`` holds the first 40 in full; the rest are in ``more_columns`` by name alone, and of
+    very many the last are only counted, in ``columns_left_out``. ``preview`` are the first rows as
+    text, in the order of ``preview_columns``.
+    """
+
+    type: Literal["dataframe"] = "dataframe"
+    name: Text | None = None
+    library: Text = "pandas"
+    rows: int | None
+    columns: tuple[ColumnSummary, ...] = ()
+    more_columns: tuple[Text, ...] = ()
+    columns_left_out: int = 0
+    preview_columns: tuple[Text, ...] = ()
+    preview: tuple[tuple[Text, ...], ...] = ()
+
+    @property
+    def column_count(self) -> int:
+        return len(self.columns) + len(self.more_columns) + self.columns_left_out
+
+    def for_model(self) -> dict[str, Any]:
+        """Shape, columns with dtype and samples. ``preview`` is left to people."""
+        summary: dict[str, Any] = {
+            "type": self.type,
+            "rows": self.rows,
+            "columns": [
+                {"name": c.name, "dtype": c.dtype, "samples": list(c.samples)} for c in self.columns
+            ],
+        }
+        if self.name is not None:
+            summary["name"] = self.name
+        if self.more_columns:
+            summary["more_columns"] = list(self.more_columns)
+        if self.columns_left_out:
+            summary["columns_left_out"] = self.columns_left_out
+        return summary
+
+
+class FigureObject(_Output):
+    """A picture: a Vega-Lite specification, PNG or SVG, and words for who cannot see it."""
+
+    type: Literal["figure"] = "figure"
+    name: Text | None = None
+    library: Text = "altair"
+    title: Text = ""
+    description: Text = ""
+    spec: dict[str, Any] | None = None
+    png_base64: Text | None = None
+    svg: Text | None = None
+
+    def for_model(self) -> dict[str, Any]:
+        """Title and description; never the data or the pixels."""
+        told = {"type": self.type, "title": self.title, "description": self.description}
+        return told if self.name is None else {**told, "name": self.name}
+
+
+class PrimitiveObject(_Output):
+    """Anything else, by its capped ``repr``."""
+
+    type: Literal["primitive"] = "primitive"
+    name: Text | None = None
+    python_type: Text = ""
+    text: Text = ""
+    truncated: bool = False
+
+    def for_model(self) -> dict[str, Any]:
+        """Type and text."""
+        summary: dict[str, Any] = {
+            "type": self.type,
+            "python_type": self.python_type,
+            "text": self.text,
+        }
+        if self.name is not None:
+            summary["name"] = self.name
+        if self.truncated:
+            summary["truncated"] = True
+        return summary
+
+
+class PrintedText(PrimitiveObject):
+    """What a cell printed, as one of its typed values."""
+
+
+class ExceptionObject(_Output):
+    """An exception that left the cell. ``line`` is the line of the cell, counted from 1.
+
+    ``past_deadline`` says that the code was stopped because its time was up, ``state_lost`` that
+    what earlier cells made can no longer be relied on.
+    """
+
+    type: Literal["exception"] = "exception"
+    name: Text
+    message: Text = ""
+    line: int | None = None
+    source_line: Text = ""
+    traceback: Text = ""
+    status_code: int | None = None
+    past_deadline: bool = False
+    state_lost: bool = False
+
+    def for_model(self) -> dict[str, Any]:
+        """One sentence and where; a traceback is for people."""
+        summary: dict[str, Any] = {"type": self.type, "name": self.name, "message": self.message}
+        if self.line is not None:
+            summary["line"] = self.line
+            summary["source_line"] = self.source_line
+        return summary
+
+
+KernelOutputType = Annotated[
+    DataFrameObject | FigureObject | PrimitiveObject | ExceptionObject,
+    Field(discriminator="type"),
+]
+
+
+class FetchLogEntry(_Output):
+    """One source that the cell read: a path or an address, and how much came."""
+
+    source: Text
+    kind: Literal["file", "url"] = "file"
+    size_bytes: int | None = None
+
+
+class KernelOutput(_Output):
+    """All that one execution gave back.
+
+    ``outputs`` begins with what was printed, if anything was, and then keeps the order of display;
+    an exception, if any, is its last member. ``shown`` are those that ``stdout`` does not say:
+    whoever tells people or a model of both takes these, and JSON holds no more.
+    ``changed`` and ``deleted`` are names of the namespace; ``variables`` summarises the changed.
+    ``overwritten`` are those of the changed that had been bound by the person.
+    """
+
+    stdout: Text = ""
+    stderr: Text = ""
+    outputs: tuple[KernelOutputType, ...] = Field(default=(), validate_default=True)
+    changed: tuple[Text, ...] = ()
+    deleted: tuple[Text, ...] = ()
+    overwritten: tuple[Text, ...] = ()
+    variables: tuple[KernelOutputType, ...] = ()
+    fetched: tuple[FetchLogEntry, ...] = ()
+    duration_s: float = Field(default=0.0, allow_inf_nan=False)
+    truncated: bool = False
+
+    @field_validator("outputs")
+    @classmethod
+    def _with_printed(cls, outputs: tuple[KernelOutputType, ...], info: Any) -> Any:
+        text = info.data.get("stdout")
+        shown = (each for each in outputs if not isinstance(each, PrintedText))
+        return (*([PrintedText(python_type="str", text=text)] if text else []), *shown)
+
+    @field_serializer("outputs", mode="wrap")
+    def _without_printed(self, _: Any, handler: Any) -> Any:
+        return handler(self.shown)
+
+    @property
+    def shown(self) -> tuple[KernelOutputType, ...]:
+        """The outputs without what was printed."""
+        return tuple(each for each in self.outputs if not isinstance(each, PrintedText))
+
+    @property
+    def error(self) -> ExceptionObject | None:
+        """The exception that ended the cell, if one did."""
+        raised = (each for each in reversed(self.outputs) if isinstance(each, ExceptionObject))
+        return next(raised, None)
+
+    def for_model(self) -> dict[str, Any]:
+        """The compact form: streams, outputs, and what became of the variables."""
+        summary: dict[str, Any] = {
+            "stdout": self.stdout,
+            "stderr": self.stderr,
+            "outputs": [o.for_model() for o in self.shown],
+            "variables": [v.for_model() for v in self.variables],
+            "overwritten": list(self.overwritten),
+            "deleted": list(self.deleted),
+            "truncated": self.truncated,
+        }
+        return {name: told for name, told in summary.items() if told}

@@ -1,0 +1,242 @@
+"""The state of one run, and the part of it that survives a suspension.
+
+Values only. Whatever is alive (files, executor, cancellation) is left out when the state is
+written.
+"""
+
+import time
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.taxonomy import FailureType
+
+MAX_LESSONS = 5
+MAX_RECOVERIES = 50
+SCHEMA_VERSION = 4
+
+
+class TurnSubstate(BaseModel):
+    """What one iteration left for the next steps of it."""
+
+    minted_refs: list[dict[str, Any]] = Field(default_factory=list)
+    minted_live_names: list[tuple[str, str]] = Field(default_factory=list)
+    text_only_response: bool = False
+    tool_calls_this_turn: int = 0
+
+
+class HeldCall(BaseModel):
+    """A requested call that waits for a person. ``sha`` is the hash of exactly this action;
+    ``allowed`` is set once the answer is there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str
+    name: str
+    arguments: str
+    sha: str
+    allowed: bool | None = None
+
+
+class SuspensionRecord(BaseModel):
+    """A run that waits for an answer: JSON, sealed, and enough to go on in another process.
+
+    ``suspension_token`` is ``"{nonce}.{hex}"`` over the ids and proves itself; ``seal`` is a MAC
+    over the canonical bytes of everything else. Times are ISO 8601 in UTC. ``variables`` are the
+    names that existed at the suspension with the version that the ledger knew, ``terms`` a hash of
+    the contract and the procedure that the run was held to.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    run_id: str
+    session_id: str
+    suspension_token: str
+    suspended_at: str
+    model_id: str = ""
+    messages: list[dict[str, Any]] = Field(default_factory=list)
+    iteration_count: int = 0
+    tool_call_history: list[str] = Field(default_factory=list)
+    minted_refs: list[dict[str, Any]] = Field(default_factory=list)
+    minted_live_names: list[tuple[str, str]] = Field(default_factory=list)
+    started_at: str = ""
+    elapsed_seconds: float = 0.0
+    pending_question: str = ""
+    pending_question_context: str | None = None
+    choices: list[str] = Field(default_factory=list)
+    choice_ids: list[str] = Field(default_factory=list)
+    originating_failure_kind: FailureKind | None = None
+    accumulated_reasoning: str = ""
+    accumulated_reasoning_duration_s: float = 0.0
+    last_repeat_counts: dict[str, int] = Field(default_factory=dict)
+    cumulative_cost_usd: float = 0.0
+    cumulative_prompt_tokens: int = 0
+    cumulative_completion_tokens: int = 0
+    lessons_learned: list[Failure] = Field(default_factory=list)
+    failure_attempts: dict[FailureKind, int] = Field(default_factory=dict)
+    variables: dict[str, int] = Field(default_factory=dict)
+    pinned_constraints: list[str] = Field(default_factory=list)
+    compaction: int = 0
+    originating_guard: str = ""
+    budget_from_tokens: int = 0
+    budget_from_cost_usd: float = 0.0
+    budget_warned: bool = False
+    pending_instruction: str | None = None
+    pending_call: HeldCall | None = None
+    pending_effect: str = ""
+    repetition: list[dict[str, Any]] = Field(default_factory=list)
+    procedure_state: str = ""
+    recoveries: list[tuple[FailureType, str]] = Field(default_factory=list)
+    subgoals: list[str] = Field(default_factory=list)
+    done_subgoals: list[str] = Field(default_factory=list)
+    terms: str = ""
+    workspace: str = ""
+    key_id: str = ""
+    schema_version: int = SCHEMA_VERSION
+    seal: str = ""
+
+    @property
+    def nonce(self) -> str:
+        """The single-use name of this suspension."""
+        return self.suspension_token.partition(".")[0]
+
+
+def remember(lessons: Iterable[Failure], failure: Failure) -> list[Failure]:
+    """``lessons`` with ``failure`` as the newest: one per kind, five at most, oldest dropped."""
+    kept = [lesson for lesson in lessons if lesson.kind != failure.kind]
+    return [*kept, failure.without_data()][-MAX_LESSONS:]
+
+
+class RunState(BaseModel):
+    """Everything a run knows about itself.
+
+    ``messages`` is only ever appended to, and a message in it never changes. ``compaction`` says
+    how much of old tool results the renderer leaves out: 0 as document 002 says, 1 all but the
+    newest, 2 all. ``budget_from_tokens`` and ``budget_from_cost_usd`` are what had been spent when
+    the person last allowed more, so that a budget counts from there. ``recoveries`` are the
+    failures that the funnel answered, by type, each with the answer, the newest last; ``subgoals``
+    the parts of the plan that the model stated last.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    run_id: str = Field(default_factory=lambda: uuid.uuid4().hex)
+    session_id: str = ""
+    model_id: str = ""
+    messages: list[Any] = Field(default_factory=list)
+    iteration: int = 0
+    turn: TurnSubstate = Field(default_factory=TurnSubstate)
+    failure_attempts: dict[FailureKind, int] = Field(default_factory=dict)
+    pending_instruction: str | None = None
+    lessons_learned: list[Failure] = Field(default_factory=list)
+    cumulative_cost_usd: float = 0.0
+    cumulative_prompt_tokens: int = 0
+    cumulative_completion_tokens: int = 0
+    last_event_time_s: float | None = None
+    started_at: str = ""
+    started_monotonic_s: float = Field(default_factory=time.monotonic, exclude=True)
+    accumulated_elapsed_s: float = 0.0
+    tool_call_history: list[str] = Field(default_factory=list)
+    accumulated_reasoning: str = ""
+    accumulated_reasoning_duration_s: float = 0.0
+    last_repeat_counts: dict[str, int] = Field(default_factory=dict)
+    pinned_constraints: list[str] = Field(default_factory=list)
+    compaction: int = 0
+    budget_from_tokens: int = 0
+    budget_from_cost_usd: float = 0.0
+    budget_warned: bool = False
+    pending_call: HeldCall | None = None
+    repetition: list[dict[str, Any]] = Field(default_factory=list)
+    procedure_state: str = ""
+    recoveries: list[tuple[FailureType, str]] = Field(default_factory=list)
+    subgoals: list[str] = Field(default_factory=list)
+    done_subgoals: list[str] = Field(default_factory=list)
+    terms: str = ""
+    done: bool = False
+    workspace: str = ""
+    files: Any = Field(default=None, exclude=True)
+    code_executor: Any = Field(default=None, exclude=True)
+    cancellation: CancellationRequest | None = Field(default=None, exclude=True)
+
+    def record_failure_attempt(self, kind: FailureKind) -> int:
+        """Count one more failure of ``kind`` and give the new count."""
+        count = self.failure_attempts.get(kind, 0) + 1
+        self.failure_attempts[kind] = count
+        return count
+
+    @property
+    def open_subgoals(self) -> tuple[str, ...]:
+        """The parts of the plan that are not done, in order."""
+        return tuple(goal for goal in self.subgoals if goal not in self.done_subgoals)
+
+    def note_recovery(self, failure_type: FailureType, answer: str) -> None:
+        """Remember how a failure was answered: by a plan's name, or an action's."""
+        self.recoveries = [*self.recoveries, (failure_type, answer)][-MAX_RECOVERIES:]
+
+    def elapsed_seconds(self, now: float | None = None) -> float:
+        """Seconds spent running, suspensions excluded; ``now`` is monotonic."""
+        current = time.monotonic() if now is None else now
+        return self.accumulated_elapsed_s + max(0.0, current - self.started_monotonic_s)
+
+    @classmethod
+    def from_suspension(
+        cls,
+        record: SuspensionRecord,
+        *,
+        files: Any = None,
+        code_executor: Any = None,
+        cancellation: CancellationRequest | None = None,
+        now: float | None = None,
+    ) -> "RunState":
+        """The state to go on from. A budget is reset only when it is what suspended the run."""
+        because = record.originating_failure_kind
+        spent = record.cumulative_prompt_tokens + record.cumulative_completion_tokens
+        raised = record.originating_guard
+        return cls(
+            run_id=record.run_id,
+            session_id=record.session_id,
+            model_id=record.model_id,
+            messages=[dict(message) for message in record.messages],
+            iteration=0 if because is FailureKind.iteration_limit else record.iteration_count,
+            turn=TurnSubstate(
+                minted_refs=[dict(ref) for ref in record.minted_refs],
+                minted_live_names=list(record.minted_live_names),
+            ),
+            failure_attempts=dict(record.failure_attempts),
+            lessons_learned=list(record.lessons_learned),
+            cumulative_cost_usd=record.cumulative_cost_usd,
+            cumulative_prompt_tokens=record.cumulative_prompt_tokens,
+            cumulative_completion_tokens=record.cumulative_completion_tokens,
+            started_at=record.started_at,
+            started_monotonic_s=time.monotonic() if now is None else now,
+            accumulated_elapsed_s=(
+                0.0 if because is FailureKind.time_limit else record.elapsed_seconds
+            ),
+            tool_call_history=list(record.tool_call_history),
+            accumulated_reasoning=record.accumulated_reasoning,
+            accumulated_reasoning_duration_s=record.accumulated_reasoning_duration_s,
+            last_repeat_counts=dict(record.last_repeat_counts),
+            pinned_constraints=list(record.pinned_constraints),
+            compaction=record.compaction,
+            budget_from_tokens=spent if raised == "tokens" else record.budget_from_tokens,
+            budget_from_cost_usd=(
+                record.cumulative_cost_usd if raised == "cost" else record.budget_from_cost_usd
+            ),
+            budget_warned=record.budget_warned and not raised,
+            pending_instruction=record.pending_instruction,
+            pending_call=record.pending_call,
+            repetition=list(record.repetition),
+            procedure_state=record.procedure_state,
+            recoveries=list(record.recoveries),
+            subgoals=list(record.subgoals),
+            done_subgoals=list(record.done_subgoals),
+            terms=record.terms,
+            workspace=record.workspace,
+            files=files,
+            code_executor=code_executor,
+            cancellation=cancellation,
+        )

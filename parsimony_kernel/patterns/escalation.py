@@ -1,0 +1,177 @@
+"""When a person must decide, and that what they approved is what runs.
+
+An approval belongs to one request, is bound to the hash of the exact action, and is spent by the
+one execution that it allows.
+"""
+
+import json
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, Literal
+
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.effects import action_sha, is_sensitive
+
+REVIEW_THRESHOLD = 0.7
+MAX_FAILURES = 3
+MAX_AGE_S = 86_400.0
+
+
+class EscalationReason(Enum):
+    """Why a person is asked."""
+
+    POLICY_REVIEW = "policy_review"
+    REPEATED_FAILURES = "repeated_failures"
+    SAFETY_CHECK = "safety_check"
+    VALIDATION_FAILED = "validation_failed"
+    MAX_STEPS_EXCEEDED = "max_steps_exceeded"
+
+
+@dataclass(frozen=True)
+class EscalationRequest:
+    """What the reviewer gets. ``priority`` runs from 1, critical, to 5."""
+
+    reason: EscalationReason
+    context: dict[str, object]
+    priority: int
+    suggested_action: str
+
+
+Reviewer = Callable[[EscalationRequest], Awaitable[Mapping[str, str]]]
+
+
+async def _nobody(_: EscalationRequest) -> Mapping[str, str]:
+    return {"decision": "pending", "action_hash": "not-approved"}
+
+
+class HumanInTheLoop:
+    """Decides when a person is asked, and asks.
+
+    Args:
+        review_threshold: a policy score below it is reviewed.
+        max_retries: failures in a row from which on a person is asked.
+        reviewer: awaits the person's decision; without one it is pending.
+    """
+
+    def __init__(
+        self,
+        review_threshold: float = REVIEW_THRESHOLD,
+        max_retries: int = MAX_FAILURES,
+        *,
+        reviewer: Reviewer = _nobody,
+    ) -> None:
+        self.review_threshold = review_threshold
+        self.max_retries = max_retries
+        self.escalation_queue: list[EscalationRequest] = []
+        self._reviewer = reviewer
+        self._tickets = 0
+
+    def should_escalate(
+        self,
+        agent_state: Mapping[str, object],
+        failure_count: int = 0,
+        policy_score: float | None = None,
+    ) -> EscalationRequest | None:
+        """The most severe reason to ask a person, if there is any.
+
+        ``agent_state["action_type"]`` is what is about to be done. A score that is no number is
+        below every threshold.
+        """
+        if is_sensitive(agent_state.get("action_type")):
+            return EscalationRequest(
+                EscalationReason.SAFETY_CHECK,
+                dict(agent_state),
+                1,
+                "Approve this very action before it runs, or refuse it",
+            )
+        if failure_count >= self.max_retries:
+            return EscalationRequest(
+                EscalationReason.REPEATED_FAILURES,
+                dict(agent_state),
+                2,
+                "Look at the failed attempts and say how to go on",
+            )
+        if policy_score is not None and not policy_score >= self.review_threshold:
+            return EscalationRequest(
+                EscalationReason.POLICY_REVIEW,
+                dict(agent_state),
+                3,
+                "Look at the output that the policy flagged",
+            )
+        return None
+
+    async def handle_escalation(self, request: EscalationRequest) -> dict[str, object]:
+        """Queue ``request`` and await the person's decision."""
+        self.escalation_queue.append(request)
+        self._tickets += 1
+        ticket = f"ESC-{self._tickets}"
+        return {
+            "status": "escalated",
+            "ticket_id": ticket,
+            "reason": request.reason.value,
+            "priority": request.priority,
+            "review_decision": dict(await self._reviewer(request)),
+        }
+
+
+def action_hash(tool_name: str, args: Mapping[str, Any]) -> str:
+    """The SHA-256 of exactly this action, in hex.
+
+    ``TypeError`` or ``ValueError`` for arguments that JSON cannot hold: two of them could look
+    the same.
+    """
+    json.dumps(dict(args), allow_nan=False)
+    return action_sha(tool_name, args)
+
+
+class ApprovalError(Exception):
+    """The action may not run. Its text says why and what to do."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    action_hash: str
+    asked_at: float
+    state: Literal["pending", "approved", "denied", "used"] = "pending"
+
+
+class Approvals:
+    """Requests for approval and what became of each. ``max_age_s`` counts from the request."""
+
+    def __init__(self, *, max_age_s: float = MAX_AGE_S, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._max_age_s = max_age_s
+        self._clock = clock
+        self._asked: dict[str, _Asked] = {}
+
+    def ask(self, tool_name: str, args: Mapping[str, Any]) -> str:
+        """Ask for one execution of exactly this action; gives the id of the request."""
+        request_id = secrets.token_hex(16)
+        self._asked[request_id] = _Asked(action_hash(tool_name, args), self._clock.monotonic())
+        return request_id
+
+    def decide(self, request_id: str, *, approved: bool) -> bool:
+        """Enter the person's decision. Only the first one counts; gives whether this was it."""
+        asked = self._asked.get(request_id)
+        if asked is None or asked.state != "pending":
+            return False
+        self._asked[request_id] = replace(asked, state="approved" if approved else "denied")
+        return True
+
+    def spend(self, request_id: str, tool_name: str, args: Mapping[str, Any]) -> None:
+        """Use the approval up, immediately before the action runs.
+
+        ``ApprovalError`` when there is none, when it is too old or used, or when the action is
+        not the one that was approved.
+        """
+        asked = self._asked.get(request_id)
+        if asked is None or asked.state in ("pending", "denied"):
+            raise ApprovalError(f"{tool_name} was not approved; ask before it runs")
+        if asked.state == "used":
+            raise ApprovalError(f"this approval of {tool_name} is used up; ask again")
+        if self._clock.monotonic() - asked.asked_at > self._max_age_s:
+            raise ApprovalError(f"this approval of {tool_name} is too old; ask again")
+        if asked.action_hash != action_hash(tool_name, args):
+            raise ApprovalError(f"{tool_name} was changed since it was approved; ask again")
+        self._asked[request_id] = replace(asked, state="used")

@@ -1,0 +1,64 @@
+"""What a workspace's journal tells as a whole: whether it is intact, and how the runs went."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from parsimony_kernel.artifacts.verify import Verification
+from parsimony_kernel.metrics import figures
+from parsimony_kernel.metrics.figures import Figures
+from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.workspace import find_workspace, journal_path
+
+# What is told of how runs go is told of recent ones.
+RECENT_TURNS = 200
+
+
+@contextmanager
+def journal_of(folder: Path) -> Iterator[SqliteJournal]:
+    """The journal of the workspace that ``folder`` is in. ``JournalError`` when there is none."""
+    path = journal_path(find_workspace(folder))
+    if not path.is_file():
+        raise JournalError(
+            f"There is no journal in {str(folder)!r} or a folder above it. "
+            "Name the notebook's folder with --folder."
+        )
+    journal = SqliteJournal(path)
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+def first_bad_entry(folder: Path, *, required: bool = True) -> tuple[int, str] | None:
+    """The first entry of the journal that was changed or is missing, and what is wrong with it.
+
+    Without a journal that is a ``JournalError``, unless it is not ``required``.
+    """
+    if not required and not journal_path(find_workspace(folder)).is_file():
+        return None
+    with journal_of(folder) as journal:
+        return journal.verify()
+
+
+def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
+    """What a verification has found, a line each: first what is well, last what is no fault."""
+    well, wrong = list[str](), list[str]()
+    if bad is None:
+        well.append("The journal is as it was written.")
+    else:
+        wrong.append(f"Entry {bad[0]} of the journal is the first bad one: {bad[1]}.")
+    if found.ok:
+        well.append(
+            f"Everything published is as it was written: snapshots {found.snapshots}, "
+            f"lines of logs {found.lines}."
+        )
+    told = [each.sentence for each in (*found.findings, *found.notes)]
+    return [*well, *wrong, *told]
+
+
+def figures_of(journal: SqliteJournal, notebook: str | None = None) -> Figures:
+    """How the recent turns went, of one notebook or of all."""
+    recent = journal.turns(notebook)[-RECENT_TURNS:]
+    return figures.of_runs(journal.events(turn.run_id) for turn in recent)

@@ -1,0 +1,193 @@
+"""Which recording a notebook's turns are written to or played from.
+
+A turn is known by its words and by which of the notebook's cells with these words it is, so that
+the same notebook finds its recording again without the front end's ids, and whatever flags stand
+in the cell. The rule of the place: where a replay is asked for, no provider is.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from parsimony_kernel.agent.resolve import OFFLINE, names_in
+from parsimony_kernel.core.chat import ChatModel
+from parsimony_kernel.llm.cassette import (
+    FOLDER,
+    CassetteMiss,
+    Player,
+    TurnRecorder,
+    path_of,
+    recorded,
+)
+from parsimony_kernel.llm.cassette_file import RecordedTurn, Tape
+from parsimony_kernel.llm.cassette_mode import SAVED_BY, CassetteMode, mode_in
+from parsimony_kernel.llm.normal import Place, normal_words
+from parsimony_kernel.llm.secrets import Secrets
+from parsimony_kernel.session.identity import NAMELESS, plain_name
+from parsimony_kernel.session.trouble import explained
+from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.storage import durable
+
+Models = tuple[ChatModel, ...]
+
+_NO_RECORDING = (
+    "No recording for this cell; record it with %%agent --record, or the whole notebook with "
+    "PARSIMONY_CASSETTE=record."
+)
+
+
+class Cassettes:
+    """The recordings of one notebook, as far as this kernel uses them.
+
+    Args:
+        notebook: its name in the journal.
+        folder: where its file lies.
+    """
+
+    def __init__(self, notebook: str, folder: Path, environ: Mapping[str, str]) -> None:
+        self._name = Path(plain_name(notebook)).name
+        self._folder = folder
+        self._environ = environ
+        self._cells: dict[str, list[str]] = {}
+        self._modes: dict[str, CassetteMode] = {}
+
+    @property
+    def only_replay(self) -> bool:
+        """Whether the environment asks for a replay, so that no turn here needs a model."""
+        return self._mode(None) is CassetteMode.replay
+
+    @explained
+    def of_turn(
+        self,
+        run_id: str,
+        request: str,
+        cell_key: str,
+        *,
+        chosen: CassetteMode | None,
+        named: str | None,
+        usual: str | ChatModel,
+        require: Callable[[str | ChatModel], Models],
+    ) -> Models:
+        """The models of a turn that begins.
+
+        Args:
+            chosen: what the cell says. A replay that the environment asks for is not overruled.
+            named: the model that the cell names, if it does.
+            usual: the notebook's model.
+            require: gives the models that answer; a provider's is not asked for in a replay.
+
+        Raises ``SessionError``: the recording is missing, broken, of another release, has no such
+        turn, or is of another model than the cell names.
+        """
+        mode = self._mode(chosen)
+        if mode is not CassetteMode.off:
+            self._modes[run_id] = mode
+
+        def unrecorded() -> Models:
+            # A model that code of the notebook made is part of the notebook, as a tool is.
+            if named is None and not isinstance(usual, str):
+                return require(usual)
+            if named not in (None, OFFLINE) or self._saved_by() != OFFLINE:
+                raise SessionError(_NO_RECORDING)
+            return require(OFFLINE)
+
+        resolve = partial(require, named or usual)
+        return self._models(mode, request, cell_key, named, resolve, unrecorded, goes_on=False)
+
+    @explained
+    def of_resumed(
+        self, run_id: str, request: str, cell_key: str, resolve: Callable[[], Models]
+    ) -> Models:
+        """The models of a turn that goes on, as it began; see ``of_turn``."""
+        mode = self._mode(self._modes.get(run_id))
+        return self._models(mode, request, cell_key, None, resolve, resolve, goes_on=True)
+
+    def _mode(self, chosen: CassetteMode | None) -> CassetteMode:
+        try:
+            around = mode_in(self._environ)
+        except ValueError as exc:
+            raise SessionError(str(exc)) from exc
+        return around if chosen is None or around is CassetteMode.replay else chosen
+
+    def _models(
+        self,
+        mode: CassetteMode,
+        request: str,
+        cell_key: str,
+        named: str | None,
+        resolve: Callable[[], Models],
+        unrecorded: Callable[[], Models],
+        *,
+        goes_on: bool,
+    ) -> Models:
+        bare = Place(self._folder, Secrets(self._environ).clean)
+        words = normal_words(request, bare)
+        occurrence = self._occurrence(words, cell_key)
+        match mode:
+            case CassetteMode.off:
+                return resolve()
+            case CassetteMode.record:
+                models = resolve()
+                secrets = Secrets.of(models, self._environ)
+                recorder = TurnRecorder(
+                    self._tape(),
+                    RecordedTurn(words, occurrence, ", ".join(model.name for model in models)),
+                    self._place(secrets),
+                    secrets,
+                    goes_on=goes_on,
+                )
+                return tuple(recorded(model, recorder) for model in models)
+            case CassetteMode.replay:
+                if self._saved_by() is not None and not self._has(words):
+                    return unrecorded()
+                return (self._player(words, occurrence, named),)
+
+    def _saved_by(self) -> str | None:
+        """The model that made the saved output of the cell that runs, where the notebook is being
+        compared with what is saved in it; empty where none is known."""
+        told = self._environ.get(SAVED_BY)
+        return None if told is None else durable.read(Path(told)).decode()
+
+    def _has(self, words: str) -> bool:
+        return any(turn.words == words for turn in self._tape().read().turns)
+
+    def _occurrence(self, words: str, cell_key: str) -> int:
+        cells = self._cells.setdefault(words, [])
+        if cell_key not in cells:
+            cells.append(cell_key)
+        return cells.index(cell_key) + 1
+
+    def _place(self, secrets: Secrets) -> Place:
+        return Place(self._folder, secrets.clean, frozenset(self._cells))
+
+    def _tape(self) -> Tape:
+        if self._name == NAMELESS:
+            raise SessionError(
+                "Nobody says which notebook this is, so its recording has no name. Save it as a "
+                "notebook, or set JPY_SESSION_NAME to its path before the kernel starts."
+            )
+        tape = Tape(path_of(self._folder / self._name), self._name)
+        tape.read()  # one that cannot be read is not written over
+        return tape
+
+    def _player(self, words: str, occurrence: int, named: str | None) -> Player:
+        tape = self._tape()
+        shown = f"{FOLDER}/{tape.path.name}"
+        if not tape.exists:
+            raise SessionError(
+                f"There is no recording to replay: {shown} is not beside {self._name!r}. Run the "
+                "notebook once with PARSIMONY_CASSETTE=record, or the cell with --record, and "
+                "keep the file with the notebook."
+            )
+        recording = tape.read()
+        try:
+            place = self._place(Secrets(self._environ))
+            player = Player(recording, words, occurrence, place, shown=shown)
+        except CassetteMiss as exc:
+            raise SessionError(str(exc)) from exc
+        if named is not None and ", ".join(names_in(named)) != player.name:
+            raise SessionError(
+                f"The recording of this request is of {player.name!r}, and the cell asks for "
+                f"{named!r}. Record the cell again with --record, or leave its model out."
+            )
+        return player

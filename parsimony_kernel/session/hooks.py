@@ -1,0 +1,251 @@
+"""What a notebook adds to a run: its claims, its ledger, its tools' events, and what it allows."""
+
+import asyncio
+import functools
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from parsimony_kernel.agent.hooks import RunContext, RunHooks
+from parsimony_kernel.agent.prompts import notebook_changes
+from parsimony_kernel.artifacts.codecs import is_table
+from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.store import SHORT_ID
+from parsimony_kernel.core.calls import arguments_of
+from parsimony_kernel.core.chat import Completion, ToolCall
+from parsimony_kernel.core.clock import Clock
+from parsimony_kernel.core.effects import Effects
+from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted
+from parsimony_kernel.core.state import RunState, SuspensionRecord
+from parsimony_kernel.execution.base import BaseCodeExecutor
+from parsimony_kernel.gate.approval import Approval, approved
+from parsimony_kernel.gate.code_files import module_text
+from parsimony_kernel.gate.gate import StepOutcome
+from parsimony_kernel.gate.reach import Reach
+from parsimony_kernel.gate.screening import screened
+from parsimony_kernel.gate.stages import Stage
+from parsimony_kernel.limits.breaker import Breakers
+from parsimony_kernel.lineage.checkpoint import Change
+from parsimony_kernel.llm.secrets import Secrets
+from parsimony_kernel.session.changes import Changes
+from parsimony_kernel.session.secrets import DiscreetEffects, publishing_none, showing_none
+from parsimony_kernel.session.share import Share, Step, shared
+from parsimony_kernel.storage.durable import StorageError
+from parsimony_kernel.storage.effects import JournalEffects
+from parsimony_kernel.storage.store import Journal, SqliteJournal
+from parsimony_kernel.toolbox.publish import announcement
+
+_LEASE_S = 120.0
+# What is told of going back where names are kept.
+_GONE_BACK = "The variables are as they were before."
+
+
+@dataclass(frozen=True)
+class NotebookPlace:
+    """Where a notebook's runs happen."""
+
+    workspace: Path
+    folder: Path
+    executor: BaseCodeExecutor
+    journal: Journal
+    clock: Clock
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """What of a notebook a run tells its model: how much, of what, and which tools are the
+    person's own. ``chosen`` is ``None`` for everything."""
+
+    share: Share = Share.samples
+    chosen: tuple[str, ...] | None = None
+    own_tools: frozenset[str] = frozenset()
+
+
+class NotebookHooks(RunHooks):
+    """What a notebook adds to a run: its journal's claim, its ledger, its tools' events."""
+
+    def __init__(
+        self,
+        place: NotebookPlace,
+        breakers: Breakers,
+        tool_breakers: Breakers,
+        approval: Approval,
+        owner: str,
+        changes: Changes,
+        secrets: Secrets,
+        sharing: Sharing = Sharing(),
+        inventory: Callable[[], str | None] = lambda: None,
+        publisher: Publisher | None = None,
+    ) -> None:
+        super().__init__(breakers, tool_breakers)
+        self._sharing = sharing
+        self._place = place
+        self._approval = approval
+        self._owner = owner
+        self._changes = changes
+        self._secrets = secrets
+        self._inventory = inventory
+        self._publisher = publisher
+        self._emitted: list[AgentEvent] = []
+
+    def emit(self, event: AgentEvent) -> None:
+        self._emitted.append(event)
+
+    def heard(self, answer: Completion) -> None:
+        """Tell of what a model answered beside the run."""
+        self.emit(
+            LLMCallCompleted(
+                model=answer.model,
+                prompt_tokens=answer.usage.prompt_tokens,
+                completion_tokens=answer.usage.completion_tokens,
+                cost_usd=answer.cost_usd,
+                finish_reason=answer.choices[0].finish_reason if answer.choices else None,
+            )
+        )
+
+    def drain(self) -> list[AgentEvent]:
+        emitted, self._emitted = self._emitted, []
+        return emitted
+
+    def stages(self, state: RunState) -> tuple[Stage, ...]:
+        asked = approved(self._approval, functools.partial(self._reaches, state))
+        return (
+            publishing_none(self._secrets, self._place.executor.origin_ledger, state.run_id),
+            showing_none(self._secrets, asked),
+        )
+
+    async def kept(self, call: ToolCall, outcome: StepOutcome, state: RunState) -> StepOutcome:
+        table = outcome.result.data
+        if self._publisher is None or not outcome.ok or not _is_frame(table):
+            return outcome
+        keep = functools.partial(
+            self._publisher.keep,
+            tool=call.function.name,
+            arguments=self._secrets.of_json(arguments_of(call)),
+            run_id=state.run_id,
+        )
+        try:
+            published = await asyncio.to_thread(keep, table)
+        except (ValueError, StorageError) as exc:
+            said = f"It is not kept. {exc}"
+        else:
+            self.emit(announcement(published.ref, title=published.title, reused=published.reused))
+            said = (
+                "It is kept whole. In code: import parsimony_kernel, then "
+                f"parsimony_kernel.load_dataset({published.ref.logical_id[:SHORT_ID]!r})"
+            )
+        note = " ".join(filter(None, (outcome.envelope.get("note", ""), said)))
+        return replace(outcome, envelope={**outcome.envelope, "note": note})
+
+    def shared(self, call: ToolCall, outcome: StepOutcome) -> StepOutcome:
+        code = arguments_of(call).get("code")
+        step = Step(
+            call.function.name,
+            code if isinstance(code, str) else "",
+            self._sharing.own_tools,
+        )
+        return shared(outcome, self._sharing.share, step)
+
+    def shared_names(self, words: str) -> str:
+        return _GONE_BACK if words and self._sharing.share is Share.none else words
+
+    def secrets(self, context: RunContext) -> Secrets:
+        return self._secrets
+
+    def effects(self, state: RunState) -> Effects:
+        journal = self._place.journal
+        if isinstance(journal, SqliteJournal):
+            effects = JournalEffects(journal.database, state.run_id, self._place.clock)
+            return DiscreetEffects(effects, self._secrets)
+        return super().effects(state)
+
+    def variables(self, state: RunState) -> tuple[str, ...]:
+        ledger = self._place.executor.origin_ledger
+        return tuple(
+            name
+            for name in self._place.executor.variables()
+            if (origin := ledger.get(name)) is not None and origin.run_id == state.run_id
+        )
+
+    def ended(self, state: RunState, change: Change | None) -> None:
+        if change is not None:
+            self._changes.add(state.run_id, change)
+
+    def changes_since(self, record: SuspensionRecord) -> str | None:
+        if self._sharing.share is Share.none:
+            return None
+        gone, changed = differences(self._place.executor, record)
+        return notebook_changes(gone=self._told(gone, record), changed=self._told(changed, record))
+
+    def inventory(self) -> str | None:
+        return self._inventory()
+
+    def claim(self, record: SuspensionRecord) -> bool:
+        return self._place.journal.claim(record.nonce, self._owner, _LEASE_S)
+
+    def _told(self, names: tuple[str, ...], record: SuspensionRecord) -> Iterator[str]:
+        """Those of ``names`` that the model was told of, or has used."""
+        chosen = self._sharing.chosen
+        used = "" if chosen is None else json.dumps(record.messages, ensure_ascii=False)
+        for name in names:
+            if chosen is None or name in chosen or re.search(rf"\b{re.escape(name)}\b", used):
+                yield name
+
+    def _reaches(self, state: RunState, code: str) -> tuple[Reach, ...]:
+        """What ``code`` would do outside this notebook's workspace.
+
+        Modules of the workspace whose files came into being or were changed since the run
+        started are read where they are imported.
+        """
+        workspace, folder = self._place.workspace.resolve(), self._place.folder.resolve()
+        return screened(
+            code,
+            workspace=workspace,
+            folder=folder,
+            namespace=self._place.executor.variables(),
+            modules=functools.partial(
+                module_text,
+                folders=_importable(workspace, folder),
+                since_s=_seconds(state.started_at),
+            ),
+        )
+
+
+def _is_frame(value: Any) -> bool:
+    # By its real class, so that no object of anybody's is asked.
+    library = type(value).__module__.partition(".")[0]
+    return library in ("pandas", "polars", "pyarrow") and is_table(value)
+
+
+def _importable(workspace: Path, folder: Path) -> tuple[Path, ...]:
+    """The folders of the workspace that modules may be imported from."""
+    listed = (folder / each for each in sys.path if isinstance(each, str))
+    return (folder, workspace, *(each for each in listed if each.is_relative_to(workspace)))
+
+
+def _seconds(started_at: str) -> float:
+    """A date in ISO 8601 as seconds since 1970; 0 where it is none."""
+    try:
+        return datetime.fromisoformat(started_at).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def differences(
+    executor: BaseCodeExecutor, record: SuspensionRecord
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names that are gone since the question was asked, and those that mean something else."""
+    present = executor.variables()
+    ledger = executor.origin_ledger
+    gone = tuple(name for name in record.variables if name not in present)
+    changed = tuple(
+        name
+        for name, version in record.variables.items()
+        if name in present and ledger.version(name) != version
+    )
+    return gone, changed

@@ -1,0 +1,321 @@
+"""Which history is a notebook's: that of its name, of the name it had, or of what it is a copy of.
+
+A notebook that the journal does not know is told by its cells: those whose turns the journal has
+under another name. The rule of the place: looking changes nothing, and where it is not clear whose
+history it is, none is taken over.
+"""
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from parsimony_kernel.storage import durable
+from parsimony_kernel.storage.durable import StorageError
+from parsimony_kernel.storage.notebooks import Forked, Moved, Origin
+from parsimony_kernel.storage.store import Alive, Journal, SqliteJournal, TurnRow
+
+# What a notebook is called whose name nobody tells.
+NAMELESS: Final = "untitled"
+# This process, in the names of what has none.
+LIFE: Final = uuid.uuid4().hex[:8]
+# Larger ones are not read for their cells.
+MAX_BYTES = 64 * 2**20
+# Of more files in a folder no other one is looked at.
+MAX_FILES = 200
+
+_OF_A_LIFE = re.compile(rf"(?P<name>(?:.*/)?{NAMELESS})#(?P<life>[0-9a-f]{{8}})", re.DOTALL)
+_REPEATED = re.compile(r"#\d+\Z")
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_DIGEST = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True)
+class Same:
+    """It has its own history, or none yet."""
+
+
+@dataclass(frozen=True)
+class Unclear:
+    """It may be any of ``candidates`` under a new name, or a copy of it."""
+
+    candidates: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Left:
+    """Another notebook had this name, and is called ``to`` now."""
+
+    to: str
+
+
+Recognised = Same | Moved | Forked | Unclear | Left
+
+
+# -- names
+
+
+def name_in(workspace: Path, notebook: Path) -> str:
+    """The notebook's name: its path in the workspace, so that two of one file name in different
+    folders stay apart."""
+    try:
+        return notebook.resolve().relative_to(workspace.resolve()).as_posix()
+    except ValueError:
+        return notebook.resolve().as_posix()
+
+
+def history_name(name: str, life: str = LIFE) -> str:
+    """The name under which the journal keeps the turns of the notebook ``name``.
+
+    Without a name nobody knows which notebook it is: its history is that of one process.
+    """
+    return f"{name}#{life}" if PurePosixPath(name).name == NAMELESS else name
+
+
+def plain_name(history: str) -> str:
+    """The notebook's name, of the one under which the journal keeps its turns."""
+    found = _OF_A_LIFE.fullmatch(history)
+    return found["name"] if found else history
+
+
+def called(history: str) -> str:
+    """What people read as the name of the notebook with that history."""
+    found = _OF_A_LIFE.fullmatch(history)
+    return f"a notebook without a name ({found['life']})" if found else history
+
+
+# -- cells
+
+
+def cells_of(path: Path) -> frozenset[str]:
+    """The keys that the cells of the file may have in the journal: their ids, and the digests of
+    their sources. Empty when there is no such file, or none that can be read as a notebook."""
+    try:
+        if not path.is_file() or path.stat().st_size > MAX_BYTES:
+            return frozenset()
+        document = json.loads(durable.read(path))
+    except (OSError, StorageError, ValueError, RecursionError):
+        return frozenset()
+    cells = document.get("cells") if isinstance(document, dict) else None
+    if not isinstance(cells, list):
+        return frozenset()
+    return frozenset(key for cell in cells for key in _keys(cell))
+
+
+def _keys(cell: Any) -> Iterator[str]:
+    if not isinstance(cell, dict) or cell.get("cell_type") != "code":
+        return
+    if isinstance(cell.get("id"), str):
+        yield cell["id"]
+    source = cell.get("source", "")
+    if isinstance(source, list):
+        source = "".join(line for line in source if isinstance(line, str))
+    if isinstance(source, str) and source.strip():
+        yield from map(_digest, _spellings(source))
+
+
+def _spellings(source: str) -> Iterator[str]:
+    """A cell's source as a kernel may have it: the whole, and what stands behind a cell magic."""
+    whole = source.rstrip("\n")
+    yield from (source, whole, f"{whole}\n")
+    if whole.startswith("%%"):
+        first, _, body = whole.partition("\n")
+        line = first.rstrip().partition(" ")[2]
+        yield from (f"{line}\n{body}", f"{line}\n{body}\n")
+
+
+def _digest(source: str) -> str:
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+# -- recognising
+
+
+def recognise(
+    journal: SqliteJournal,
+    workspace: Path,
+    path: Path,
+    cells: frozenset[str],
+    *,
+    alive: Alive = lambda pid, since: False,
+) -> Recognised:
+    """Whose history the notebook at ``path`` with these ``cells`` goes on with.
+
+    One that the journal knows by its name is the same, unless it has none of the cells and exactly
+    one other file of its folder has them. Else it was moved where another one with its cells is not
+    there any more, and is a copy where that one is. While a process that had turns of the
+    other one is ``alive``, it goes on under the old name, and nothing is taken from it.
+
+    Raises:
+        JournalError: the journal cannot be read.
+    """
+    name = name_in(workspace, path)
+    names = journal.notebook_names()
+    if not cells:
+        return Same()
+    if name in names:
+        return _left(journal, workspace, path, cells, alive)
+    found: dict[str, Moved | Forked] = {}
+    for other in names:
+        turns = journal.turns(other)
+        if _OF_A_LIFE.fullmatch(other) or not _have_in_common(turns, cells, by_source=True):
+            continue
+        has_left = _has_left(workspace / other, path, turns)
+        if not has_left and not _have_in_common(turns, cells, by_source=False):
+            continue
+        if has_left and not _is_open(turns, alive):
+            found[other] = Moved(other)
+        else:
+            newest = max(turn.ordinal for turn in turns)
+            found[other] = Forked(other, newest, {turn.run_id: turn.status for turn in turns})
+    # A copy has all that its parent had, so it is the nearer of the two.
+    parents = {origin.from_ for other in found for origin in journal.origins(other)}
+    nearest = sorted(found.keys() - parents) or sorted(found)
+    if len(nearest) > 1:
+        return Unclear(tuple(nearest))
+    return found[nearest[0]] if nearest else Same()
+
+
+def take_over(journal: SqliteJournal, name: str, found: Recognised) -> Recognised:
+    """Give the notebook ``name`` the history that was ``found`` for it, and say so in the journal.
+
+    What came of it: ``Same`` where another process was at it meanwhile.
+
+    Raises:
+        JournalError: the journal cannot be written.
+    """
+    match found:
+        case Moved():
+            return found if journal.move_notebook(found.from_, name) else Same()
+        case Forked():
+            newest = journal.fork_notebook(found.from_, name)
+            return Forked(found.from_, newest, found.turns) if newest else Same()
+        case Left():
+            return found if journal.move_notebook(name, found.to) else Same()
+    return found
+
+
+def adopt(
+    journal: SqliteJournal, workspace: Path, path: Path, *, alive: Alive = lambda pid, since: False
+) -> str:
+    """Recognise the notebook at ``path``, take its history over, and say so in one sentence.
+
+    Empty when there is nothing to say.
+
+    Raises:
+        JournalError: the journal cannot be read or written.
+    """
+    name = name_in(workspace, path)
+    if PurePosixPath(name).suffix != ".ipynb" or not journal.notebook_names():
+        return ""
+    found = recognise(journal, workspace, path, cells_of(path), alive=alive)
+    return in_words(take_over(journal, name, found))
+
+
+def origins_in_words(journal: Journal, name: str) -> tuple[str, ...]:
+    """How the notebook came to turns that were not begun in it: a sentence each, oldest first."""
+    return tuple(in_words(origin) for origin in journal.origins(name))
+
+
+def in_words(found: Recognised | Origin) -> str:
+    """What was found, as a sentence for people; empty when there is nothing to say."""
+    match found:
+        case Same():
+            return ""
+        case Moved():
+            return f"This notebook was moved here from {found.from_!r}, and its turns came along."
+        case Forked():
+            return (
+                f"This notebook is a copy of {found.from_!r}: it knows the turns of that one up to "
+                f"number {found.at} and goes on by itself. What waits for an answer there is "
+                "answered there."
+            )
+        case Left():
+            return (
+                f"The notebook that had this name before is {found.to!r} now, and its turns went "
+                "with it: this one begins without them."
+            )
+        case Unclear():
+            named = ", ".join(repr(each) for each in found.candidates)
+            return (
+                f"This notebook has cells of {named}, and it is not clear which of them it was: it "
+                "begins without their turns."
+            )
+
+
+def _left(
+    journal: SqliteJournal, workspace: Path, path: Path, cells: frozenset[str], alive: Alive
+) -> Same | Left:
+    turns = journal.turns(name_in(workspace, path))
+    keys = _current(turns)
+    if keys & cells or not any(map(_is_in_files, keys)) or _is_open(turns, alive):
+        return Same()
+    known = {*journal.notebook_names()}
+    heirs = [
+        name
+        for other in _beside(path)
+        if (name := name_in(workspace, other)) not in known
+        and _have_in_common(turns, cells_of(other), by_source=False)
+    ]
+    return Left(heirs[0]) if len(heirs) == 1 else Same()
+
+
+def _beside(path: Path) -> Iterator[Path]:
+    """The other notebooks of the folder, as far as they can be read in a moment."""
+    room = MAX_BYTES
+    for other in islice(path.parent.glob("*.ipynb"), MAX_FILES):
+        try:
+            room -= other.stat().st_size
+        except OSError:  # a link to nowhere
+            continue
+        if room >= 0:
+            yield other
+
+
+def _is_open(turns: Sequence[TurnRow], alive: Alive) -> bool:
+    """Whether a process that had one of the turns lives."""
+    return any(turn.pid > 0 and alive(turn.pid, turn.running_since) for turn in turns)
+
+
+def _has_left(other: Path, path: Path, turns: Sequence[TurnRow]) -> bool:
+    """Whether the notebook with these turns is not at ``other`` any more: nothing is there beside
+    the one at ``path``, or a notebook with none of their cells."""
+    try:
+        if other.samefile(path):  # under a name that differs in case, or a second link
+            return True
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        return False
+    there = cells_of(other)
+    return bool(there) and not there & _current(turns)
+
+
+def _have_in_common(turns: Sequence[TurnRow], cells: frozenset[str], *, by_source: bool) -> bool:
+    """Whether at least half of the cells that have turns are among ``cells``.
+
+    Ids are given at random, and a source is written twice by chance: unless ``by_source``, cells
+    known by their sources alone have to be two.
+    """
+    keys = _current(turns)
+    common = keys & cells
+    if not common or 2 * len(common) < len(keys):
+        return False
+    return any(map(_is_in_files, common)) or by_source or len(common) > 1
+
+
+def _is_in_files(key: str) -> bool:
+    """Whether it may be the id of a cell in a file; a front end may give ids of its own."""
+    return _ID.fullmatch(key) is not None and not _DIGEST.fullmatch(key)
+
+
+def _current(turns: Sequence[TurnRow]) -> frozenset[str]:
+    """The keys of the cells whose turns are not replaced."""
+    return frozenset(
+        _REPEATED.sub("", turn.cell_key) for turn in turns if turn.status != "replaced"
+    )

@@ -1,0 +1,210 @@
+"""What is remembered of a notebook's turns: what later ones are told, and how turns are forgotten.
+
+The rule of the place: what is gone is told to nobody, and stays on the disk.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
+from parsimony_kernel.core.conversation import AgentMessage, request_message
+from parsimony_kernel.core.events import (
+    AgentEvent,
+    RunStarted,
+    ToolEvent,
+    TurnTakenBack,
+    is_terminal,
+)
+from parsimony_kernel.session.own_tools import OwnTools
+from parsimony_kernel.session.share import Share
+from parsimony_kernel.session.turns import MENDING, PublishedArtifact, SessionError
+from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.store import GONE, Journal, TurnRow
+
+# Of earlier turns: how many are told, and the characters of each part and of all together.
+MOST_TURNS = 10
+MOST_CHARS = 8_000
+REQUEST_CHARS = 600
+SUMMARY_CHARS = 1_200
+CLAUSE_CHARS = 300
+# How many artifacts a model is told of.
+MOST_ARTIFACTS = 20
+
+_TAKEN_BACK = "Taken back since: what this turn did to the variables does not hold any more."
+# How a turn that is not done stands, before the words that it ended with.
+_UNDONE = {
+    "suspended": "Not done; it waits for an answer to this question",
+    "handed_off": "Not done; it was handed back",
+    "stopped": "Not done; it stopped early",
+    "cancelled": "Not done; it was cancelled",
+}
+
+
+# -- turns
+
+
+def earlier_turns(
+    rows: Sequence[TurnRow],
+    events_of: Callable[[str], Sequence[AgentEvent]],
+    *,
+    cell_key: str,
+    limit_chars: int = MOST_CHARS,
+    share: Share = Share.samples,
+) -> tuple[AgentMessage, ...]:
+    """What the newest turns of other cells were asked and came to, oldest first.
+
+    A request and an answer for each: the summary of a turn that is done, one clause of one that
+    is not or was taken back. Those that are gone, purged or running are left out, and so are the
+    oldest of more than ``limit_chars`` characters.
+
+    Args:
+        rows: the turns, oldest first.
+        events_of: gives the events of a turn by its id; one whose events cannot be read is told
+            by its row.
+        share: with ``schema`` a turn is told in its own words only where it was not told values
+            either, and so is an error that was to be mended; with ``none`` no turn is told.
+    """
+    if share is Share.none:
+        return ()
+    told = [
+        row
+        for row in rows
+        if row.cell_key != cell_key and row.request and row.status in {"done", *_UNDONE}
+    ][-MOST_TURNS:]
+    pairs: list[tuple[AgentMessage, AgentMessage]] = []
+    room = limit_chars
+    for row in reversed(told):
+        events: Sequence[AgentEvent] = ()
+        with suppress(JournalError):
+            events = events_of(row.run_id)
+        keeps = share is Share.schema and not _is_free_of_values(events)
+        # The words of an error are no words of the person's.
+        asked = MENDING if keeps and row.request.startswith(MENDING) else row.request
+        request = str(request_message(_cut(asked, REQUEST_CHARS))["content"])
+        answer = _came_to(row, events, keeps=keeps)
+        room -= len(request) + len(answer)
+        if room < 0:
+            break
+        pairs.append((AgentMessage("user", request), AgentMessage("assistant", answer)))
+    return tuple(message for pair in reversed(pairs) for message in pair)
+
+
+def _came_to(row: TurnRow, events: Sequence[AgentEvent], *, keeps: bool) -> str:
+    if _is_taken_back(events):
+        return _TAKEN_BACK
+    if keeps:
+        return "Done." if row.status == "done" else f"{_UNDONE[row.status]}."
+    if row.status == "done":
+        return _cut(row.summary, SUMMARY_CHARS) or "Done."
+    # Names between backticks are read as what a turn has made; a question has those of others.
+    why = _cut(" ".join(row.summary.replace("`", "'").split()), CLAUSE_CHARS)
+    return f"{_UNDONE[row.status]}: {why}" if why else f"{_UNDONE[row.status]}."
+
+
+def _is_free_of_values(events: Sequence[AgentEvent]) -> bool:
+    """Whether the turn was told no values, and ended with the words of its model."""
+    begun = [event for event in events if isinstance(event, RunStarted)]
+    steps = [event for event in events if isinstance(event, ToolEvent)]
+    kept = all(event.share in (Share.schema, Share.none) for event in begun)
+    return bool(begun and kept and steps) and steps[-1].tool_name == "return_done"
+
+
+def _is_taken_back(events: Sequence[AgentEvent]) -> bool:
+    """Whether what the turn did was taken back after its end, and not done again."""
+    is_back = False
+    for event in events:
+        if isinstance(event, TurnTakenBack):
+            is_back = not event.redone
+        elif is_terminal(event):
+            is_back = False
+    return is_back
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 2].rstrip()} …"
+
+
+# -- artifacts
+
+
+def published(
+    store: ArtifactStore, journal: Journal, notebook: str, *, most: int | None = None
+) -> tuple[PublishedArtifact, ...]:
+    """The newest snapshot of each artifact of the workspace, as far as it is nobody's who is gone.
+
+    A snapshot of a turn that is gone counts where another turn has published the same. Those of
+    ``notebook`` come first, each oldest first; of more than ``most`` the oldest are left out,
+    before all those of other notebooks.
+
+    Raises:
+        JournalError, StorageError: the journal or a log cannot be read.
+    """
+    found = [entry for entry in _standing(store, journal) if entry.kind != "notebook"]
+    own = [entry for entry in found if entry.notebook == notebook]
+    others = [entry for entry in found if entry.notebook != notebook]
+    if most is not None:
+        own = own[-most:]
+        others = others[max(len(others) + len(own) - most, 0) :]
+    return tuple(_as_told(entry) for entry in (*own, *others))
+
+
+def _standing(store: ArtifactStore, journal: Journal) -> Sequence[LogEntry]:
+    """The newest line of each artifact that is nobody's who is gone, in their order."""
+    gone = {row.run_id for row in journal.turns() if row.status in GONE}
+    newest = store.list()
+    doubtful = [entry.published_at for entry in newest if entry.run_id in gone]
+    if not doubtful:
+        return newest
+    again = journal.published(min(doubtful))
+
+    def stands(entry: LogEntry) -> bool:
+        return entry.run_id not in gone or entry.ref in again
+
+    found = []
+    for entry in newest:
+        log = (entry,) if stands(entry) else store.history(entry.kind, entry.logical_id).entries
+        found += [each for each in log if stands(each)][-1:]
+    return found
+
+
+def _as_told(entry: LogEntry) -> PublishedArtifact:
+    return PublishedArtifact(
+        kind=entry.kind,
+        logical_id=entry.logical_id,
+        content_sha=entry.content_sha,
+        path=entry.path,
+        title=entry.title,
+        published_at=entry.published_at,
+    )
+
+
+# -- forgetting
+
+
+def forget(journal: Journal, notebook: str, turn_id: str) -> None:
+    """Tell later turns nothing of this one. Variables, files and the text on the disk stay.
+
+    Raises:
+        SessionError: there is no such turn, it runs, or it is forgotten already.
+        JournalError: the journal cannot be written.
+    """
+    if journal.forget(notebook, (turn_id,)):
+        return
+    row = next((row for row in journal.turns(notebook) if row.run_id == turn_id), None)
+    if row is None:
+        raise SessionError(f"There is no turn {turn_id!r} in this notebook. See %agent history.")
+    if row.status == "forgotten":
+        raise SessionError(f"Turn {row.ordinal} is forgotten already.")
+    raise SessionError(f"Turn {row.ordinal} is still running: stop it first, or wait for it.")
+
+
+def reset(journal: Journal, notebook: str, tools: OwnTools) -> int:
+    """Forget every turn of the notebook, and take the person's tools away; how many turns.
+
+    Raises:
+        JournalError: the journal cannot be written.
+    """
+    forgotten = journal.forget(notebook, {row.run_id for row in journal.turns(notebook)})
+    for name in tuple(tools.resolved()):
+        tools.remove(name)
+    return len(forgotten)

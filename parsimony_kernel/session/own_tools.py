@@ -1,0 +1,205 @@
+"""The tools of a person's own: functions of the notebook, looked up by name when a turn begins.
+
+What would break a turn, or a provider would not take, is refused when it is added.
+"""
+
+import inspect
+import json
+import re
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from types import FunctionType
+from typing import Any
+
+from parsimony_kernel.core.text import words_of
+from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.tools import Tool, Tools, tool
+
+# What every provider takes.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_EFFECTS = (None, "none", "idempotent", "write")
+
+
+@dataclass(frozen=True)
+class _Own:
+    """A tool and what it was made of; ``kept_for`` is why it stays though its name means more."""
+
+    variable: str
+    value: Any
+    made: Tool
+    kept_for: str = ""
+
+
+class OwnTools:
+    """The tools that a person added, by name.
+
+    Args:
+        variables: the bindings of the notebook as they are now.
+        reserved: the names of the tools of every turn.
+    """
+
+    def __init__(
+        self,
+        variables: Callable[[], Mapping[str, Any]],
+        reserved: Callable[[], Collection[str]],
+    ) -> None:
+        self._variables = variables
+        self._reserved = reserved
+        self._own: dict[str, _Own] = {}
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """The tools that stay as they were, with the reason why."""
+        return {name: own.kept_for for name, own in self._own.items() if own.kept_for}
+
+    def kept_in_words(self) -> tuple[str, ...]:
+        """What is said of those where a turn begins."""
+        return tuple(
+            f"the tool {name} as it was added, for {why}" for name, why in self.kept.items()
+        )
+
+    def add(self, variable: str) -> Tool:
+        """Make what ``variable`` holds a tool. ``SessionError`` when it cannot be one."""
+        value = self._variables().get(variable)
+        if not _may_be_one(value):
+            raise SessionError(
+                f"{variable!r} is no function of this notebook: define it in a cell."
+            )
+        made = _made(variable, value, self._reserved())
+        self._own[made.name] = _Own(variable, value, made)
+        return made
+
+    def remove(self, name: str) -> None:
+        """Take a tool away. ``SessionError`` when there is none of that name."""
+        if name not in self._own:
+            raise SessionError(f"{name!r} is no tool of yours. %agent tools lists those.")
+        del self._own[name]
+
+    def resolved(self) -> Tools:
+        """The tools as the notebook defines them now; one whose name means none any more stays."""
+        if self._own:
+            variables, reserved = self._variables(), self._reserved()
+            now = (_now(own, variables, reserved) for own in self._own.values())
+            self._own = {own.made.name: own for own in now}
+        return Tools(own.made for own in self._own.values())
+
+
+def _now(own: _Own, variables: Mapping[str, Any], reserved: Collection[str]) -> _Own:
+    value = variables.get(own.variable)
+    if value is own.value:
+        return replace(own, kept_for="")
+    if not _may_be_one(value):
+        return replace(own, kept_for=f"{own.variable!r} holds no function or tool any more")
+    try:
+        return _Own(own.variable, value, _made(own.variable, value, reserved))
+    except SessionError as exc:
+        return replace(own, kept_for=str(exc).removesuffix("."))
+
+
+def _may_be_one(value: Any) -> bool:
+    # By its class: a proxy says that it is an instance of anything.
+    return issubclass(type(value), FunctionType | Tool)
+
+
+def _made(variable: str, value: Any, reserved: Collection[str]) -> Tool:
+    """The tool of ``value``. ``SessionError`` says in one sentence what to change."""
+    if inspect.isgeneratorfunction(value) or inspect.isasyncgenfunction(value):
+        raise SessionError(
+            f"{variable!r} cannot become a tool, for it is a generator, which answers nothing by "
+            "itself: return a list instead of yielding."
+        )
+    try:
+        made = value if isinstance(value, Tool) else tool(value)
+        wrong = next((words for holds, words in _CHECKS if not holds(made)), None)
+        if wrong is None and made.name in reserved:
+            wrong = f"{made.name!r} is a tool of every turn: give yours another name"
+        if wrong is None:
+            schema = json.loads(json.dumps(dict(made.parameters_schema), allow_nan=False))
+            return replace(made, parameters_schema=schema)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:  # annotations, and the fields of a tool, are the person's code
+        said = " ".join(f"{type(exc).__name__}: {words_of(exc)}".split()).rstrip(".: ")
+        raise SessionError(
+            f"{variable!r} cannot become a tool ({said}): give each parameter "
+            "a name and a type that JSON knows, such as str, int, float, bool, list or dict."
+        ) from exc
+    raise SessionError(f"{variable!r} cannot become a tool, for {wrong}.")
+
+
+def _is_named(made: Tool) -> bool:
+    return isinstance(made.name, str) and _NAME.fullmatch(made.name) is not None
+
+
+def _takes_an_object(made: Tool) -> bool:
+    schema = made.parameters_schema
+    if not isinstance(schema, Mapping) or schema.get("type") != "object":
+        return False
+    try:
+        json.dumps(dict(schema), allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return isinstance(schema.get("properties", {}), dict)
+
+
+def _can_be_called(made: Tool) -> bool:
+    """Whether each parameter is a field of the model that the arguments are checked by."""
+    parameters = inspect.signature(made.function).parameters.values()
+    named = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
+    return named <= set(made.arguments.model_fields)
+
+
+def _ends_in_time(made: Tool) -> bool:
+    seconds = made.timeout_s
+    if seconds is None:
+        return True
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    return is_number and 0 < seconds <= threading.TIMEOUT_MAX
+
+
+def _is_checked_by_functions(made: Tool) -> bool:
+    checks = (made.validators, made.output_validators)
+    return all(isinstance(each, list | tuple) and all(map(callable, each)) for each in checks)
+
+
+# Each with what is wrong where it does not hold, and the remedy.
+_CHECKS: tuple[tuple[Callable[[Tool], bool], str], ...] = (
+    (
+        _is_named,
+        "no provider takes its name: give it one of 1 to 64 letters from a to z, digits, '_' and "
+        "'-', a function by def",
+    ),
+    (
+        lambda made: isinstance(made.description, str),
+        "its description is no text: give it a str, or the function a docstring",
+    ),
+    (
+        lambda made: isinstance(made.tool_type, str),
+        "its tool_type is no text: leave it out",
+    ),
+    (lambda made: callable(made.function), "its function cannot be called: give it an async def"),
+    (
+        _takes_an_object,
+        "its parameters_schema is no JSON Schema of an object: write a dict of JSON values "
+        "with 'type': 'object'",
+    ),
+    (
+        _can_be_called,
+        "a parameter has a name that no call can give: begin it with a letter, and do not name "
+        "it model_config",
+    ),
+    (_ends_in_time, "its timeout_s is no time: give seconds above 0, or None"),
+    (
+        lambda made: made.effect in _EFFECTS,
+        "its effect is not known: write 'none', 'idempotent' or 'write', or leave it out",
+    ),
+    (
+        _is_checked_by_functions,
+        "its validators are no list of functions: give a list, which may be empty",
+    ),
+    (
+        lambda made: made.reconcile is None or callable(made.reconcile),
+        "its reconcile cannot be called: give it an async def, or leave it out",
+    ),
+)

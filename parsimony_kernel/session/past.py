@@ -1,0 +1,153 @@
+"""The past of a notebook's variables: where each comes from, what turns did, and taking it back."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from parsimony_kernel.core.events import TurnTakenBack
+from parsimony_kernel.execution.base import BaseCodeExecutor
+from parsimony_kernel.lineage.checkpoint import PutBack
+from parsimony_kernel.lineage.diff import Diff
+from parsimony_kernel.lineage.slice import Script, SliceError
+from parsimony_kernel.lineage.slice import slice as slice_of
+from parsimony_kernel.lineage.why import Explanation, why
+from parsimony_kernel.session.changes import Changes, merged
+from parsimony_kernel.session.turns import SessionError, TurnSummary
+
+Turns = Callable[[], Sequence[TurnSummary]]
+Write = Callable[[str, TurnTakenBack], None]
+
+
+class Past:
+    """What a notebook knows of its variables and turns in this kernel's life.
+
+    Args:
+        turns: gives the notebook's turns, oldest first.
+        write: puts an event of a turn, by its id, on record.
+        must_be_free: raises ``SessionError`` while a turn runs.
+    """
+
+    def __init__(
+        self,
+        executor: BaseCodeExecutor,
+        *,
+        turns: Turns,
+        write: Write,
+        must_be_free: Callable[[], None],
+    ) -> None:
+        self.changes = Changes()
+        self._executor = executor
+        self._turns = turns
+        self._write = write
+        self._must_be_free = must_be_free
+        # The runs whose place each run takes once it is done.
+        self._replaced: dict[str, set[str]] = {}
+
+    def why(self, name: str) -> Explanation:
+        """Where ``name`` comes from. Of a name that there is not it says so."""
+        return why(
+            self._executor.origin_ledger,
+            name,
+            present=self._executor.variables(),
+            turns=self.ordinals(),
+        )
+
+    def script(self, name: str) -> Script:
+        """The smallest script that rebuilds ``name``. ``SessionError`` where there is none."""
+        try:
+            return slice_of(self._executor.origin_ledger, name, turns=self.ordinals())
+        except SliceError as exc:
+            raise SessionError(_sentence(str(exc))) from exc
+
+    def diff(self, ordinal: int | None = None) -> tuple[int, Diff]:
+        """What a turn, by default the newest that changed something, did to the variables.
+
+        ``SessionError`` when it is not remembered: only turns of this kernel's life are.
+        """
+        chosen, run_id = self._chosen(ordinal, self.changes.runs, "be compared")
+        return chosen, self.changes.diff(run_id)
+
+    def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
+        """Take back what a turn, by default the newest, did to the variables.
+
+        What was bound or changed again since is left, and can be taken back later.
+        ``SessionError`` when it is not remembered, or in a turn.
+        """
+        self._must_be_free()
+        chosen, run_id = self._chosen(ordinal, self.changes.runs, "be taken back")
+        back = self.changes.undo(run_id, self._executor)
+        if back:
+            self._write(run_id, _event(back, redone=False))
+        return chosen, back
+
+    def redo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
+        """Do again what was taken back of a turn, by default the one undone last.
+
+        ``SessionError`` when none was, or in a turn.
+        """
+        self._must_be_free()
+        chosen, run_id = self._chosen(ordinal, self.changes.undone, "be done again", newest=False)
+        back = self.changes.redo(run_id, self._executor)
+        if back:
+            self._write(run_id, _event(back, redone=True))
+        return chosen, back
+
+    def replace(self, run_ids: Collection[str], *, by: str) -> PutBack:
+        """Take back what ``run_ids``, earlier runs of the cell of run ``by``, did to the variables.
+
+        What was bound or changed since is left. Until ``by`` is done it can be done again. Of runs
+        that are not remembered nothing is taken back.
+        """
+        earlier = {*run_ids} & {*self.changes.runs, *self.changes.undone}
+        if earlier:
+            self._replaced[by] = earlier
+        done: list[PutBack] = []
+        for run_id in reversed(self.changes.runs):
+            if run_id in earlier:
+                back = self.changes.undo(run_id, self._executor)
+                if back:
+                    self._write(run_id, _event(back, redone=False))
+                done.append(back)
+        return merged(done)
+
+    def settle(self, run_id: str) -> None:
+        """The run is done, so it stands in the place of those that it replaced."""
+        self.changes.settle(self._replaced.pop(run_id, ()))
+
+    def ordinals(self) -> Mapping[str, int]:
+        """The number of each turn, by its id."""
+        return {turn.turn_id: turn.ordinal for turn in self._turns()}
+
+    def _chosen(
+        self, ordinal: int | None, runs: Sequence[str], what: str, *, newest: bool = True
+    ) -> tuple[int, str]:
+        numbers = self.ordinals()
+        known = {numbers[run_id]: run_id for run_id in runs if run_id in numbers}
+        if not known:
+            if newest:
+                raise SessionError("No turn of this kernel's life has changed a variable.")
+            raise SessionError("No turn was taken back that could be done again.")
+        # What is left of a turn waits for the whole ones. The order of the undone is that of the
+        # turns: one goes forward from the oldest.
+        halves = {*self.changes.runs} & {*self.changes.undone}
+        first = [number for number, run_id in known.items() if run_id not in halves] or known
+        chosen = ordinal if ordinal is not None else (max(first) if newest else min(first))
+        if chosen not in known:
+            raise SessionError(
+                f"Turn {chosen} cannot {what}: it changed no variable since this kernel started, "
+                "is undone or done already, or held too much to be kept. Those that can: "
+                f"{', '.join(map(str, sorted(known)))}."
+            )
+        return chosen, known[chosen]
+
+
+def _event(back: PutBack, *, redone: bool) -> TurnTakenBack:
+    return TurnTakenBack(
+        restored=back.restored,
+        removed=back.removed,
+        kept=back.kept,
+        lost=back.lost,
+        redone=redone,
+    )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

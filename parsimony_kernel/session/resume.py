@@ -1,0 +1,234 @@
+"""Answering a question from a shell.
+
+Where the notebook's kernel still lives, the answer is given there, so that the run goes on in the
+person's own namespace; else it goes on in this process, in a private one. The rule of the place: a
+question is answered once, so a kernel that lives but is busy is never taken for a dead one.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from parsimony_kernel.core.state import HeldCall
+from parsimony_kernel.session.audit import journal_of
+from parsimony_kernel.session.identity import called
+from parsimony_kernel.session.session import open_session
+from parsimony_kernel.session.turns import SessionError, resolve_turn, short_id
+from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.store import PendingRow
+from parsimony_kernel.storage.workspace import find_workspace
+from parsimony_kernel.view.blocks import (
+    Block,
+    CancelledBlock,
+    HandoffBlock,
+    PartialBlock,
+    ResultBlock,
+)
+from parsimony_kernel.view.escape import inline, plain
+
+Say = Callable[[str], None]
+
+# Longer than the heartbeat needs to tell a dead kernel.
+_ANSWERS_WITHIN_S = 5.0
+
+
+def questions(folder: Path) -> tuple[PendingRow, ...]:
+    """The questions that wait in the workspace of ``folder``, newest first.
+
+    Raises ``SessionError`` when there is no journal there.
+    """
+    try:
+        with journal_of(folder) as journal:
+            return journal.pending()
+    except JournalError as exc:
+        raise SessionError(str(exc)) from exc
+
+
+def listing(rows: tuple[PendingRow, ...]) -> str:
+    """The questions as text for a terminal."""
+    if not rows:
+        return "No question is waiting here."
+    lines: list[str] = []
+    for row in rows:
+        turn = row.turn
+        lines += [
+            f"{short_id(turn.run_id)}  {inline(called(turn.notebook))}, turn {turn.ordinal}",
+            f"  you asked: {inline(row.turn.request)}",
+            f"  question:  {inline(row.record.pending_question)}",
+        ]
+        if row.record.pending_question_context:
+            lines.append(f"             {inline(row.record.pending_question_context)}")
+        if row.record.pending_call is not None:
+            lines += [f"    | {plain(line)}" for line in held_lines(row.record.pending_call)]
+        choices = enumerate(row.record.choices, start=1)
+        lines += [f"    {number}. {inline(choice)}" for number, choice in choices]
+    lines.append("")
+    lines.append(f"Answer with: jupyter parsimony resume --turn {short_id(rows[0].turn.run_id)} 1")
+    return "\n".join(lines)
+
+
+def described(row: PendingRow) -> dict[str, Any]:
+    """A question for a program. ``held`` is the code or the call that is to be allowed."""
+    call = row.record.pending_call
+    return {
+        "turn_id": row.turn.run_id,
+        "notebook": row.turn.notebook,
+        "turn": row.turn.ordinal,
+        "request": row.turn.request,
+        "question": row.record.pending_question,
+        "context": row.record.pending_question_context,
+        "held": None if call is None else "\n".join(held_lines(call)),
+        "choices": list(row.record.choices),
+        "asked_at": row.record.suspended_at,
+    }
+
+
+def held_lines(call: HeldCall) -> list[str]:
+    """What is to be allowed, exactly: code by its lines, any other call by its arguments."""
+    try:
+        given = json.loads(call.arguments)
+    except ValueError:
+        given = None
+    code = given.get("code") if isinstance(given, dict) else None
+    return (code if isinstance(code, str) else f"{call.name}({call.arguments})").splitlines()
+
+
+def choose(rows: tuple[PendingRow, ...], turn: str | None) -> PendingRow:
+    """Find the question of ``turn``, named as ``resolve_turn`` reads it, or the only one.
+
+    Raises ``SessionError`` when none or several are meant.
+    """
+    if not rows:
+        raise SessionError("No question is waiting here.")
+    waiting = ", ".join(short_id(row.turn.run_id) for row in rows)
+    if turn is None and len(rows) > 1:
+        raise SessionError(f"{len(rows)} questions are waiting; name one with --turn: {waiting}")
+    key = attrgetter("turn.ordinal", "turn.run_id", "turn.notebook")
+    remedy = f"Those that wait are of: {waiting}"
+    return resolve_turn(rows, turn, key, where="with a waiting question", remedy=remedy)
+
+
+def in_kernel(row: PendingRow, answer: str, say: Say, *, wait_s: float = 0.0) -> bool | None:
+    """Answer in the notebook's own kernel.
+
+    ``None`` when it does not live any more; else whether the run went on without an error. A busy
+    kernel is waited for, ``wait_s`` seconds but never less than it takes to tell it from a dead
+    one. Raises ``SessionError`` when it lives and does not answer; nothing is consumed then.
+    """
+    turn = row.turn
+    if not turn.connection_file:
+        return None
+    from jupyter_client.blocking.client import BlockingKernelClient  # deferred: few need it
+
+    client = BlockingKernelClient(connection_file=turn.connection_file)
+    try:
+        client.load_connection_file()
+    except (OSError, ValueError) as exc:
+        if _is_running(turn.pid, turn.connection_file):
+            raise SessionError(
+                f"The notebook's kernel is alive, but its connection file {turn.connection_file!r} "
+                "is gone or damaged, so nothing was answered. Answer in the notebook, or end its "
+                "kernel and answer here."
+            ) from exc
+        return None
+    client.start_channels()
+    try:
+        try:
+            client.wait_for_ready(timeout=max(wait_s, _ANSWERS_WITHIN_S))
+        except RuntimeError as exc:
+            if client.is_alive() or _is_running(turn.pid, turn.connection_file):
+                raise SessionError(
+                    "The notebook's kernel is alive but busy, so nothing was answered and the "
+                    "question still waits. Answer when its cell has finished, or wait for that "
+                    "with --wait SECONDS."
+                ) from exc
+            return None
+        # As data, in ASCII: whatever the answer begins with or holds, it stays an answer.
+        code = f"await __import__('parsimony_agent').answer_here({turn.run_id!a}, {answer!a})"
+        reply = client.execute_interactive(
+            code, store_history=False, allow_stdin=False, output_hook=_teller(say)
+        )
+        return bool(reply["content"]["status"] == "ok")
+    finally:
+        client.stop_channels()
+
+
+def _is_running(pid: int, connection_file: str) -> bool:
+    """Whether the process ``pid`` is the kernel of ``connection_file``.
+
+    The number alone does not tell: another process may have it by now. Where there is no
+    ``/proc`` only the heartbeat can tell, and this is false.
+    """
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return os.fsencode(Path(connection_file).name) in command
+
+
+def _teller(say: Say) -> Callable[[dict[str, object]], None]:
+    def tell(message: dict[str, object]) -> None:
+        for text in _texts(message):
+            say(text.rstrip("\n"))
+
+    return tell
+
+
+def _texts(message: dict[str, object]) -> Iterator[str]:
+    content = message["content"]
+    assert isinstance(content, dict)
+    if "text" in content:
+        yield str(content["text"])
+    elif message["msg_type"] == "display_data":
+        yield str(content.get("data", {}).get("text/plain", ""))
+    elif "evalue" in content:
+        yield str(content["evalue"])
+
+
+async def in_this_process(row: PendingRow, answer: str, folder: Path, say: Say) -> bool:
+    """Answer here, in a private namespace; whether the request was fulfilled.
+
+    Raises ``SessionError`` before anything ran.
+    """
+    from parsimony_kernel.core.events import RunCompleted
+    from parsimony_kernel.execution.private import CodeExecutor
+    from parsimony_kernel.view.fold import fold
+    from parsimony_kernel.view.run_view import EMPTY
+    from parsimony_kernel.view.text import text_of
+
+    place = find_workspace(folder) / row.turn.notebook
+    session = open_session(
+        executor=CodeExecutor(cwd=str(place.parent)), notebook=place.name, folder=place.parent
+    )
+    view, done = EMPTY, False
+    try:
+        async for event in session.resume(answer, turn_id=row.turn.run_id):
+            view = fold(view, event)
+            done = isinstance(event, RunCompleted)
+    finally:
+        session.close()
+        if view.blocks:
+            blocks, names = _without_variables(view.blocks)
+            say(text_of(blocks))
+            whose = f"The variables ({', '.join(names)})" if names else "The variables of this run"
+            say(
+                f"\n{whose} lived in this process only, not in your notebook; what was published "
+                "is in the workspace."
+            )
+    return done
+
+
+def _without_variables(blocks: Sequence[Block]) -> tuple[list[Block], list[str]]:
+    """``blocks`` without what the results name as the notebook's variables, and those names."""
+    kept: list[Block] = []
+    names: list[str] = []
+    for block in blocks:
+        if isinstance(block, ResultBlock | HandoffBlock | PartialBlock | CancelledBlock):
+            names += block.variables
+            block = replace(block, variables=())
+        kept.append(block)
+    return kept, names

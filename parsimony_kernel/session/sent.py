@@ -1,0 +1,136 @@
+"""What went to models: on record before it is sent, and readable to the letter afterwards.
+
+The rule of the place: what cannot be put on record is not sent.
+"""
+
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from parsimony_kernel.agent.resolve import OFFLINE
+from parsimony_kernel.core.causes import CAPABILITY_GAP
+from parsimony_kernel.core.chat import ChatModel, Completion, Delta, ModelRequest
+from parsimony_kernel.core.clock import Clock
+from parsimony_kernel.core.kinds import FailureRaised
+from parsimony_kernel.llm.around import Around, Priced, PricedAround
+from parsimony_kernel.llm.cassette import Player
+from parsimony_kernel.session.share import WORDS, Share
+from parsimony_kernel.storage import sent as record
+from parsimony_kernel.storage.database import Database, JournalError
+from parsimony_kernel.storage.sent import SentRequest
+from parsimony_kernel.storage.store import Journal, SqliteJournal
+
+__all__ = ["Sending", "SentRecord", "SentRequest", "first_notice", "noted"]
+
+
+class SentRecord:
+    """What the turns of one notebook have sent. A journal that is no file of ours keeps none.
+
+    Args:
+        history: the name under which the journal keeps the notebook's turns.
+    """
+
+    def __init__(self, journal: Journal, history: str, clock: Clock) -> None:
+        self._journal = journal
+        self._database = journal.database if isinstance(journal, SqliteJournal) else None
+        self._history = history
+        self._clock = clock
+
+    def of_turn(self, run_id: str) -> tuple[SentRequest, ...]:
+        """What a turn has sent, in order. ``JournalError`` when it cannot be read."""
+        return () if self._database is None else record.sent_by(self._database, run_id)
+
+    def models_asked(self) -> frozenset[str]:
+        """The models to which turns of the notebook have sent anything."""
+        if self._database is None:
+            return frozenset()
+        turns = {row.run_id for row in self._journal.turns(self._history)}
+        return record.models_asked(self._database, turns)
+
+    def noting(self, models: Sequence[ChatModel], run_id: str) -> tuple[ChatModel, ...]:
+        """``models``, with what is sent to them on record; a recording is sent nothing."""
+        if self._database is None:
+            return tuple(models)
+        sending = Sending(self._database, run_id, self._clock)
+        return tuple(
+            model if isinstance(model, Player) else noted(model, sending) for model in models
+        )
+
+
+@dataclass(frozen=True)
+class Sending:
+    """The record of what one run sends."""
+
+    database: Database
+    run_id: str
+    clock: Clock
+
+    def put_down(self, model: str, request: ModelRequest) -> None:
+        """Write down that ``request`` goes to ``model``. ``FailureRaised`` when that fails."""
+        at = self.clock.now().isoformat()
+        try:
+            record.put_down(self.database, self.run_id, at, model, request)
+        except JournalError as exc:
+            sentence = f"Nothing was sent, for it could not be put on record. {exc}"
+            raise FailureRaised(CAPABILITY_GAP.failure(sentence, blockers=(sentence,))) from exc
+
+
+def first_notice(
+    models: Sequence[ChatModel], share: Share, asked: Callable[[], Collection[str]]
+) -> str:
+    """What leaves the machine, where ``models`` are the first that it leaves for; else empty.
+
+    Args:
+        asked: gives the names of the models that the notebook has sent anything to.
+    """
+    away = [model.name for model in models if _is_away(model)]
+    if not away or any(name != OFFLINE for name in asked()):
+        return ""
+    return (
+        f"From here on each request of this notebook goes to {' or '.join(away)}, with "
+        f"{WORDS[share]} (`--share {share.value}`). `%agent context` shows what would go and "
+        "`%agent sent` what went; `--share schema` or `--share none` sends less, and "
+        "`%config ParsimonyAgent.share = 'schema'` does so always."
+    )
+
+
+def _is_away(model: ChatModel) -> bool:
+    return model.name != OFFLINE and not isinstance(model, Player)
+
+
+def noted(model: ChatModel, sending: Sending) -> ChatModel:
+    """``model``, with each request on record before it is sent."""
+    if isinstance(model, Priced):
+        return _PricedNoted(model, sending)
+    return _Noted(model, sending)
+
+
+class _Noted(Around):
+    def __init__(self, inner: ChatModel, sending: Sending) -> None:
+        super().__init__(inner)
+        self._sending = sending
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+        return _noting(self.inner, self._sending, request)
+
+
+class _PricedNoted(PricedAround):
+    def __init__(self, inner: Priced, sending: Sending) -> None:
+        super().__init__(inner)
+        self._sending = sending
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+        return _noting(self.inner, self._sending, request)
+
+
+async def _noting(
+    model: ChatModel, sending: Sending, request: ModelRequest
+) -> AsyncIterator[Delta | Completion]:
+    sending.put_down(model.name, request)
+    answers = model.stream(request)
+    try:
+        async for item in answers:
+            yield item
+    finally:
+        closing = getattr(answers, "aclose", None)
+        if closing is not None:
+            await closing()

@@ -1,0 +1,421 @@
+"""How much of a notebook is shared with a model, and what of an outcome that leaves.
+
+The rule of the place: what is kept back is replaced by a word that says so, never by nothing, and
+what nobody knows to be free of values is kept back.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from parsimony_kernel.core.kinds import HELD, Failure
+from parsimony_kernel.core.outputs import DataFrameObject, ExceptionObject, KernelOutput
+from parsimony_kernel.core.refusals import GUIDANCE, RefusalError
+from parsimony_kernel.gate.envelope import Envelope, bounded
+from parsimony_kernel.gate.gate import StepOutcome
+from parsimony_kernel.gate.grounding import LISTS_COLUMNS
+from parsimony_kernel.gate.procedure import QUOTES_A_GUARD
+from parsimony_kernel.gate.rendition import plain
+from parsimony_kernel.session.plain_errors import OTHER_ERROR, kind_of, words_of
+from parsimony_kernel.tools import Tool, ToolResult, Tools
+
+
+class Share(StrEnum):
+    """What leaves the notebook with a request.
+
+    ``full``: names, types, shapes, sample values, what code printed and the first rows of tables;
+    ``samples``: the same without the first rows; ``schema``: names, types and shapes, never a
+    value; ``none``: nothing but the request, and whether each step succeeded.
+    """
+
+    full = "full"
+    samples = "samples"
+    schema = "schema"
+    none = "none"
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether no value of the data leaves the notebook."""
+        return self in (Share.schema, Share.none)
+
+
+WORDS: Mapping[Share, str] = {
+    Share.full: (
+        "the names, types, sample values and first rows of its data, what its code prints and what "
+        "earlier requests came to"
+    ),
+    Share.samples: (
+        "the names, types and sample values of its data, what its code prints and what earlier "
+        "requests came to"
+    ),
+    Share.schema: "the names, types and shapes of its data and none of its values",
+    Share.none: "nothing of its data",
+}
+
+# What the model is told instead of what is kept back.
+KEPT_OF_A_STEP: Mapping[Share, str] = {
+    Share.schema: (
+        "Values and messages are kept in the notebook: the person sees them, you do not (--share "
+        "schema). Say where they stand instead of stating them."
+    ),
+    Share.none: (
+        "What this step gave is kept in the notebook: the person sees it, you do not (--share "
+        "none). Say where it stands instead of stating it."
+    ),
+}
+
+# The same of the inventory.
+KEPT_OF_THE_NOTEBOOK: Mapping[Share, str] = {
+    Share.full: "",
+    Share.samples: "",
+    Share.schema: (
+        "Values are kept in the notebook (--share schema): you are told names, types and shapes "
+        "alone. The person sees what your code shows and prints; leave numbers and values out of "
+        "your summary and say where they stand."
+    ),
+    Share.none: (
+        "All of the notebook is kept in it (--share none): you are told nothing of its variables, "
+        "files and earlier turns, and of a step only whether it succeeded. Ask the person for a "
+        "name that you need; they see what your code shows and prints."
+    ),
+}
+KEPT_BY_CHOICE = "The person chose what is told here; there may be more in the notebook."
+
+# What of an envelope is the gate's own: names of tools, states, hints.
+_GATES_OWN = ("error", "requested", "known_actions", "state", "valid_next_actions", "hint")
+# What of a failure is no text, or none that a value can be in.
+_PLAIN_METADATA = frozenset(
+    {
+        "approval",
+        "breaker",
+        "check",
+        "effect",
+        "effect_key",
+        "refusal",
+        "repeat_count",
+        "retry_after_s",
+        "tool_name",
+        "type",
+    }
+)
+# Errors of the tools of every turn, by the name of their class, whose words name files, variables
+# and artifacts, and those where they do so in one tool alone.
+_NAMING = frozenset(
+    {"FileRefused", "LiveNameCollisionError", "PublishError", "UnknownArtifactError"}
+)
+_NAMING_IN = frozenset({("NameError", "inspect_variable"), ("ReportError", "return_report")})
+_DTYPE = re.compile(r"(?:datetime64|timedelta64|interval|period)\[[\w, :/+.-]+\]|[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class Step:
+    """The call of which an outcome is: the tool, the code that it ran, and the person's tools."""
+
+    action: str
+    code: str = ""
+    own: Collection[str] = ()
+
+
+def shared(outcome: StepOutcome, share: Share, step: Step) -> StepOutcome:
+    """``outcome`` as far as a model may read it, its failure included."""
+    match share:
+        case Share.full:
+            return _with_first_rows(outcome)
+        case Share.samples:
+            return outcome
+        case Share.schema if outcome.failure is None:
+            return _succeeded(outcome, share, _of_schema(outcome, step))
+        case Share.none if outcome.failure is None:
+            return _succeeded(outcome, share, _of_nothing(outcome, step))
+        case _:
+            return _failed(outcome, share, step)
+
+
+def shape_of(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The summary of a value without anything of it: its name, its type, its shape."""
+    shape = _some(summary, "type", "name", "rows", "python_type", "more_columns")
+    shape |= _some(summary, "columns_left_out")
+    columns = summary.get("columns")
+    if isinstance(columns, list):
+        shape["columns"] = [
+            {"name": column.get("name"), "dtype": _dtype(column.get("dtype"))}
+            for column in columns
+            if isinstance(column, dict)
+        ]
+    return shape
+
+
+def tools_told(own: Tools, share: Share) -> Tools:
+    """The person's tools as a model is told of them: without defaults and choices, which may be
+    of the data, or none at all."""
+    match share:
+        case Share.schema:
+            return Tools(_without_values(tool) for tool in own.values())
+        case Share.none:
+            return Tools()
+        case _:
+            return own
+
+
+# -- what succeeded
+
+
+def _succeeded(outcome: StepOutcome, share: Share, result: Any) -> StepOutcome:
+    """``result`` in the place of what the step gave."""
+    before = outcome.envelope
+    envelope = _some(before, "requested")
+    if result is not None:
+        envelope["result"] = result
+    if result != before.get("result"):
+        envelope["note"] = KEPT_OF_A_STEP[share]
+    envelope |= _some(before, *_GATES_OWN)
+    return replace(outcome, envelope=bounded(envelope), result=ToolResult(data=result))
+
+
+def _of_schema(outcome: StepOutcome, step: Step) -> Any:
+    if outcome.request is not None:
+        return outcome.envelope.get("result")
+    data = outcome.result.data
+    if isinstance(data, KernelOutput):
+        return _of_code(data, step.code)
+    tell = _KNOWN_ANSWERS.get(step.action)
+    return None if tell is None or step.action in step.own else tell(plain(data))
+
+
+def _of_nothing(outcome: StepOutcome, step: Step) -> Any:
+    if outcome.request is not None or step.action == "plan":
+        return outcome.envelope.get("result")
+    return None
+
+
+def _of_code(output: KernelOutput, code: str) -> dict[str, Any]:
+    """What code gave: the shapes of what it showed and bound, and which names it changed."""
+    told: dict[str, Any] = {}
+    if output.shown:
+        told["outputs"] = [
+            _error(each, code)
+            if isinstance(each, ExceptionObject)
+            else shape_of(plain(each.for_model()))
+            for each in output.shown
+        ]
+    if output.variables:
+        told["variables"] = [shape_of(plain(each.for_model())) for each in output.variables]
+    for name, names in (("overwritten", output.overwritten), ("deleted", output.deleted)):
+        if names:
+            told[name] = plain(list(names))
+    return told
+
+
+def _error(error: ExceptionObject, code: str) -> dict[str, Any]:
+    told: dict[str, Any] = {"type": error.type, "name": kind_of(error.name, code)}
+    if words := words_of(error.name, error.message, code):
+        told["message"] = words
+    if error.line is not None:
+        told |= {"line": error.line, "source_line": error.source_line}
+    return told
+
+
+def _with_first_rows(outcome: StepOutcome) -> StepOutcome:
+    data = outcome.result.data if outcome.ok else outcome.result.partial_data
+    result = outcome.envelope.get("result")
+    if not isinstance(data, KernelOutput) or not isinstance(result, dict):
+        return outcome
+    told = result.get("outputs")
+    if not isinstance(told, list) or len(told) != len(data.shown):
+        return outcome
+    outputs = [
+        {**shown, "first_rows": first_rows(output)}
+        if isinstance(output, DataFrameObject) and isinstance(shown, dict) and output.preview
+        else shown
+        for output, shown in zip(data.shown, told, strict=True)
+    ]
+    envelope = {**outcome.envelope, "result": {**result, "outputs": outputs}}
+    return replace(outcome, envelope=bounded(envelope))
+
+
+def first_rows(table: DataFrameObject) -> list[dict[str, Any]]:
+    """The rows of ``table`` that people see first, as JSON."""
+    rows = [dict(zip(table.preview_columns, row, strict=False)) for row in table.preview]
+    told: list[dict[str, Any]] = plain(rows)
+    return told
+
+
+# -- the answers of the tools of every turn
+
+
+def _whole(answer: Any) -> Any:
+    return answer
+
+
+def _picking(*names: str) -> Callable[[Any], Any]:
+    def pick(answer: Any) -> Any:
+        return _some(answer, *names) if isinstance(answer, dict) else None
+
+    return pick
+
+
+def _inspected(answer: Any) -> Any:
+    if not isinstance(answer, dict):
+        return None
+    return {**shape_of(answer), **_some(answer, "origin", "made_from", "sources")}
+
+
+def _read_artifact(answer: Any) -> Any:
+    if not isinstance(answer, dict):
+        return None
+    told = _some(answer, *_ARTIFACT, "path", "rows", "more_columns", "sources")
+    columns = answer.get("columns")
+    if isinstance(columns, dict):
+        told["columns"] = {name: _dtype(dtype) for name, dtype in columns.items()}
+    return told
+
+
+_ARTIFACT = ("kind", "title", "variable", "id", "notebook", "published_at")
+_PUBLISHED = _picking(
+    "kind",
+    "logical_id",
+    "content_sha",
+    "path",
+    "page",
+    "reused",
+    "title",
+    "changed",
+    "changed_sources",
+    "parts",
+)
+_WRITTEN = _picking("path", "bytes", "before")
+
+_KNOWN_ANSWERS: Mapping[str, Callable[[Any], Any]] = {
+    "edit_file": _WRITTEN,
+    "edit_notebook": _PUBLISHED,
+    "edit_report": _PUBLISHED,
+    "inspect_variable": _inspected,
+    "list_artifacts": _whole,
+    "list_files": _whole,
+    "plan": _whole,
+    "read_artifact": _read_artifact,
+    "read_file": _picking("path", "first_line", "last_line", "complete"),
+    "refresh": _PUBLISHED,
+    "restart_kernel": _whole,
+    "return_chart": _PUBLISHED,
+    "return_dataset": _PUBLISHED,
+    "return_notebook": _PUBLISHED,
+    "return_report": _PUBLISHED,
+    "write_file": _WRITTEN,
+}
+
+
+# -- what failed
+
+
+def _failed(outcome: StepOutcome, share: Share, step: Step) -> StepOutcome:
+    assert outcome.failure is not None
+    failure, before = outcome.failure, outcome.envelope
+    if _is_the_gates(failure, share, step):
+        told = replace(failure, partial_data=None)
+        return replace(outcome, failure=told, result=ToolResult.from_failure(told))
+    fields, sentence = _trouble(failure, share, step)
+    envelope = {**_some(before, "error", "requested"), **fields, "message": sentence}
+    if share is Share.schema:
+        output = failure.partial_data
+        if isinstance(output, KernelOutput):
+            envelope["result"] = _of_code(output, step.code)
+        envelope |= _some(before, "variables")
+    envelope |= {"note": KEPT_OF_A_STEP[share], **_some(before, *_GATES_OWN)}
+    told = replace(
+        failure,
+        explanation=sentence,
+        blockers=(),
+        partial_data=None,
+        metadata={
+            **{key: value for key, value in failure.metadata.items() if key in _PLAIN_METADATA},
+            "envelope": fields,
+        },
+    )
+    return replace(
+        outcome, envelope=bounded(envelope), failure=told, result=ToolResult.from_failure(told)
+    )
+
+
+def _is_the_gates(failure: Failure, share: Share, step: Step) -> bool:
+    """Whether its words are made of the call, of tools and of what a model may know besides."""
+    if step.action in step.own:
+        return failure.refusal in (RefusalError.unknown_action, RefusalError.invalid_transition)
+    if failure.refusal in GUIDANCE:
+        kept = {HELD, QUOTES_A_GUARD, *((LISTS_COLUMNS,) if share is Share.none else ())}
+        return not kept & failure.metadata.keys()
+    kind = failure.metadata.get("envelope", {}).get("error_type")
+    names = kind in _NAMING or (kind, step.action) in _NAMING_IN
+    return share is Share.schema and names
+
+
+def _trouble(failure: Failure, share: Share, step: Step) -> tuple[Envelope, str]:
+    """The fields of an envelope, and one sentence, that say what kind of failure it was."""
+    given = failure.metadata.get("envelope", {})
+    fields: Envelope = _some(given, "timeout_seconds")
+    output = failure.partial_data
+    error = output.error if isinstance(output, KernelOutput) else None
+    if error is not None:
+        fields["error_type"] = kind_of(error.name, step.code)
+        said = words_of(error.name, error.message, step.code) if share is Share.schema else ""
+        if said:
+            fields["error_message"] = said
+        where = f" at line {error.line}: {error.source_line}" if error.line is not None else ""
+        return fields, f"{fields['error_type']}{f': {said}' if said else ''}{where}"
+    if failure.metadata.get(LISTS_COLUMNS):
+        return fields, f"{step.action}: a column is not there. Nothing was run."
+    if HELD in failure.metadata:
+        return fields, f"{step.action} waits for the person to allow it"
+    if isinstance(kind := given.get("error_type"), str):
+        fields["error_type"] = kind_of(kind, step.code)
+        known = fields["error_type"] != OTHER_ERROR
+        return fields, f"{step.action} failed{f': {kind}' if known else ''}"
+    if named := _fields_in(given.get("details")):
+        fields["details"] = [{"field": name} for name in named]
+    what = "was refused" if failure.refusal in GUIDANCE else "failed"
+    return fields, f"{step.action} {what}"
+
+
+def _fields_in(details: Any) -> list[str]:
+    """The arguments that a refusal names."""
+    each = details if isinstance(details, list) else [details]
+    return [one["field"] for one in each if isinstance(one, dict) and "field" in one]
+
+
+# -- parts
+
+
+def _some(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: given[name] for name in names if name in given}
+
+
+def _dtype(dtype: Any) -> str:
+    """A dtype without what it may list, such as the categories of an enumeration."""
+    found = _DTYPE.match(str(dtype))
+    return "" if found is None else found.group()
+
+
+def _without_values(tool: Tool) -> Tool:
+    schema: dict[str, Any] = _bare(dict(tool.parameters_schema))
+    return replace(tool, parameters_schema=schema)
+
+
+def _bare(schema: Any) -> Any:
+    """A JSON Schema without its values; a property may have any name."""
+    if isinstance(schema, list):
+        return [_bare(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    named = {
+        key: {name: _bare(each) for name, each in value.items()}
+        for key, value in schema.items()
+        if key in ("properties", "$defs") and isinstance(value, dict)
+    }
+    rest = {
+        key: _bare(value)
+        for key, value in schema.items()
+        if key not in ("const", "default", "enum", "examples", *named)
+    }
+    return {**rest, **named}

@@ -1,0 +1,89 @@
+"""What turns have used of models, counted from their events."""
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from parsimony_kernel.agent.failure.spending import CEILING_REMEDY
+from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted, PartialRunSummary
+from parsimony_kernel.limits.budget import dollars
+from parsimony_kernel.session.turns import SessionError
+
+
+@dataclass(frozen=True)
+class Used:
+    """Calls of models, their tokens, and US dollars; ``unpriced`` calls have no known price."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: "Used") -> "Used":
+        return Used(
+            self.calls + other.calls,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cost_usd + other.cost_usd,
+            self.unpriced + other.unpriced,
+            self.seconds + other.seconds,
+        )
+
+
+def used(events: Iterable[AgentEvent]) -> Used:
+    """What the events say that was used. ``seconds`` are those of waiting for models."""
+    return sum(
+        (
+            Used(
+                1,
+                event.prompt_tokens,
+                event.completion_tokens,
+                event.cost_usd or 0.0,
+                event.cost_usd is None,
+                event.duration_s,
+            )
+            for event in events
+            if isinstance(event, LLMCallCompleted)
+        ),
+        Used(),
+    )
+
+
+def left_of(limit_usd: float | None, spent_usd: float) -> float | None:
+    """What of the notebook's budget a turn may still spend, in US dollars.
+
+    ``SessionError`` when nothing is left.
+    """
+    if limit_usd is None:
+        return None
+    if spent_usd >= limit_usd:
+        raise SessionError(
+            f"The turns of this notebook have cost ${spent_usd:.4f}, and together they may cost "
+            f"{dollars(limit_usd)}. Nothing was run. {_RAISE}"
+        )
+    return limit_usd - spent_usd
+
+
+async def within_budget(
+    stream: AsyncGenerator[AgentEvent, None], limit_usd: float | None
+) -> AsyncGenerator[AgentEvent, None]:
+    """``stream``; where the notebook's budget has ended it, the end says so."""
+    async with aclosing(stream):
+        async for event in stream:
+            at_ceiling = isinstance(event, PartialRunSummary) and (
+                event.next_step_plan == CEILING_REMEDY
+            )
+            if at_ceiling and limit_usd is not None:
+                most = dollars(limit_usd)
+                missing = f"What all turns of this notebook may cost, {most}, is used up."
+                yield event.model_copy(update={"missing": missing, "next_step_plan": _RAISE})
+            else:
+                yield event
+
+
+_RAISE = (
+    "To allow more, set the budget of the notebook higher, for instance with "
+    "%config ParsimonyAgent.notebook_budget = 5"
+)

@@ -1,0 +1,180 @@
+"""Turns as values: what a cell may set, what is told of one, which is meant, why there is none."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.gate.playbook import RULES
+from parsimony_kernel.llm.cassette_mode import CassetteMode
+from parsimony_kernel.session.share import Share
+
+# The limits of a turn, by the name that guardrails and events give them.
+LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")
+
+# How a request begins that hands over an error, with what the error says.
+MENDING = "A cell of this notebook failed."
+
+# Fewer of them are typed, or hit, by chance.
+_ID_CHARS = 6
+_LISTED = 5
+_Turn = TypeVar("_Turn")
+
+
+class SessionError(Exception):
+    """Why a turn cannot be had, in one sentence with the remedy."""
+
+
+@dataclass(frozen=True)
+class TurnOptions:
+    """What one cell may set. Times are in seconds; ``max_cost_usd`` in US dollars.
+
+    ``approve`` says when a person is asked before an action runs: never, where it reaches outside
+    the notebook, or always. ``procedure`` is a YAML file, relative to the notebook, whose edges
+    are all that the agent may walk.
+
+    ``model`` may name several with commas between: the next takes over where one fails.
+    ``cassette`` records or replays what the model answers.
+
+    ``share`` says how much of the notebook the model is told, and ``context`` of what: of
+    everything (``None``), or only of the variables, data files and titles named.
+    ``notebook_cost_usd`` is what all turns of the notebook together may cost. ``classifier`` is one
+    of ``CLASSIFIERS``: rules alone, rules and then the turn's own model, or that model alone.
+    """
+
+    model: str | None = None
+    max_iterations: int | None = None
+    max_time_s: float | None = None
+    max_tokens: int | None = None
+    max_cost_usd: float | None = None
+    approve: Approval = Approval.guarded
+    procedure: str | None = None
+    cassette: CassetteMode | None = None
+    share: Share = Share.samples
+    context: tuple[str, ...] | None = None
+    notebook_cost_usd: float | None = None
+    classifier: str = RULES
+
+    def guardrails(self) -> AgentGuardrails:
+        """The limits of the turn."""
+        given = {
+            "max_iterations": self.max_iterations,
+            "max_execution_time_s": self.max_time_s,
+            "max_tokens": self.max_tokens,
+            "max_cost_usd": self.max_cost_usd,
+        }
+        return AgentGuardrails(**{k: v for k, v in given.items() if v is not None})
+
+
+@dataclass(frozen=True)
+class PendingQuestion:
+    """A turn that waits for an answer."""
+
+    turn_id: str
+    ordinal: int
+    request: str
+    question: str
+    context: str | None
+    choices: tuple[str, ...]
+    asked_at: str
+    nonce: str
+
+
+@dataclass(frozen=True)
+class TurnSummary:
+    """One turn, for lists.
+
+    ``status``: running, done, suspended, handed_off, stopped, cancelled, replaced
+    or forgotten.
+    """
+
+    turn_id: str
+    ordinal: int
+    request: str
+    status: str
+    model: str
+    started_at: str
+    summary: str
+
+
+@dataclass(frozen=True)
+class PublishedArtifact:
+    """The newest snapshot of one artifact. ``path`` is relative to the workspace."""
+
+    kind: str
+    logical_id: str
+    content_sha: str
+    path: str
+    title: str
+    published_at: str
+
+
+def short_id(run_id: str) -> str:
+    """Shorten an id to what a person has to type. It never looks like the number of a turn."""
+    found = re.match(r"\d{8,}\D|.{1,8}", run_id)
+    return found[0] if found else run_id
+
+
+def _key(turn: Any) -> tuple[int, str, str]:
+    return turn.ordinal, turn.turn_id, ""
+
+
+def resolve_turn(
+    turns: Sequence[_Turn],
+    named: str | None,
+    key: Callable[[_Turn], tuple[int, str, str]] = _key,
+    *,
+    where: str = "in this notebook",
+    remedy: str = "See %agent history.",
+) -> _Turn:
+    """Find the turn that ``named`` means.
+
+    Args:
+        turns: Oldest first.
+        named: Digits for a turn's number; six characters or more for the beginning of an id;
+            ``None`` for the newest.
+        key: Gives the number, the id and, where there are several, the notebook of a turn.
+        where: Which turns these are, for an error.
+        remedy: What to do about it, one sentence.
+
+    Raises:
+        SessionError: No turn is meant, or several are.
+    """
+    if not turns:
+        raise SessionError(f"There are no turns {where} yet.")
+    if named is None:
+        return turns[-1]
+    keys = [key(turn) for turn in turns]
+    is_number = named.isdigit()
+    is_short = not is_number and len(named) < _ID_CHARS
+    found = [n for n, (number, run_id, _) in enumerate(keys) if named in (str(number), run_id)]
+    if not found and not is_number and not is_short:
+        found = [n for n, (_, run_id, _) in enumerate(keys) if run_id.startswith(named)]
+    if len(found) == 1:
+        return turns[found[0]]
+    if not found:
+        said = named if is_number else repr(named)
+        rule = f" An id needs at least {_ID_CHARS} characters." if is_short else ""
+        raise SessionError(f"There is no turn {said} {where}.{rule} {remedy}")
+    met = [keys[n] for n in found[:_LISTED]]
+    more = f", {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    if is_number:
+        told = ", ".join(f"{short_id(run_id)} of {notebook!r}" for _, run_id, notebook in met)
+        raise SessionError(f"Several notebooks have a turn {named}: {told}{more}. Give the id.")
+    told = ", ".join(run_id[: len(named) + 4] for _, run_id, _ in met)
+    raise SessionError(
+        f"{len(found)} turns have ids that begin with {named!r}: {told}{more}. Give more of it."
+    )
+
+
+def shown_limits(guardrails: AgentGuardrails, state: RunState | None = None) -> dict[str, Any]:
+    """The limits, with what the person has allowed beyond them in ``state``."""
+    shown = {name: getattr(guardrails, name) for name in LIMITS}
+    if state is not None and guardrails.max_tokens is not None:
+        shown["max_tokens"] = guardrails.max_tokens + state.budget_from_tokens
+    if state is not None and guardrails.max_cost_usd is not None:
+        shown["max_cost_usd"] = guardrails.max_cost_usd + state.budget_from_cost_usd
+    return shown

@@ -1,0 +1,228 @@
+"""The journal's SQLite file: opening it, reading, writing, and what goes wrong with it.
+
+Many processes and threads use it at once. A transaction is whole or did not happen, ``synced``
+ones have reached the disk when they return, and trouble is one sentence with its remedy.
+"""
+
+import errno
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from parsimony_kernel.identity import ARTIFACT_FOLDER
+from parsimony_kernel.storage import durable
+from parsimony_kernel.storage.workspace import ENVIRONMENT_VARIABLE, prepare
+
+MEMORY = ":memory:"
+# Writes are short. Longer waits than this are a stuck process, and Stop waits as long.
+BUSY_TIMEOUT_S = 2.0
+
+_APPLICATION_ID = 0x5041524A  # "PARJ": tells our file from any other database
+_SCHEMA_VERSION = 1
+
+
+class JournalError(Exception):
+    """The journal cannot be opened, read or written. ``str()`` is one sentence with the remedy."""
+
+
+class Database:
+    """One open journal file.
+
+    Args:
+        path: the file, created with its folder when it is missing, or ``":memory:"``.
+        schema: the statements that make its tables.
+        busy_timeout_s: how long to wait for another writer.
+
+    Raises:
+        JournalError: the folder cannot be written, or the file is not a journal of ours.
+    """
+
+    def __init__(
+        self, path: Path | str, schema: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S
+    ) -> None:
+        self.path = str(path)
+        self._schema = (
+            f"PRAGMA application_id = {_APPLICATION_ID};\n"
+            f"PRAGMA user_version = {_SCHEMA_VERSION};\n{schema}"
+        )
+        self._lock = threading.RLock()
+        self._closed = False
+        self._is_open = False  # not while a new file cannot be made in the place of the old
+        self._busy_timeout_s = busy_timeout_s
+        self._connect()
+
+    def _connect(self) -> None:
+        if self.path != MEMORY:
+            _create_file(Path(self.path), self._schema)
+        self._inode = self._inode_on_disk()
+        with self.explained("open"):
+            self._db = sqlite3.connect(
+                self.path,
+                timeout=self._busy_timeout_s,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+        try:
+            with self.explained("open"):
+                if self.path == MEMORY:
+                    self._db.executescript(self._schema)
+                self._check_format()
+                # Both fail here, in the open, where the file or its folder cannot be written.
+                self._db.execute("BEGIN IMMEDIATE")
+                self._db.execute("ROLLBACK")
+        except BaseException:
+            self._db.close()
+            raise
+        self._is_open = True
+
+    def _inode_on_disk(self) -> int:
+        """Which file lies at the path; 0 for none, and for a journal in memory."""
+        try:
+            return Path(self.path).stat().st_ino if self.path != MEMORY else 0
+        except OSError:
+            return 0
+
+    def _check_format(self) -> None:
+        application = self._db.execute("PRAGMA application_id").fetchone()[0]
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if application != _APPLICATION_ID:
+            raise JournalError(
+                f"{self.path!r} is not a journal of Parsimony: move the file away and try again; "
+                "a new journal is made in its place."
+            )
+        if version != _SCHEMA_VERSION:
+            raise JournalError(
+                f"The journal {self.path!r} has format {version} and this program reads format "
+                f"{_SCHEMA_VERSION}: use the program that wrote it, or move the file away."
+            )
+
+    def close(self) -> None:
+        """Close it; closing twice is fine."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._db.close()
+
+    def connection(self) -> sqlite3.Connection:
+        """The open connection, to the file that lies at the path now."""
+        if self._closed:
+            raise JournalError(f"The journal {self.path!r} is closed: open it again.")
+        if not self._is_open or (
+            self._inode_on_disk() != self._inode and not self._db.in_transaction
+        ):
+            # Deleted or replaced meanwhile: what is written to the old file reaches nobody.
+            self._is_open = False
+            self._db.close()
+            self._connect()
+        return self._db
+
+    @contextmanager
+    def transaction(self, *, synced: bool = False) -> Iterator[sqlite3.Connection]:
+        """One transaction; ``synced`` says that it must outlive a power cut."""
+        with self._lock, self.explained("write"):
+            db = self.connection()
+            # FULL syncs the log at this commit, and with it every earlier one.
+            db.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def reading(self, doing: str) -> Iterator[sqlite3.Connection]:
+        """The connection for a read that takes its time, with its trouble told as ``doing``."""
+        with self._lock, self.explained(doing):
+            yield self.connection()
+
+    def select(self, statement: str, *arguments: Any) -> list[Any]:
+        """All rows of one statement."""
+        with self._lock, self.explained("read"):
+            return self.connection().execute(statement, arguments).fetchall()
+
+    @contextmanager
+    def explained(self, doing: str) -> Iterator[None]:
+        """SQLite's trouble in the body as a ``JournalError`` about ``doing``."""
+        try:
+            yield
+        except sqlite3.Error as exc:
+            raise JournalError(_sentence(exc, self.path, doing)) from exc
+
+
+def _create_file(path: Path, schema: str) -> None:
+    """Make the journal in a place of its own and give it its name in one step.
+
+    So nobody ever opens a half-made one, and nobody needs to switch it to write-ahead logging,
+    which two processes cannot do at once.
+    """
+    try:
+        durable.make_folder(path.parent)
+        is_there = path.exists()
+        if path.parent.name == ARTIFACT_FOLDER:
+            _keep_from_git(path.parent.parent, required=not is_there)
+        if is_there:
+            return
+        with TemporaryDirectory() as folder:
+            draft = Path(folder) / "draft.sqlite"
+            db = sqlite3.connect(draft, isolation_level=None)
+            try:
+                db.execute("PRAGMA synchronous = OFF")  # what is read from it is synced below
+                db.executescript(schema)
+                # Last, so that all lies in the file and none of it in a log: closing a
+                # connection folds a log in, and does not say when it cannot.
+                mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            finally:
+                db.close()
+            if mode != "wal":
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            durable.create(path, durable.read(draft))
+    except OSError as exc:
+        reason = str(durable.storage_error(exc, path)).rstrip(".")
+        raise JournalError(
+            f"The journal cannot be kept in {str(path.parent)!r}. {reason}, or set "
+            f"{ENVIRONMENT_VARIABLE} to a folder that can be written."
+        ) from exc
+    except sqlite3.Error as exc:
+        raise JournalError(_sentence(exc, str(path), "create")) from exc
+
+
+def _keep_from_git(workspace: Path, *, required: bool) -> None:
+    """Before the journal is there: git never sees it without."""
+    try:
+        prepare(workspace)
+    except OSError:
+        if required:
+            raise
+
+
+def _sentence(exc: sqlite3.Error, path: str, doing: str) -> str:
+    text = str(exc)
+    match getattr(exc, "sqlite_errorname", "").split("_")[:2]:
+        case ["SQLITE", "NOTADB" | "CORRUPT"]:
+            remedy = (
+                "it is damaged or not a database; move it away and try again, and a new journal "
+                "is made in its place"
+            )
+        case ["SQLITE", "FULL"]:
+            remedy = "free some space and try again"
+        case ["SQLITE", "BUSY" | "LOCKED"]:
+            remedy = "another process holds it; try again when that one is done"
+        case ["SQLITE", "READONLY" | "CANTOPEN" | "PERM" | "AUTH"]:
+            remedy = f"make the folder writable, or set {ENVIRONMENT_VARIABLE} to a folder that is"
+        case _:
+            remedy = "check the disk and try again"
+    return f"Cannot {doing} the journal {path!r} ({text}): {remedy}."
+
+
+def storable(value: str) -> str:
+    """``value`` as SQLite can keep it."""
+    # SQLite stores UTF-8, which has no lone surrogates.
+    return value.encode("utf-8", "replace").decode("utf-8")

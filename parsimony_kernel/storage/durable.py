@@ -1,0 +1,462 @@
+"""The one seam through which files are written.
+
+Whatever is announced is on the disk before, whole or not at all: bytes go to a temporary file of
+the same folder, are synced, get their name in one step, and the folder is synced. Every error of
+the operating system leaves here as a ``StorageError`` that says what to do.
+"""
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_PREFIX = ".parsimony-"
+_SUFFIX = ".tmp"
+STRAY_AFTER_S = 3600.0
+_REWRITES = 20
+
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+
+# Folders whose names this process has synced, up to the root, each with its inode.
+_anchored: dict[Path, int] = {}
+
+_REMEDIES: dict[int, tuple[str, str]] = {
+    errno.ENOSPC: ("the disk is full", "free some space and try again"),
+    errno.EDQUOT: ("the quota of this disk is used up", "free some space and try again"),
+    errno.EFBIG: ("the file would be larger than is allowed", "make it smaller or raise the limit"),
+    errno.EROFS: ("the file system is read-only", "choose a folder that can be written"),
+    errno.EACCES: ("permission is denied", "make the folder writable or choose another"),
+    errno.EPERM: ("the operation is not permitted", "make the folder writable or choose another"),
+    errno.ENOTDIR: (
+        "a part of the path is a file, not a folder",
+        "move that file away or choose another folder",
+    ),
+    errno.EEXIST: (
+        "a file stands in its place",
+        "move that file away or choose another folder",
+    ),
+    errno.EISDIR: ("a folder stands in its place", "move that folder away"),
+    errno.ENAMETOOLONG: ("the name is too long", "choose a shorter one"),
+    errno.ENOENT: ("the path does not exist", "create the folder or choose another"),
+    errno.EIO: ("the disk reported an input/output error", "check the disk and try again"),
+    errno.EMFILE: ("too many files are open", "close some and try again"),
+    errno.EINTR: ("the system interrupted it", "try again"),
+}
+
+
+class StorageError(OSError):
+    """A file could not be written or read. ``str()`` is one sentence with the remedy."""
+
+    def __init__(self, message: str, *, code: int | None = None) -> None:
+        super().__init__(message)
+        self.errno = code
+
+
+def storage_error(exc: OSError, path: Path, doing: str = "write") -> StorageError:
+    """``exc``, met while ``doing`` something to ``path``, as a sentence."""
+    if isinstance(exc, StorageError):
+        return exc
+    fallback = (exc.strerror or str(exc) or type(exc).__name__, "check the folder and try again")
+    reason, remedy = _REMEDIES.get(exc.errno or 0, fallback)
+    return StorageError(f"Cannot {doing} {str(path)!r}: {reason}; {remedy}.", code=exc.errno)
+
+
+@contextmanager
+def _explained(path: Path, doing: str = "write") -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        raise storage_error(exc, path, doing) from exc
+    except ValueError as exc:  # a NUL in the path
+        raise StorageError(f"Cannot {doing} {str(path)!r}: {exc}; choose another name.") from exc
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":  # a folder cannot be opened there
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as exc:
+        if exc.errno not in _NO_FOLDER_SYNC:
+            raise
+    finally:
+        os.close(handle)
+
+
+def _anchor(folder: Path) -> None:
+    """Sync every name on the way to ``folder``, once in this process.
+
+    Also of folders that were there: whoever made them may have been killed before the sync.
+    """
+    if os.name == "nt":
+        return
+    whole = Path(os.path.realpath(folder))
+    news: dict[Path, int] = {}
+    for each in (whole, *whole.parents[:-1]):
+        inode = each.stat().st_ino
+        if _anchored.get(each) == inode:
+            break
+        try:
+            _sync_folder(each.parent)
+        except PermissionError:  # passed through and not read: it holds nothing of ours
+            continue
+        news[each] = inode
+    _anchored.update(news)
+
+
+@contextmanager
+def _alone(handle: int) -> Iterator[bool]:
+    """Keep others that ask from ``handle``'s file; yields whether the file system can do that."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except (OSError, AttributeError):
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        # Said, not left to the closing: a child that was forked meanwhile has the lock as well.
+        fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[bool]:
+    """Keep others that ask from ``folder``; yields whether the system can do that."""
+    if os.name == "nt":  # a folder cannot be opened there
+        yield False
+        return
+    with _explained(folder, "lock the folder"):
+        handle = os.open(folder, os.O_RDONLY)
+    try:
+        with _alone(handle) as is_alone:
+            yield is_alone
+    finally:
+        os.close(handle)
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+def _write_new(path: Path, data: bytes, mode: int, like: os.stat_result | None = None) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+    try:
+        _write_all(handle, data)
+        if like is not None:
+            _make_like(handle, like)
+        os.fsync(handle)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise
+    finally:
+        os.close(handle)
+
+
+def _make_like(handle: int, like: os.stat_result) -> None:
+    """Give ``handle``'s file the owner, as far as that is permitted, and the mode of ``like``."""
+    if os.name == "nt":
+        return
+    mode = stat.S_IMODE(like.st_mode)
+    try:
+        os.fchown(handle, like.st_uid, like.st_gid)
+    except OSError:
+        mode &= 0o777  # who owns it now is not to be taken for who owned it
+        try:
+            os.fchown(handle, -1, like.st_gid)
+        except OSError:
+            mode &= 0o707
+    os.fchmod(handle, mode)
+
+
+@contextmanager
+def _temporary(
+    path: Path, data: bytes, mode: int, like: os.stat_result | None = None
+) -> Iterator[Path]:
+    temporary = path.parent / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}{_SUFFIX}"
+    try:
+        _write_new(temporary, data, mode, like)
+        yield temporary
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _link_new(temporary: Path, path: Path, data: bytes, mode: int) -> bool:
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError as exc:
+        if exc.errno not in _NO_LINKS:
+            raise
+        return _rename_new(temporary, path, data, mode)
+    return True
+
+
+def _rename_new(temporary: Path, path: Path, data: bytes, mode: int) -> bool:
+    """Without links: a rename, while nobody else is at one in this folder."""
+    try:
+        if os.name == "nt":  # a rename there never replaces
+            temporary.rename(path)
+            return True
+        with _alone_in(path.parent) as is_alone:
+            if is_alone and not os.path.lexists(path):
+                temporary.rename(path)
+            elif is_alone:
+                return False
+            else:
+                # Without locks either, exclusive creation still lets exactly one win; what
+                # it cannot give is a file that is never seen half-written.
+                _write_new(path, data, mode)
+    except FileExistsError:
+        return False
+    return True
+
+
+def make_folder(folder: Path, *, mode: int = 0o777) -> None:
+    """Create ``folder`` and what is missing above it, durably. What exists is only synced."""
+    with _explained(folder, "create the folder"):
+        missing = []
+        current = folder
+        while not current.is_dir():
+            missing.append(current)
+            if current == current.parent:
+                break
+            current = current.parent
+        for each in reversed(missing):
+            each.mkdir(mode=mode, exist_ok=True)
+        _anchor(folder)
+
+
+def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
+    """Create ``path`` with ``data`` unless it exists; of many callers exactly one succeeds.
+
+    Returns whether this call made the file. An existing one is neither read nor changed.
+    """
+    make_folder(path.parent)
+    made = False
+    with _explained(path):
+        if not os.path.lexists(path):
+            with _temporary(path, data, mode) as temporary:
+                made = _link_new(temporary, path, data, mode)
+        _sync_folder(path.parent)
+    return made
+
+
+def write_once(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
+    """Write a file that never changes.
+
+    Returns ``True`` when this call wrote it and ``False`` when it was there with the same bytes.
+    A file with other bytes is a ``StorageError`` and is left as it is.
+    """
+    with _explained(path, "read"):
+        there = path.is_file()
+    if not there and create(path, data, mode=mode):
+        return True
+    settle(path)
+    if read(path) != data:
+        raise StorageError(
+            f"Cannot write {str(path)!r}: it exists with other content and is written only once; "
+            "move it away if it is damaged."
+        )
+    return False
+
+
+def replace(path: Path, data: bytes, *, mode: int = 0o666) -> None:
+    """Write ``data`` in the place of whatever ``path`` holds, in one step."""
+    make_folder(path.parent)
+    with _explained(path):
+        with _temporary(path, data, mode) as temporary:
+            temporary.replace(path)
+        _sync_folder(path.parent)
+
+
+def rewrite(path: Path, change: Callable[[bytes], bytes]) -> tuple[bytes, bytes]:
+    """Write what ``change`` makes of the bytes of ``path`` in their place, in one step.
+
+    Of many callers none loses what another has written: one at a time is at a folder, and
+    ``change`` is asked again when the file is another right before it is replaced. The mode is
+    kept, and the owner where that is permitted; an access list, and other hard links to the
+    file, are not. Whatever ``change`` raises leaves the file as it is.
+
+    What does not hold: a program that writes past this module, in the moment between the last
+    look and the rename, is overwritten unseen, and so is a caller of this where there are no
+    locks (Windows, some network file systems).
+
+    Returns the bytes that were there and those that are there now.
+    """
+    for _ in range(_REWRITES):
+        with _alone_in(path.parent):
+            before, like = _looked_at(path)
+            data = change(before)
+            if data == before:
+                settle(path)
+                return before, data
+            with _explained(path), _temporary(path, data, 0o600, like) as temporary:
+                now, seen = _looked_at(path)
+                if now != before or _rights(seen) != _rights(like):
+                    continue
+                temporary.replace(path)
+                _sync_folder(path.parent)
+                _anchor(path.parent)
+            return before, data
+    raise StorageError(
+        f"Cannot write {str(path)!r}: another program keeps writing it; try again once it is done."
+    )
+
+
+def _looked_at(path: Path) -> tuple[bytes, os.stat_result]:
+    with _explained(path, "read"), path.open("rb") as stream:
+        return stream.read(), os.fstat(stream.fileno())
+
+
+def _rights(of: os.stat_result) -> tuple[int, int, int]:
+    return of.st_mode, of.st_uid, of.st_gid
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append ``line`` and a newline in one write, and sync.
+
+    A line that a crash left without its newline is closed first, in the same write, so that it
+    spoils nothing but itself. What could not be written and synced whole is taken back, so that
+    nobody finds a line that was never announced. ``ValueError`` when ``line`` holds a line break.
+    """
+    if "\n" in line or "\r" in line:
+        raise ValueError(f"One line was expected and {line!r} holds a line break: encode it first.")
+    data = line.encode("utf-8", "surrogatepass") + b"\n"
+    make_folder(path.parent)
+    with _explained(path, "append to"):
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+        handle = os.open(path, flags, 0o666)
+        try:
+            # Before the line: one that nobody could be told of would else be found.
+            _sync_folder(path.parent)
+            with _alone(handle) as is_alone:
+                end = os.fstat(handle).st_size
+                try:
+                    _append(handle, b"\n" + data if _is_torn(handle, end) else data)
+                except OSError:
+                    if is_alone:
+                        with contextlib.suppress(OSError):
+                            os.ftruncate(handle, end)
+                    raise
+        finally:
+            os.close(handle)
+
+
+def _append(handle: int, data: bytes) -> None:
+    if os.write(handle, data) != len(data):
+        raise OSError(errno.ENOSPC, "only a part of the line was written")
+    os.fsync(handle)
+
+
+def _is_torn(handle: int, size: int) -> bool:
+    if not size:
+        return False
+    os.lseek(handle, size - 1, os.SEEK_SET)
+    return os.read(handle, 1) != b"\n"
+
+
+def settle(path: Path) -> None:
+    """Make sure that ``path`` as it is now outlives a power cut, whoever wrote it.
+
+    For what is announced again without being written again: its writer may have been killed
+    before the sync, or may be at it now, and then it is waited for.
+    """
+    with _explained(path, "sync"):
+        # A pipe in its place is not waited for.
+        how = os.O_RDWR if os.name == "nt" else os.O_RDONLY | os.O_NONBLOCK
+        handle = os.open(path, how)
+        try:
+            with _alone(handle):
+                os.fsync(handle)
+        finally:
+            os.close(handle)
+        _sync_folder(path.parent)
+        _anchor(path.parent)
+
+
+def read(path: Path) -> bytes:
+    """The bytes of ``path``; ``StorageError`` when it is missing or cannot be read."""
+    with _explained(path, "read"):
+        return path.read_bytes()
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[BinaryIO]:
+    """``path``, open for reading bytes; ``StorageError`` when it cannot be read."""
+    with _explained(path, "read"):
+        stream = path.open("rb")
+    with stream:
+        try:
+            yield stream
+        except OSError as exc:  # another error is of what the caller makes of the bytes
+            raise storage_error(exc, path, "read") from exc
+
+
+def remove(path: Path) -> None:
+    """Delete a file; one that is gone already is no error."""
+    with _explained(path, "delete"):
+        path.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+
+
+def move_aside(path: Path, to: Path) -> Path:
+    """Move a file where nothing is lost by it: to ``to``, or beside what stands there already.
+
+    Returns the path that it has then.
+    """
+    make_folder(to.parent)
+    number, place = 1, to
+    with _explained(path, "move"):
+        while os.path.lexists(place):
+            number += 1
+            place = to.with_name(f"{to.name}.{number}")
+        path.rename(place)
+        _sync_folder(place.parent)
+        _sync_folder(path.parent)
+    return place
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether ``path`` is a file that a writer of this module has not named yet."""
+    return path.name.startswith(_PREFIX) and path.name.endswith(_SUFFIX)
+
+
+def sweep_temporary(folder: Path, *, deep: bool = True, clock: Clock = SYSTEM_CLOCK) -> int:
+    """Remove what writers that died left below ``folder``; returns how many files went.
+
+    Only temporary files of this module that are older than an hour: a younger one may belong to
+    a writer that lives, perhaps on another machine. Unless ``deep``, only those that lie in
+    ``folder`` itself.
+    """
+    oldest = clock.now().timestamp() - STRAY_AFTER_S
+    removed = 0
+    for place, _, names in os.walk(folder):  # passes over what goes away or cannot be read
+        for stray in (Path(place, name) for name in names):
+            if not is_temporary(stray):
+                continue
+            with contextlib.suppress(OSError):
+                if stray.stat().st_mtime < oldest:
+                    stray.unlink()
+                    removed += 1
+        if not deep:
+            break
+    return removed

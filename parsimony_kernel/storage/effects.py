@@ -1,0 +1,125 @@
+"""The record of writes in the journal's file: synced, and shared by every process.
+
+Made on first need, beside the journal's own tables.
+"""
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.effects import Standing
+from parsimony_kernel.storage.database import Database, JournalError, storable
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS effects (
+    key TEXT PRIMARY KEY,
+    run_id TEXT NOT NULL,
+    action TEXT NOT NULL,
+    inputs TEXT NOT NULL,
+    state TEXT NOT NULL,
+    answer TEXT NOT NULL DEFAULT 'null',
+    at TEXT NOT NULL
+)"""
+
+_STATE: dict[str, Literal["intended", "committed"]] = {
+    "intended": "intended",
+    "committed": "committed",
+}
+
+# What is open of the write that was begun under a key, by whichever run.
+_SAME_WRITE = (
+    "state = 'intended' AND (action, inputs) = (SELECT action, inputs FROM effects WHERE key = ?)"
+)
+
+
+class JournalEffects:
+    """The writes of one run. Every method may raise ``JournalError``."""
+
+    def __init__(self, database: Database, run_id: str, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._database = database
+        self._run_id = run_id
+        self._clock = clock
+
+    def standing(
+        self, key: str, action: str = "", inputs: Mapping[str, Any] | None = None
+    ) -> Standing | None:
+        """Where the write stands, or ``None``; a turn that is running may be at it."""
+        with self._database.transaction() as db:
+            db.execute(_TABLE)
+            row = db.execute("SELECT state, answer FROM effects WHERE key = ?", (key,)).fetchone()
+            others = () if inputs is None else _open(db, key, action, inputs)
+        if row is None and not others:
+            return None
+        try:
+            state, answer = ("intended", "null") if row is None else row
+            if _STATE[state] == "committed":
+                return Standing("committed", json.loads(answer))
+            return Standing(
+                "intended",
+                others=tuple(str(other) for other, _ in others),
+                may_go_on=any(runs for _, runs in others),
+            )
+        except (KeyError, TypeError, ValueError) as exc:
+            raise JournalError(
+                f"The record of a write in the journal {self._database.path!r} is damaged, so it "
+                "is not known whether it happened: look for yourself, then run the cell again."
+            ) from exc
+
+    def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
+        """Put down, synced, that the write is about to run; ``False`` when it had begun before."""
+        with self._database.transaction(synced=True) as db:
+            db.execute(_TABLE)
+            others = _open(db, key, action, inputs)
+            made = db.execute(
+                "INSERT INTO effects (key, run_id, action, inputs, state, at) "
+                "VALUES (?, ?, ?, ?, 'intended', ?) ON CONFLICT (key) DO NOTHING",
+                (key, self._run_id, storable(action), _json(inputs), self._now()),
+            )
+            return made.rowcount == 1 and not others
+
+    def commit(self, key: str, answer: Any) -> None:
+        """Put down, synced, that the write happened and what it answered."""
+        with self._database.transaction(synced=True) as db:
+            db.execute(_TABLE)
+            # The intent is gone where the journal was taken away in between.
+            db.execute(
+                "INSERT INTO effects (key, run_id, action, inputs, state, answer, at) "
+                "VALUES (?, ?, '', '{}', 'committed', ?, ?) ON CONFLICT (key) DO UPDATE SET "
+                "state = excluded.state, answer = excluded.answer, at = excluded.at",
+                (key, self._run_id, _json(answer), self._now()),
+            )
+            db.execute(
+                f"UPDATE effects SET state = 'committed', answer = ?, at = ? WHERE {_SAME_WRITE}",
+                (_json(answer), self._now(), key),
+            )
+
+    def withdraw(self, key: str) -> None:
+        """Put down, synced, that the write did not happen."""
+        with self._database.transaction(synced=True) as db:
+            db.execute(_TABLE)
+            db.execute(
+                f"DELETE FROM effects WHERE {_SAME_WRITE} AND EXISTS "
+                "(SELECT 1 FROM effects WHERE key = ? AND state = 'intended')",
+                (key, key),
+            )
+
+    def _now(self) -> str:
+        return self._clock.now().isoformat()
+
+
+def _open(
+    db: sqlite3.Connection, key: str, action: str, inputs: Mapping[str, Any]
+) -> list[tuple[str, int]]:
+    """The keys under which other runs began this write without an end, and who may be at it."""
+    return db.execute(
+        "SELECT key, EXISTS (SELECT 1 FROM turns WHERE turns.run_id = effects.run_id AND "
+        "turns.status = 'running') FROM effects "
+        "WHERE state = 'intended' AND action = ? AND inputs = ? AND key <> ?",
+        (storable(action), _json(inputs), key),
+    ).fetchall()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)

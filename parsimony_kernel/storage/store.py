@@ -1,0 +1,612 @@
+"""The journal of a workspace: turns, their events, and the questions that wait.
+
+One SQLite file. The rules of the place: events are only ever appended, each sealed to the one
+before it; a question that waits is taken up by exactly one of all who try; and what must outlive
+a crash (a suspension, a claim, the end of a turn) is synced before the call returns.
+"""
+
+import json
+import logging
+import sqlite3
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from pydantic_core import to_jsonable_python
+
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.events import (
+    AgentEvent,
+    ArtifactPublished,
+    TurnForgotten,
+    parse_event,
+)
+from parsimony_kernel.core.state import SCHEMA_VERSION, SuspensionRecord
+from parsimony_kernel.identity import ArtifactRef
+from parsimony_kernel.storage import chain, notebooks
+from parsimony_kernel.storage.database import (
+    BUSY_TIMEOUT_S,
+    Database,
+    JournalError,
+    storable,
+)
+
+# Of turns that later ones are told nothing of, and whose questions wait no more.
+GONE: Final = frozenset({"replaced", "forgotten"})
+STATUSES: Final = GONE | {"running", "done", "suspended", "handed_off", "stopped", "cancelled"}
+
+_SCHEMA = """
+CREATE TABLE turns (
+    run_id TEXT PRIMARY KEY,
+    notebook TEXT NOT NULL,
+    cell_key TEXT NOT NULL,
+    ordinal INTEGER NOT NULL,
+    request TEXT NOT NULL,
+    model TEXT NOT NULL,
+    status TEXT NOT NULL,
+    started_at TEXT NOT NULL,
+    ended_at TEXT NOT NULL DEFAULT '',
+    summary TEXT NOT NULL DEFAULT '',
+    connection_file TEXT NOT NULL DEFAULT '',
+    pid INTEGER NOT NULL DEFAULT 0,
+    replaced_by TEXT NOT NULL DEFAULT '',
+    running_since TEXT NOT NULL DEFAULT '',
+    UNIQUE (notebook, ordinal)
+);
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_id TEXT NOT NULL,
+    at TEXT NOT NULL,
+    body TEXT NOT NULL,
+    prev TEXT NOT NULL,
+    hash TEXT NOT NULL
+);
+CREATE INDEX events_of_run ON events (run_id, seq);
+CREATE TABLE suspensions (
+    nonce TEXT PRIMARY KEY,
+    run_id TEXT NOT NULL,
+    record TEXT NOT NULL,
+    state TEXT NOT NULL DEFAULT 'pending',
+    owner TEXT NOT NULL DEFAULT '',
+    lease_expires REAL NOT NULL DEFAULT 0
+);
+"""
+
+
+_log = logging.getLogger(__name__)
+
+_GONE = f"({', '.join(map(repr, sorted(GONE)))})"
+# What an entry about the journal itself is that tells of turns of other notebooks.
+_FORGOTTEN = "forgotten"
+
+
+@dataclass(frozen=True)
+class TurnRow:
+    """One turn. Times are ISO 8601 in UTC, empty while unknown; ``ordinal`` counts from 1."""
+
+    run_id: str
+    notebook: str
+    cell_key: str
+    ordinal: int
+    request: str
+    model: str
+    status: str
+    started_at: str
+    ended_at: str = ""
+    summary: str = ""
+    connection_file: str = ""
+    pid: int = 0
+    replaced_by: str = ""
+    running_since: str = ""
+
+
+@dataclass(frozen=True)
+class PendingRow:
+    """A question that waits, and the turn that asked it."""
+
+    record: SuspensionRecord
+    turn: TurnRow
+
+
+_TURN_COLUMNS = ", ".join(f"turns.{name}" for name in TurnRow.__dataclass_fields__)
+
+
+# Whether the process with this id has been running since that moment (ISO 8601): ids come again.
+Alive = Callable[[int, str], bool]
+
+
+def _nobody(_pid: int, _since: str) -> bool:
+    return False
+
+
+class Journal(Protocol):
+    """What a run and its readers need of a journal. Every method may raise ``JournalError``."""
+
+    def begin_turn(
+        self,
+        run_id: str,
+        *,
+        notebook: str,
+        cell_key: str,
+        request: str,
+        model: str,
+        connection_file: str = "",
+        pid: int = 0,
+        alive: Alive = _nobody,
+    ) -> int:
+        """Record a new turn as running; returns its ordinal in the notebook.
+
+        Earlier turns of the same notebook and cell become ``replaced``, unless they are forgotten.
+        ``JournalError`` when a turn of the notebook runs in another process that is ``alive``.
+        """
+        ...
+
+    def resume_turn(
+        self,
+        run_id: str,
+        *,
+        connection_file: str = "",
+        pid: int = 0,
+        alive: Alive = _nobody,
+    ) -> None:
+        """Record that a turn runs again, in this process. One that is gone stays so."""
+        ...
+
+    def end_turn(self, run_id: str, status: str, summary: str = "") -> None:
+        """Record how a turn ended. One that is gone stays so."""
+        ...
+
+    def turn(self, run_id: str) -> TurnRow | None:
+        """The turn of this run, or ``None``."""
+        ...
+
+    def turns(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
+        """The turns, of one notebook or of all, oldest first.
+
+        A notebook that is a copy sees those that its parent had when it was copied.
+        """
+        ...
+
+    def origins(self, notebook: str) -> tuple[notebooks.Origin, ...]:
+        """How the notebook came to turns that were not begun in it, oldest first."""
+        ...
+
+    def forget(self, notebook: str, run_ids: Collection[str]) -> tuple[str, ...]:
+        """Mark these turns of ``notebook`` as forgotten; synced. Nothing of them is emptied.
+
+        Their questions wait no more. Those of another notebook are forgotten in this one alone.
+        The runs that were marked: not those that run, or are forgotten already.
+        """
+        ...
+
+    def published(self, since: str) -> frozenset[ArtifactRef]:
+        """The snapshots that turns which are not gone have published since then (ISO 8601)."""
+        ...
+
+    def append(self, run_id: str, event: AgentEvent) -> None:
+        """Append an event to the chain."""
+        ...
+
+    def events(self, run_id: str) -> tuple[AgentEvent, ...]:
+        """The events of a run, in order."""
+        ...
+
+    def suspend(self, record: SuspensionRecord) -> None:
+        """Keep a question until it is answered; synced. A nonce that is known stays as it is."""
+        ...
+
+    def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
+        """The questions that wait, newest first, of turns that are not gone."""
+        ...
+
+    def claim(self, nonce: str, owner: str, lease_s: float) -> bool:
+        """Take a waiting question for ``lease_s`` seconds; exactly one of all callers gets it."""
+        ...
+
+    def consume(self, nonce: str, owner: str | None = None) -> bool:
+        """End a claimed question for good; whether it was claimed (by ``owner``, if given)."""
+        ...
+
+    def release(self, nonce: str, owner: str | None = None) -> bool:
+        """Give a claimed question back; whether it was claimed (by ``owner``, if given)."""
+        ...
+
+    def reopen(self, nonce: str, owner: str) -> bool:
+        """Let a question wait again that ``owner`` has consumed and from which nothing came."""
+        ...
+
+    def abandon_running(self, notebook: str, alive: Alive) -> tuple[str, ...]:
+        """Mark as cancelled what a dead process left running; returns the run ids.
+
+        ``alive`` is asked about process ids; a turn without one counts as dead.
+        """
+        ...
+
+    def verify(self) -> tuple[int, str] | None:
+        """Check the chain: ``None``, or the first bad entry and what is wrong with it."""
+        ...
+
+    def close(self) -> None:
+        """Close it; closing twice is fine."""
+        ...
+
+
+class SqliteJournal:
+    """The journal as one SQLite file, for many processes and threads at once.
+
+    Args:
+        path: the file, created with its folder when it is missing, or ``":memory:"``.
+        clock: the time of entries and leases.
+        busy_timeout_s: how long to wait for another writer.
+
+    Raises:
+        JournalError: the folder cannot be written, or the file is not a journal of ours.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        clock: Clock = SYSTEM_CLOCK,
+        *,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+    ) -> None:
+        self.database = Database(path, _SCHEMA, busy_timeout_s=busy_timeout_s)
+        self._clock = clock
+
+    @property
+    def clock(self) -> Clock:
+        """The time of entries and leases."""
+        return self._clock
+
+    # -- turns
+
+    def begin_turn(
+        self,
+        run_id: str,
+        *,
+        notebook: str,
+        cell_key: str,
+        request: str,
+        model: str,
+        connection_file: str = "",
+        pid: int = 0,
+        alive: Alive = _nobody,
+    ) -> int:
+        with self.database.transaction() as db:
+            self._refuse_beside_another(db, notebook, pid, alive)
+            db.execute(
+                "UPDATE turns SET status = 'replaced', replaced_by = ? "
+                f"WHERE notebook = ? AND cell_key = ? AND status NOT IN {_GONE}",
+                (run_id, storable(notebook), storable(cell_key)),
+            )
+            ordinal = self._newest(db, storable(notebook)) + 1
+            db.execute(
+                "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
+                "started_at, running_since, connection_file, pid) "
+                "VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?)",
+                (
+                    run_id,
+                    storable(notebook),
+                    storable(cell_key),
+                    ordinal,
+                    storable(request),
+                    storable(model),
+                    now := self._now(),
+                    now,
+                    storable(connection_file),
+                    pid,
+                ),
+            )
+        return ordinal
+
+    def resume_turn(
+        self,
+        run_id: str,
+        *,
+        connection_file: str = "",
+        pid: int = 0,
+        alive: Alive = _nobody,
+    ) -> None:
+        row = self.turn(run_id)
+        with self.database.transaction() as db:
+            self._refuse_beside_another(db, row.notebook if row else "", pid, alive)
+            db.execute(
+                "UPDATE turns SET status = 'running', ended_at = '', connection_file = ?, pid = ?, "
+                "running_since = ? "
+                f"WHERE run_id = ? AND status NOT IN {_GONE}",
+                (storable(connection_file), pid, self._now(), run_id),
+            )
+
+    def _refuse_beside_another(
+        self, db: sqlite3.Connection, notebook: str, pid: int, alive: Alive
+    ) -> None:
+        """Raise when a turn of this notebook runs in another process that lives."""
+        for ordinal, other, since in db.execute(
+            "SELECT ordinal, pid, running_since FROM turns "
+            "WHERE notebook = ? AND status = 'running' AND pid NOT IN (0, ?)",
+            (storable(notebook), pid),
+        ).fetchall():
+            if alive(int(other), str(since)):
+                raise JournalError(
+                    f"Turn {ordinal} of this notebook is running in another kernel (process "
+                    f"{other}): wait for it, or stop it there."
+                )
+
+    def end_turn(self, run_id: str, status: str, summary: str = "") -> None:
+        if status not in STATUSES:
+            known = ", ".join(sorted(STATUSES))
+            raise ValueError(f"{status!r} is not a status of a turn: use one of {known}")
+        with self.database.transaction(synced=True) as db:
+            db.execute(
+                f"UPDATE turns SET status = CASE WHEN status IN {_GONE} THEN status ELSE ? END, "
+                "summary = ?, ended_at = ? WHERE run_id = ?",
+                (status, storable(summary), self._now(), run_id),
+            )
+
+    def turn(self, run_id: str) -> TurnRow | None:
+        rows = self.database.select(f"SELECT {_TURN_COLUMNS} FROM turns WHERE run_id = ?", run_id)
+        return TurnRow(*rows[0]) if rows else None
+
+    def turns(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
+        with self.database.reading("read") as db:
+            return self._turns(db, None if notebook is None else storable(notebook))
+
+    def _turns(self, db: sqlite3.Connection, notebook: str | None) -> tuple[TurnRow, ...]:
+        own = [
+            TurnRow(*row)
+            for row in db.execute(
+                f"SELECT {_TURN_COLUMNS} FROM turns "
+                "WHERE notebook = COALESCE(?, notebook) ORDER BY rowid",
+                (notebook,),
+            ).fetchall()
+        ]
+        origins = () if notebook is None else notebooks.origins(db).get(notebook, ())
+        seen = _inherited(db, notebooks.inherited(origins), own)
+        forgotten = frozenset[str]() if notebook is None else _forgotten(db, notebook, origins)
+        return (
+            *(replace(t, status="forgotten") if t.run_id in forgotten else t for t in seen),
+            *own,
+        )
+
+    def _newest(self, db: sqlite3.Connection, notebook: str) -> int:
+        """The number of a notebook's newest turn, which may be one that it sees of another."""
+        own = db.execute("SELECT MAX(ordinal) FROM turns WHERE notebook = ?", (notebook,))
+        origins = notebooks.origins(db).get(notebook, ())
+        return max(own.fetchone()[0] or 0, notebooks.newest_inherited(origins))
+
+    def notebook_names(self) -> tuple[str, ...]:
+        """The names of all notebooks that have turns or see those of another."""
+        with self.database.reading("read") as db:
+            with_turns = db.execute("SELECT DISTINCT notebook FROM turns").fetchall()
+            return tuple(sorted({name for (name,) in with_turns} | {*notebooks.origins(db)}))
+
+    def origins(self, notebook: str) -> tuple[notebooks.Origin, ...]:
+        """How the notebook came to turns that were not begun in it, oldest first."""
+        with self.database.reading("read") as db:
+            return notebooks.origins(db).get(storable(notebook), ())
+
+    def move_notebook(self, old: str, new: str) -> bool:
+        """Give the turns of ``old`` to ``new``; synced.
+
+        ``False``, and nothing is done, when ``old`` has none or ``new`` has some.
+        """
+        with self.database.transaction(synced=True) as db:
+            if self._newest(db, storable(new)) or not self._newest(db, storable(old)):
+                return False
+            notebooks.move(db, storable(old), storable(new), self._now())
+        return True
+
+    def fork_notebook(self, parent: str, child: str) -> int:
+        """Let ``child`` see the turns that ``parent`` has now; synced.
+
+        The number of the newest; 0, and nothing is done, when there are none or ``child`` has some.
+        """
+        with self.database.transaction(synced=True) as db:
+            newest = self._newest(db, storable(parent))
+            if not newest or self._newest(db, storable(child)):
+                return 0
+            turns = {turn.run_id: turn.status for turn in self._turns(db, storable(parent))}
+            notebooks.fork(
+                db, storable(parent), storable(child), self._now(), newest=newest, turns=turns
+            )
+        return newest
+
+    def forget(self, notebook: str, run_ids: Collection[str]) -> tuple[str, ...]:
+        name, at = storable(notebook), self._now()
+        with self.database.transaction(synced=True) as db:
+            found = [
+                turn
+                for turn in self._turns(db, name)
+                if turn.run_id in run_ids and turn.status not in ("running", "forgotten")
+            ]
+            others = [turn.run_id for turn in found if turn.notebook != name]
+            for run_id in (turn.run_id for turn in found if turn.notebook == name):
+                db.execute("UPDATE turns SET status = 'forgotten' WHERE run_id = ?", (run_id,))
+                db.execute(
+                    "UPDATE suspensions SET state = 'consumed', lease_expires = 0 WHERE run_id = ?",
+                    (run_id,),
+                )
+                chain.append(db, run_id, at, _body(TurnForgotten()))
+            if others:
+                chain.note(db, at, _FORGOTTEN, {"notebook": name, "turns": others})
+        return tuple(turn.run_id for turn in found)
+
+    def abandon_running(self, notebook: str, alive: Alive) -> tuple[str, ...]:
+        running = [turn for turn in self.turns(notebook) if turn.status == "running"]
+        dead = [
+            turn for turn in running if turn.pid <= 0 or not alive(turn.pid, turn.running_since)
+        ]
+        with self.database.transaction() as db:
+            for turn in dead:
+                db.execute(
+                    "UPDATE turns SET status = 'cancelled', ended_at = ? "
+                    "WHERE run_id = ? AND status = 'running' AND pid = ?",
+                    (self._now(), turn.run_id, turn.pid),
+                )
+        return tuple(turn.run_id for turn in dead)
+
+    # -- events
+
+    def append(self, run_id: str, event: AgentEvent) -> None:
+        body, at = _body(event), self._now()
+        with self.database.transaction() as db:
+            chain.append(db, run_id, at, body)
+
+    def events(self, run_id: str) -> tuple[AgentEvent, ...]:
+        rows = self.database.select(
+            "SELECT seq, body FROM events WHERE run_id = ? ORDER BY seq", run_id
+        )
+        return tuple(self._event(seq, body) for seq, body in rows)
+
+    def published(self, since: str) -> frozenset[ArtifactRef]:
+        rows = self.database.select(
+            "SELECT events.seq, body FROM events JOIN turns ON turns.run_id = events.run_id "
+            f"WHERE events.at >= ? AND turns.status NOT IN {_GONE} "
+            'AND instr(body, \'"type":"artifact_published"\')',
+            since,
+        )
+        found = set[ArtifactRef]()
+        for seq, body in rows:
+            try:
+                event = self._event(seq, body)
+                if isinstance(event, ArtifactPublished):
+                    found.add(ArtifactRef(event.kind, event.logical_id, event.content_sha))
+            except (JournalError, ValueError) as damaged:
+                _log.warning("%s", damaged)
+        return frozenset(found)
+
+    def _event(self, seq: int, body: Any) -> AgentEvent:
+        try:
+            return parse_event(json.loads(body))
+        except (ValueError, TypeError) as exc:  # no JSON, or no event
+            raise JournalError(
+                f"Entry {seq} of the journal {self.database.path!r} is damaged: check the whole "
+                "with 'jupyter parsimony verify', and restore the file from a backup."
+            ) from exc
+
+    def verify(self) -> tuple[int, str] | None:
+        with self.database.reading("check") as db:
+            return chain.first_bad(db)
+
+    # -- suspensions
+
+    def suspend(self, record: SuspensionRecord) -> None:
+        with self.database.transaction(synced=True) as db:
+            # Known or not, a page is written: without one nothing would be synced, and whoever
+            # wrote the question before may have been killed just then.
+            db.execute(
+                "INSERT INTO suspensions (nonce, run_id, record) VALUES (?, ?, ?) "
+                "ON CONFLICT (nonce) DO UPDATE SET nonce = excluded.nonce",
+                (record.nonce, record.run_id, chain.canonical(record.model_dump(mode="json"))),
+            )
+
+    def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
+        rows = self.database.select(
+            f"SELECT suspensions.nonce, suspensions.record, {_TURN_COLUMNS} FROM suspensions "
+            "JOIN turns ON turns.run_id = suspensions.run_id "
+            f"WHERE turns.status NOT IN {_GONE} AND "
+            "turns.notebook = COALESCE(?, turns.notebook) AND "
+            "(state = 'pending' OR (state = 'leased' AND lease_expires <= ?)) "
+            "ORDER BY suspensions.rowid DESC",
+            None if notebook is None else storable(notebook),
+            self._clock.now().timestamp(),
+        )
+        pending: list[PendingRow] = []
+        for row in rows:
+            try:
+                record = self._record(row[0], row[1])
+            except JournalError as damaged:
+                # One question that cannot be read does not take the others along.
+                _log.warning("%s", damaged)
+                continue
+            pending.append(PendingRow(record, TurnRow(*row[2:])))
+        return tuple(pending)
+
+    def _record(self, nonce: str, text: Any) -> SuspensionRecord:
+        try:
+            data = json.loads(text)
+            if data.get("schema_version", 0) > SCHEMA_VERSION:
+                raise JournalError(
+                    f"The question {nonce!r} was asked by a newer Parsimony: update this one to "
+                    "answer it, or run its cell again."
+                )
+            return SuspensionRecord.model_validate(data)
+        except (ValueError, TypeError, AttributeError) as exc:
+            raise JournalError(
+                f"The question {nonce!r} in the journal {self.database.path!r} is damaged and "
+                "cannot be resumed: run its cell again."
+            ) from exc
+
+    def claim(self, nonce: str, owner: str, lease_s: float) -> bool:
+        now = self._clock.now().timestamp()
+        with self.database.transaction(synced=True) as db:
+            changed = db.execute(
+                "UPDATE suspensions SET state = 'leased', owner = ?, lease_expires = ? "
+                "WHERE nonce = ? AND (state = 'pending' OR (state = 'leased' AND "
+                "lease_expires <= ?)) AND NOT EXISTS (SELECT 1 FROM turns WHERE "
+                f"turns.run_id = suspensions.run_id AND turns.status IN {_GONE})",
+                (storable(owner), now + lease_s, nonce, now),
+            ).rowcount
+        return changed == 1
+
+    def consume(self, nonce: str, owner: str | None = None) -> bool:
+        return self._settle(nonce, owner, "leased", "consumed")
+
+    def release(self, nonce: str, owner: str | None = None) -> bool:
+        return self._settle(nonce, owner, "leased", "pending")
+
+    def reopen(self, nonce: str, owner: str) -> bool:
+        return self._settle(nonce, owner, "consumed", "pending")
+
+    def _settle(self, nonce: str, owner: str | None, before: str, after: str) -> bool:
+        with self.database.transaction(synced=True) as db:
+            changed = db.execute(
+                "UPDATE suspensions SET state = ?, lease_expires = 0 "
+                "WHERE nonce = ? AND state = ? AND owner = COALESCE(?, owner)",
+                (after, nonce, before, None if owner is None else storable(owner)),
+            ).rowcount
+        return changed == 1
+
+    def close(self) -> None:
+        self.database.close()
+
+    def _now(self) -> str:
+        return self._clock.now().isoformat()
+
+
+def _body(event: AgentEvent) -> str:
+    # What a tool or a failure carries may be any object: what is no JSON is kept as text.
+    return chain.canonical(to_jsonable_python(event, fallback=repr))
+
+
+def _forgotten(
+    db: sqlite3.Connection, notebook: str, origins: Sequence[notebooks.Origin]
+) -> frozenset[str]:
+    """The runs of other notebooks that this one has forgotten, under any name that it had."""
+    names = {notebook, *(each.from_ for each in origins if isinstance(each, notebooks.Moved))}
+    return frozenset(
+        str(run_id)
+        for _, content in chain.notes(db)
+        if content.get("kind") == _FORGOTTEN
+        and content.get("notebook") in names
+        and isinstance(content.get("turns"), list)
+        for run_id in content["turns"]
+    )
+
+
+def _inherited(
+    db: sqlite3.Connection, runs: Mapping[str, str], own: Sequence[TurnRow]
+) -> tuple[TurnRow, ...]:
+    """The turns ``runs`` of another notebook with their status of then; those whose cell ``own``
+    has run again are replaced."""
+    again = {turn.cell_key: turn.run_id for turn in reversed(own)}
+    seen: list[TurnRow] = []
+    for run_id, status in runs.items():
+        for row in db.execute(f"SELECT {_TURN_COLUMNS} FROM turns WHERE run_id = ?", (run_id,)):
+            turn = TurnRow(*row)
+            if turn.cell_key in again and status != "replaced":
+                seen.append(replace(turn, status="replaced", replaced_by=again[turn.cell_key]))
+            else:
+                seen.append(replace(turn, status=status))
+    return tuple(sorted(seen, key=lambda turn: turn.ordinal))

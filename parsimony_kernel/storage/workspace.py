@@ -1,0 +1,86 @@
+"""Where the workspace is, where its journal can lie, and what of it git leaves alone.
+
+The rule of the place: looking changes nothing. SQLite's write-ahead log needs memory shared by
+all who write, which a network file system does not give: there the journal goes to the user's
+data directory.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from parsimony_kernel.identity import ARTIFACT_FOLDER
+from parsimony_kernel.storage import durable
+
+ENVIRONMENT_VARIABLE = "PARSIMONY_WORKSPACE"
+JOURNAL_NAME = "journal.sqlite"
+
+# What belongs to this machine alone, or holds what was asked and seen. Artifacts are to be shared.
+_IGNORED = b"journal.sqlite*\nkeys/\nreplaced/\nquarantine/\n.parsimony-*.tmp\n"
+
+_MOUNTS = Path("/proc/mounts")
+_NETWORK = re.compile(r"nfs\d?|cifs|smb\w*|fuse\.sshfs|9p|afs|ncpfs")
+
+
+def find_workspace(folder: Path, environ: Mapping[str, str] = os.environ) -> Path:
+    """The workspace of a notebook in ``folder``, absolute.
+
+    ``PARSIMONY_WORKSPACE`` when it is set, else the nearest folder from ``folder`` upward that
+    holds ``.ockham``, else ``folder`` itself.
+    """
+    chosen = environ.get(ENVIRONMENT_VARIABLE, "").strip()
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    start = folder.absolute()
+    for candidate in (start, *start.parents):
+        if (candidate / ARTIFACT_FOLDER).is_dir():
+            return candidate
+    return start
+
+
+def journal_path(workspace: Path, *, mounts: str | None = None) -> Path:
+    """Where the journal of ``workspace`` lies.
+
+    ``mounts`` has the form of ``/proc/mounts``, which is read when it is ``None`` and exists.
+    """
+    table = _mounts() if mounts is None else mounts
+    if not is_on_network(workspace, table):
+        return workspace / ARTIFACT_FOLDER / JOURNAL_NAME
+    from jupyter_core.paths import jupyter_data_dir  # deferred: only network file systems need it
+
+    name = hashlib.sha256(os.fsencode(workspace.absolute())).hexdigest()[:16]
+    return Path(jupyter_data_dir()) / "parsimony" / "journals" / f"{name}.sqlite"
+
+
+def prepare(workspace: Path) -> None:
+    """Create the folder of ``workspace``, with a ``.gitignore`` for what is not to be shared.
+
+    A ``.gitignore`` that is there is the person's, whatever it leaves out. ``StorageError`` when
+    it cannot be written.
+    """
+    ignored = workspace / ARTIFACT_FOLDER / ".gitignore"
+    if not os.path.lexists(ignored):
+        durable.create(ignored, _IGNORED)
+
+
+def is_on_network(path: Path, mounts: str) -> bool:
+    """Whether ``path`` lies on a network file system, by the longest mount point above it."""
+    depth, kind = -1, ""
+    for line in mounts.splitlines():
+        fields = line.split()
+        if len(fields) < 3:
+            continue
+        point = Path(re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), fields[1]))
+        # Of several mounts on one point the last one counts.
+        if path.is_relative_to(point) and len(point.parts) >= depth:
+            depth, kind = len(point.parts), fields[2]
+    return _NETWORK.fullmatch(kind) is not None
+
+
+def _mounts() -> str:
+    try:
+        return _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:  # not Linux: no network file system can be told
+        return ""

@@ -1,1 +1,0 @@
-"""From a trajectory that failed to the type of the failure."""

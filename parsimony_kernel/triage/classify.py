@@ -1,0 +1,216 @@
+"""Why a trajectory failed, from what is known without asking a model.
+
+A ladder: what the gate knew, what the terminal error means by the table of errors, and what the
+run's records prove. A wrong label sends a wrong hint, so what cannot be told is ``UNKNOWN``.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from parsimony_kernel.core.error_table import of_step
+from parsimony_kernel.core.refusals import RefusalError
+from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
+from parsimony_kernel.triage.constraints import Constraint, broken
+
+# What a model is told beside the error of a tool; what the error itself says already has none.
+HINTS: Mapping[FailureType, str] = {
+    FailureType.EXTERNAL_FAULT: (
+        "The service failed for a reason that passes. The same call may be made again; if it "
+        "fails again, take another way."
+    ),
+    FailureType.TIMEOUT: "It did not end in time. Do less at once.",
+    FailureType.SCHEMA_MISMATCH: (
+        "Something does not have the structure that was expected. Look at what is there first."
+    ),
+    FailureType.CONTEXT_OVERFLOW: "It was too much at once. Take a part of it.",
+    FailureType.WRONG_TOOL_CALLED: "What was called is not there. Use what exists.",
+    FailureType.CONSTRAINT_IGNORED: "This is not allowed here. Take a way that is.",
+}
+
+_TRANSIENT = (FailureType.EXTERNAL_FAULT, FailureType.TIMEOUT)
+_BY_REFUSAL = {
+    RefusalError.unknown_action: FailureType.WRONG_TOOL_CALLED,
+    RefusalError.invalid_transition: FailureType.WRONG_TOOL_CALLED,
+    RefusalError.action_timeout: FailureType.TIMEOUT,
+}
+
+
+class Classifier(Protocol):
+    """What finds the type of a failure."""
+
+    async def classify(
+        self, trajectory: Sequence[Step], task: str = "", *, run: TriageContext | None = None
+    ) -> FailureType:
+        """The type of the failure that ``trajectory`` ended with."""
+        ...
+
+
+class RulesClassifier:
+    """Rules, no model.
+
+    Args:
+        constraints: what the task forbids, see ``triage.constraints``; without them
+            ``CONSTRAINT_IGNORED`` is only what a gate or a provider reports.
+        loop_window: how many steps in a row with the same call and the same outcome are a loop,
+            at least 2. ``ValueError`` when it is less.
+    """
+
+    def __init__(self, constraints: Sequence[Constraint] = (), loop_window: int = 3) -> None:
+        if loop_window < 2:
+            raise ValueError(f"a loop takes at least 2 steps, not loop_window={loop_window!r}")
+        self.constraints = tuple(constraints)
+        self.loop_window = loop_window
+
+    async def classify(
+        self, trajectory: Sequence[Step], task: str = "", *, run: TriageContext | None = None
+    ) -> FailureType:
+        """The type of the failure that ``trajectory`` ended with."""
+        return self.judge(trajectory, run=run)
+
+    def judge(self, trajectory: Sequence[Step], *, run: TriageContext | None = None) -> FailureType:
+        """The same; nothing waits."""
+        known = run or TriageContext()
+        steps = list(trajectory)
+        if not steps:
+            return proved(steps, known) or FailureType.UNKNOWN
+        last = steps[-1]
+        if (kind := _known_to_the_gate(last)) is not None:
+            return kind
+        row = of_step(last)
+        told = FailureType.UNKNOWN if row is None else row.type
+        if told in _TRANSIENT:
+            return told
+        if self._is_loop(steps):
+            return FailureType.LOOP_DETECTED
+        if told is not FailureType.UNKNOWN:
+            return told
+        if _is_outside(last, known.tools):
+            return FailureType.WRONG_TOOL_CALLED
+        if broken((*self.constraints, *known.constraints), steps) is not None:
+            return FailureType.CONSTRAINT_IGNORED
+        return proved(steps, known) or told
+
+    def _is_loop(self, steps: Sequence[Step]) -> bool:
+        recent = [_occurrence(step) for step in steps[-self.loop_window :]]
+        return (
+            len(recent) == self.loop_window
+            and steps[-1].tool_called is not None
+            and len(set(recent)) == 1
+        )
+
+
+class HybridClassifier:
+    """``rules``, and ``llm`` when they say ``UNKNOWN``."""
+
+    def __init__(self, llm: Classifier, rules: Classifier | None = None) -> None:
+        self._llm = llm
+        self._rules = rules or RulesClassifier()
+
+    async def classify(
+        self, trajectory: Sequence[Step], task: str = "", *, run: TriageContext | None = None
+    ) -> FailureType:
+        """The type of the failure that ``trajectory`` ended with."""
+        kind = await self._rules.classify(trajectory, task, run=run)
+        if kind is not FailureType.UNKNOWN:
+            return kind
+        return await self._llm.classify(trajectory, task, run=run)
+
+
+def _known_to_the_gate(step: Step) -> FailureType | None:
+    kind, refusal = step.metadata.get("type"), step.metadata.get("refusal")
+    if kind in list(FailureType) and kind != FailureType.UNKNOWN:
+        return FailureType(kind)
+    return _BY_REFUSAL[RefusalError(refusal)] if refusal in list(_BY_REFUSAL) else None
+
+
+def _is_outside(step: Step, tools: Sequence[str]) -> bool:
+    """Whether a step that failed called what is not among the run's tools."""
+    has_failed = step.error is not None or step.exception_type is not None
+    return has_failed and bool(tools) and step.tool_called not in (None, *tools)
+
+
+def _occurrence(step: Step) -> str:
+    """A call with its outcome: polling whose answer changes is no loop."""
+    parts = (step.tool_called, step.tool_input, step.tool_output, step.error)
+    return json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def proved(steps: Sequence[Step], run: TriageContext) -> FailureType | None:
+    """The type that the run's own records prove, the most basic first; without records, none."""
+    if run.prompt_tokens and run.context_window and run.prompt_tokens > run.context_window:
+        return FailureType.CONTEXT_OVERFLOW
+    if changed_an_identifier(steps, run):
+        return FailureType.GOAL_DRIFT
+    if run.summary and run.open_subgoals:
+        return FailureType.PLAN_INCOMPLETE
+    if run.summary and run.unobserved is not None and run.unobserved(run.summary):
+        return FailureType.HALLUCINATED_STATE
+    return None
+
+
+def changed_an_identifier(steps: Sequence[Step], run: TriageContext) -> bool:
+    """An argument of the task contract was always given another value, or its value stands in
+    nothing that the agent did by the end."""
+    given = [step.tool_input for step in steps if isinstance(step.tool_input, dict)]
+    seen = "\n".join(_text(step.tool_input) + _text(step.llm_output) for step in steps)
+    for name, wanted in run.identifiers.items():
+        values = [str(each[name]) for each in given if name in each]
+        if values and wanted not in values:
+            return True
+        if run.summary and wanted not in seen and wanted not in run.summary:
+            return True
+    return False
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def from_messages(messages: Iterable[Any]) -> list[Step]:
+    """The trajectory of a transcript: one step per requested call, with what it answered."""
+    trajectory: list[Step] = []
+    answers: dict[str, Any] = {}
+    calls: list[tuple[str, str, Any, str | None]] = []
+    for message in messages:
+        if not isinstance(message, Mapping):
+            continue
+        if message.get("role") == "tool":
+            answers[str(message.get("tool_call_id"))] = message.get("content")
+        for call in message.get("tool_calls") or ():
+            function = call["function"]
+            calls.append(
+                (str(call["id"]), function["name"], function["arguments"], message.get("content"))
+            )
+    for index, (call_id, name, arguments, said) in enumerate(calls):
+        answer = _read(answers.get(call_id))
+        error = answer.get("error") if isinstance(answer, Mapping) else None
+        trajectory.append(
+            Step(
+                index=index,
+                action=name,
+                tool_called=name,
+                tool_input=_read(arguments),
+                tool_output=None if error else answer,
+                llm_output=said,
+                error=None if error is None else _told(answer),
+                exception_type=answer.get("error_type") if error else None,
+                metadata={"refusal": error} if error else {},
+            )
+        )
+    return trajectory
+
+
+def _read(text: Any) -> Any:
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return text
+
+
+def _told(envelope: Mapping[str, Any]) -> str:
+    return str(
+        envelope.get("error_message") or envelope.get("message") or envelope.get("error") or ""
+    )

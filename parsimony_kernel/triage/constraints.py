@@ -1,0 +1,176 @@
+"""Whether what an agent did or said breaks a constraint that was put in words.
+
+A constraint is a sentence ("never call `delete_order`", "answer in at most 50 words", "use only
+search and fetch"), a literal that must not occur ("DROP TABLE"), or a function of a step that says
+whether the step breaks it. A sentence that cannot be read this way is never broken.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from parsimony_kernel.core.taxonomy import Step
+
+Constraint = str | Callable[[Step], bool]
+
+NEGATED = re.compile(
+    r"\b(?:not|no|never|nothing|none|neither|nor|without|cannot|missing|lacks?|unknown|instead"
+    r"|nicht|kein\w*|nichts|ohne|nie|fehl\w*)\b|n[’']t\b",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|;\s")
+_FORBIDS = re.compile(
+    r"\b(?:never|do not|don[’']t|must not|mustn[’']t|may not|should not|shall not|cannot|can[’']t"
+    r"|avoid|without|no|forbidden to|not allowed to|prohibited to|not)\b(?: ever)?\s+(?P<what>.+)",
+    re.IGNORECASE,
+)
+_ONLY = re.compile(
+    r"\b(?:use|call|using|calling) only\b(?P<a>.+)|\bonly (?:use|call)\b(?P<b>.+)", re.IGNORECASE
+)
+_AT_MOST = re.compile(
+    r"(?<!\bno )(?<!\bnot )\b(?:at most|no more than|not more than|maximum(?: of)?|max|up to|under"
+    r"|fewer than|less than)"
+    r" (?P<n>\d+) (?P<of>words?|characters?|(?:tool )?calls?|steps?)\b",
+    re.IGNORECASE,
+)
+_STRICT = re.compile(r"\b(?:under|fewer than|less than)\b", re.IGNORECASE)
+_LITERAL = re.compile(r"`([^`]+)`|\"([^\"]+)\"|(?<!\w)'([^']+)'(?!\w)")
+_IDENTIFIER = re.compile(r"\b[A-Za-z]+(?:[_./-][A-Za-z0-9]+)+\b|\b[A-Z]{2,}(?: [A-Z]{2,})*\b")
+_WORD = re.compile(r"[A-Za-z]+")
+# Verbs that say nothing by themselves: what follows them is what is forbidden.
+_PLAIN_VERBS = frozenset(
+    {
+        *("use", "using", "call", "mention", "say", "include", "contain", "output", "write"),
+        *("reveal", "import", "run", "invoke", "execute", "tool", "tools", "function", "word"),
+        *("the", "a", "an", "any", "of", "to", "in", "on", "with", "for", "and", "or"),
+    }
+)
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of ``text``; a line is one as well."""
+    return (part for part in _SENTENCE.split(text) if part.strip())
+
+
+@dataclass(frozen=True)
+class Limit:
+    """At most ``bound`` of a ``unit``: word, character, call or step. ``phrase`` says so."""
+
+    bound: int
+    unit: str
+    phrase: str
+
+
+def limit_in(constraint: str) -> Limit | None:
+    """The limit that a sentence sets."""
+    found = _AT_MOST.search(constraint)
+    if found is None:
+        return None
+    unit = found["of"].casefold().removeprefix("tool ").removesuffix("s")
+    return Limit(int(found["n"]) - bool(_STRICT.search(found[0])), unit, found[0])
+
+
+def terms_in(text: str) -> list[str]:
+    """What ``text`` quotes, else the identifiers in it."""
+    quoted = [next(filter(None, groups)) for groups in _LITERAL.findall(text)]
+    return quoted or _IDENTIFIER.findall(text)
+
+
+def holds(term: str, text: str) -> bool:
+    """Whether ``term`` stands in ``text`` as a word of its own, in either case."""
+    bounded = rf"(?<![A-Za-z0-9_]){re.escape(term.strip())}(?![A-Za-z0-9_])"
+    return bool(term.strip()) and re.search(bounded, text, re.IGNORECASE) is not None
+
+
+def words_in(text: str) -> list[str]:
+    """The words of ``text`` in lower case and in the singular."""
+    return [_stem(word) for word in _WORD.findall(text)]
+
+
+def telling(words: Iterable[str]) -> list[str]:
+    """Those of ``words`` that say what is meant."""
+    return [word for word in words if word not in _PLAIN_VERBS]
+
+
+def asserted(text: str) -> str:
+    """The sentences of ``text`` that deny nothing."""
+    return "\n".join(each for each in sentences(text) if not NEGATED.search(each))
+
+
+def given(tool_input: Any) -> str:
+    """What a call was given as text: the names and the values, as they are written."""
+    match tool_input:
+        case None:
+            return ""
+        case Mapping():
+            return "\n".join(f"{name}: {given(value)}" for name, value in tool_input.items())
+        case list() | tuple():
+            return "\n".join(map(given, tool_input))
+        case _:
+            return str(tool_input)
+
+
+def broken(constraints: Iterable[Constraint], steps: Sequence[Step]) -> Constraint | None:
+    """The first of ``constraints`` that ``steps`` break."""
+    return next((each for each in constraints if _breaks(each, steps)), None)
+
+
+def _breaks(constraint: Constraint, steps: Sequence[Step]) -> bool:
+    if callable(constraint):
+        return any(constraint(step) for step in steps)
+    if steps and _is_named_in_error(constraint, steps[-1].error or ""):
+        return True
+    if limit := limit_in(constraint):
+        return _exceeds(limit, steps)
+    if only := _ONLY.search(constraint):
+        allowed = {word.casefold() for word in re.findall(r"[\w.-]+", only["a"] or only["b"])}
+        return any(
+            step.tool_called and step.tool_called.casefold() not in allowed for step in steps
+        )
+    if forbidden := _FORBIDS.search(constraint):
+        return any(_does(forbidden["what"], step) for step in steps)
+    return any(holds(constraint, _said(step)) for step in steps)
+
+
+def _is_named_in_error(constraint: str, error: str) -> bool:
+    told = error.casefold()
+    return constraint.casefold().strip(" .") in told and bool(constraint.strip(" ."))
+
+
+def _exceeds(limit: Limit, steps: Sequence[Step]) -> bool:
+    match limit.unit:
+        case "step":
+            return len(steps) > limit.bound
+        case "call":
+            return sum(1 for step in steps if step.tool_called) > limit.bound
+    said = next((step.llm_output for step in reversed(steps) if step.llm_output), "")
+    return (len(said) if limit.unit == "character" else len(said.split())) > limit.bound
+
+
+def _does(what: str, step: Step) -> bool:
+    if terms := terms_in(what):
+        return any(holds(term, _said(step)) for term in terms)
+    words = words_in(re.split(r"[.;,(]", what)[0])
+    meant = telling(words)
+    if not meant:
+        return False
+    if words[0] in _PLAIN_VERBS:
+        return any(holds(meant[0], text) for text in _said(step).splitlines())
+    verb, *rest = meant
+    called = set(words_in((step.tool_called or "").replace("_", " ")))
+    return verb in called and (
+        not rest or bool(set(rest) & called.union(words_in(given(step.tool_input))))
+    )
+
+
+def _said(step: Step) -> str:
+    """What the agent called, gave and asserted; where it says that it will not, it asserts not."""
+    return "\n".join(
+        (step.tool_called or "", given(step.tool_input), asserted(step.llm_output or ""))
+    )
+
+
+def _stem(word: str) -> str:
+    lower = word.casefold()
+    return lower[:-1] if len(lower) > 3 and lower.endswith("s") else lower

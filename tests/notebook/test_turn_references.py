@@ -1,0 +1,67 @@
+"""A turn is named by its number or by the beginning of its id, and the two are never mixed up."""
+
+from dataclasses import dataclass
+from operator import attrgetter
+
+import pytest
+
+from parsimony_kernel.session.turns import SessionError, resolve_turn, short_id
+
+
+@dataclass(frozen=True)
+class Turn:
+    ordinal: int
+    run_id: str
+    notebook: str = "a.ipynb"
+
+
+SEVENTH = Turn(1, "7fabc0" + "0" * 26)
+NEIGHBOUR = Turn(2, "7fabc0" + "1" * 26)
+DIGITS = Turn(3, "1234567890e" + "0" * 21)
+ELSEWHERE = Turn(3, "cc4000" + "0" * 26, "b.ipynb")
+TURNS = (SEVENTH, NEIGHBOUR, DIGITS, ELSEWHERE)
+KEY = attrgetter("ordinal", "run_id", "notebook")
+
+
+@pytest.mark.parametrize(
+    ("named", "meant"),
+    [
+        (None, ELSEWHERE),
+        ("1", SEVENTH),
+        ("cc4000", ELSEWHERE),
+        ("7fabc000", SEVENTH),
+        (NEIGHBOUR.run_id, NEIGHBOUR),
+        (short_id(DIGITS.run_id), DIGITS),
+    ],
+)
+def test_number_or_six_characters_of_an_id_find_the_turn(named: str | None, meant: Turn) -> None:
+    assert resolve_turn(TURNS, named, KEY) is meant
+
+
+@pytest.mark.parametrize(
+    ("named", "sentence"),
+    [
+        ("7", "There is no turn 7 in this notebook. See %agent history."),
+        ("123456", "There is no turn 123456 in this notebook. See %agent history."),
+        ("01", "There is no turn 01 in this notebook. See %agent history."),
+        (
+            "7fabc",
+            "There is no turn '7fabc' in this notebook. An id needs at least 6 characters. "
+            "See %agent history.",
+        ),
+        ("7fabd0", "There is no turn '7fabd0' in this notebook. See %agent history."),
+        (
+            "7fabc0",
+            "2 turns have ids that begin with '7fabc0': 7fabc00000, 7fabc01111. Give more of it.",
+        ),
+        (
+            "3",
+            "Several notebooks have a turn 3: 1234567890e of 'a.ipynb', cc400000 of 'b.ipynb'. "
+            "Give the id.",
+        ),
+    ],
+)
+def test_reference_to_none_or_several_names_the_remedy(named: str, sentence: str) -> None:
+    with pytest.raises(SessionError) as raised:
+        resolve_turn(TURNS, named, KEY)
+    assert str(raised.value) == sentence

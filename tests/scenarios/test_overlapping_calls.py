@@ -1,0 +1,221 @@
+"""Calls of one answer run in order; those that say so, and only read, run beside one another."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.failure import DefaultPolicy
+from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.agent.run import MAX_CALLS
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.events import (
+    AgentEvent,
+    RunCancelled,
+    RunCompleted,
+    ToolEvent,
+    UserInputRequested,
+)
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.gate.approval import Approval, approved
+from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.scripted import ScriptedModel, call, calls
+from parsimony_kernel.tools import Tool, Tools, tool
+
+READS: dict[str, Any] = {"effect": "none", "parallelizable": True}
+DONE = call("return_done", summary="ok")
+# Passes of the event loop in which a call that need not wait would begin.
+_PASSES = 50
+
+
+class Asking(RunHooks):
+    def stages(self, state: RunState) -> Any:
+        return (approved(Approval.guarded, lambda _: ()),)
+
+
+class Desk:
+    """A run of one answer that reads ``a``, ``b`` …, and what its tools have seen."""
+
+    def __init__(self, names: str, *tools: Tool) -> None:
+        self.begun: list[str] = []
+        self.ended: list[str] = []
+        self.stopped: list[str] = []
+        self.stop = CancellationRequest()
+        self.model = ScriptedModel(
+            [calls(*[call(each, at=f"{each}{n}") for n, each in enumerate(names)]), DONE]
+        )
+        self.agent = SimpleNamespace(
+            model_config=self.model,
+            policy=DefaultPolicy(),
+            guardrails=AgentGuardrails(),
+            instructions="Be brief.",
+            suspension_secret="s",
+            tools=Tools(tools) + termination_tools(),
+            clock=ManualClock(),
+            hooks=Asking(),
+        )
+
+    def named(self, name: str, body: Callable[[], Any], **options: Any) -> None:
+        """A tool whose calls are noted; ``body`` is awaited in them."""
+
+        @tool(name=name, **options)
+        async def noted(at: str) -> str:
+            """Read."""
+            self.begun.append(name)
+            try:
+                await body()
+            except asyncio.CancelledError:
+                self.stopped.append(name)
+                raise
+            self.ended.append(name)
+            return f"seen {at}"
+
+        self.agent.tools = Tools([noted]) + self.agent.tools
+
+    def events(self) -> AsyncGenerator[AgentEvent, None]:
+        self.state = RunState(
+            run_id="r",
+            session_id="s",
+            messages=[{"role": "user", "content": "go"}],
+            started_monotonic_s=self.agent.clock.monotonic(),
+        )
+        return run_loop(self.agent, self.state, cancellation=self.stop)
+
+    async def run(self) -> list[AgentEvent]:
+        async with asyncio.timeout(30):
+            return [event async for event in self.events()]
+
+    def results(self) -> list[dict[str, Any]]:
+        told = [m["content"] for m in self.state.messages if m["role"] == "tool"]
+        return [json.loads(each) for each in told]
+
+
+async def at_once() -> None:
+    return
+
+
+async def for_ever() -> None:
+    await asyncio.Event().wait()
+
+
+async def breaks() -> None:
+    raise RuntimeError("broken")
+
+
+async def test_calls_that_only_read_overlap_and_their_results_keep_their_order() -> None:
+    desk, last = Desk("abc"), asyncio.Event()
+
+    async def ends_last() -> None:
+        await last.wait()
+
+    async def ends_first() -> None:
+        last.set()
+
+    desk.named("a", ends_last, **READS)
+    desk.named("b", at_once, **READS)
+    desk.named("c", ends_first, **READS)
+    events = await desk.run()
+    assert isinstance(events[-1], RunCompleted)
+    assert desk.ended[-1] == "a"
+    assert [each["result"] for each in desk.results()[:3]] == ["seen a0", "seen b1", "seen c2"]
+    steps = [(each.tool_name, each.completed) for each in events if isinstance(each, ToolEvent)]
+    assert steps[:6] == [(name, ended) for name in "abc" for ended in (False, True)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (READS, {"effect": "none"}),
+        ({"effect": "none"}, READS),
+        (READS, {"parallelizable": True}),
+        (READS, {"parallelizable": True, "effect": "idempotent"}),
+    ],
+)
+async def test_any_other_call_waits_for_those_before_it(
+    first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    desk = Desk("ab")
+    before: list[str] = []
+
+    async def slow() -> None:
+        for _ in range(_PASSES):
+            await asyncio.sleep(0)
+
+    async def look() -> None:
+        before.extend(desk.ended)
+
+    desk.named("a", slow, **first)
+    desk.named("b", look, **second)
+    assert isinstance((await desk.run())[-1], RunCompleted)
+    assert before == ["a"]
+
+
+async def test_stop_ends_every_call_that_runs() -> None:
+    desk = Desk("ab")
+
+    async def stop() -> None:
+        desk.stop.set("enough")
+        await for_ever()
+
+    desk.named("a", for_ever, **READS)
+    desk.named("b", stop, **READS)
+    events = await desk.run()
+    assert isinstance(events[-1], RunCancelled)
+    assert (desk.begun, desk.ended) == (["a", "b"], [])
+    assert sorted(desk.stopped) == ["a", "b"]
+
+
+async def test_run_that_nobody_follows_any_more_ends_what_it_began() -> None:
+    desk, other = Desk("ab"), asyncio.Event()
+
+    async def hangs() -> None:
+        other.set()
+        await for_ever()
+
+    async def wait() -> None:
+        await other.wait()
+
+    desk.named("a", wait, **READS)
+    desk.named("b", hangs, **READS)
+    async with asyncio.timeout(30), aclosing(desk.events()) as events:
+        async for event in events:
+            if isinstance(event, ToolEvent) and event.completed:
+                break
+    assert (desk.ended, desk.stopped) == (["a"], ["b"])
+
+
+async def test_call_beside_one_that_fails_is_ended_and_counts_as_not_run() -> None:
+    desk = Desk("ab")
+    desk.named("a", breaks, **READS)
+    desk.named("b", for_ever, **READS)
+    await desk.run()
+    assert desk.stopped == ["b"]
+    assert desk.results()[1]["message"] == "not run: the call before it failed"
+
+
+async def test_nothing_behind_a_call_that_waits_for_a_person_begins() -> None:
+    desk = Desk("abc")
+    desk.named("a", at_once, **READS)
+    desk.named("b", at_once, asks=True, **READS)
+    desk.named("c", at_once, **READS)
+    asked = (await desk.run())[-1]
+    assert isinstance(asked, UserInputRequested)
+    assert desk.begun == ["a"]
+    held = asked.suspension_record.pending_call
+    assert held is not None
+    assert held.name == "b"
+    assert desk.results()[-1]["message"] == "not run: the call before it waits for the person"
+
+
+async def test_no_more_calls_are_begun_than_one_answer_may_have() -> None:
+    desk = Desk("a" * (MAX_CALLS + 10))
+    desk.named("a", at_once, **READS)
+    await desk.run()
+    assert len(desk.begun) == MAX_CALLS

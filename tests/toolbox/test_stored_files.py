@@ -1,0 +1,131 @@
+"""Files where a host keeps them: a run reads and writes them through ``FileStore`` alone."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.agent import Agent
+from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.core.events import AgentEvent, ArtifactPublished, ToolResultObserved
+from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.gate.gate import Gate
+from parsimony_kernel.session.session import open_session
+from parsimony_kernel.testing.scripted import ScriptedModel, call
+from parsimony_kernel.toolbox.stored_files import stored_file_tools
+
+DONE = call("return_done", summary="done")
+
+
+class Shelf:
+    """A host's files, in memory."""
+
+    def __init__(self, **files: str) -> None:
+        self.files = {f"{name}.txt": text.encode() for name, text in files.items()}
+
+    async def read(self, path: str) -> bytes:
+        try:
+            return self.files[path]
+        except KeyError:
+            raise FileNotFoundError(path) from None
+
+    async def write(self, path: str, data: bytes) -> None:
+        self.files[path] = data
+
+
+async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
+    return [event async for event in events]
+
+
+async def said(shelf: Shelf, *steps: tuple[str, dict[str, Any]]) -> list[str]:
+    """What each call comes to: its answer, or the sentence of its refusal."""
+    gate, told = Gate(stored_file_tools(shelf), timeout_s=30), []
+    for name, arguments in steps:
+        outcome = await gate.step(name, arguments)
+        told.append(outcome.failure.explanation if outcome.failure else str(outcome.result.data))
+    return told
+
+
+WRITE: tuple[str, dict[str, Any]] = ("write_file", {"path": "note.txt", "content": "new"})
+READ: tuple[str, dict[str, Any]] = ("read_file", {"path": "note.txt"})
+
+
+async def test_a_file_is_read_before_it_is_replaced_and_kept_as_it_was() -> None:
+    shelf = Shelf(note="one\ntwo\n")
+    refused, read, written = await said(shelf, WRITE, READ, WRITE)
+    assert "exists: read_file it first" in refused
+    assert "one\\ntwo\\n" in read
+    assert "'bytes': 3" in written
+    assert shelf.files.pop("note.txt") == b"new"
+    assert list(shelf.files.values()) == [b"one\ntwo\n"]
+
+
+async def test_what_others_wrote_meanwhile_is_not_replaced() -> None:
+    shelf = Shelf(note="one")
+    gate = Gate(stored_file_tools(shelf), timeout_s=30)
+    await gate.step(*READ)
+    shelf.files["note.txt"] = b"theirs"
+    outcome = await gate.step(*WRITE)
+    assert outcome.failure is not None
+    assert "was changed since it was read" in outcome.failure.explanation
+    assert shelf.files["note.txt"] == b"theirs"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "says"),
+    [
+        ("read_file", {"path": "gone.txt"}, "does not exist: write_file makes it"),
+        ("read_file", {"path": "../note.txt"}, "choose another"),
+        ("read_file", {"path": "/etc/passwd"}, "is empty"),
+        ("write_file", {"path": ".env", "content": "x"}, "is hidden"),
+        ("edit_file", {"path": "note.txt", "old": "x", "new": "y"}, "is not in 'note.txt'"),
+        ("edit_file", {"path": "note.txt", "old": "o", "new": "0"}, "stands 2 times in"),
+    ],
+)
+async def test_what_cannot_be_done_is_said(name: str, arguments: dict[str, Any], says: str) -> None:
+    shelf = Shelf(note="one\ntwo\n")
+    (told,) = await said(shelf, (name, arguments))
+    assert says in told
+    assert shelf.files == {"note.txt": b"one\ntwo\n"}
+
+
+async def test_an_agent_with_a_store_reads_and_writes_there_and_so_does_its_state() -> None:
+    steps = [call("edit_file", path="note.txt", old="one", new="1"), DONE]
+    for hand_over in (True, False):
+        shelf = Shelf(note="one")
+        agent = Agent(
+            ScriptedModel(steps),
+            file_store=shelf if hand_over else None,
+            suspension_secret="s",
+        )
+        state = agent.start("number it")
+        state.files = shelf
+        events = await gather(run_loop(agent, state))
+        assert all(each.ok for each in events if isinstance(each, ToolResultObserved))
+        assert shelf.files["note.txt"] == b"1"
+
+
+async def test_a_session_with_a_store_keeps_what_is_published_there_too(tmp_path: Path) -> None:
+    shelf = Shelf()
+    code = "import pandas as pd\nsales = pd.DataFrame({'n': [1]})"
+    publish = call("return_dataset", variable="sales", title="Sales")
+    report = call("return_report", title="Summary", body="![Sales](artifact:sales)")
+    note = call("write_file", path="note.txt", content="done")
+    session = open_session(
+        executor=CodeExecutor(cwd=str(tmp_path)),
+        notebook="a.ipynb",
+        folder=tmp_path,
+        model=ScriptedModel([call("run_code", code=code), publish, report, note, DONE]),
+        environ={"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"},
+        file_store=shelf,
+    )
+    try:
+        events = await gather(session.turn("publish it", cell_key="a"))
+    finally:
+        session.close()
+    published = [event for event in events if isinstance(event, ArtifactPublished)]
+    kept = [each.path for each in published] + [each.page for each in published if each.page]
+    assert set(shelf.files) == {*kept, "note.txt"}
+    assert all(shelf.files[path] == (tmp_path / path).read_bytes() for path in kept)
+    assert not (tmp_path / "note.txt").exists()
