@@ -4,7 +4,11 @@ It is IPython's kernel under a name of its own: execution, completion, the debug
 ``language_info`` are inherited untouched, so that every front end treats its notebooks as Python.
 """
 
+import signal
 import sys
+import threading
+from types import FrameType
+from typing import Any
 
 from ipykernel.ipkernel import IPythonKernel
 from traitlets import List
@@ -38,6 +42,50 @@ class ParsimonyKernel(IPythonKernel):
             },
         ]
     ).tag(config=True)
+
+    _is_cell_running = False
+
+    async def execute_request(self, stream: Any, ident: Any, parent: Any) -> None:
+        """Run a cell; its reply is sent however often, and however late, Stop is pressed.
+
+        In IPython's kernel a Stop that comes when the cell has just ended takes the reply with
+        it, and the cell seems to run for ever.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            await super().execute_request(stream, ident, parent)
+            return
+        before = signal.signal(signal.SIGINT, self._stop)
+        try:
+            await super().execute_request(stream, ident, parent)
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    async def do_execute(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """What the reply to a cell says; also when Stop struck just outside its code."""
+        if threading.current_thread() is not threading.main_thread():
+            return await super().do_execute(*args, **kwargs)  # type: ignore[no-any-return]
+        outer = self._is_cell_running
+        try:
+            self._is_cell_running = True
+            try:
+                return await super().do_execute(*args, **kwargs)  # type: ignore[no-any-return]
+            finally:
+                self._is_cell_running = outer
+        except KeyboardInterrupt:
+            self._is_cell_running = outer
+            return {
+                "status": "error",
+                "ename": "KeyboardInterrupt",
+                "evalue": "",
+                "traceback": [],
+                "execution_count": self.shell.execution_count - 1,
+                "user_expressions": {},
+                "payload": [],
+            }
+
+    def _stop(self, signum: int, frame: FrameType | None) -> None:
+        if self._is_cell_running:
+            signal.default_int_handler(signum, frame)
 
     @property
     def banner(self) -> str:

@@ -67,3 +67,29 @@ def test_a_kernel_without_the_extension_is_still_python(tmp_path: Path) -> None:
         assert "half an upgrade" in cell.text
         assert "42" in cell.text
         assert "half an upgrade" not in running.run("6 * 7").text
+
+
+STRIKES = {
+    "just after the cell": "tidy = get_ipython().payload_manager.clear_payload\n"
+    "get_ipython().payload_manager.clear_payload = lambda: (stop(), tidy())",
+    "while the reply is sent": "import sys\nflush = sys.stdout.flush\n"
+    "def once():\n    sys.stdout.flush = flush\n    stop()\n"
+    "get_ipython().payload_manager.clear_payload = (\n"
+    "    lambda: setattr(sys.stdout, 'flush', once)\n)",
+}
+
+
+@pytest.mark.parametrize("when", STRIKES)
+def test_a_stop_that_comes_too_late_does_not_take_the_reply_with_it(
+    tmp_path: Path, when: str
+) -> None:
+    with live_kernel(tmp_path) as kernel:
+        kernel.run("import os, signal\ndef stop():\n    os.kill(os.getpid(), signal.SIGINT)")
+        struck = kernel.begin(STRIKES[when])
+        assert kernel.end(struck, patience_s=20).status in {"ok", "error"}
+        kernel.run("del get_ipython().payload_manager.clear_payload")
+        assert kernel.run("6 * 7").text == "42"
+        endless = kernel.begin("print('on')\nwhile True: pass")
+        kernel.until(endless, "on")
+        kernel.interrupt()
+        assert kernel.end(endless, patience_s=20).reply["ename"] == "KeyboardInterrupt"
