@@ -59,9 +59,10 @@ class CodeExecutor(InProcessExecutor):
     Python code is stopped there; a call that blocks is left behind, with an old copy of the
     namespace and nowhere to write, unless it waits for a process that the cell has started. These
     are killed with all that they have started, see ``execution.descendants``; of a cell that
-    ended by itself they live on. Of what a process has one of, the
-    working folder and the descriptors 0, 1 and 2 are put back after a cell. Classes and imports work; ``exec``, ``eval``, ``compile`` and
-    ``input`` are not there. This is no sandbox: the code has the rights of the process.
+    ended by itself they live on. Of what a process has one of, the working folder and the
+    descriptors 0, 1 and 2 are put back after a cell. Classes and imports work; ``exec``, ``eval``,
+    ``compile`` and ``input`` are not there. This is no sandbox: the code has the rights of the
+    process.
 
     Args:
         cwd: the folder in which code runs; the process's own when ``None``.
