@@ -30,7 +30,7 @@ from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, cell_name
 from parsimony_kernel.execution.datasets import live_names
 from parsimony_kernel.execution.dry_run import DryRunError, leaving_nothing
-from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory
+from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, traceback_of
 from parsimony_kernel.execution.inspection import attempt, is_a, plain
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
@@ -382,6 +382,7 @@ class InProcessExecutor(BaseCodeExecutor):
             )
         if end.reason == "deadline":
             message = f"timeout: the code was stopped after {seconds:g} s"
+            message += observed.cell.so_far(None if end.error is None else traceback_of(end.error))
             if end.late:
                 message += (
                     "; one of its calls cannot be interrupted and still runs, cut off from the "
