@@ -141,7 +141,7 @@ async def escalate(context: FailureContext, message: str = "") -> RecoveryAction
     """Hand the task over, saying what failed last."""
     seen = _seen(context)
     told = f"{context.failure_type.value}: {seen}" if seen else context.failure_type.value
-    return RecoveryAction.ESCALATE(message=message or told)
+    return Escalate(message or told)
 
 
 def _failed(context: FailureContext) -> Step:
@@ -160,16 +160,14 @@ async def retry_with_tool_manifest(
     """Again, knowing which tools there are and which was probably meant."""
     known = list(tools) or list(context.run.tools)
     if context.attempts >= max_attempts:
-        return RecoveryAction.ESCALATE(
-            message=f"a tool that does not exist was called {context.attempts + 1} times"
-        )
+        return Escalate(f"a tool that does not exist was called {context.attempts + 1} times")
     called = _failed(context).tool_called
     hint = f"There is no tool {called!r}." if called else "That tool does not exist."
     if called and (likely := nearest(called, known)) is not None:
         hint += f" Did you mean {likely!r}?"
     if known:
         hint += f" Tools: {', '.join(known)}."
-    return RecoveryAction.RETRY(hint=hint, inject={"tools": known} if known else None)
+    return Retry(hint=hint, inject={"tools": known} if known else None)
 
 
 @configurable
@@ -179,13 +177,9 @@ async def retry_with_schema_hint(
     """Again, knowing what did not fit."""
     seen, called = _seen(context) or "no details were given", _failed(context).tool_called
     if context.attempts >= max_attempts:
-        return RecoveryAction.ESCALATE(
-            message=f"the structure was wrong {context.attempts + 1} times: {seen}"
-        )
+        return Escalate(f"the structure was wrong {context.attempts + 1} times: {seen}")
     where = f" of {called}" if called else ""
-    return RecoveryAction.RETRY(
-        hint=f"What was sent or returned{where} does not have the structure expected: {seen}"
-    )
+    return Retry(f"What was sent or returned{where} does not have the structure expected: {seen}")
 
 
 @configurable
@@ -206,19 +200,17 @@ async def backoff_and_retry(
     effect = facts.get("effect")
     is_open = context.failure_type is FailureType.TIMEOUT and effect != "none"
     if effect == "uncertain" or (is_open and not step.idempotent):
-        return RecoveryAction.SUSPEND(
+        return Suspend(
             message="The last action may have happened, or not. Check before it is done again.",
             metadata={"effect": "uncertain", "tool": step.tool_called},
         )
     if context.attempts >= max_attempts:
-        return RecoveryAction.ESCALATE(
-            message=f"the service failed {context.attempts + 1} times in a row"
-        )
+        return Escalate(f"the service failed {context.attempts + 1} times in a row")
     asked = facts.get("retry_after_s")
     # Twice the least to begin with: a first window of one point would have no jitter.
     window = min(max_wait_s, 2 * min_wait_s * 2.0 ** min(context.attempts, 60))
     wait = random.uniform(min_wait_s, max(min_wait_s, window))
-    return RecoveryAction.RETRY(delay=max(wait, asked) if isinstance(asked, int | float) else wait)
+    return Retry(delay=max(wait, asked) if isinstance(asked, int | float) else wait)
 
 
 _HINTS = {
@@ -245,16 +237,14 @@ async def replan(
 ) -> RecoveryAction:
     """Another plan, knowing what was wrong with the last one."""
     if context.attempts >= max_attempts:
-        return RecoveryAction.ESCALATE(
-            message=f"{context.failure_type.value} {context.attempts + 1} times"
-        )
+        return Escalate(f"{context.failure_type.value} {context.attempts + 1} times")
     told = _HINTS.get(context.failure_type, _OTHERWISE).format(
         rules="; ".join(context.run.constraints) or "what the task states",
         tool=_failed(context).tool_called or "The tool",
         task=context.original_task,
         error=_seen(context) or "no details",
     )
-    return RecoveryAction.REPLAN(hint=hint or told)
+    return Replan(hint or told)
 
 
 @configurable
@@ -263,11 +253,9 @@ async def resume_from_subgoal(
 ) -> RecoveryAction:
     """On from ``subgoal``, else from the first part of the plan that is open."""
     if context.attempts >= max_attempts:
-        return RecoveryAction.ESCALATE(
-            message="the plan is still open: " + "; ".join(context.run.open_subgoals)
-        )
+        return Escalate("the plan is still open: " + "; ".join(context.run.open_subgoals))
     first = next(iter(context.run.open_subgoals), None)
-    return RecoveryAction.RESUME(from_subgoal=subgoal or first)
+    return Resume(subgoal or first)
 
 
 @configurable
@@ -276,12 +264,10 @@ async def rollback_to_checkpoint(
 ) -> RecoveryAction:
     """Back to ``checkpoint_id``, else to the newest state; another plan when there is none."""
     if context.attempts >= max_attempts:
-        return RecoveryAction.ESCALATE(
-            message=f"{context.failure_type.value} again after going back"
-        )
+        return Escalate(f"{context.failure_type.value} again after going back")
     newest = context.run.checkpoints[-1] if context.run.checkpoints else None
     target = checkpoint_id or newest
-    return await replan(context) if target is None else RecoveryAction.ROLLBACK(target)
+    return await replan(context) if target is None else Rollback(target)
 
 
 # Policies.
@@ -299,7 +285,7 @@ def _chained(*strategies: Strategy) -> Strategy:
     async def chain(context: FailureContext) -> RecoveryAction:
         for strategy in strategies[:-1]:
             action = await strategy(context)
-            if not isinstance(action, RecoveryAction.ESCALATE):
+            if not isinstance(action, Escalate):
                 return action
         return await strategies[-1](context)
 
@@ -356,19 +342,14 @@ class FailurePolicy:
         A strategy that raises, or gives no recovery action, escalates: it is somebody's code, and
         the failure that it was asked about must still reach a person.
         """
+        kind = context.failure_type
         try:
-            action = await self.resolve(context.failure_type)(context)
+            action = await self.resolve(kind)(context)
         except Exception as exc:  # a host's function may do anything, and its trouble is told
-            return RecoveryAction.ESCALATE(
-                message=f"the strategy for {context.failure_type.name} failed: "
-                f"{type(exc).__name__}: {exc}"
-            )
+            return Escalate(f"the strategy for {kind.name} failed: {type(exc).__name__}: {exc}")
         if isinstance(action, RecoveryAction):
             return action
-        return RecoveryAction.ESCALATE(
-            message=f"the strategy for {context.failure_type.name} gave {action!r}, "
-            "which is no RecoveryAction"
-        )
+        return Escalate(f"the strategy for {kind.name} gave {action!r}, which is no RecoveryAction")
 
     @staticmethod
     def sequence(*strategies: Strategy) -> Strategy:
