@@ -5,7 +5,7 @@ of two that collide one is made and the other looks again. Keys go by themselves
 """
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parsimony_kernel.core.clock import Clock
 from parsimony_kernel.limits.breaker_store import Rule, Shared, StoreError, T, parse
@@ -66,7 +66,8 @@ class RedisBreakers:
             return answer
 
         try:
-            answer: T = self._client.transaction(step, key, value_from_callable=True)
+            transaction: Any = self._client.transaction  # typed as if nothing came back
+            answer: T = transaction(step, key, value_from_callable=True)
         except Exception as exc:  # settings of an address may break the client anywhere
             if exc in raised:
                 raise

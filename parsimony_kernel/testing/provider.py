@@ -91,7 +91,8 @@ def rate_limited(retry_after: str | None = None) -> HttpError:
 SERVER_ERROR = HttpError(500, "The server had an error.", type="server_error")
 OVERLOADED = HttpError(503, "The engine is overloaded.", type="server_error")
 UNAUTHORIZED = HttpError(401, "Incorrect API key provided: {key}.", "invalid_api_key")
-OUT_OF_QUOTA = HttpError(429, "You exceeded your current quota.", *["insufficient_quota"] * 2)
+_QUOTA = "insufficient_quota"
+OUT_OF_QUOTA = HttpError(429, "You exceeded your current quota.", _QUOTA, _QUOTA)
 UNKNOWN_MODEL = HttpError(404, "The model does not exist.", "model_not_found")
 CONTEXT_LENGTH = HttpError(
     400,
@@ -378,8 +379,11 @@ def _chunks(completion: Completion, body: dict[str, Any], wire: Wire | None) -> 
             for piece in _pieces(one["function"]["arguments"])
         ]
     frame = _frame(body, "chat.completion.chunk")
-    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
-    choices.append({"index": 0, "delta": {}, "finish_reason": completion.choices[0].finish_reason})
+    ends = [*(None for _ in deltas), completion.choices[0].finish_reason]
+    choices = [
+        {"index": 0, "delta": delta, "finish_reason": end}
+        for delta, end in zip([*deltas, {}], ends, strict=True)
+    ]
     is_empty = wire is Wire.empty_choices
     chunks = [{**frame, "choices": [] if is_empty else [choice]} for choice in choices]
     is_counted = (body.get("stream_options") or {}).get("include_usage")

@@ -434,16 +434,16 @@ def _strategy(key: str, entry: Any, known: Mapping[str, Any]) -> Strategy:
     if callable(entry):
         return entry  # type: ignore[no-any-return]
     if isinstance(entry, str):
-        return _named(key, "strategy", entry, known)
+        return _named(key, "strategy", entry, known)  # type: ignore[no-any-return]
     if isinstance(entry, list) and entry:
         return FailurePolicy.sequence(*(_strategy(key, each, known) for each in entry))
     if isinstance(entry, Mapping) and "strategy" in entry:
-        return _made(key, "strategy", entry, known)
+        return _made(key, "strategy", entry, known)  # type: ignore[no-any-return]
     if isinstance(entry, Mapping) and "action" in entry:
         action = _made(key, "action", entry, ACTIONS)
 
         async def constant(context: FailureContext) -> RecoveryAction:
-            return action
+            return action  # type: ignore[no-any-return]
 
         return constant
     raise ValueError(
