@@ -179,17 +179,12 @@ def retry_after(exc: BaseException) -> float | None:
         except (TypeError, ValueError):
             continue
         for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-            try:
-                wait = float(headers[name]) * unit
-            except (KeyError, ValueError):
-                continue
-            if math.isfinite(wait):
-                return max(0.0, wait)
-        try:
+            with suppress(KeyError, ValueError):
+                if math.isfinite(wait := float(headers[name]) * unit):
+                    return max(0.0, wait)
+        with suppress(KeyError, TypeError, ValueError):
             until = parsedate_to_datetime(headers["retry-after"])
             return max(0.0, (until - parsedate_to_datetime(headers["date"])).total_seconds())
-        except (KeyError, TypeError, ValueError):
-            continue
     return None
 
 
