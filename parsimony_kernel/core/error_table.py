@@ -108,8 +108,8 @@ def _numbers(text: str) -> Iterable[int]:
         yield from range(int(first), int(last) + 1) if is_range else (int(first),)
 
 
-def _row(entry: Mapping[str, Any]) -> Row:
-    made = dict(entry, cause=getattr(causes, entry["cause"]))
+def _row(name: str, entry: Mapping[str, Any]) -> Row:
+    made = dict(entry, name=name, cause=getattr(causes, entry["cause"]))
     for key, value in entry.items():
         if key in ("statuses", "weak_statuses", "rpc", "weak_rpc"):
             made[key] = frozenset(_numbers(value))
@@ -126,7 +126,7 @@ def _row(entry: Mapping[str, Any]) -> Row:
 
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 _DATABASES = frozenset(_TABLE["databases"].split())
-ROWS: Mapping[str, Row] = {each["name"]: _row(each) for each in _TABLE["row"]}
+ROWS: Mapping[str, Row] = {name: _row(name, row) for name, row in _TABLE["row"].items()}
 
 _OF_TOOLS = [row for row in ROWS.values() if row.asked != "provider"]
 _OF_PROVIDERS = [row for row in ROWS.values() if row.asked != "tool"]

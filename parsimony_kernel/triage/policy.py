@@ -21,6 +21,7 @@ from typing import Any, ClassVar, get_args, get_type_hints
 import yaml
 
 from parsimony_kernel.core.fuzzy import nearest
+from parsimony_kernel.core.kinds import Action
 from parsimony_kernel.core.taxonomy import FailureContext, FailureType, Step
 
 
@@ -36,6 +37,9 @@ class RecoveryAction:
     SUSPEND: ClassVar[type["Suspend"]]
     ABORT: ClassVar[type["Abort"]]
 
+    # What a funnel does that carries the plan out.
+    carried_out_by: ClassVar[Action]
+
     @property
     def name(self) -> str:
         """The name under which the class stands here."""
@@ -49,6 +53,7 @@ class Retry(RecoveryAction):
     ``ValueError`` when the delay is negative.
     """
 
+    carried_out_by = Action.retry
     hint: str | None = None
     inject: Mapping[str, Any] | None = None
     delay: float = 0.0
@@ -62,6 +67,7 @@ class Retry(RecoveryAction):
 class Replan(RecoveryAction):
     """Another way to the same goal, knowing ``hint``."""
 
+    carried_out_by = Action.narrow_scope
     hint: str | None = None
 
 
@@ -69,6 +75,7 @@ class Replan(RecoveryAction):
 class Rollback(RecoveryAction):
     """Back to a state whose checks passed; ``None`` is the newest."""
 
+    carried_out_by = Action.narrow_scope
     checkpoint_id: str | None = None
 
 
@@ -76,6 +83,7 @@ class Rollback(RecoveryAction):
 class Resume(RecoveryAction):
     """On from a part of the plan that is open; ``None`` is the first."""
 
+    carried_out_by = Action.narrow_scope
     from_subgoal: str | None = None
 
 
@@ -83,6 +91,7 @@ class Resume(RecoveryAction):
 class Escalate(RecoveryAction):
     """Hand the task to a person."""
 
+    carried_out_by = Action.handoff
     message: str = ""
 
 
@@ -90,6 +99,7 @@ class Escalate(RecoveryAction):
 class Suspend(RecoveryAction):
     """Ask a person and wait."""
 
+    carried_out_by = Action.ask_user
     message: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
@@ -98,6 +108,7 @@ class Suspend(RecoveryAction):
 class Abort(RecoveryAction):
     """Stop, with what there is."""
 
+    carried_out_by = Action.stop
     reason: str = ""
 
 
