@@ -44,16 +44,18 @@ class ParsimonyKernel(IPythonKernel):
     ).tag(config=True)
 
     _is_cell_running = False
+    _is_stopped = False  # before the cell's code began
 
     async def execute_request(self, stream: Any, ident: Any, parent: Any) -> None:
-        """Run a cell; its reply is sent however often, and however late, Stop is pressed.
+        """Run a cell; its reply is sent however often, and whenever, Stop is pressed.
 
-        In IPython's kernel a Stop that comes when the cell has just ended takes the reply with
-        it, and the cell seems to run for ever.
+        In IPython's kernel a Stop just before or after the cell's code takes the reply with it,
+        and the cell seems to run for ever.
         """
         if threading.current_thread() is not threading.main_thread():
             await super().execute_request(stream, ident, parent)
             return
+        self._is_stopped = False
         before = signal.signal(signal.SIGINT, self._stop)
         try:
             await super().execute_request(stream, ident, parent)
@@ -68,6 +70,8 @@ class ParsimonyKernel(IPythonKernel):
         try:
             self._is_cell_running = True
             try:
+                if self._is_stopped:
+                    raise KeyboardInterrupt
                 return await super().do_execute(*args, **kwargs)  # type: ignore[no-any-return]
             finally:
                 self._is_cell_running = outer
@@ -86,6 +90,7 @@ class ParsimonyKernel(IPythonKernel):
     def _stop(self, signum: int, frame: FrameType | None) -> None:
         if self._is_cell_running:
             signal.default_int_handler(signum, frame)
+        self._is_stopped = True
 
     @property
     def banner(self) -> str:

@@ -17,7 +17,11 @@ RECENT_TURNS = 200
 
 @contextmanager
 def journal_of(folder: Path) -> Iterator[SqliteJournal]:
-    """The journal of the workspace that ``folder`` is in. ``JournalError`` when there is none."""
+    """The journal of the workspace that ``folder`` is in.
+
+    Raises:
+        JournalError: there is none, or it was an older version's and has just been set aside.
+    """
     path = journal_path(find_workspace(folder))
     if not path.is_file():
         raise JournalError(
@@ -26,6 +30,8 @@ def journal_of(folder: Path) -> Iterator[SqliteJournal]:
         )
     journal = SqliteJournal(path)
     try:
+        if journal.database.notice:
+            raise JournalError(journal.database.notice)
         yield journal
     finally:
         journal.close()

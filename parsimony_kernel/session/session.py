@@ -709,7 +709,7 @@ def open_session(
     try:
         journal = SqliteJournal(journal_path(workspace), clock)
         keyring = Keyring.open(None, environ, clock)
-        notice = adopt(journal, workspace, folder / notebook, alive=is_alive)
+        adopted = adopt(journal, workspace, folder / notebook, alive=is_alive)
         abandon_cut_off(journal, history)
         store = ArtifactStore(workspace)
         for written in (store.folder, workspace / PAGES):
@@ -719,7 +719,7 @@ def open_session(
     return NotebookSession(
         workspace=workspace,
         history=history,
-        notice=notice,
+        notice=" ".join(filter(None, (journal.database.notice, adopted))),
         folder=folder,
         executor=executor,
         journal=journal,

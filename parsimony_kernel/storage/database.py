@@ -54,10 +54,13 @@ class Database:
         self._closed = False
         self._is_open = False  # not while a new file cannot be made in the place of the old
         self._busy_timeout_s = busy_timeout_s
+        self.notice = ""  # what a person is to be told of the opening, in a sentence
         self._connect()
 
     def _connect(self) -> None:
         if self.path != MEMORY:
+            with self.explained("set aside"):
+                self.notice = _set_aside_older(Path(self.path)) or self.notice
             _create_file(Path(self.path), self._schema)
         self._inode = self._inode_on_disk()
         with self.explained("open"):
@@ -155,6 +158,44 @@ class Database:
             yield
         except sqlite3.Error as exc:
             raise JournalError(_sentence(exc, self.path, doing)) from exc
+
+
+def _format_of(path: Path) -> int:
+    """The format of the journal at ``path``, by its header; ours where no older one lies there."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(72)
+    except OSError:
+        return _SCHEMA_VERSION
+    is_journal = header[68:] == _APPLICATION_ID.to_bytes(4, "big")
+    return int.from_bytes(header[60:64], "big") if is_journal else _SCHEMA_VERSION
+
+
+def _set_aside_older(path: Path) -> str:
+    """Give a journal of an older format a name of its own; what to tell of it, or nothing.
+
+    Its log is folded in first, for which nobody else may have it open: a log that stayed would be
+    replayed into the journal that is made in its place.
+    """
+    if _format_of(path) >= _SCHEMA_VERSION:
+        return ""
+    try:
+        with durable.alone_in(path.parent):
+            if (version := _format_of(path)) >= _SCHEMA_VERSION:
+                return ""  # another process was first
+            db = sqlite3.connect(path, timeout=0, isolation_level=None)
+            try:
+                db.execute("PRAGMA journal_mode = DELETE")
+            finally:
+                db.close()
+            named = path.with_name(f"{path.stem}.format-{version}{path.suffix}")
+            kept = durable.move_aside(path, named)
+    except OSError as exc:
+        raise JournalError(str(durable.storage_error(exc, path, "move"))) from exc
+    return (
+        f"The journal here was of an older version: it is kept whole as {kept.name!r}, and a "
+        "new one begins."
+    )
 
 
 def _create_file(path: Path, schema: str) -> None:

@@ -134,7 +134,7 @@ def _alone(handle: int) -> Iterator[bool]:
 
 
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[bool]:
+def alone_in(folder: Path) -> Iterator[bool]:
     """Keep others that ask from ``folder``; yields whether the system can do that."""
     if os.name == "nt":  # a folder cannot be opened there
         yield False
@@ -216,7 +216,7 @@ def _rename_new(temporary: Path, path: Path, data: bytes, mode: int) -> bool:
         if os.name == "nt":  # a rename there never replaces
             temporary.rename(path)
             return True
-        with _alone_in(path.parent) as is_alone:
+        with alone_in(path.parent) as is_alone:
             if is_alone and not os.path.lexists(path):
                 temporary.rename(path)
             elif is_alone:
@@ -303,7 +303,7 @@ def rewrite(path: Path, change: Callable[[bytes], bytes]) -> tuple[bytes, bytes]
     Returns the bytes that were there and those that are there now.
     """
     for _ in range(_REWRITES):
-        with _alone_in(path.parent):
+        with alone_in(path.parent):
             before, like = _looked_at(path)
             data = change(before)
             if data == before:

@@ -69,6 +69,16 @@ def test_a_kernel_without_the_extension_is_still_python(tmp_path: Path) -> None:
         assert "half an upgrade" not in running.run("6 * 7").text
 
 
+def test_a_stop_that_comes_before_the_code_stops_it(kernel: LiveKernel) -> None:
+    kernel.run(
+        "import os, signal\nkernel = get_ipython().kernel\ndef strike(parent):\n"
+        "    del kernel.init_metadata\n    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return kernel.init_metadata(parent)\nkernel.init_metadata = strike"
+    )
+    assert kernel.run("while True: pass").reply["ename"] == "KeyboardInterrupt"
+    assert kernel.run("6 * 7").text == "42"
+
+
 STRIKES = {
     "just after the cell": "tidy = get_ipython().payload_manager.clear_payload\n"
     "get_ipython().payload_manager.clear_payload = lambda: (stop(), tidy())",
@@ -89,7 +99,7 @@ def test_a_stop_that_comes_too_late_does_not_take_the_reply_with_it(
         assert kernel.end(struck, patience_s=20).status in {"ok", "error"}
         kernel.run("del get_ipython().payload_manager.clear_payload")
         assert kernel.run("6 * 7").text == "42"
-        endless = kernel.begin("print('on')\nwhile True: pass")
-        kernel.until(endless, "on")
+        endless = kernel.begin("print(6 * 111)\nwhile True: pass")
+        kernel.until(endless, "666")
         kernel.interrupt()
         assert kernel.end(endless, patience_s=20).reply["ename"] == "KeyboardInterrupt"
