@@ -16,7 +16,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 from typing import Any
 
 from parsimony_kernel.core.chat import Completion, Usage
@@ -148,7 +149,7 @@ class LoopbackProvider:
 
     def __enter__(self) -> "LoopbackProvider":
         self._server = _Server(self)
-        self._port = self._server.server_port
+        self._port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, args=(_POLL_S,), daemon=True).start()
         return self
 
@@ -190,8 +191,9 @@ class LoopbackProvider:
             return step if isinstance(step, Completion | Faulty | HttpError) else step(came.body)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = False  # joined when the server stops
+# Not http.server's own server, which asks a name server for its name.
+class _Server(ThreadingTCPServer):
+    request_queue_size = 100
 
     def __init__(self, provider: LoopbackProvider) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
