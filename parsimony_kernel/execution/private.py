@@ -26,7 +26,7 @@ from parsimony_kernel.execution.cell import (
     evaluate,
     evaluate_awaiting,
 )
-from parsimony_kernel.execution.descriptors import DESCRIPTORS
+from parsimony_kernel.execution.descriptors import DESCRIPTORS, StandardDescriptors
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inprocess import (
     LOOK_S,
@@ -35,7 +35,6 @@ from parsimony_kernel.execution.inprocess import (
     Observation,
 )
 from parsimony_kernel.execution.interrupt import CodeGuard
-from parsimony_kernel.execution.process_state import ProcessState
 from parsimony_kernel.execution.seed import libraries_for, private_builtins, seed_names
 from parsimony_kernel.lineage.analysis import analyse
 
@@ -60,9 +59,10 @@ class CodeExecutor(InProcessExecutor):
     Python code is stopped there; a call that blocks is left behind, with an old copy of the
     namespace and nowhere to write, unless it waits for a process that the cell has started. These
     are killed with all that they have started, see ``execution.descendants``; of a cell that
-    ended by itself they live on. Of what a process has one of, ``execution.process_state`` says
-    what is put back after a cell. Classes and imports work; ``exec``, ``eval``, ``compile`` and
-    ``input`` are not there. This is no sandbox: the code has the rights of the process.
+    ended by itself they live on. Of what a process has one of, the working folder and the
+    descriptors 0, 1 and 2 are put back after a cell. Classes and imports work; ``exec``, ``eval``,
+    ``compile`` and ``input`` are not there. This is no sandbox: the code has the rights of the
+    process.
 
     Args:
         cwd: the folder in which code runs; the process's own when ``None``.
@@ -120,7 +120,7 @@ class CodeExecutor(InProcessExecutor):
         end = CellEnd()
         loop = asyncio.get_running_loop()
         ran, compared, looked = (loop.create_future() for _ in range(3))
-        state = ProcessState(capture.stderr.write)
+        standard = StandardDescriptors(capture.stderr.write)
 
         def settle(stage: asyncio.Future[None]) -> None:
             def done() -> None:
@@ -135,7 +135,7 @@ class CodeExecutor(InProcessExecutor):
                 with working(capture):
                     with guard:
                         end.error = self._work(cell, capture, namespace, guard)
-                    state.put_back()
+                    standard.put_back()
                     settle(ran)
                     if not capture.is_closed:
                         observed.compare()
@@ -167,7 +167,7 @@ class CodeExecutor(InProcessExecutor):
         if not ran.done():
             end.late, end.reason = True, end.reason or "deadline"
             self._fence()
-        state.put_back()
+        standard.put_back()
         return end
 
     async def _wait(
