@@ -102,7 +102,7 @@ class CircuitBreaker:
         self.failure_threshold = failure_threshold
         self.reset_timeout = reset_timeout
         self._counts = counts
-        self._lease_s = probe_lease_s
+        self._terms = rules.Terms(failure_threshold, reset_timeout, probe_lease_s)
         self._store = store or OwnStore(clock)
         self._name = name
         self._clock = clock
@@ -153,10 +153,6 @@ class CircuitBreaker:
 
     def _look(self) -> rules.Sight:
         return self._store.change(self._name, partial(rules.look, self._terms))
-
-    @property
-    def _terms(self) -> rules.Terms:
-        return rules.Terms(self.failure_threshold, self.reset_timeout, self._lease_s)
 
 
 class Breakers:

@@ -93,11 +93,8 @@ class RulesClassifier:
 
     def _is_loop(self, steps: Sequence[Step]) -> bool:
         recent = [_occurrence(step) for step in steps[-self.loop_window :]]
-        return (
-            len(recent) == self.loop_window
-            and steps[-1].tool_called is not None
-            and len(set(recent)) == 1
-        )
+        is_same = len(recent) == self.loop_window and len(set(recent)) == 1
+        return is_same and steps[-1].tool_called is not None
 
 
 class HybridClassifier:
