@@ -292,34 +292,6 @@ STRATEGIES: Mapping[str, Any] = {
 }
 
 
-def _chained(*strategies: Strategy) -> Strategy:
-    async def chain(context: FailureContext) -> RecoveryAction:
-        for strategy in strategies[:-1]:
-            action = await strategy(context)
-            if not isinstance(action, Escalate):
-                return action
-        return await strategies[-1](context)
-
-    return chain
-
-
-RECOVERY: Mapping[FailureType, Strategy] = {
-    FailureType.WRONG_TOOL_CALLED: retry_with_tool_manifest,
-    FailureType.CONSTRAINT_IGNORED: replan,
-    FailureType.LOOP_DETECTED: _chained(
-        replan(max_attempts=1), rollback_to_checkpoint(max_attempts=2)
-    ),
-    FailureType.HALLUCINATED_STATE: rollback_to_checkpoint,
-    FailureType.PLAN_INCOMPLETE: resume_from_subgoal,
-    FailureType.SCHEMA_MISMATCH: retry_with_schema_hint,
-    FailureType.CONTEXT_OVERFLOW: replan,
-    FailureType.GOAL_DRIFT: replan,
-    FailureType.EXTERNAL_FAULT: backoff_and_retry,
-    FailureType.TIMEOUT: backoff_and_retry,
-    FailureType.UNKNOWN: escalate,
-}
-
-
 @dataclass(frozen=True)
 class FailurePolicy:
     """One strategy per type of failure; ``default`` answers the types that have none."""
@@ -380,7 +352,15 @@ class FailurePolicy:
         """Asked in order for every failure: one that escalates passes it on to the next, and the
         last has the last word. ``ValueError`` for none."""
         _require(strategies, "chain")
-        return _chained(*strategies)
+
+        async def chain(context: FailureContext) -> RecoveryAction:
+            for strategy in strategies[:-1]:
+                action = await strategy(context)
+                if not isinstance(action, Escalate):
+                    return action
+            return await strategies[-1](context)
+
+        return chain
 
     @classmethod
     def escalate_by_default(cls, **strategies: Strategy) -> "FailurePolicy":
@@ -430,6 +410,23 @@ class FailurePolicy:
 def _require(strategies: Sequence[Strategy], what: str) -> None:
     if not strategies:
         raise ValueError(f"a {what} needs at least one strategy")
+
+
+RECOVERY: Mapping[FailureType, Strategy] = {
+    FailureType.WRONG_TOOL_CALLED: retry_with_tool_manifest,
+    FailureType.CONSTRAINT_IGNORED: replan,
+    FailureType.LOOP_DETECTED: FailurePolicy.chain(
+        replan(max_attempts=1), rollback_to_checkpoint(max_attempts=2)
+    ),
+    FailureType.HALLUCINATED_STATE: rollback_to_checkpoint,
+    FailureType.PLAN_INCOMPLETE: resume_from_subgoal,
+    FailureType.SCHEMA_MISMATCH: retry_with_schema_hint,
+    FailureType.CONTEXT_OVERFLOW: replan,
+    FailureType.GOAL_DRIFT: replan,
+    FailureType.EXTERNAL_FAULT: backoff_and_retry,
+    FailureType.TIMEOUT: backoff_and_retry,
+    FailureType.UNKNOWN: escalate,
+}
 
 
 def _field(key: str) -> str:
