@@ -11,6 +11,7 @@ import asyncio
 import ctypes
 import gc
 import inspect
+import os
 import signal
 import sys
 import threading
@@ -164,8 +165,11 @@ class CodeGuard:
             raise self.exception()
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Run ``function``, the code itself, within reach of interruptions."""
-        with self._around():
+        """Run ``function``, the code itself, within reach of interruptions.
+
+        A child that it forks ends here at the latest: what comes next is the notebook's.
+        """
+        with _ending_forks(), self._around():
             if self._in_main:
                 return self._call_in_main(function, *arguments)
             return self._call_elsewhere(function, *arguments)
@@ -469,6 +473,22 @@ class _Driven:
                     guard.call(guard.kill, coroutine)
                     raise
                 resume, argument = coroutine.throw, guard.translate(exc)
+
+
+@contextmanager
+def _ending_forks() -> Iterator[None]:
+    """End a process that the body forked, with the exit code that it would have as a program."""
+    process = os.getpid()
+    error: BaseException | None = None
+    try:
+        yield
+    except BaseException as exc:
+        error = exc
+        raise
+    finally:
+        if os.getpid() != process:
+            code = error.code if isinstance(error, SystemExit) else error and 1
+            os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 class _Turn:

@@ -52,6 +52,7 @@ class Database:
         )
         self._lock = threading.RLock()
         self._closed = False
+        self._process = os.getpid()
         self._is_open = False  # not while a new file cannot be made in the place of the old
         self._busy_timeout_s = busy_timeout_s
         self.notice = ""  # what a person is to be told of the opening, in a sentence
@@ -115,6 +116,11 @@ class Database:
         """The open connection, to the file that lies at the path now."""
         if self._closed:
             raise JournalError(f"The journal {self.path!r} is closed: open it again.")
+        if os.getpid() != self._process:
+            raise JournalError(
+                f"The journal {self.path!r} was opened before this process was forked, and only "
+                "the process that opened it writes to it: open it again here."
+            )
         if not self._is_open or (
             self._inode_on_disk() != self._inode and not self._db.in_transaction
         ):

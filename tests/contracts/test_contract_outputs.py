@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from parsimony_kernel.core.outputs import (
     DataFrameObject,
     FigureObject,
@@ -222,3 +224,28 @@ async def test_unicode_of_every_plane(executor: BaseCodeExecutor) -> None:
     assert output.stdout == "日本 \U0001f600 e\u0301 \u202e\n?\n"
     assert text(output.shown[0]).startswith("'日本 \U0001f600 e\u0301")
     assert output.changed == ("größe",)
+
+
+@pytest.mark.parametrize(
+    ("child", "code"),
+    [
+        ("print('on')", 0),
+        ("raise SystemExit", 0),
+        ("raise SystemExit(7)", 7),
+        ("raise SystemExit('no')", 1),
+        ("1 / 0", 1),
+        ("import asyncio; await asyncio.sleep(0)", 0),
+    ],
+)
+async def test_a_forked_child_that_goes_on_ends_with_the_cell(
+    executor: BaseCodeExecutor, child: str, code: int
+) -> None:
+    first = await executor.execute(
+        f"import os\nmine, child = os.getpid(), os.fork()\nif not child:\n    {child}"
+    )
+    assert first.error is None
+    ended = await executor.execute(
+        "assert os.getpid() == mine\nos.waitstatus_to_exitcode(os.waitpid(child, 0)[1])"
+    )
+    assert ended.error is None
+    assert text(ended.outputs[-1]) == str(code)

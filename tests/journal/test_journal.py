@@ -1,5 +1,6 @@
 """The journal on a real disk, with real processes."""
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -417,6 +418,23 @@ def test_a_writer_that_does_not_let_go_is_named(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="another process holds it; try again"):
         SqliteJournal(path, busy_timeout_s=0.01)
     holder.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked")
+def test_a_forked_process_writes_nothing_through_a_connection_that_it_inherited(
+    tmp_path: Path,
+) -> None:
+    journal = SqliteJournal(tmp_path / "journal.sqlite")
+    child = os.fork()
+    if not child:
+        try:
+            journal.append("a", TextDelta(content="from the child"))
+        except JournalError as refused:
+            os._exit(0 if "before this process was forked" in str(refused) else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert journal.events("a") == ()
+    journal.close()
 
 
 def test_a_closed_journal_says_so(journal: SqliteJournal) -> None:
