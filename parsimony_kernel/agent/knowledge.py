@@ -76,7 +76,7 @@ class Knowledge:
         try:
             judging = self._judged(trajectory, classifier)
             return await within(judging, min(within_s, JUDGING_S), clock)
-        except Exception:  # a host's code, or a model that answers anything
+        except Exception:  # boundary: tool - a host's code, or a model that answers anything
             _log.warning(
                 "the classifier broke; the type of the failure is not known",
                 exc_info=_log.isEnabledFor(logging.DEBUG),

@@ -69,7 +69,7 @@ async def run_loop(
         yield RunCancelled(reason=stop.reason)
     except StandInError:
         raise
-    except Exception as exc:  # a host's hook, or a fault of ours: the run still says how it ended
+    except Exception as exc:  # boundary: tool - a host's hook; the run says how it ended
         _log.debug("the run broke", exc_info=True)
         state.done = True
         yield _broken(exc, Secrets() if run is None else run.secrets)
@@ -206,7 +206,7 @@ async def go_on(
     try:
         _learn(context, state, suspension, user_reply)
         snapshot = snapshot_of(state, context.hooks, context.clock)
-    except Exception as exc:  # a host's hooks, on a disk that may fail
+    except Exception as exc:  # boundary: tool - a host's hooks, on a disk that may fail
         _log.debug("a run could not be taken up", exc_info=True)
         state.done = True
         yield _broken(exc, context.hooks.secrets(context))
@@ -229,7 +229,7 @@ def _let_go(run: Run) -> None:
     """Say what became of the variables. The run has ended, whatever comes of this."""
     try:
         run.hooks.ended(run.state, run.progress.end())
-    except Exception:  # a host's hook
+    except Exception:  # boundary: subscriber - a host's hook
         _log.warning(
             "the end of a run could not be told to its host",
             exc_info=_log.isEnabledFor(logging.DEBUG),

@@ -143,7 +143,7 @@ def peek(thing: object, name: str) -> Any:
     """An attribute, or ``None`` where there is none or it breaks."""
     try:
         return getattr(thing, name, None)
-    except Exception:  # a foreign property may do anything, and its trouble is not the news
+    except Exception:  # boundary: user object - a property of it
         return None
 
 
@@ -152,7 +152,7 @@ def text_of(exc: BaseException) -> str:
     try:
         # litellm writes whole tracebacks into its messages; they are neither words nor evidence.
         return str(exc).partition(_TRACEBACK)[0]
-    except Exception:  # the same holds for a foreign __str__
+    except Exception:  # boundary: user object - its __str__
         return ""
 
 

@@ -226,7 +226,10 @@ class InProcessExecutor(BaseCodeExecutor):
                 filename = self._name(scope, source)
                 try:
                     cell = self._compile(source, filename, expression=expression)
-                except (Exception, RecursionError) as exc:
+                except (
+                    Exception,
+                    RecursionError,
+                ) as exc:  # boundary: tool - code that breaks the compiler
                     return self._rejected(exc, filename, source)
                 for checkpoints in tuple(self._open):
                     checkpoints.protect(cell.code)
@@ -444,7 +447,7 @@ class Observation:
         """
         try:
             return step()
-        except Exception:
+        except Exception:  # boundary: subscriber - the cell goes on
             _log.exception("the lineage of a cell was not recorded")
             if self.is_recorded:
                 self._capture.stderr.write("The lineage of this cell was not recorded.\n")
@@ -504,7 +507,12 @@ def _within(seconds: float, look: Callable[[], T]) -> T | None:
     try:
         with guard:
             return guard.call(look)
-    except (Exception, DeadlineReached, KeyboardInterrupt, asyncio.CancelledError):
+    except (  # boundary: user object - its repr
+        Exception,
+        DeadlineReached,
+        KeyboardInterrupt,
+        asyncio.CancelledError,
+    ):
         return None
 
 

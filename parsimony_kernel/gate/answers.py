@@ -156,7 +156,7 @@ def _data(tool: Tool, data: Any) -> ToolResult:
         data.__class__  # noqa: B018
     except KeyboardInterrupt:
         raise
-    except BaseException:  # an object that nobody can look at
+    except BaseException:  # boundary: user object - an object that nobody can look at
         return ToolResult.from_data(plain(data))
     return ToolResult.from_data(data)
 
@@ -225,7 +225,7 @@ def _facts(error: BaseException) -> dict[str, Any]:
         facts = facts_of(error)
     except KeyboardInterrupt:
         raise
-    except BaseException:  # its attributes may do anything, and their trouble is not the news
+    except BaseException:  # boundary: user object - its attributes
         return {}
     shown: dict[str, Any] = Rendition(max_text=_MAX_FACT, max_items=_MAX_FACTS).of(facts)
     if not isinstance(shown.get("retry_after_s", 0.0), int | float):

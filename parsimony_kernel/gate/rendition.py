@@ -43,7 +43,7 @@ class Rendition:
             return self._of(value, depth)
         except KeyboardInterrupt:
             raise
-        except BaseException as exc:  # a foreign object's own methods may do anything
+        except BaseException as exc:  # boundary: user object - its methods
             self.is_whole = False
             return self.text(f"a {_type_name(value)} that cannot be shown ({_type_name(exc)})")
 

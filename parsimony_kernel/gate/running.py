@@ -57,7 +57,7 @@ async def run_body(
     """
     try:
         parsed = tool.arguments.model_validate(dict(inputs))
-    except Exception as exc:  # a signature may hold foreign types with checks of their own
+    except Exception as exc:  # boundary: tool - types with checks of their own
         return Ended(error=exc)
     given = {name: getattr(parsed, name) for name in parsed.model_fields_set}
     body = _Body(tool, given, key)
@@ -121,7 +121,7 @@ class _Body:
             if self.is_stopped or (current is not None and current.cancelling()):
                 raise
             return Ended(error=exc)
-        except BaseException as exc:  # a foreign body may raise anything; nothing of it is lost
+        except BaseException as exc:  # boundary: tool - whatever its body raises
             return Ended(error=exc)
 
     def _guarded(self, call: Callable[[], Any]) -> Any:

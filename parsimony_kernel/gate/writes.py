@@ -55,7 +55,7 @@ class Writes:
             return self._effects.standing(
                 self.key(tool, inputs), tool.name, inputs_of(tool, inputs)
             )
-        except Exception:  # the record is the host's, on a disk that may fail
+        except Exception:  # boundary: tool - the host's record
             return None
 
     async def run(
@@ -68,7 +68,7 @@ class Writes:
             if standing is None and not self._effects.intend(key, tool.name, kept):
                 # Another process was faster.
                 standing = self._effects.standing(key, tool.name, kept) or Standing("intended")
-        except Exception as exc:  # as above
+        except Exception as exc:  # boundary: tool - the host's record
             return _unrecorded(tool, f"was not run, for its record fails: {words_of(exc)}")
         if standing is not None:
             return await self.tell(tool, inputs, cancellation, standing)
@@ -91,7 +91,7 @@ class Writes:
         try:
             # So that what becomes known of this run's write settles the other runs' as well.
             self._effects.intend(self.key(tool, inputs), tool.name, inputs_of(tool, inputs))
-        except Exception as exc:  # as above
+        except Exception as exc:  # boundary: tool - the host's record
             return _unrecorded(tool, f"was not run, for its record fails: {words_of(exc)}")
         return await self._look_up(tool, inputs, cancellation, standing, _begun_before(tool))
 
@@ -130,7 +130,7 @@ class Writes:
                 self._effects.commit(key, _answer(result))
             else:
                 self._effects.withdraw(key)
-        except Exception as exc:  # as above
+        except Exception as exc:  # boundary: tool - the host's record
             what = "was done" if happened else "did not take effect"
             return _unrecorded(
                 tool,

@@ -41,7 +41,7 @@ class ParsimonyKernelApp(IPKernelApp):
             return
         try:
             reason = manager.load_extension(name)
-        except Exception as error:
+        except Exception as error:  # boundary: tool - an extension's code
             # Importing an extension runs any code of the environment: a broken package or an
             # unfinished upgrade may raise anything, and the user's Python must still start.
             self.log.warning("The extension %r could not be loaded", name, exc_info=True)

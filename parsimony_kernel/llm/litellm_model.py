@@ -117,7 +117,7 @@ class LiteLLMModel:
                 async for chunk in response:
                     chunks.append(chunk)
                     yield _delta(chunk)
-            except Exception:
+            except Exception:  # boundary: tool - a provider
                 # Once the answer is whole, what breaks is what follows it, such as a usage that
                 # is no number, and an answer that was paid for is not thrown away.
                 if not _said_end(response):
@@ -196,13 +196,13 @@ class LiteLLMModel:
                 completion_tokens=usage.completion_tokens,
             )
             return usd(sum(parts))
-        except Exception:  # litellm raises many types for a price that it does not know
+        except Exception:  # boundary: tool - litellm has no price for it
             return None
 
     def _cost(self, litellm: Any, response: Any) -> float | None:
         try:
             return usd(litellm.completion_cost(completion_response=response, model=self.name))
-        except Exception:  # litellm raises many types for a price that it does not know
+        except Exception:  # boundary: tool - litellm has no price for it
             return None
 
 

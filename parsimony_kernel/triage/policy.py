@@ -328,7 +328,7 @@ class FailurePolicy:
         kind = context.failure_type
         try:
             action = await self.resolve(kind)(context)
-        except Exception as exc:  # a host's function may do anything, and its trouble is told
+        except Exception as exc:  # boundary: tool - a host's function
             return Escalate(f"the strategy for {kind.name} failed: {type(exc).__name__}: {exc}")
         if isinstance(action, RecoveryAction):
             return action
@@ -516,7 +516,7 @@ def _check(key: str, made_by: Any, settings: Mapping[str, Any]) -> None:
     """
     try:
         declared = get_type_hints(inspect.unwrap(made_by))
-    except Exception:  # a host's annotations may name anything
+    except Exception:  # boundary: tool - a host's annotations may name anything
         return
     for name, value in settings.items():
         hint = declared.get(name)

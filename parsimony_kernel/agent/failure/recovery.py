@@ -389,7 +389,7 @@ async def _decided(
             return await contained(_answered(policy, failure, state))
         seconds = min(PLANNING_S, context.time_left(state))
         return await stop.race(within(_planned(policy, failure, state, run), seconds, clock))
-    except Exception:  # a host's code: a run must end well whatever it does
+    except Exception:  # boundary: tool - a host's code: a run must end well whatever it does
         if stop.is_set:
             raise Cancelled(stop.reason) from None
         _log.warning(
@@ -470,7 +470,7 @@ def _asked(policy: RecoveryPolicy, ask: Callable[[RecoveryPolicy], float], what:
     """A number of the policy; the default policy's where it breaks."""
     try:
         return float(ask(policy))
-    except Exception:  # as above
+    except Exception:  # boundary: tool - the host's record
         _log.warning(
             "the recovery policy broke; the default %s holds",
             what,
