@@ -392,6 +392,7 @@ class InProcessExecutor(BaseCodeExecutor):
                     "variables: what it does from now on is lost, and functions defined before "
                     "must be defined again"
                 )
+            message += observed.still_running()
             return told.model_copy(
                 update={
                     "name": "TimeoutError",
@@ -402,7 +403,10 @@ class InProcessExecutor(BaseCodeExecutor):
             )
         if end.reason == "stop":
             return told.model_copy(
-                update={"name": "KeyboardInterrupt", "message": "stopped by the user"}
+                update={
+                    "name": "KeyboardInterrupt",
+                    "message": f"stopped by the user{observed.still_running()}",
+                }
             )
         return told
 
@@ -439,6 +443,14 @@ class Observation:
         self.summaries: list[KernelOutputType] = []
         self.is_cut = False
         self._is_compared = False
+
+    def still_running(self) -> str:
+        """That something of code that was stopped goes on, in words; empty when nothing does."""
+        theirs = any(
+            each.is_alive() and not each.name.startswith("parsimony-")
+            for each in tuple(self._capture.threads)
+        )
+        return "; threads that it started still run, and may write" if theirs else ""
 
     def recorded(self, step: Callable[[], T], otherwise: T) -> T:
         """What a step of the lineage gives. Where it fails the cell goes on, and that is told.

@@ -74,6 +74,18 @@ async def test_code_past_its_deadline_says_what_ran(
     }
 
 
+async def test_code_past_its_deadline_says_that_its_threads_go_on(
+    executor: BaseCodeExecutor,
+) -> None:
+    output = await executor.execute(
+        "import threading\nend = threading.Event()\n"
+        "threading.Thread(target=end.wait).start()\nwhile True: pass",
+        timeout_seconds=DEADLINE_S,
+    )
+    assert failure(output).message.endswith("threads that it started still run, and may write")
+    await executor.execute("end.set()")
+
+
 async def test_a_call_that_blocks_does_not_hold_the_caller(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "import time\ntime.sleep(3)\nlate = True", timeout_seconds=DEADLINE_S
