@@ -287,7 +287,7 @@ class TestMisuse:
 
 # What reads a journal, and needs one.
 OF_A_JOURNAL = ("runs", "show", "resume", "verify", "metrics", "purge --older-than 30d")
-TELLING = (*OF_A_JOURNAL[:-2], "purge --older-than 30d --dry-run", "doctor", "refresh")
+TELLING = (*OF_A_JOURNAL[:-2], "purge --older-than 30d --dry-run", "doctor", "refresh --all")
 
 
 class TestExitCodes:
@@ -372,15 +372,16 @@ class TestJson:
             ("show", "steps"),
             ("resume", "questions"),
             ("doctor", "findings"),
-            ("refresh", "artifacts"),
+            ("refresh --all", "artifacts"),
         ],
     )
     def test_each_of_a_list_has_the_keys_that_help_promises(
         self, command: str, key: str, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        (module,) = (each for each in cli.COMMANDS if each.__name__.endswith(f".{command}"))
+        name, *options = command.split()
+        (module,) = (each for each in cli.COMMANDS if each.__name__.endswith(f".{name}"))
         promised = vars(module)["KEYS"][key].partition(": ")[2].split(", ")
-        _, out, _ = run(capsys, command, "--json", "--folder", str(folder))
+        _, out, _ = run(capsys, name, *options, "--json", "--folder", str(folder))
         assert list(json.loads(out)[key][0]) == promised
 
     def test_nothing_found_wrong_and_something_found_wrong(

@@ -76,7 +76,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refresh(folder: Path, *arguments: str) -> int:
-    return main(["refresh", *arguments, "--folder", str(folder)])
+    named = any(not each.startswith("-") for each in arguments)
+    return main(["refresh", *arguments, *([] if named else ["--all"]), "--folder", str(folder)])
 
 
 def logs(folder: Path) -> dict[Path, bytes]:
@@ -173,6 +174,13 @@ class TestTheCommand:
         for names in ((), ("t",)):
             assert refresh(work, *names) == 1
             assert "permission is denied" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("words", [[], ["t", "--all"]])
+    def test_no_name_is_not_all_of_them(
+        self, work: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["refresh", *words, "--folder", str(work)]) == 2
+        assert "name what to make again, or give --all" in capsys.readouterr().err
 
     def test_where_nothing_is_published_nothing_is_done(self, tmp_path: Path) -> None:
         assert refresh(tmp_path) == 0

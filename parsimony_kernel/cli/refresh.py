@@ -9,9 +9,9 @@ from parsimony_kernel.cli import output
 from parsimony_kernel.cli.parser import Commands, Examples, add_command, add_folder, add_json
 
 EXAMPLES: Examples = (
-    ("refresh", "make all datasets and charts again"),
-    ('refresh "Monthly mean" --accept', "one of them, and publish a change"),
-    ("refresh --json", "for a program"),
+    ('refresh "Monthly mean"', "make it again"),
+    ("refresh --all", "all datasets and charts"),
+    ("refresh --all --accept", "and publish what changed"),
 )
 KEYS = {
     "ok": "whether each could be made again",
@@ -28,9 +28,8 @@ def add(commands: Commands) -> None:
         examples=EXAMPLES,
         keys=KEYS,
     )
-    command.add_argument(
-        "name", nargs="*", help="a title, variable or id; nothing means all datasets and charts"
-    )
+    command.add_argument("name", nargs="*", help="a title, variable or id")
+    command.add_argument("--all", action="store_true", help="all datasets and charts")
     command.add_argument(
         "--accept",
         action="store_true",
@@ -43,6 +42,11 @@ def add(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from parsimony_kernel.artifacts.refresh import in_words
     from parsimony_kernel.session.upkeep import refresh_in
+
+    if bool(arguments.name) == arguments.all:
+        return output.misuse(
+            "refresh runs the code of what was published: name what to make again, or give --all."
+        )
 
     async def each() -> int:
         told = list[dict[str, Any]]()
