@@ -169,7 +169,7 @@ class CodeGuard:
 
         A child that it forks ends here at the latest: what comes next is the notebook's.
         """
-        with _ending_forks(), self._around():
+        with _EndingForks(), self._around():
             if self._in_main:
                 return self._call_in_main(function, *arguments)
             return self._call_elsewhere(function, *arguments)
@@ -475,19 +475,18 @@ class _Driven:
                 resume, argument = coroutine.throw, guard.translate(exc)
 
 
-@contextmanager
-def _ending_forks() -> Iterator[None]:
-    """End a process that the body forked, with the exit code that it would have as a program."""
-    process = os.getpid()
-    error: BaseException | None = None
-    try:
-        yield
-    except BaseException as exc:
-        error = exc
-        raise
-    finally:
-        if os.getpid() != process:
-            code = error.code if isinstance(error, SystemExit) else error and 1
+class _EndingForks:
+    """Ends a process that the body forked, with the exit code that it would have as a program.
+
+    A class, since a generator would set the traceback of the exception, which its class may hide.
+    """
+
+    def __enter__(self) -> None:
+        self._process = os.getpid()
+
+    def __exit__(self, kind: Any, error: BaseException | None, raised: Any) -> None:
+        if os.getpid() != self._process:
+            code = error.code if type(error) is SystemExit else error and 1
             os._exit(code if isinstance(code, int) else int(code is not None))
 
 
