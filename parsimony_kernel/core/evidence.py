@@ -150,7 +150,7 @@ def peek(thing: object, name: str) -> Any:
     """An attribute, or ``None`` where there is none or it breaks."""
     try:
         return getattr(thing, name, None)
-    except Exception:  # a foreign property may do anything, and its trouble is not the news
+    except Exception:  # boundary: user object - a foreign property may do anything
         return None
 
 
@@ -159,7 +159,7 @@ def text_of(exc: BaseException) -> str:
     try:
         # litellm writes whole tracebacks into its messages; they are neither words nor evidence.
         return str(exc).partition(_TRACEBACK)[0]
-    except Exception:  # the same holds for a foreign __str__
+    except Exception:  # boundary: user object - a foreign __str__ may do anything
         return ""
 
 
@@ -221,7 +221,7 @@ def _codes(exc: BaseException) -> Iterable[str]:
         aws.get("Code"),
     ]
     if callable(grpc := peek(exc, "code")):
-        with suppress(Exception):  # a foreign method may do anything, and its trouble is not news
+        with suppress(Exception):  # boundary: user object - a foreign method may do anything
             sources.append(peek(grpc(), "name"))
     return [source for source in sources if isinstance(source, str)]
 

@@ -27,5 +27,5 @@ def words_of(exc: BaseException) -> str:
         return str(exc).strip()
     except KeyboardInterrupt:
         raise
-    except BaseException:  # a foreign __str__ may do anything, and its trouble is not the news
+    except BaseException:  # boundary: user object - a foreign __str__ may do anything
         return ""

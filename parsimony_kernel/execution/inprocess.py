@@ -226,7 +226,7 @@ class InProcessExecutor(BaseCodeExecutor):
                 filename = self._name(scope, source)
                 try:
                     cell = self._compile(source, filename, expression=expression)
-                except (Exception, RecursionError) as exc:
+                except (Exception, RecursionError) as exc:  # boundary: tool - compiling a cell
                     return self._rejected(exc, filename, source)
                 for checkpoints in tuple(self._open):
                     checkpoints.protect(cell.code)
@@ -443,7 +443,7 @@ class Observation:
         """
         try:
             return step()
-        except Exception:
+        except Exception:  # boundary: subscriber - a cell must not fail with its record
             _log.exception("the lineage of a cell was not recorded")
             if self.is_recorded:
                 self._capture.stderr.write("The lineage of this cell was not recorded.\n")
@@ -503,7 +503,12 @@ def _within(seconds: float, look: Callable[[], T]) -> T | None:
     try:
         with guard:
             return guard.call(look)
-    except (Exception, DeadlineReached, KeyboardInterrupt, asyncio.CancelledError):
+    except (  # boundary: user object - the look at it failed, or was stopped
+        Exception,
+        DeadlineReached,
+        KeyboardInterrupt,
+        asyncio.CancelledError,
+    ):
         return None
 
 

@@ -87,7 +87,7 @@ class FallbackChain:
                 self._on_fallback(name)
             try:
                 text = await strategy(task)
-            except Exception as exc:  # a foreign boundary: the next strategy is the answer to it
+            except Exception as exc:  # boundary: tool - the next strategy is the answer to it
                 failures.append((name, scrub(f"{type(exc).__name__}: {exc}")))
             else:
                 if not isinstance(text, str) or not text.strip():

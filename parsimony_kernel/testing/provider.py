@@ -180,7 +180,7 @@ class LoopbackProvider:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except BaseException as exc:  # it would die with the thread; __exit__ tells it
+        except BaseException as exc:  # boundary: tool - the server's thread; __exit__ raises it
             self._trouble.append(exc)
         finally:
             self._started.set()
@@ -217,7 +217,7 @@ class LoopbackProvider:
         except (ConnectionError, asyncio.IncompleteReadError):
             if came is not None:
                 came.gone.set()  # the client went away, which is its right
-        except Exception as exc:  # a bug of this server, told when the with ends
+        except Exception as exc:  # boundary: front end - a client's request; __exit__ raises it
             self._trouble.append(exc)
         finally:
             writer.close()

@@ -372,7 +372,7 @@ class FailurePolicy:
         """
         try:
             action = await self.resolve(context.failure_type)(context)
-        except Exception as exc:  # a host's function may do anything, and its trouble is told
+        except Exception as exc:  # boundary: tool - a host's strategy; its trouble is told
             return RecoveryAction.ESCALATE(
                 message=f"the strategy for {context.failure_type.name} failed: "
                 f"{type(exc).__name__}: {exc}"
@@ -502,7 +502,7 @@ def _check(key: str, made_by: Any, settings: Mapping[str, Any]) -> None:
     """
     try:
         declared = get_type_hints(inspect.unwrap(made_by))
-    except Exception:  # a host's annotations may name anything
+    except Exception:  # boundary: tool - a host's annotations may name anything
         return
     for name, value in settings.items():
         hint = declared.get(name)

@@ -69,7 +69,7 @@ def _cost_of(response: Any, model: str | None) -> Any:
         return None
     try:
         return litellm.completion_cost(completion_response=response, model=model)
-    except Exception:  # a foreign boundary: an unpriced model must not end a run
+    except Exception:  # boundary: tool - an unpriced model must not end a run
         return None
 
 

@@ -215,7 +215,7 @@ async def _price(
             return usd(await model.estimate_cost_usd(prompt, answer))
     except FailureRaised:
         raise
-    except Exception:  # a foreign boundary: a price that cannot be told is not known
+    except Exception:  # boundary: tool - a model that cannot tell its price has none
         return None
 
 
