@@ -39,28 +39,18 @@ __version__ = "0.1.0"
 # What front ends call the kernel in a notebook's metadata.
 KERNEL_NAME = "parsimony-agent"
 
-_HOMES = {
-    "Agent": "agent.agent",
-    "AgentResult": "core.results",
-    "ArtifactRef": "identity",
-    "Chart": "core.results",
-    "CodeExecutor": "execution.private",
-    "Dataset": "core.results",
-    "OutputFactory": "execution.factory",
-    "Report": "core.results",
-    "Script": "core.results",
-    "Tool": "tools",
-    "ToolResult": "tools",
-    "Tools": "tools",
-    "display_result": "display",
-    "load_dataset": "execution.datasets",
-    "read_excel": "execution.documents",
-    "read_pdf_text": "execution.documents",
-    "read_pptx_text": "execution.documents",
-    "stream_to_display": "display",
-    "tool": "tools",
-    "toolmethod": "tools",
+_EXPORTS = {
+    "agent.agent": "Agent",
+    "core.results": "AgentResult Chart Dataset Report Script",
+    "display": "display_result stream_to_display",
+    "execution.datasets": "load_dataset",
+    "execution.documents": "read_excel read_pdf_text read_pptx_text",
+    "execution.factory": "OutputFactory",
+    "execution.private": "CodeExecutor",
+    "identity": "ArtifactRef",
+    "tools": "Tool ToolResult Tools tool toolmethod",
 }
+_HOMES = {name: home for home, names in _EXPORTS.items() for name in names.split()}
 
 __all__ = [
     "Agent",

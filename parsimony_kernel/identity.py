@@ -227,11 +227,7 @@ def dataset_logical_id(
 
 
 def chart_logical_id(
-    *,
-    notebook: str,
-    variable_name: str,
-    source_datasets: Iterable[Any],
-    sources: Iterable[Any],
+    *, notebook: str, variable_name: str, source_datasets: Iterable[Any], sources: Iterable[Any]
 ) -> str:
     """Which chart a variable of ``notebook``, drawn from these datasets and sources, is."""
     return _digest(

@@ -61,7 +61,7 @@ async def in_thread(function: Callable[..., Any], /, **arguments: Any) -> Any:
         error: BaseException | None = None
         try:
             value = context.run(call) if around is None else context.run(around, call)
-        except BaseException as exc:  # boundary: tool - a body raises anything; who waits gets it
+        except BaseException as exc:  # boundary: tool - its trouble is handed over
             error = exc
         ended.set_result((value, error))
 

@@ -33,6 +33,7 @@ _KEEP = {"PARSIMONY_CHROMIUM"}
 _CONTRACT = (
     "spec/",
     "contracts/",
+    "corpora/",
     "scenarios/",
     "notebooks/",
     "triage/",

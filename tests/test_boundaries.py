@@ -19,8 +19,8 @@ MARK = re.compile(rf"# boundary: ({'|'.join(KINDS)}) - \w")
 LEAVES = (ast.Return, ast.Break, ast.Continue)
 
 
-def swallowers(tree: ast.AST) -> Iterator[int]:
-    """The lines of each handler and ``suppress`` of everything that may not raise again."""
+def swallowers(tree: ast.AST) -> Iterator[slice]:
+    """The heads of each handler and ``suppress`` of everything that may not raise again."""
     for node in ast.walk(tree):
         match node:
             case ast.ExceptHandler(type=kind, body=body):
@@ -28,22 +28,22 @@ def swallowers(tree: ast.AST) -> Iterator[int]:
                 leaves = any(isinstance(each, LEAVES) for each in ast.walk(node))
                 raises = isinstance(body[-1], ast.Raise) and not leaves
             case ast.Call(func=ast.Name("suppress") | ast.Attribute(attr="suppress")):
-                caught, raises = node.args, False
+                caught, raises, body = node.args, False, []
             case _:
                 continue
         names = {getattr(each, "id", None) for kind in caught for each in ast.walk(kind)}
         if names & {"Exception", "BaseException"} and not raises:
-            yield node.lineno
+            yield slice(node.lineno - 1, body[0].lineno - 1 if body else node.end_lineno)
 
 
 def test_what_swallows_everything_says_whose_code_it_is_around() -> None:
     unmarked = []
     for path in sorted(p for root in ROOTS for p in (ROOT / root).rglob("*.py")):
-        text = path.read_text()
-        for number in swallowers(ast.parse(text)):
-            line = text.splitlines()[number - 1]
-            if not MARK.search(line):
-                unmarked.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
+        lines = path.read_text().splitlines()
+        for head in swallowers(ast.parse("\n".join(lines))):
+            if not any(map(MARK.search, lines[head])):
+                where = f"{path.relative_to(ROOT)}:{head.start + 1}"
+                unmarked.append(f"{where}: {lines[head.start].strip()}")
     assert not unmarked, "\n".join(
         [
             *unmarked,

@@ -488,7 +488,7 @@ class TurnRecord:
         """Do what only observes the run, which goes on whatever comes of it."""
         try:
             act()
-        except Exception as trouble:  # boundary: subscriber - what it cannot show has happened
+        except Exception as trouble:  # boundary: subscriber - it has still happened
             # A log may end up in a cell, where words of data and models are not to be printed.
             kind = type(trouble).__name__
             _log.error("The record of turn %s %s (%s)", self.run_id, otherwise, kind)

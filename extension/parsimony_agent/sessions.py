@@ -157,7 +157,7 @@ def _as_model(variable: str, value: Any) -> ChatModel | None:
         wrong = f"is named {str(name)[:60]!a}"
     except KeyboardInterrupt:
         raise
-    except BaseException as exc:  # boundary: user object - its attributes may do anything
+    except BaseException as exc:  # boundary: user object - its attributes
         wrong = f"does not give its name ({_class_name(type(exc))})"
     raise TurnError(
         f"The model in the variable {variable!r} {wrong}: let its name be printable text of one "

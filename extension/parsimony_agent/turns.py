@@ -372,7 +372,7 @@ class Turns:
             self._ask_again(record)
         except TurnStopped:
             return  # the record says it
-        except Exception as error:  # boundary: front end - a click, which nobody awaits
+        except Exception as error:  # boundary: front end - a click
             sentence = str(error)
             if not isinstance(error, TurnError | SessionError):
                 # A log may end up in a cell, where words of data and models are not to be printed.

@@ -112,7 +112,7 @@ class UserCells:
             look()
         except KeyboardInterrupt:
             raise
-        except BaseException:  # boundary: subscriber - the cell is not ours, whatever is in it
+        except BaseException:  # boundary: subscriber - the cell goes on
             _log.debug("A cell could not be looked at", exc_info=True)
 
     def _look_before(self, info: Any) -> None:
@@ -127,7 +127,7 @@ class UserCells:
     def _looked(self, code: str) -> Looked:
         try:
             return before_cell(code, self._shell.user_ns)
-        except Exception:  # boundary: user object - what a variable holds may be anything
+        except Exception:  # boundary: user object - what a cell binds
             _log.debug("The variables of a cell could not be looked at", exc_info=True)
             return Looked(self._shell.user_ns)
 

@@ -10,13 +10,14 @@ that found it only what to say.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind
-from parsimony_kernel.core.refusals import RefusalError
-from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.core.kinds import Action, Effect, Failure
+from parsimony_kernel.core.kinds import FailureKind as Kind
+from parsimony_kernel.core.refusals import RefusalError as Refusal
+from parsimony_kernel.core.taxonomy import FailureType as Type
 
 
 class Rung(StrEnum):
@@ -52,9 +53,9 @@ class Cause:
     """
 
     name: str
-    kind: FailureKind
-    type: FailureType | None
-    refusal: RefusalError | None
+    kind: Kind
+    type: Type | None
+    refusal: Refusal | None
     ladder: tuple[Rung, ...]
     how: str
     effect: Effect | None = None
@@ -79,7 +80,7 @@ class Cause:
         noted = {
             name: value
             for name, value in known.items()
-            if value is not None and value is not FailureType.UNKNOWN
+            if value is not None and value is not Type.UNKNOWN
         }
         return Failure(
             self.kind, explanation, tuple(blockers), action, partial_data, {**noted, **metadata}
@@ -101,347 +102,115 @@ _RETRIED = (Rung.retry, Rung.retry, Rung.handoff)
 _PROVIDER = (Rung.retry, Rung.retry, Rung.retry, Rung.fallback, Rung.handoff)
 _LOOKED_UP = (Rung.reconcile, Rung.ask_user)
 _OPEN_ENDED = (Rung.refusal, Rung.narrow_scope, Rung.handoff)
+_NARROWED = (Rung.narrow_scope, Rung.handoff)
+_ASKED = (Rung.ask_user,)
+_HANDED_OVER = (Rung.handoff,)
+_REFUSED = (Rung.refusal, Rung.handoff)
 
-NOT_REGISTERED = Cause(
-    "name not registered",
-    FailureKind.tool_error,
-    FailureType.WRONG_TOOL_CALLED,
-    RefusalError.unknown_action,
-    _CORRECTED,
-    "retry with the manifest and the nearest name, then handoff",
-)
-NOT_REACHABLE = Cause(
-    "registered, not reachable now",
-    FailureKind.tool_error,
-    FailureType.WRONG_TOOL_CALLED,
-    RefusalError.invalid_transition,
-    _CORRECTED,
-    "retry with valid_next_actions",
-)
-BAD_ARGUMENTS = Cause(
-    "arguments break the schema",
-    FailureKind.tool_error,
-    FailureType.SCHEMA_MISMATCH,
-    RefusalError.validation_failed,
-    _CORRECTED,
-    "retry with the field and what it got",
-)
-RULE_BROKEN = Cause(
-    "task contract or guard broken (keys of the task file)",
-    FailureKind.policy_violation,
-    FailureType.CONSTRAINT_IGNORED,
-    RefusalError.validation_failed,
-    (Rung.refusal, Rung.handoff),
-    "refusal naming the rule, then handoff",
-)
-NOT_APPROVED = Cause(
-    "approval missing, stale, or its hash differs",
-    FailureKind.policy_violation,
-    FailureType.CONSTRAINT_IGNORED,
-    RefusalError.validation_failed,
-    (Rung.ask_user,),
-    "ask_user",
-    signs=("approval",),
-)
-LOOP = Cause(
-    "same call, same observation, again",
-    FailureKind.loop_detected,
-    FailureType.LOOP_DETECTED,
-    RefusalError.validation_failed,
-    (Rung.refusal, Rung.ask_user),
-    "refusal naming what is already known, then ask_user",
-)
-PROVIDER_FAULT = Cause(
-    "provider 429, 5xx, network",
-    FailureKind.transient_provider,
-    FailureType.EXTERNAL_FAULT,
-    None,
-    _PROVIDER,
-    "back-off, then fallback model, then handoff",
-)
-BREAKER_OPEN = Cause(
-    "breaker open",
-    FailureKind.transient_provider,
-    FailureType.EXTERNAL_FAULT,
-    None,
-    (Rung.fallback, Rung.handoff),
-    "fallback model at once",
-    signs=("breaker",),
-)
-LATE = Cause(
-    "tool past its deadline",
-    FailureKind.tool_error,
-    FailureType.TIMEOUT,
-    RefusalError.action_timeout,
-    _RETRIED,
-    "effect none: retry; else reconcile",
-    effect=Effect.none,
-)
-LATE_UNCERTAIN = Cause(
-    "tool past its deadline",
-    FailureKind.tool_error,
-    FailureType.TIMEOUT,
-    RefusalError.action_timeout,
-    _LOOKED_UP,
-    "effect none: retry; else reconcile",
-    effect=Effect.uncertain,
-)
-RAISED = Cause(
-    "tool body raised",
-    FailureKind.tool_error,
-    None,
-    RefusalError.action_error,
-    _RETRIED,
-    "by type",
-    effect=Effect.none,
-)
-RAISED_UNCERTAIN = Cause(
-    "tool body raised",
-    FailureKind.tool_error,
-    None,
-    RefusalError.action_error,
-    _LOOKED_UP,
-    "by type",
-    effect=Effect.uncertain,
-)
-RAISED_COMMITTED = Cause(
-    "tool body raised",
-    FailureKind.tool_error,
-    None,
-    RefusalError.action_error,
-    (Rung.handoff,),
-    "by type",
-    effect=Effect.committed,
-)
-ANSWER_CUT_OFF = Cause(
-    "finish_reason length",
-    FailureKind.output_truncated,
-    FailureType.SCHEMA_MISMATCH,
-    None,
-    (Rung.retry, Rung.handoff),
-    "retry; a half-written tool call is never executed",
-)
-ANSWER_REFUSED = Cause(
-    "content filter, refusal",
-    FailureKind.output_refused,
-    FailureType.CONSTRAINT_IGNORED,
-    None,
-    (Rung.handoff,),
-    "handoff",
-)
-CLAIM_UNOBSERVED = Cause(
-    "a claim contradicts what was observed",
-    FailureKind.no_progress,
-    FailureType.HALLUCINATED_STATE,
-    RefusalError.validation_failed,
-    _OPEN_ENDED,
-    "refusal listing the claims, then narrow from the last validated step, then handoff",
-)
-PLAN_OPEN = Cause(
-    "return_done with open sub-goals",
-    FailureKind.no_progress,
-    FailureType.PLAN_INCOMPLETE,
-    RefusalError.validation_failed,
-    _OPEN_ENDED,
-    "resume from the first open one",
-)
-CONTEXT_EXCEEDED = Cause(
-    "context window exceeded",
-    FailureKind.scope_too_large,
-    FailureType.CONTEXT_OVERFLOW,
-    None,
-    (Rung.narrow_scope, Rung.handoff),
-    "compact validated facts, narrow",
-)
-GOAL_DRIFT = Cause(
-    "answer to another question than asked",
-    FailureKind.scope_too_large,
-    FailureType.GOAL_DRIFT,
-    RefusalError.validation_failed,
-    _OPEN_ENDED,
-    "restate the goal",
-)
-STATE_LOST = Cause(
-    "executor or kernel lost its state",
-    FailureKind.kernel_invalidated,
-    FailureType.EXTERNAL_FAULT,
-    None,
-    (Rung.narrow_scope, Rung.handoff),
-    "say what is gone, narrow",
-    effect=Effect.none,
-)
-STATE_LOST_UNCERTAIN = Cause(
-    "executor or kernel lost its state",
-    FailureKind.kernel_invalidated,
-    FailureType.EXTERNAL_FAULT,
-    None,
-    (Rung.ask_user,),
-    "say what is gone, narrow",
-    effect=Effect.uncertain,
-)
-AMBIGUOUS = Cause(
-    "several readings of the request, or a column that does not exist",
-    FailureKind.ambiguous_input,
-    FailureType.UNKNOWN,
-    None,
-    (Rung.ask_user,),
-    "ask_user with choices; never substitute",
-)
-CAPABILITY_GAP = Cause(
-    "no key, no connector, model unknown, package missing",
-    FailureKind.capability_gap,
-    FailureType.UNKNOWN,
-    None,
-    (Rung.handoff,),
-    "handoff with the exact blocker and its remedy",
-)
-STEPS_USED = Cause(
-    "steps, time",
-    FailureKind.iteration_limit,
-    FailureType.UNKNOWN,
-    None,
-    (Rung.ask_user,),
-    "ask_user",
-)
-TIME_USED = Cause(
-    "steps, time",
-    FailureKind.time_limit,
-    FailureType.UNKNOWN,
-    None,
-    (Rung.ask_user,),
-    "ask_user",
-)
-BUDGET_USED = Cause(
-    "tokens, cost",
-    FailureKind.policy_violation,
-    FailureType.UNKNOWN,
-    None,
-    (Rung.ask_user,),
-    "ask_user: continue with more, or stop",
-    signs=("guard",),
-)
-NO_CALL = Cause(
-    "words without a call, or silence",
-    FailureKind.no_progress,
-    FailureType.UNKNOWN,
-    None,
-    (Rung.narrow_scope, Rung.handoff),
-    "narrow with the tools that end a run, then handoff",
-)
-PROVIDER_SILENT = Cause(
-    "provider silent",
-    FailureKind.transient_provider,
-    FailureType.TIMEOUT,
-    None,
-    _PROVIDER,
-    "back-off, then fallback model, then handoff",
-)
-TOOL_BREAKER_OPEN = Cause(
-    "breaker of a tool open",
-    FailureKind.tool_error,
-    FailureType.EXTERNAL_FAULT,
-    RefusalError.invalid_transition,
-    _CORRECTED,
-    "retry with valid_next_actions, the tool not among them, then handoff",
-    signs=("breaker",),
-)
-GUARD_BROKEN = Cause(
-    "guard of the procedure raises",
-    FailureKind.policy_violation,
-    None,
-    RefusalError.validation_failed,
-    (Rung.handoff,),
-    "handoff naming the guard",
-)
-WRITE_UNRECORDED = Cause(
-    "record of a write fails",
-    FailureKind.capability_gap,
-    None,
-    RefusalError.action_error,
-    (Rung.handoff,),
-    "handoff with what was done and what was not",
-)
-LIMIT_UNKEEPABLE = Cause(
-    "limit that cannot be kept",
-    FailureKind.policy_violation,
-    FailureType.UNKNOWN,
-    None,
-    (Rung.handoff,),
-    "handoff with the limit that could be",
-    signs=("guard", "remedy"),
-)
-RUN_BROKEN = Cause(
-    "the run itself breaks",
-    FailureKind.tool_error,
-    FailureType.UNKNOWN,
-    None,
-    (Rung.handoff,),
-    "handoff",
-)
-CHECK_BROKEN = Cause(
-    "a check of an action breaks",
-    FailureKind.tool_error,
-    None,
-    RefusalError.action_error,
-    (Rung.handoff,),
-    "handoff naming the action",
-    signs=("check",),
-)
-LOOP_AHEAD = Cause(
-    "same call, over and over, in one answer or without a check",
-    FailureKind.loop_detected,
-    FailureType.LOOP_DETECTED,
-    None,
-    (Rung.ask_user,),
-    "ask_user",
-)
-COLUMNS_NEAR = Cause(
-    "a column that does not exist, and several come near",
-    FailureKind.ambiguous_input,
-    FailureType.UNKNOWN,
-    RefusalError.validation_failed,
-    (Rung.ask_user,),
-    "ask_user with choices; never substitute",
-)
+# A cause: its name; its kind, type, refusal and ladder; the ladder in words.
+# fmt: off
+NOT_REGISTERED = Cause("name not registered",
+    Kind.tool_error, Type.WRONG_TOOL_CALLED, Refusal.unknown_action, _CORRECTED,
+    "retry with the manifest and the nearest name, then handoff")
+NOT_REACHABLE = Cause("registered, not reachable now",
+    Kind.tool_error, Type.WRONG_TOOL_CALLED, Refusal.invalid_transition, _CORRECTED,
+    "retry with valid_next_actions")
+BAD_ARGUMENTS = Cause("arguments break the schema",
+    Kind.tool_error, Type.SCHEMA_MISMATCH, Refusal.validation_failed, _CORRECTED,
+    "retry with the field and what it got")
+RULE_BROKEN = Cause("task contract or guard broken (keys of the task file)",
+    Kind.policy_violation, Type.CONSTRAINT_IGNORED, Refusal.validation_failed, _REFUSED,
+    "refusal naming the rule, then handoff")
+NOT_APPROVED = Cause("approval missing, stale, or its hash differs",
+    Kind.policy_violation, Type.CONSTRAINT_IGNORED, Refusal.validation_failed, _ASKED,
+    "ask_user", signs=("approval",))
+LOOP = Cause("same call, same observation, again",
+    Kind.loop_detected, Type.LOOP_DETECTED, Refusal.validation_failed, (Rung.refusal, *_ASKED),
+    "refusal naming what is already known, then ask_user")
+PROVIDER_FAULT = Cause("provider 429, 5xx, network",
+    Kind.transient_provider, Type.EXTERNAL_FAULT, None, _PROVIDER,
+    "back-off, then fallback model, then handoff")
+BREAKER_OPEN = Cause("breaker open",
+    Kind.transient_provider, Type.EXTERNAL_FAULT, None, (Rung.fallback, Rung.handoff),
+    "fallback model at once", signs=("breaker",))
+LATE = Cause("tool past its deadline",
+    Kind.tool_error, Type.TIMEOUT, Refusal.action_timeout, _RETRIED,
+    "effect none: retry; else reconcile", effect=Effect.none)
+LATE_UNCERTAIN = replace(LATE, ladder=_LOOKED_UP, effect=Effect.uncertain)
+RAISED = Cause("tool body raised",
+    Kind.tool_error, None, Refusal.action_error, _RETRIED,
+    "by type", effect=Effect.none)
+RAISED_UNCERTAIN = replace(RAISED, ladder=_LOOKED_UP, effect=Effect.uncertain)
+RAISED_COMMITTED = replace(RAISED, ladder=_HANDED_OVER, effect=Effect.committed)
+ANSWER_CUT_OFF = Cause("finish_reason length",
+    Kind.output_truncated, Type.SCHEMA_MISMATCH, None, (Rung.retry, Rung.handoff),
+    "retry; a half-written tool call is never executed")
+ANSWER_REFUSED = Cause("content filter, refusal",
+    Kind.output_refused, Type.CONSTRAINT_IGNORED, None, _HANDED_OVER,
+    "handoff")
+CLAIM_UNOBSERVED = Cause("a claim contradicts what was observed",
+    Kind.no_progress, Type.HALLUCINATED_STATE, Refusal.validation_failed, _OPEN_ENDED,
+    "refusal listing the claims, then narrow from the last validated step, then handoff")
+PLAN_OPEN = Cause("return_done with open sub-goals",
+    Kind.no_progress, Type.PLAN_INCOMPLETE, Refusal.validation_failed, _OPEN_ENDED,
+    "resume from the first open one")
+CONTEXT_EXCEEDED = Cause("context window exceeded",
+    Kind.scope_too_large, Type.CONTEXT_OVERFLOW, None, _NARROWED,
+    "compact validated facts, narrow")
+GOAL_DRIFT = Cause("answer to another question than asked",
+    Kind.scope_too_large, Type.GOAL_DRIFT, Refusal.validation_failed, _OPEN_ENDED,
+    "restate the goal")
+STATE_LOST = Cause("executor or kernel lost its state",
+    Kind.kernel_invalidated, Type.EXTERNAL_FAULT, None, _NARROWED,
+    "say what is gone, narrow", effect=Effect.none)
+STATE_LOST_UNCERTAIN = replace(STATE_LOST, ladder=_ASKED, effect=Effect.uncertain)
+AMBIGUOUS = Cause("several readings of the request, or a column that does not exist",
+    Kind.ambiguous_input, Type.UNKNOWN, None, _ASKED,
+    "ask_user with choices; never substitute")
+CAPABILITY_GAP = Cause("no key, no connector, model unknown, package missing",
+    Kind.capability_gap, Type.UNKNOWN, None, _HANDED_OVER,
+    "handoff with the exact blocker and its remedy")
+STEPS_USED = Cause("steps, time",
+    Kind.iteration_limit, Type.UNKNOWN, None, _ASKED,
+    "ask_user")
+TIME_USED = replace(STEPS_USED, kind=Kind.time_limit)
+BUDGET_USED = Cause("tokens, cost",
+    Kind.policy_violation, Type.UNKNOWN, None, _ASKED,
+    "ask_user: continue with more, or stop", signs=("guard",))
+NO_CALL = Cause("words without a call, or silence",
+    Kind.no_progress, Type.UNKNOWN, None, _NARROWED,
+    "narrow with the tools that end a run, then handoff")
+PROVIDER_SILENT = Cause("provider silent",
+    Kind.transient_provider, Type.TIMEOUT, None, _PROVIDER,
+    "back-off, then fallback model, then handoff")
+TOOL_BREAKER_OPEN = Cause("breaker of a tool open",
+    Kind.tool_error, Type.EXTERNAL_FAULT, Refusal.invalid_transition, _CORRECTED,
+    "retry with valid_next_actions, the tool not among them, then handoff", signs=("breaker",))
+GUARD_BROKEN = Cause("guard of the procedure raises",
+    Kind.policy_violation, None, Refusal.validation_failed, _HANDED_OVER,
+    "handoff naming the guard")
+WRITE_UNRECORDED = Cause("record of a write fails",
+    Kind.capability_gap, None, Refusal.action_error, _HANDED_OVER,
+    "handoff with what was done and what was not")
+LIMIT_UNKEEPABLE = Cause("limit that cannot be kept",
+    Kind.policy_violation, Type.UNKNOWN, None, _HANDED_OVER,
+    "handoff with the limit that could be", signs=("guard", "remedy"))
+RUN_BROKEN = Cause("the run itself breaks",
+    Kind.tool_error, Type.UNKNOWN, None, _HANDED_OVER,
+    "handoff")
+CHECK_BROKEN = Cause("a check of an action breaks",
+    Kind.tool_error, None, Refusal.action_error, _HANDED_OVER,
+    "handoff naming the action", signs=("check",))
+LOOP_AHEAD = Cause("same call, over and over, in one answer or without a check",
+    Kind.loop_detected, Type.LOOP_DETECTED, None, _ASKED,
+    "ask_user")
+COLUMNS_NEAR = Cause("a column that does not exist, and several come near",
+    Kind.ambiguous_input, Type.UNKNOWN, Refusal.validation_failed, _ASKED,
+    "ask_user with choices; never substitute")
+# fmt: on
 
-CAUSES: tuple[Cause, ...] = (
-    NOT_REGISTERED,
-    NOT_REACHABLE,
-    BAD_ARGUMENTS,
-    RULE_BROKEN,
-    NOT_APPROVED,
-    LOOP,
-    PROVIDER_FAULT,
-    BREAKER_OPEN,
-    LATE,
-    LATE_UNCERTAIN,
-    RAISED,
-    RAISED_UNCERTAIN,
-    RAISED_COMMITTED,
-    ANSWER_CUT_OFF,
-    ANSWER_REFUSED,
-    CLAIM_UNOBSERVED,
-    PLAN_OPEN,
-    CONTEXT_EXCEEDED,
-    GOAL_DRIFT,
-    STATE_LOST,
-    STATE_LOST_UNCERTAIN,
-    AMBIGUOUS,
-    CAPABILITY_GAP,
-    STEPS_USED,
-    TIME_USED,
-    BUDGET_USED,
-    NO_CALL,
-    PROVIDER_SILENT,
-    TOOL_BREAKER_OPEN,
-    GUARD_BROKEN,
-    WRITE_UNRECORDED,
-    LIMIT_UNKEEPABLE,
-    RUN_BROKEN,
-    CHECK_BROKEN,
-    LOOP_AHEAD,
-    COLUMNS_NEAR,
-)
+# In the order in which they stand above.
+CAUSES = tuple(each for each in list(globals().values()) if isinstance(each, Cause))
 
 
 def cause_of(failure: Failure) -> Cause | None:
@@ -455,7 +224,7 @@ def has_open_type(failure: Failure) -> bool:
     stays so. The error that a tool makes itself looks like one of the run, and is told."""
     row = cause_of(failure)
     is_open = row is None or row is RUN_BROKEN or row.type is None
-    return is_open and failure.type is FailureType.UNKNOWN
+    return is_open and failure.type is Type.UNKNOWN
 
 
 def is_for_a_person(failure: Failure) -> bool:

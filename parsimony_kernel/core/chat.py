@@ -108,17 +108,9 @@ def answer(
     cost_usd: float | None = None,
 ) -> Completion:
     """A completion that says ``text`` and requests ``calls``."""
-    return Completion(
-        choices=(
-            Choice(
-                Message(content=text, tool_calls=tuple(calls)),
-                "tool_calls" if calls else "stop",
-            ),
-        ),
-        usage=usage or Usage(),
-        model=model,
-        cost_usd=cost_usd,
-    )
+    message = Message(content=text, tool_calls=tuple(calls))
+    choice = Choice(message, "tool_calls" if calls else "stop")
+    return Completion((choice,), usage or Usage(), model, cost_usd)
 
 
 class StandInError(AssertionError):

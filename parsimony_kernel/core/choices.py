@@ -54,13 +54,9 @@ _GO_ON = re.compile(
     r"|carry on|ja|weiter|oui|do)\b",
     re.IGNORECASE,
 )
-_HAPPENED = {
-    "it did": Choice.happened,
-    "yes": Choice.happened,
-    "it did not": Choice.did_not_happen,
-    "it didn't": Choice.did_not_happen,
-    "no": Choice.did_not_happen,
-}
+_HAPPENED = dict.fromkeys(("it did", "yes"), Choice.happened) | dict.fromkeys(
+    ("it did not", "it didn't", "no"), Choice.did_not_happen
+)
 
 
 def labels_of(choices: Iterable[Choice | str]) -> tuple[str, ...]:

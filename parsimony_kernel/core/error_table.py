@@ -6,7 +6,7 @@ error may. An error of a provider is the client's: it counts wherever in the cau
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -108,8 +108,8 @@ def _numbers(text: str) -> Iterable[int]:
         yield from range(int(first), int(last) + 1) if is_range else (int(first),)
 
 
-def _row(entry: Mapping[str, Any]) -> Row:
-    made = dict(entry, cause=getattr(causes, entry["cause"]))
+def _row(name: str, entry: Mapping[str, Any]) -> Row:
+    made = dict(entry, name=name, cause=getattr(causes, entry["cause"]))
     for key, value in entry.items():
         if key in ("statuses", "weak_statuses", "rpc", "weak_rpc"):
             made[key] = frozenset(_numbers(value))
@@ -126,7 +126,7 @@ def _row(entry: Mapping[str, Any]) -> Row:
 
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 _DATABASES = frozenset(_TABLE["databases"].split())
-ROWS: Mapping[str, Row] = {each["name"]: _row(each) for each in _TABLE["row"]}
+ROWS: Mapping[str, Row] = {name: _row(name, row) for name, row in _TABLE["row"].items()}
 
 _OF_TOOLS = [row for row in ROWS.values() if row.asked != "provider"]
 _OF_PROVIDERS = [row for row in ROWS.values() if row.asked != "tool"]
@@ -151,24 +151,21 @@ def of_tool(seen: Evidence, *, of_program: bool = False) -> Row | None:
     structures are the code's own, so its words tell only what lies outside it.
     """
     status = seen.any_status
-    for row in _OF_TOOLS:
-        if row.ours & seen.names:
-            return row
-    for row in _OF_TOOLS:
-        if row.has_words(seen, row.sharp):
-            return row
-    if _is_expired_deadline(seen):
-        return ROWS["deadline"]
-    for row in _OF_TOOLS:
-        if row.has_code(seen, status):
-            return row
-    for row in _OF_TOOLS:
-        if row.cause is causes.PROVIDER_FAULT and row.names & seen.causes:
-            return row
-    for row in _OF_TOOLS:
-        if (row.type in _OUTSIDE or not of_program) and row.has_words(seen, row.words):
-            return row
-    return next((row for row in _OF_TOOLS if row.has_weak_code(seen, status)), None)
+    rows = [row for row in _OF_TOOLS if row.type in _OUTSIDE] if of_program else _OF_TOOLS
+    weather = [row for row in _OF_TOOLS if row.cause is causes.PROVIDER_FAULT]
+    return (
+        _first(_OF_TOOLS, lambda row: bool(row.ours & seen.names))
+        or _first(_OF_TOOLS, lambda row: row.has_words(seen, row.sharp))
+        or (ROWS["deadline"] if _is_expired_deadline(seen) else None)
+        or _first(_OF_TOOLS, lambda row: row.has_code(seen, status))
+        or _first(weather, lambda row: bool(row.names & seen.causes))
+        or _first(rows, lambda row: row.has_words(seen, row.words))
+        or _first(_OF_TOOLS, lambda row: row.has_weak_code(seen, status))
+    )
+
+
+def _first(rows: Iterable[Row], holds: Callable[[Row], bool]) -> Row | None:
+    return next(filter(holds, rows), None)
 
 
 def of_provider(exc: BaseException) -> tuple[Row | None, Evidence]:

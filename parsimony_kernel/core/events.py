@@ -6,6 +6,8 @@ segment is terminal: ``RunCompleted``, ``UserInputRequested``, ``Handoff``, ``Pa
 or ``RunCancelled``.
 """
 
+from functools import reduce
+from operator import or_
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -252,46 +254,16 @@ class RunCancelled(AgentEvent):
     reason: str = ""
 
 
-AnyEvent = Annotated[
-    RunStarted
-    | TextDelta
-    | ReasoningDelta
-    | ToolEvent
-    | ToolResultObserved
-    | ArtifactPublished
-    | StateSnapshot
-    | LLMCallCompleted
-    | Heartbeat
-    | BudgetWarning
-    | AgentError
-    | TurnTakenBack
-    | TurnForgotten
-    | RunCompleted
-    | UserInputRequested
-    | Handoff
-    | PartialRunSummary
-    | RunCancelled,
-    Field(discriminator="type"),
-]
-
-EVENT_ADAPTER: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)
-
-TERMINAL_TYPES = frozenset(
-    {
-        "run_completed",
-        "user_input_requested",
-        "handoff",
-        "partial_run_summary",
-        "run_cancelled",
-    }
-)
+_ANY: Any = reduce(or_, AgentEvent.__subclasses__())
+_ADAPTER: TypeAdapter[AgentEvent] = TypeAdapter(Annotated[_ANY, Field(discriminator="type")])
+_TERMINAL = RunCompleted | UserInputRequested | Handoff | PartialRunSummary | RunCancelled
 
 
 def is_terminal(event: AgentEvent) -> bool:
     """Whether ``event`` ends its run segment."""
-    return getattr(event, "type", "") in TERMINAL_TYPES
+    return isinstance(event, _TERMINAL)
 
 
 def parse_event(data: dict[str, Any]) -> AgentEvent:
     """The event that ``data`` is. ``pydantic.ValidationError`` when it is none."""
-    return EVENT_ADAPTER.validate_python(data)
+    return _ADAPTER.validate_python(data)

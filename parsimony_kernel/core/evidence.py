@@ -110,11 +110,11 @@ def evidence_of(step: Step) -> Evidence:
         status=facts.get("status"),
         claimed=facts.get("claimed"),
         # A number alone may be a key, a line or a price where its class says more.
-        said=_status_in(shown) or (None if names else _number_in(shown)),
+        said=_number(_STATUS, shown) or (None if names else _number(_NUMBER, shown)),
         codes=frozenset(str(code).lower() for code in facts.get("codes", ())) | _codes_in(shown),
-        sqlstate=str(facts.get("sqlstate") or _sqlstate_in(words)),
+        sqlstate=str(facts.get("sqlstate") or _found(_STATE, words)),
         errno=str(facts.get("errno") or _errno_in(words)),
-        rpc=facts["rpc"] if "rpc" in facts else _rpc_in(shown),
+        rpc=facts["rpc"] if "rpc" in facts else _number(_RPC, shown),
         retry_after_s=facts.get("retry_after_s"),
         words=words,
     )
@@ -125,32 +125,25 @@ def evidence_of(step: Step) -> Evidence:
 
 def chain_of(exc: BaseException) -> Iterator[BaseException]:
     """``exc`` and whatever led to it, each once, nearest first."""
-    waiting: list[BaseException] = [exc]
+    waiting: list[Any] = [exc]
     seen: set[int] = set()
     while waiting:
         link = waiting.pop(0)
-        if id(link) in seen:
+        if not isinstance(link, BaseException) or id(link) in seen:
             continue
         seen.add(id(link))
         yield link
-        waiting.extend(
-            each
-            for each in (
-                # litellm keeps the reason of a broken stream in an attribute.
-                peek(link, "original_exception"),
-                link.__cause__,
-                None if link.__suppress_context__ else link.__context__,
-                *(link.exceptions if isinstance(link, BaseExceptionGroup) else ()),
-            )
-            if isinstance(each, BaseException)
-        )
+        # litellm keeps the reason of a broken stream in an attribute.
+        waiting += [peek(link, "original_exception"), link.__cause__]
+        waiting.append(None if link.__suppress_context__ else link.__context__)
+        waiting += link.exceptions if isinstance(link, BaseExceptionGroup) else ()
 
 
 def peek(thing: object, name: str) -> Any:
     """An attribute, or ``None`` where there is none or it breaks."""
     try:
         return getattr(thing, name, None)
-    except Exception:  # boundary: user object - a foreign property may do anything
+    except Exception:  # boundary: user object - a property of it
         return None
 
 
@@ -159,7 +152,7 @@ def text_of(exc: BaseException) -> str:
     try:
         # litellm writes whole tracebacks into its messages; they are neither words nor evidence.
         return str(exc).partition(_TRACEBACK)[0]
-    except Exception:  # boundary: user object - a foreign __str__ may do anything
+    except Exception:  # boundary: user object - its __str__
         return ""
 
 
@@ -186,17 +179,12 @@ def retry_after(exc: BaseException) -> float | None:
         except (TypeError, ValueError):
             continue
         for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-            try:
-                wait = float(headers[name]) * unit
-            except (KeyError, ValueError):
-                continue
-            if math.isfinite(wait):
-                return max(0.0, wait)
-        try:
+            with suppress(KeyError, ValueError):
+                if math.isfinite(wait := float(headers[name]) * unit):
+                    return max(0.0, wait)
+        with suppress(KeyError, TypeError, ValueError):
             until = parsedate_to_datetime(headers["retry-after"])
             return max(0.0, (until - parsedate_to_datetime(headers["date"])).total_seconds())
-        except (KeyError, TypeError, ValueError):
-            continue
     return None
 
 
@@ -221,7 +209,7 @@ def _codes(exc: BaseException) -> Iterable[str]:
         aws.get("Code"),
     ]
     if callable(grpc := peek(exc, "code")):
-        with suppress(Exception):  # boundary: user object - a foreign method may do anything
+        with suppress(Exception):  # boundary: user object - a method of it
             sources.append(peek(grpc(), "name"))
     return [source for source in sources if isinstance(source, str)]
 
@@ -350,34 +338,31 @@ _STATUS = re.compile(
 )
 
 
-def _status_in(words: str) -> int | None:
-    found = _STATUS.search(words)
-    return None if found is None else int(next(group for group in found.groups() if group))
+_NUMBER = re.compile(r"\A\W*([45]\d\d)\W*\Z")
+_STATE = re.compile(r"^\d+ \((\w{5})\):|\bSQLSTATE[\[:=( ]+(\w{5})\b")
+_RPC = re.compile(r"(?<!\d)(-32[0-7]\d\d)\b")
 
 
-_NUMBER = re.compile(r"\W*([45]\d\d)\W*")
+def _found(pattern: re.Pattern[str], words: str) -> str:
+    """The group of ``pattern`` that stands in ``words``; empty where none does."""
+    found = pattern.search(words)
+    return "" if found is None else next(filter(None, found.groups()))
 
 
-def _number_in(words: str) -> int | None:
-    found = _NUMBER.fullmatch(words)
-    return None if found is None else int(found[1])
+def _number(pattern: re.Pattern[str], words: str) -> int | None:
+    return int(found) if (found := _found(pattern, words)) else None
 
 
-_CODES = tuple(
-    map(
-        re.compile,
-        (
-            r"[\"'](?:code|type|status|error|codeName)[\"']\s*:\s*[\"']([\w.-]+)[\"']",
-            r"An error occurred \((\w+)\) when calling",
-            r"\bStatusCode\.([A-Z_]+)",
-            r"^\((\w+)\) ",
-        ),
-    )
+_CODES = (
+    r"[\"'](?:code|type|status|error|codeName)[\"']\s*:\s*[\"']([\w.-]+)[\"']",
+    r"An error occurred \((\w+)\) when calling",
+    r"\bStatusCode\.([A-Z_]+)",
+    r"^\((\w+)\) ",
 )
 
 
 def _codes_in(words: str) -> frozenset[str]:
-    return frozenset(code.lower() for pattern in _CODES for code in pattern.findall(words))
+    return frozenset(code.lower() for pattern in _CODES for code in re.findall(pattern, words))
 
 
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
@@ -388,19 +373,3 @@ def _errno_in(words: str) -> str:
     if found := _ERRNO.search(words):
         return errno.errorcode.get(int(found[1]), "")
     return next((each for each in _SYMBOL.findall(words) if hasattr(errno, each)), "")
-
-
-_STATE = re.compile(r"^\d+ \((\w{5})\):|\bSQLSTATE[\[:=( ]+(\w{5})\b")
-
-
-def _sqlstate_in(words: str) -> str:
-    found = _STATE.search(words)
-    return "" if found is None else found[1] or found[2]
-
-
-_RPC = re.compile(r"(?<!\d)-(32[0-7]\d\d)\b")
-
-
-def _rpc_in(words: str) -> int | None:
-    found = _RPC.search(words)
-    return None if found is None else -int(found[1])

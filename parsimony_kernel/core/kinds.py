@@ -56,26 +56,18 @@ class Effect(StrEnum):
     committed = "committed"
 
 
-_DEFAULT_ACTION_BY_KIND: dict[FailureKind, Action] = {
-    FailureKind.transient_provider: Action.retry,
-    FailureKind.output_truncated: Action.retry,
-    FailureKind.tool_error: Action.retry,
-    FailureKind.ambiguous_input: Action.ask_user,
-    FailureKind.loop_detected: Action.ask_user,
-    FailureKind.iteration_limit: Action.ask_user,
-    FailureKind.time_limit: Action.ask_user,
-    FailureKind.scope_too_large: Action.narrow_scope,
-    FailureKind.no_progress: Action.narrow_scope,
-    FailureKind.kernel_invalidated: Action.narrow_scope,
-    FailureKind.output_refused: Action.handoff,
-    FailureKind.capability_gap: Action.handoff,
-    FailureKind.policy_violation: Action.handoff,
+_DEFAULT_ACTIONS = {
+    Action.retry: "transient_provider output_truncated tool_error",
+    Action.ask_user: "ambiguous_input loop_detected iteration_limit time_limit",
+    Action.narrow_scope: "scope_too_large no_progress kernel_invalidated",
+    Action.handoff: "output_refused capability_gap policy_violation",
 }
 
 
 def default_action_for(kind: FailureKind) -> Action:
     """The action that answers ``kind`` when no policy says otherwise."""
-    return _DEFAULT_ACTION_BY_KIND[FailureKind(kind)]
+    name = FailureKind(kind).value
+    return next(action for action, kinds in _DEFAULT_ACTIONS.items() if name in kinds.split())
 
 
 @dataclass(frozen=True, eq=False, config=ConfigDict(arbitrary_types_allowed=True, extra="forbid"))

@@ -9,13 +9,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_serializer, field_validator
 
+from parsimony_kernel.core.text import utf8
 
-def _encodable(text: str) -> str:
-    # Code may print half of a character, which JSON cannot carry.
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+# Code may print half of a character, which JSON cannot carry.
+Text = Annotated[str, AfterValidator(utf8)]
 
 
-Text = Annotated[str, AfterValidator(_encodable)]
+def _if_any(**facts: Any) -> dict[str, Any]:
+    return {name: fact for name, fact in facts.items() if fact or fact == ""}
 
 
 class _Output(BaseModel):
@@ -54,20 +55,15 @@ class DataFrameObject(_Output):
 
     def for_model(self) -> dict[str, Any]:
         """Shape, columns with dtype and samples. ``preview`` is left to people."""
-        summary: dict[str, Any] = {
-            "type": self.type,
-            "rows": self.rows,
-            "columns": [
-                {"name": c.name, "dtype": c.dtype, "samples": list(c.samples)} for c in self.columns
-            ],
+        columns = [
+            {"name": c.name, "dtype": c.dtype, "samples": list(c.samples)} for c in self.columns
+        ]
+        more = {
+            "more_columns": list(self.more_columns),
+            "columns_left_out": self.columns_left_out,
         }
-        if self.name is not None:
-            summary["name"] = self.name
-        if self.more_columns:
-            summary["more_columns"] = list(self.more_columns)
-        if self.columns_left_out:
-            summary["columns_left_out"] = self.columns_left_out
-        return summary
+        told = {"type": self.type, "rows": self.rows, "columns": columns}
+        return {**told, **_if_any(name=self.name, **more)}
 
 
 class FigureObject(_Output):
@@ -85,7 +81,7 @@ class FigureObject(_Output):
     def for_model(self) -> dict[str, Any]:
         """Title and description; never the data or the pixels."""
         told = {"type": self.type, "title": self.title, "description": self.description}
-        return told if self.name is None else {**told, "name": self.name}
+        return {**told, **_if_any(name=self.name)}
 
 
 class PrimitiveObject(_Output):
@@ -99,16 +95,8 @@ class PrimitiveObject(_Output):
 
     def for_model(self) -> dict[str, Any]:
         """Type and text."""
-        summary: dict[str, Any] = {
-            "type": self.type,
-            "python_type": self.python_type,
-            "text": self.text,
-        }
-        if self.name is not None:
-            summary["name"] = self.name
-        if self.truncated:
-            summary["truncated"] = True
-        return summary
+        told = {"type": self.type, "python_type": self.python_type, "text": self.text}
+        return {**told, **_if_any(name=self.name, truncated=self.truncated)}
 
 
 class PrintedText(PrimitiveObject):

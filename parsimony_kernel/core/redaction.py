@@ -52,72 +52,66 @@ _PARAMETER = (
 )
 
 
-def _shape(pattern: str, replacement: str = REDACTED) -> tuple[re.Pattern[str], str]:
-    return re.compile(pattern, re.IGNORECASE), replacement
+def _shape(parts: str, pattern: str, kept: str = "") -> tuple[list[str], re.Pattern[str], str]:
+    """A shape of secrets, what of it stays, and parts in small letters without one of which it is
+    not met: looking for those is cheap."""
+    return parts.split("|"), re.compile(pattern, re.IGNORECASE), kept + REDACTED
 
 
 # Nothing follows a repeat without an upper bound: each text is read in time linear in its length.
-_SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
+_SHAPES = (
     _shape(
+        "bearer|basic|authorization",
         r"\b(authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:bearer|basic|token)\s{1,3}"
         # Without the header's name the words are English: a key has more than small letters.
         r"|(?:bearer|basic)\s{1,3}(?=[\w.~+/*=-]{0,80}(?:[\d=*]|(?-i:[a-z][A-Z]))))"
         r"[\w.~+/*=-]{6,}",
-        rf"\1{REDACTED}",
+        r"\1",
     ),
-    _shape(r"\b(?:sk|gsk|xai|pplx|hf|ghp|gho|github_pat|xox[abeprs])[-_](?:[.-]{0,9}[\w*])+"),
-    (re.compile(r"\b(?:AIza[\w-]{10,}|A[KS]IA[0-9A-Z]{12,})"), REDACTED),
-    (re.compile(r"(?<![\w-])eyJ(?:\.?[\w-]){10,}"), REDACTED),
-    _shape(r"(-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----)(?:(?!-----END)(?:.|\n))+", rf"\1{REDACTED}"),
     _shape(
+        "sk-|sk_|xai|pplx|hf-|hf_|ghp|gho|github_pat|xox",
+        r"\b(?:sk|gsk|xai|pplx|hf|ghp|gho|github_pat|xox[abeprs])[-_](?:[.-]{0,9}[\w*])+",
+    ),
+    _shape("aiza|akia|asia", r"(?-i:\b(?:AIza[\w-]{10,}|A[KS]IA[0-9A-Z]{12,}))"),
+    _shape("eyj", r"(?-i:(?<![\w-])eyJ(?:\.?[\w-]){10,})"),
+    _shape(
+        "private key-----",
+        r"(-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----)(?:(?!-----END)(?:.|\n))+",
+        r"\1",
+    ),
+    _shape(
+        "://",
         r"(://[^\s:/@]{0,200}:)(?!\[redacted\])(?=[^\s/]{1,400}@)(?:[^\s/@]|@(?=[^\s/]{0,400}@))+",
-        rf"\1{REDACTED}",
+        r"\1",
     ),
     _shape(
+        "hooks.slack.com|/api/webhooks/",
         r"(hooks\.slack\.com/(?:services|workflows|triggers)/|/api/webhooks/\d{6,25}/)[\w/-]{6,}",
-        rf"\1{REDACTED}",
+        r"\1",
     ),
-    _shape(r"(?<![0-9])(\d{6,12}:)[\w-]{30,}", REDACTED),
+    _shape(":", r"(?<![0-9])(\d{6,12}:)[\w-]{30,}"),
     _shape(
+        "cookie",
         r"(\b(?:set-)?cookie[\"']?:\s{0,3}[\"']?)(?:[\w.%!-]{1,80}=[^\s;\"']{1,4096}(?:;\s{0,2})?)+",
-        rf"\1{REDACTED}",
+        r"\1",
     ),
+    _shape("=", rf"([?&#](?:key|token|api_key)=){_NO_SECRET}[^\s\"'&,;)}}]{{6,}}", r"\1"),
+    _shape("=", rf"([?&#]{_PARAMETER}=){_NO_SECRET}[^\s\"'&,;)}}]{{3,}}", r"\1"),
     _shape(
-        rf"([?&#](?:key|token|api_key)=){_NO_SECRET}[^\s\"'&,;)}}]{{6,}}",
-        rf"\1{REDACTED}",
-    ),
-    _shape(rf"([?&#]{_PARAMETER}=){_NO_SECRET}[^\s\"'&,;)}}]{{3,}}", rf"\1{REDACTED}"),
-    _shape(
+        "--",
         rf"(--(?:[a-z]{{1,20}}-)?(?:password|passwd|passphrase|secret|api-key|auth-token|access-token)"
         rf"(?:=|\s{{1,3}})(\\?[\"']?)){_NO_SECRET}{_PROSE}(?!-){_BARE}{{3,}}",
-        rf"\1{REDACTED}",
+        r"\1",
     ),
     # A name and a literal: in quotes, or behind "=", or elsewhere where it has more than letters.
     _shape(
+        "pass|pwd|secret|key|token",
         rf"({_NAMED}(?: provided)?)"
         rf"(?:((?:\\?[\"'])?\s{{0,3}}[:=]\s{{0,3}}[rbfu]?(\\?[\"'])){_NO_SECRET}"
         rf"(?![\s)\]}},;])(?:(?!\3)(?:\\.|.))+|(=){_NO_SECRET}{_BARE}{{3,}}"
         rf"|(\s{{0,3}}[:=]\s{{0,3}}){_NO_SECRET}(?=[\w./+-]{{0,80}}[\d!@#$%^*~?]){_BARE}{{4,}})",
-        rf"\1\2\4\5{REDACTED}",
+        r"\1\2\4\5",
     ),
-)
-
-
-# A part in small letters without which a shape is not met: looking for it is cheap.
-_PARTS: tuple[tuple[str, ...], ...] = (
-    ("bearer", "basic", "authorization"),
-    ("sk-", "sk_", "xai", "pplx", "hf-", "hf_", "ghp", "gho", "github_pat", "xox"),
-    ("aiza", "akia", "asia"),
-    ("eyj",),
-    ("private key-----",),
-    ("://",),
-    ("hooks.slack.com", "/api/webhooks/"),
-    (":",),
-    ("cookie",),
-    ("=",),
-    ("=",),
-    ("--",),
-    ("pass", "pwd", "secret", "key", "token"),
 )
 
 
@@ -193,7 +187,7 @@ def _forms(value: str) -> set[str]:
 def _shaped(text: str) -> str:
     """``text`` without what has the shape of a key."""
     plain = text.casefold()
-    for (shape, replacement), parts in zip(_SHAPES, _PARTS, strict=True):
+    for parts, shape, replacement in _SHAPES:
         if any(part in plain for part in parts):
             text = shape.sub(replacement, text)
     return text

@@ -1,7 +1,7 @@
 """What a run leaves behind, as values."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from parsimony_kernel.core.events import (
@@ -82,12 +82,7 @@ class AgentResult:
         )
 
 
-_KINDS: dict[str, type[Published]] = {
-    "dataset": Dataset,
-    "chart": Chart,
-    "report": Report,
-    "notebook": Script,
-}
+_KINDS = {"dataset": Dataset, "chart": Chart, "report": Report, "notebook": Script}
 
 
 def collect(events: Iterable[AgentEvent], *, context: Any = None) -> AgentResult:
@@ -103,17 +98,8 @@ def collect(events: Iterable[AgentEvent], *, context: Any = None) -> AgentResult
             case RunCompleted():
                 summary = event.summary
             case ArtifactPublished() if event.kind in _KINDS:
-                published[event.kind].append(
-                    _KINDS[event.kind](
-                        event.logical_id,
-                        event.content_sha,
-                        event.path,
-                        event.title,
-                        event.variable,
-                    )
-                )
-            case _:
-                pass
+                facts = {each.name: getattr(event, each.name) for each in fields(Published)}
+                published[event.kind].append(_KINDS[event.kind](**facts))
     return AgentResult(
         text=summary or "".join(words),
         datasets=tuple(published["dataset"]),

@@ -42,7 +42,41 @@ class HeldCall(BaseModel):
     allowed: bool | None = None
 
 
-class SuspensionRecord(BaseModel):
+class Carried(BaseModel):
+    """What a run keeps over a suspension: fields of the run's state and of its record alike."""
+
+    model_id: str = ""
+    started_at: str = ""
+    tool_call_history: list[str] = Field(default_factory=list)
+    accumulated_reasoning: str = ""
+    accumulated_reasoning_duration_s: float = 0.0
+    last_repeat_counts: dict[str, int] = Field(default_factory=dict)
+    cumulative_cost_usd: float = 0.0
+    cumulative_prompt_tokens: int = 0
+    cumulative_completion_tokens: int = 0
+    lessons_learned: list[Failure] = Field(default_factory=list)
+    failure_attempts: dict[FailureKind, int] = Field(default_factory=dict)
+    pinned_constraints: list[str] = Field(default_factory=list)
+    compaction: int = 0
+    budget_from_tokens: int = 0
+    budget_from_cost_usd: float = 0.0
+    budget_warned: bool = False
+    pending_instruction: str | None = None
+    pending_call: HeldCall | None = None
+    repetition: list[dict[str, Any]] = Field(default_factory=list)
+    procedure_state: str = ""
+    recoveries: list[tuple[FailureType, str]] = Field(default_factory=list)
+    subgoals: list[str] = Field(default_factory=list)
+    done_subgoals: list[str] = Field(default_factory=list)
+    terms: str = ""
+    workspace: str = ""
+
+    def carried(self) -> dict[str, Any]:
+        """These fields by name."""
+        return {name: getattr(self, name) for name in Carried.model_fields}
+
+
+class SuspensionRecord(Carried):
     """A run that waits for an answer: JSON, sealed, and enough to go on in another process.
 
     ``suspension_token`` is ``"{nonce}.{hex}"`` over the ids and proves itself; ``seal`` is a MAC
@@ -57,44 +91,19 @@ class SuspensionRecord(BaseModel):
     session_id: str
     suspension_token: str
     suspended_at: str
-    model_id: str = ""
     messages: list[dict[str, Any]] = Field(default_factory=list)
     iteration_count: int = 0
-    tool_call_history: list[str] = Field(default_factory=list)
     minted_refs: list[dict[str, Any]] = Field(default_factory=list)
     minted_live_names: list[tuple[str, str]] = Field(default_factory=list)
-    started_at: str = ""
     elapsed_seconds: float = 0.0
     pending_question: str = ""
     pending_question_context: str | None = None
     choices: list[str] = Field(default_factory=list)
     choice_ids: list[str] = Field(default_factory=list)
     originating_failure_kind: FailureKind | None = None
-    accumulated_reasoning: str = ""
-    accumulated_reasoning_duration_s: float = 0.0
-    last_repeat_counts: dict[str, int] = Field(default_factory=dict)
-    cumulative_cost_usd: float = 0.0
-    cumulative_prompt_tokens: int = 0
-    cumulative_completion_tokens: int = 0
-    lessons_learned: list[Failure] = Field(default_factory=list)
-    failure_attempts: dict[FailureKind, int] = Field(default_factory=dict)
     variables: dict[str, int] = Field(default_factory=dict)
-    pinned_constraints: list[str] = Field(default_factory=list)
-    compaction: int = 0
     originating_guard: str = ""
-    budget_from_tokens: int = 0
-    budget_from_cost_usd: float = 0.0
-    budget_warned: bool = False
-    pending_instruction: str | None = None
-    pending_call: HeldCall | None = None
     pending_effect: str = ""
-    repetition: list[dict[str, Any]] = Field(default_factory=list)
-    procedure_state: str = ""
-    recoveries: list[tuple[FailureType, str]] = Field(default_factory=list)
-    subgoals: list[str] = Field(default_factory=list)
-    done_subgoals: list[str] = Field(default_factory=list)
-    terms: str = ""
-    workspace: str = ""
     key_id: str = ""
     schema_version: int = SCHEMA_VERSION
     seal: str = ""
@@ -111,7 +120,7 @@ def remember(lessons: Iterable[Failure], failure: Failure) -> list[Failure]:
     return [*kept, failure.without_data()][-MAX_LESSONS:]
 
 
-class RunState(BaseModel):
+class RunState(Carried):
     """Everything a run knows about itself.
 
     ``messages`` is only ever appended to, and a message in it never changes. ``compaction`` says
@@ -126,38 +135,13 @@ class RunState(BaseModel):
 
     run_id: str = Field(default_factory=lambda: uuid.uuid4().hex)
     session_id: str = ""
-    model_id: str = ""
     messages: list[Any] = Field(default_factory=list)
     iteration: int = 0
     turn: TurnSubstate = Field(default_factory=TurnSubstate)
-    failure_attempts: dict[FailureKind, int] = Field(default_factory=dict)
-    pending_instruction: str | None = None
-    lessons_learned: list[Failure] = Field(default_factory=list)
-    cumulative_cost_usd: float = 0.0
-    cumulative_prompt_tokens: int = 0
-    cumulative_completion_tokens: int = 0
     last_event_time_s: float | None = None
-    started_at: str = ""
     started_monotonic_s: float = Field(default_factory=time.monotonic, exclude=True)
     accumulated_elapsed_s: float = 0.0
-    tool_call_history: list[str] = Field(default_factory=list)
-    accumulated_reasoning: str = ""
-    accumulated_reasoning_duration_s: float = 0.0
-    last_repeat_counts: dict[str, int] = Field(default_factory=dict)
-    pinned_constraints: list[str] = Field(default_factory=list)
-    compaction: int = 0
-    budget_from_tokens: int = 0
-    budget_from_cost_usd: float = 0.0
-    budget_warned: bool = False
-    pending_call: HeldCall | None = None
-    repetition: list[dict[str, Any]] = Field(default_factory=list)
-    procedure_state: str = ""
-    recoveries: list[tuple[FailureType, str]] = Field(default_factory=list)
-    subgoals: list[str] = Field(default_factory=list)
-    done_subgoals: list[str] = Field(default_factory=list)
-    terms: str = ""
     done: bool = False
-    workspace: str = ""
     files: Any = Field(default=None, exclude=True)
     code_executor: Any = Field(default=None, exclude=True)
     cancellation: CancellationRequest | None = Field(default=None, exclude=True)
@@ -196,46 +180,25 @@ class RunState(BaseModel):
         because = record.originating_failure_kind
         spent = record.cumulative_prompt_tokens + record.cumulative_completion_tokens
         raised = record.originating_guard
+        carried = record.carried()
+        carried["budget_warned"] = record.budget_warned and not raised
+        if raised == "tokens":
+            carried["budget_from_tokens"] = spent
+        if raised == "cost":
+            carried["budget_from_cost_usd"] = record.cumulative_cost_usd
         return cls(
+            **carried,
             run_id=record.run_id,
             session_id=record.session_id,
-            model_id=record.model_id,
             messages=[dict(message) for message in record.messages],
             iteration=0 if because is FailureKind.iteration_limit else record.iteration_count,
             turn=TurnSubstate(
-                minted_refs=[dict(ref) for ref in record.minted_refs],
-                minted_live_names=list(record.minted_live_names),
+                minted_refs=record.minted_refs, minted_live_names=record.minted_live_names
             ),
-            failure_attempts=dict(record.failure_attempts),
-            lessons_learned=list(record.lessons_learned),
-            cumulative_cost_usd=record.cumulative_cost_usd,
-            cumulative_prompt_tokens=record.cumulative_prompt_tokens,
-            cumulative_completion_tokens=record.cumulative_completion_tokens,
-            started_at=record.started_at,
             started_monotonic_s=time.monotonic() if now is None else now,
             accumulated_elapsed_s=(
                 0.0 if because is FailureKind.time_limit else record.elapsed_seconds
             ),
-            tool_call_history=list(record.tool_call_history),
-            accumulated_reasoning=record.accumulated_reasoning,
-            accumulated_reasoning_duration_s=record.accumulated_reasoning_duration_s,
-            last_repeat_counts=dict(record.last_repeat_counts),
-            pinned_constraints=list(record.pinned_constraints),
-            compaction=record.compaction,
-            budget_from_tokens=spent if raised == "tokens" else record.budget_from_tokens,
-            budget_from_cost_usd=(
-                record.cumulative_cost_usd if raised == "cost" else record.budget_from_cost_usd
-            ),
-            budget_warned=record.budget_warned and not raised,
-            pending_instruction=record.pending_instruction,
-            pending_call=record.pending_call,
-            repetition=list(record.repetition),
-            procedure_state=record.procedure_state,
-            recoveries=list(record.recoveries),
-            subgoals=list(record.subgoals),
-            done_subgoals=list(record.done_subgoals),
-            terms=record.terms,
-            workspace=record.workspace,
             files=files,
             code_executor=code_executor,
             cancellation=cancellation,

@@ -27,5 +27,5 @@ def words_of(exc: BaseException) -> str:
         return str(exc).strip()
     except KeyboardInterrupt:
         raise
-    except BaseException:  # boundary: user object - a foreign __str__ may do anything
+    except BaseException:  # boundary: user object - its __str__
         return ""

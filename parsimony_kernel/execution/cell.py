@@ -5,7 +5,7 @@ import inspect
 import linecache
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, TracebackType
 from typing import Any
 
 NAME_PREFIX = "<agent "
@@ -17,6 +17,7 @@ class Cell:
     """Compiled code. ``shown`` is the trailing expression, whose value is displayed.
 
     ``source`` is what the agent wrote; ``code`` is the same as Python, after transforms.
+    ``starts`` are the lines on which its top-level statements begin.
     """
 
     source: str
@@ -24,6 +25,17 @@ class Cell:
     filename: str
     body: CodeType | None
     shown: CodeType | None
+    starts: tuple[int, ...] = ()
+
+    def so_far(self, raised: TracebackType | None) -> str:
+        """Where code was that was stopped, and what of it had run, in words."""
+        while raised is not None and raised.tb_frame.f_code.co_filename != self.filename:
+            raised = raised.tb_next
+        if raised is None:
+            return "; files that it wrote stay"
+        at = max((each for each in self.starts if each <= raised.tb_lineno), default=1)
+        above = {1: "", 2: " line 1 ran, and"}.get(at, f" lines 1 to {at - 1} ran, and")
+        return f" in line {raised.tb_lineno};{above} files that it wrote stay"
 
     @property
     def parts(self) -> tuple[tuple[CodeType, bool], ...]:
@@ -67,6 +79,7 @@ def compile_cell(
     """
     code = source if code is None else code
     tree = ast.parse(code, filename)
+    starts = tuple(each.lineno for each in tree.body)
     last = tree.body[-1] if tree.body else None
     shown: ast.expr | None = None
     if isinstance(last, ast.Expr):
@@ -86,7 +99,7 @@ def compile_cell(
     value = None
     if shown is not None:
         value = compile(ast.Expression(shown), filename, "eval", flags, dont_inherit=True)
-    return Cell(source=source, code=code, filename=filename, body=body, shown=value)
+    return Cell(source=source, code=code, filename=filename, body=body, shown=value, starts=starts)
 
 
 def compile_expression(source: str, filename: str) -> Cell:

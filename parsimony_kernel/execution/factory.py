@@ -59,7 +59,7 @@ TRACEBACK_FRAMES = 20
 _NO_MESSAGE = "(its message cannot be shown)"
 
 _OURS = str(Path(__file__).parent)
-_traceback_of: Callable[[BaseException], TracebackType | None] = BaseException.__dict__[
+traceback_of: Callable[[BaseException], TracebackType | None] = BaseException.__dict__[
     "__traceback__"
 ].__get__
 _TAG = re.compile(r"<[^<>]*>")
@@ -310,7 +310,7 @@ class OutputFactory:
         self, exc: BaseException, *, filename: str = "", source: str = ""
     ) -> ExceptionObject:
         """The same without a method of its own: for one whose methods do not end."""
-        line, source_line = _in_source(_raised_at(_traceback_of(exc), filename), source)
+        line, source_line = _in_source(_raised_at(traceback_of(exc), filename), source)
         return ExceptionObject(
             name=type_name(exc),
             message=_NO_MESSAGE,
@@ -327,7 +327,7 @@ class OutputFactory:
         return frames.frame(value, name, preview=full) or figures.figure(value, name, drawn=full)
 
     def _traceback(self, exc: BaseException, filename: str) -> str:
-        shown = _from_cell(_traceback_of(exc), filename)
+        shown = _from_cell(traceback_of(exc), filename)
         told = traceback.TracebackException(
             type(exc), exc, shown, limit=None, max_group_width=5, max_group_depth=3
         )
@@ -428,7 +428,7 @@ def _line(exc: BaseException, filename: str) -> int | None:
     """The line of ``filename`` that raised it."""
     if is_a(exc, SyntaxError) and exc.filename == filename:
         return exc.lineno if type(exc.lineno) is int else None
-    return _raised_at(_traceback_of(exc), filename)
+    return _raised_at(traceback_of(exc), filename)
 
 
 def _raised_at(tb: TracebackType | None, filename: str) -> int | None:

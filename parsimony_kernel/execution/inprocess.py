@@ -30,7 +30,7 @@ from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, cell_name
 from parsimony_kernel.execution.datasets import live_names
 from parsimony_kernel.execution.dry_run import DryRunError, leaving_nothing
-from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory
+from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, traceback_of
 from parsimony_kernel.execution.inspection import attempt, is_a, plain
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
@@ -226,7 +226,10 @@ class InProcessExecutor(BaseCodeExecutor):
                 filename = self._name(scope, source)
                 try:
                     cell = self._compile(source, filename, expression=expression)
-                except (Exception, RecursionError) as exc:  # boundary: tool - compiling a cell
+                except (
+                    Exception,
+                    RecursionError,
+                ) as exc:  # boundary: tool - code that breaks the compiler
                     return self._rejected(exc, filename, source)
                 for checkpoints in tuple(self._open):
                     checkpoints.protect(cell.code)
@@ -382,12 +385,14 @@ class InProcessExecutor(BaseCodeExecutor):
             )
         if end.reason == "deadline":
             message = f"timeout: the code was stopped after {seconds:g} s"
+            message += observed.cell.so_far(None if end.error is None else traceback_of(end.error))
             if end.late:
                 message += (
                     "; one of its calls cannot be interrupted and still runs, cut off from the "
                     "variables: what it does from now on is lost, and functions defined before "
                     "must be defined again"
                 )
+            message += observed.still_running()
             return told.model_copy(
                 update={
                     "name": "TimeoutError",
@@ -398,7 +403,10 @@ class InProcessExecutor(BaseCodeExecutor):
             )
         if end.reason == "stop":
             return told.model_copy(
-                update={"name": "KeyboardInterrupt", "message": "stopped by the user"}
+                update={
+                    "name": "KeyboardInterrupt",
+                    "message": f"stopped by the user{observed.still_running()}",
+                }
             )
         return told
 
@@ -436,6 +444,14 @@ class Observation:
         self.is_cut = False
         self._is_compared = False
 
+    def still_running(self) -> str:
+        """That something of code that was stopped goes on, in words; empty when nothing does."""
+        theirs = any(
+            each.is_alive() and not each.name.startswith("parsimony-")
+            for each in tuple(self._capture.threads)
+        )
+        return "; threads that it started still run, and may write" if theirs else ""
+
     def recorded(self, step: Callable[[], T], otherwise: T) -> T:
         """What a step of the lineage gives. Where it fails the cell goes on, and that is told.
 
@@ -443,7 +459,7 @@ class Observation:
         """
         try:
             return step()
-        except Exception:  # boundary: subscriber - a cell must not fail with its record
+        except Exception:  # boundary: subscriber - the cell goes on
             _log.exception("the lineage of a cell was not recorded")
             if self.is_recorded:
                 self._capture.stderr.write("The lineage of this cell was not recorded.\n")
@@ -503,7 +519,7 @@ def _within(seconds: float, look: Callable[[], T]) -> T | None:
     try:
         with guard:
             return guard.call(look)
-    except (  # boundary: user object - the look at it failed, or was stopped
+    except (  # boundary: user object - its repr
         Exception,
         DeadlineReached,
         KeyboardInterrupt,

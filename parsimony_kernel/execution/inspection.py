@@ -30,7 +30,7 @@ def attempt(look: Callable[[], T], otherwise: Callable[[BaseException], T]) -> T
         return look()
     except (KeyboardInterrupt, DeadlineReached):
         raise
-    except BaseException as exc:  # boundary: user object - comparing it may raise SystemExit
+    except BaseException as exc:  # boundary: user object - it may raise SystemExit
         return otherwise(exc)
 
 

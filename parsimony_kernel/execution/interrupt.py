@@ -221,7 +221,7 @@ class CodeGuard:
             await _Driven(self, coroutine)
         except GeneratorExit:
             raise
-        except BaseException as exc:  # boundary: tool - a cell may raise anything; it is returned
+        except BaseException as exc:  # boundary: tool - the cell's code
             return exc
         return None
 
@@ -456,7 +456,7 @@ class _Driven:
                 awaited = guard.call(resume, argument)
             except StopIteration as end:
                 return end.value
-            except BaseException as exc:  # boundary: tool - passed on into the cell's coroutine
+            except BaseException as exc:  # boundary: tool - the cell's code
                 if inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED:
                     raise
                 # Struck just after the coroutine had suspended itself: it has not seen it yet.
@@ -468,7 +468,7 @@ class _Driven:
             except GeneratorExit:
                 coroutine.close()
                 raise
-            except BaseException as exc:  # boundary: tool - passed on into the cell's coroutine
+            except BaseException as exc:  # boundary: tool - the cell's code
                 if guard.is_outlasted:
                     guard.call(guard.kill, coroutine)
                     raise

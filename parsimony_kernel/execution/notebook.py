@@ -139,7 +139,7 @@ async def _drive(
             continue
         try:
             guard.call(evaluate, code, module, namespace, show)
-        except BaseException as exc:  # boundary: tool - a cell may raise anything; it is returned
+        except BaseException as exc:  # boundary: tool - the cell's code
             return exc
     return None
 
@@ -152,7 +152,7 @@ def _show_what_no_one_sees(
         return None
     try:
         guard.call(show_figures, capture, drawn)
-    except BaseException as exc:  # boundary: user object - drawing a figure may raise anything
+    except BaseException as exc:  # boundary: tool - the cell's code
         return exc
     return None
 

@@ -207,7 +207,7 @@ class CodeExecutor(InProcessExecutor):
                 else:
                     guard.call(evaluate, code, namespace, namespace, show)
             guard.call(show_figures, capture, drawn)
-        except BaseException as exc:  # boundary: tool - a cell may raise anything; it is returned
+        except BaseException as exc:  # boundary: tool - the cell's code
             return exc
         return None
 

@@ -288,7 +288,7 @@ class _Side:
             told["stopped"] = True
             if request["do"] in ("execute", "eval"):
                 output = self._stopped()
-        except Exception as exc:  # boundary: front end - the answer tells the other side
+        except Exception as exc:  # boundary: front end - a request
             told["error"] = {"name": type_name(exc), "message": _words(exc)}
         if output is not None:
             told["output"] = output.model_dump(mode="json")

@@ -221,7 +221,7 @@ def _asked(stage: Stage, attempt: Attempt) -> Failure | None:
         return stage(attempt)
     except (Cancelled, KeyboardInterrupt):
         raise
-    except BaseException as exc:  # boundary: tool - a host's check, or one given unexpected input
+    except BaseException as exc:  # boundary: tool - a host's check
         sentence = f"a check of {attempt.action} broke"
         return CHECK_BROKEN.failure(
             f"{sentence} ({ToolResult.from_exception(exc).exception_message}). Nothing was run.",

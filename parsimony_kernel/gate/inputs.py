@@ -23,7 +23,7 @@ def inputs_of(tool: Tool, inputs: Mapping[str, Any]) -> dict[str, Any]:
             for name in dumped
             if getattr(parsed, name) == getattr(again, name) == getattr(read, name)
         ]
-    except Exception:  # boundary: tool - its types check and compare as they like
+    except Exception:  # boundary: user object - with checks of its own
         return dict(inputs)
     return {**inputs, **{name: _whole(dumped[name]) for name in kept}}
 

@@ -160,7 +160,7 @@ class Procedure:
             with guard:
                 guard.check()
                 kind, answer = guard.call(_answered, self.guards[edge.guard])
-        except BaseException as exc:  # boundary: tool - a guard may swallow what ended it
+        except BaseException as exc:  # boundary: tool - a guard may swallow its end
             raised = exc
         if guard.reason is not None:
             late = guard.reason == "deadline"

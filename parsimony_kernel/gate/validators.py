@@ -30,7 +30,7 @@ def objection(validator: Callable[[Any], Any], value: Any) -> Objection | None:
     with CodeGuard(_LIMIT_S) as guard:
         try:
             against = guard.call(_said, validator, value)
-        except BaseException as exc:  # boundary: tool - a check that raises has not passed
+        except BaseException as exc:  # boundary: tool - a check that has not passed
             if isinstance(exc, KeyboardInterrupt) and guard.reason is None:
                 raise
             against = _broken(exc)

@@ -23,6 +23,7 @@ from parsimony_kernel.tools import Tool, ToolFunction, ToolResult, is_bool
 T = TypeVar("T")
 
 NOT_KNOWN = "it is not known whether it took effect"
+_NOT_RUN = "was not run, for its record fails"
 _ON_RECORD = "It was done before, and not again: this is its answer from the record."
 
 
@@ -61,7 +62,7 @@ class Writes:
         """Run a write unless it was begun before; a stop leaves it uncertain."""
         begun, trouble = _tried(lambda: self._begun(tool, inputs))
         if begun is None:
-            return _not_run(tool, trouble)
+            return _unrecorded(tool, _NOT_RUN, trouble)
         key, standing = begun
         if standing is not None:
             return await self.tell(tool, inputs, cancellation, standing)
@@ -84,7 +85,7 @@ class Writes:
         # So that what becomes known of this run's write settles the other runs' as well.
         _, trouble = _tried(lambda: self._effects.intend(*self._identity(tool, inputs)))
         if trouble is not None:
-            return _not_run(tool, trouble)
+            return _unrecorded(tool, _NOT_RUN, trouble)
         return await self._look_up(tool, inputs, cancellation, standing, _begun_before(tool))
 
     def _identity(
@@ -133,20 +134,17 @@ class Writes:
         """Put on record what is known now."""
         failure = result.failure
         happened = failure is None or failure.effect is Effect.committed
-
-        def settle() -> None:
-            if happened:
-                self._effects.commit(key, _answer(result))
-            else:
-                self._effects.withdraw(key)
-
-        _, trouble = _tried(settle)
+        effects = self._effects
+        _, trouble = _tried(
+            lambda: effects.commit(key, _answer(result)) if happened else effects.withdraw(key)
+        )
         if trouble is None:
             return result
         what = "was done" if happened else "did not take effect"
         return _unrecorded(
             tool,
-            f"{what}, which could not be put on record: {trouble}",
+            f"{what}, which could not be put on record",
+            trouble,
             effect=Effect.committed if happened else Effect.none,
             partial_data=result.data if failure is None else failure.partial_data,
         )
@@ -173,9 +171,14 @@ def _answer(result: ToolResult) -> Any:
 
 
 def _unrecorded(
-    tool: Tool, what: str, *, effect: Effect = Effect.none, partial_data: Any = None
+    tool: Tool,
+    what: str,
+    trouble: str | None,
+    *,
+    effect: Effect = Effect.none,
+    partial_data: Any = None,
 ) -> ToolResult:
-    sentence = f"{tool.name} {what}"
+    sentence = f"{tool.name} {what}: {trouble}"
     failure = WRITE_UNRECORDED.failure(
         sentence,
         blockers=(sentence,),
@@ -184,10 +187,6 @@ def _unrecorded(
         tool_name=tool.name,
     )
     return ToolResult.from_failure(failure)
-
-
-def _not_run(tool: Tool, trouble: str | None) -> ToolResult:
-    return _unrecorded(tool, f"was not run, for its record fails: {trouble}")
 
 
 def _begun_before(tool: Tool) -> Failure:

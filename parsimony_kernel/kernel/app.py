@@ -41,8 +41,9 @@ class ParsimonyKernelApp(IPKernelApp):
             return
         try:
             reason = manager.load_extension(name)
-        except Exception as error:  # boundary: tool - importing it runs any code there is
-            # A broken package or an unfinished upgrade: the user's Python must still start.
+        except Exception as error:  # boundary: tool - an extension's code
+            # Importing an extension runs any code of the environment: a broken package or an
+            # unfinished upgrade may raise anything, and the user's Python must still start.
             self.log.warning("The extension %r could not be loaded", name, exc_info=True)
             self._announce(name, f"{type(error).__name__}: {error}")
         else:

@@ -13,18 +13,8 @@ from typing import Any, ClassVar
 from parsimony_kernel.core.causes import PROVIDER_FAULT
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.error_table import of_provider
-from parsimony_kernel.limits.breaker_store import (
-    BreakerStore,
-    OwnStore,
-    Sight,
-    State,
-    T,
-    Terms,
-    Word,
-    admit,
-    hear,
-    look,
-)
+from parsimony_kernel.limits import breaker_store as rules
+from parsimony_kernel.limits.breaker_store import BreakerStore, OwnStore, State, T, Word
 
 FAILURE_THRESHOLD = 5
 RESET_TIMEOUT_S = 60.0
@@ -112,7 +102,7 @@ class CircuitBreaker:
         self.failure_threshold = failure_threshold
         self.reset_timeout = reset_timeout
         self._counts = counts
-        self._lease_s = probe_lease_s
+        self._terms = rules.Terms(failure_threshold, reset_timeout, probe_lease_s)
         self._store = store or OwnStore(clock)
         self._name = name
         self._clock = clock
@@ -131,7 +121,7 @@ class CircuitBreaker:
 
     def admit(self) -> Permit:
         """Let a call through. ``CircuitOpenError`` when it must not be made."""
-        admission = self._store.change(self._name, partial(admit, self._terms))
+        admission = self._store.change(self._name, partial(rules.admit, self._terms))
         if admission.epoch is None:
             raise CircuitOpenError(admission.retry_in_s)
         return Permit(self, admission.epoch)
@@ -159,14 +149,10 @@ class CircuitBreaker:
     def _hear(self, word: Word, epoch: int) -> None:
         if word == "failed":
             self.last_failure_time = self._clock.monotonic()
-        self._store.change(self._name, partial(hear, self._terms, word, epoch))
+        self._store.change(self._name, partial(rules.hear, self._terms, word, epoch))
 
-    def _look(self) -> Sight:
-        return self._store.change(self._name, partial(look, self._terms))
-
-    @property
-    def _terms(self) -> Terms:
-        return Terms(self.failure_threshold, self.reset_timeout, self._lease_s)
+    def _look(self) -> rules.Sight:
+        return self._store.change(self._name, partial(rules.look, self._terms))
 
 
 class Breakers:

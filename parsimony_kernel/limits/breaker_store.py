@@ -126,15 +126,8 @@ def look(terms: Terms, shared: Shared, now: float) -> tuple[Shared, Sight]:
 
 
 def _anchored(shared: Shared, now: float) -> Shared:
-    probe_at = shared.probe_at
-    if shared.opened_at <= now and (probe_at is None or probe_at <= now):
-        return shared
-    return shared.model_copy(
-        update={
-            "opened_at": min(shared.opened_at, now),
-            "probe_at": None if probe_at is None else min(probe_at, now),
-        }
-    )
+    probe_at = None if shared.probe_at is None else min(shared.probe_at, now)
+    return shared.model_copy(update={"opened_at": min(shared.opened_at, now), "probe_at": probe_at})
 
 
 def _wait_s(terms: Terms, shared: Shared, now: float) -> float:

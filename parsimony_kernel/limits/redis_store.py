@@ -5,7 +5,7 @@ of two that collide one is made and the other looks again. Keys go by themselves
 """
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parsimony_kernel.core.clock import Clock
 from parsimony_kernel.limits.breaker_store import Rule, Shared, StoreError, T, parse
@@ -19,8 +19,6 @@ PREFIX = "parsimony:breaker:"
 KEEP_S = 86_400.0
 # What a run may lose to a server that hangs, before its own state serves.
 TIMEOUT_S = 0.25
-# Every collision is a change that somebody else made, so so many in a row are a fault.
-_TRIES = 100
 
 
 class RedisBreakers:
@@ -47,51 +45,36 @@ class RedisBreakers:
         self._clock = clock
 
     def change(self, name: str, rule: Rule[T]) -> T:
-        from redis.exceptions import WatchError
-
         key = (self._prefix + name).encode("utf-8", "replace")
-        own: Exception | None = None
+        raised: list[Exception] = []
 
-        def asked(shared: Shared, now: float) -> tuple[Shared, T]:
-            nonlocal own
+        def step(pipe: "Pipeline") -> T:
+            before, now = parse(name, pipe.get(key)), self._now(pipe)
             try:
-                return rule(shared, now)
+                after, answer = rule(before, now)
             except Exception as exc:
-                own = exc
+                raised.append(exc)
                 raise
+            if after == before:
+                pipe.unwatch()
+                return answer
+            pipe.multi()
+            if after == Shared():
+                pipe.delete(key)
+            else:
+                pipe.set(key, after.model_dump_json(), px=self._keep_ms)
+            return answer
 
         try:
-            with self._client.pipeline() as pipe:
-                for _ in range(_TRIES):
-                    try:
-                        return self._try(pipe, key, name, asked)
-                    except WatchError:
-                        continue
+            transaction: Any = self._client.transaction  # typed as if nothing came back
+            answer: T = transaction(step, key, value_from_callable=True)
         except Exception as exc:  # settings of an address may break the client anywhere
-            if exc is own:
+            if exc in raised:
                 raise
             raise StoreError(
                 f"The breakers' state in Redis cannot be reached ({exc}): check that the server "
                 "runs and may be written to."
             ) from exc
-        raise StoreError(
-            f"The breaker {name!r} in Redis was changed by others {_TRIES} times in a row: check "
-            f"what else writes to the keys {self._prefix}*."
-        )
-
-    def _try(self, pipe: "Pipeline", key: bytes, name: str, rule: Rule[T]) -> T:
-        pipe.watch(key)
-        before = parse(name, pipe.get(key))
-        after, answer = rule(before, self._now(pipe))
-        if after == before:
-            pipe.unwatch()
-            return answer
-        pipe.multi()
-        if after == Shared():
-            pipe.delete(key)
-        else:
-            pipe.set(key, after.model_dump_json(), px=self._keep_ms)
-        pipe.execute()
         return answer
 
     def _now(self, pipe: "Pipeline") -> float:

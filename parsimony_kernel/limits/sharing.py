@@ -27,14 +27,12 @@ def breakers_for(
 
     Never fails: what cannot be used of the configuration is said once, as a warning.
     """
-    local = SharedOrOwn(journal_store, clock)
-    url = environ.get(REDIS_URL, "").strip()
-    if not url:
-        return Breakers(clock, local)
-    try:
-        shared = redis_store.connect(url)
-    except StoreError as exc:
-        _log.warning("%s cannot be used. %s Until then %s.", REDIS_URL, exc, _MEANWHILE)
-        return Breakers(clock, local)
-    shared_first = SharedOrOwn(shared, clock, instead=local, meanwhile=_MEANWHILE, retry_s=RETRY_S)
-    return Breakers(clock, shared_first)
+    store = SharedOrOwn(journal_store, clock)
+    if url := environ.get(REDIS_URL, "").strip():
+        try:
+            shared = redis_store.connect(url)
+        except StoreError as exc:
+            _log.warning("%s cannot be used. %s Until then %s.", REDIS_URL, exc, _MEANWHILE)
+        else:
+            store = SharedOrOwn(shared, clock, instead=store, meanwhile=_MEANWHILE, retry_s=RETRY_S)
+    return Breakers(clock, store)

@@ -120,7 +120,7 @@ class _Line:
             # Read by nobody when we cancelled; else a client cancelled itself.
             self._items.put_nowait(_Broke(exc))
             raise
-        except BaseException as exc:  # boundary: tool - the provider; the table says what it means
+        except BaseException as exc:  # boundary: tool - a provider; the table says what it means
             self._items.put_nowait(_Broke(exc))
 
     async def time_silence(self, limit_s: float, heartbeat_s: float | None) -> None:

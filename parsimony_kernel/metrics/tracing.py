@@ -77,7 +77,7 @@ def observer(
     except _NoProvider as exc:
         _warn(f"Turns are not traced: {exc}.")
         return None
-    except Exception as exc:  # boundary: subscriber - a provider of other people
+    except Exception as exc:  # boundary: subscriber - other people's providers
         _warn(f"Turns are not traced: {_told(exc)}")
         return None
 
@@ -176,7 +176,7 @@ def _exporter(name: str, protocol: str) -> "SpanExporter | None":
         return None
     try:
         made: SpanExporter = points[0].load()()
-    except Exception as exc:  # boundary: subscriber - an exporter of other people
+    except Exception as exc:  # boundary: subscriber - other people's exporters
         _warn(f"Turns are not traced to {name!r}: {_told(exc)}")
         return None
     return made
@@ -185,7 +185,7 @@ def _exporter(name: str, protocol: str) -> "SpanExporter | None":
 def _guarded(observe: Callable[[AgentEvent], Any], event: AgentEvent) -> None:
     try:
         observe(event)
-    except Exception as exc:  # boundary: subscriber - processors and exporters of other people
+    except Exception as exc:  # boundary: subscriber - other people's processors and exporters
         _warn(f"A trace was lost: {_told(exc)}")
 
 

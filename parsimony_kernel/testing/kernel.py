@@ -54,15 +54,7 @@ class LiveKernel:
 
     def begin(self, source: str, *, cell_id: str | None = None, **options: Any) -> str:
         """Send a cell and give the id of the request."""
-        content = {
-            "code": source,
-            "silent": False,
-            "store_history": True,
-            "user_expressions": {},
-            "allow_stdin": False,
-            "stop_on_error": True,
-            **options,
-        }
+        content = {"code": source, "silent": False, "allow_stdin": False, **options}
         message = self._client.session.msg("execute_request", content)
         if cell_id is not None:
             message["metadata"]["cellId"] = cell_id
@@ -124,15 +116,12 @@ def live_kernel(
     folder: Path, *, name: str = "parsimony-agent", environ: Mapping[str, str] | None = None
 ) -> Iterator[LiveKernel]:
     """The kernel ``name`` of ``notebook.ipynb`` in ``folder``, ready, while the body runs."""
-    from jupyter_client.manager import KernelManager  # deferred: tests of other things need none
+    from jupyter_client import manager as jupyter  # deferred: tests of other things need none
 
-    manager = KernelManager(kernel_name=name)
     named = {"JPY_SESSION_NAME": str(folder / "notebook.ipynb")}
-    manager.start_kernel(cwd=str(folder), env={**os.environ, **named, **(environ or {})})
-    client = manager.blocking_client()
-    client.start_channels()
+    environ = {**os.environ, **named, **(environ or {})}
+    manager, client = jupyter.start_new_kernel(PATIENCE_S, name, cwd=str(folder), env=environ)
     try:
-        client.wait_for_ready(timeout=PATIENCE_S)
         yield LiveKernel(manager, client)
     finally:
         client.stop_channels()

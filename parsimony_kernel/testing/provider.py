@@ -5,17 +5,19 @@ server never sleeps: silence lasts until the client goes away or the server stop
 is as strict about transcripts as the strictest provider.
 """
 
-import asyncio
 import contextlib
 import json
+import math
 import re
 import socket
 import struct
+import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 from typing import Any
 
 from parsimony_kernel.core.chat import Completion, Usage
@@ -24,6 +26,8 @@ from parsimony_kernel.testing.scripted import numbered, say
 _HELLO = say("Grüße — 你好")
 _USAGE = Usage(11, 7)
 _PIECE = 7
+# How soon the server sees that it is to stop.
+_POLL_S = 0.01
 
 
 class Wire(StrEnum):
@@ -49,6 +53,13 @@ class Wire(StrEnum):
     usage_missing = "usage_missing"
     usage_nan = "usage_nan"
     usage_absurd = "usage_absurd"
+
+
+# What an answer that is not streamed can have as well.
+_IN_THE_ANSWER = (
+    *(None, Wire.refusal, Wire.empty_choices),
+    *(Wire.usage_missing, Wire.usage_nan, Wire.usage_absurd),
+)
 
 
 @dataclass(frozen=True)
@@ -81,9 +92,8 @@ def rate_limited(retry_after: str | None = None) -> HttpError:
 SERVER_ERROR = HttpError(500, "The server had an error.", type="server_error")
 OVERLOADED = HttpError(503, "The engine is overloaded.", type="server_error")
 UNAUTHORIZED = HttpError(401, "Incorrect API key provided: {key}.", "invalid_api_key")
-OUT_OF_QUOTA = HttpError(
-    429, "You exceeded your current quota.", "insufficient_quota", "insufficient_quota"
-)
+_QUOTA = "insufficient_quota"
+OUT_OF_QUOTA = HttpError(429, "You exceeded your current quota.", _QUOTA, _QUOTA)
 UNKNOWN_MODEL = HttpError(404, "The model does not exist.", "model_not_found")
 CONTEXT_LENGTH = HttpError(
     400,
@@ -130,34 +140,24 @@ class LoopbackProvider:
         self._script: Iterator[Step] = iter(script)
         self._strict = strict
         self._too_many = 0
-        self._trouble: list[BaseException] = []
+        self._server: _Server | None = None
         self._port = 0
-        self._started = threading.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
-        self._thread = threading.Thread(target=self._run, name="loopback-provider", daemon=True)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}/v1"
 
     def __enter__(self) -> "LoopbackProvider":
-        self._thread.start()
-        self._started.wait()
-        self._raise_trouble()
+        self._server = _Server(self)
+        self._port = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, args=(_POLL_S,), daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._loop is not None and self._stop is not None:
-            self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
-        if exc is None:
-            self._raise_trouble()
+    def __exit__(self, kind: object, exc: BaseException | None, traceback: object) -> None:
+        assert self._server is not None
+        self._server.stop()
+        if exc is None and self._server.trouble:
+            raise self._server.trouble[0]
 
     def wait_for_requests(self, count: int = 1, timeout_s: float = 10.0) -> None:
         """Block until ``count`` requests came; ``AssertionError`` when they do not."""
@@ -173,324 +173,239 @@ class LoopbackProvider:
         if left is not None:
             raise AssertionError(f"after {len(self.requests)} requests nobody asked for {left!r}")
 
-    def _raise_trouble(self) -> None:
-        if self._trouble:
-            raise self._trouble[0]
+    def _take(self, came: Recorded) -> Reply:
+        """Record a request and give its reply. One at a time, as a script is in order."""
+        with self._arrived:
+            self.requests.append(came)
+            self._arrived.notify_all()
+            if came.path != "/v1/chat/completions":
+                return HttpError(404, f"There is nothing at {came.path!r}.", "unknown_url")
+            breach = transcript_breach(came.body.get("messages")) if self._strict else None
+            if breach is not None:
+                return HttpError(400, breach, "invalid_messages")
+            try:
+                step = next(self._script)
+            except StopIteration:
+                self._too_many += 1
+                return HttpError(400, "The script of the loopback provider is over.", "script_over")
+            return step if isinstance(step, Completion | Faulty | HttpError) else step(came.body)
 
-    def _run(self) -> None:
+
+# Not http.server's own server, which asks a name server for its name.
+class _Server(ThreadingTCPServer):
+    request_queue_size = 100
+
+    def __init__(self, provider: LoopbackProvider) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.take = provider._take
+        self.trouble: list[BaseException] = []
+        self.is_stopping = False
+        self._connections: list[Any] = []
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._connections.append(request)
+        super().process_request(request, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        error = sys.exception()
+        # A client may go away; anything else is a bug of this server or of a step.
+        if error is not None and not isinstance(error, ConnectionError):
+            self.trouble.append(error)
+
+    def stop(self) -> None:
+        self.is_stopping = True
+        self.shutdown()
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One request on one connection, which closes behind it."""
+
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_POST(self) -> None:
+        self.close_connection = True
+        length = int(self.headers.get("Content-Length", 0))
+        body = self.rfile.read(length)
+        if len(body) < length:
+            return
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self._came = Recorded(self.path, headers, json.loads(body) if body else {})
         try:
-            asyncio.run(self._serve())
-        except BaseException as exc:  # boundary: tool - the server's thread; __exit__ raises it
-            self._trouble.append(exc)
+            self._send(self.server.take(self._came))
+            self._hang_up()
         finally:
-            self._started.set()
+            if not self.server.is_stopping:
+                self._came.gone.set()
 
-    async def _serve(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        serving: set[asyncio.Task[None]] = set()
+    do_GET = do_POST
 
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.create_task(self._answer(reader, writer))
-            serving.add(task)
-            task.add_done_callback(serving.discard)
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: the provider's ``requests`` are the log."""
 
-        server = await asyncio.start_server(accept, "127.0.0.1", 0)
-        self._port = server.sockets[0].getsockname()[1]
-        self._started.set()
-        await self._stop.wait()
-        server.close()
-        for task in tuple(serving):
-            task.cancel()
-        await asyncio.gather(*serving, return_exceptions=True)
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        came: Recorded | None = None
-        try:
-            came = await _read(reader)
-            if came is not None:
-                with self._arrived:
-                    self.requests.append(came)
-                    self._arrived.notify_all()
-                await _Response(reader, writer, came).send(self._reply_to(came))
-                await _hang_up(reader, writer)
-                came.gone.set()
-        except (ConnectionError, asyncio.IncompleteReadError):
-            if came is not None:
-                came.gone.set()  # the client went away, which is its right
-        except Exception as exc:  # boundary: front end - a client's request; __exit__ raises it
-            self._trouble.append(exc)
-        finally:
-            writer.close()
-            with contextlib.suppress(ConnectionError):
-                await writer.wait_closed()
-
-    def _reply_to(self, came: Recorded) -> Reply:
-        if came.path != "/v1/chat/completions":
-            return HttpError(404, f"There is nothing at {came.path!r}.", "unknown_url")
-        breach = transcript_breach(came.body.get("messages")) if self._strict else None
-        if breach is not None:
-            return HttpError(400, breach, "invalid_messages")
-        try:
-            step = next(self._script)
-        except StopIteration:
-            self._too_many += 1
-            return HttpError(400, "The script of the loopback provider is over.", "script_over")
-        return step if isinstance(step, Completion | Faulty | HttpError) else step(came.body)
-
-
-async def _hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Say no more, and wait until the client has closed its side too."""
-    with contextlib.suppress(OSError):
-        if not writer.is_closing():
-            writer.write_eof()
-        while await reader.read(1024):
-            pass
-
-
-async def _read(reader: asyncio.StreamReader) -> Recorded | None:
-    try:
-        head = await reader.readuntil(b"\r\n\r\n")
-    except asyncio.IncompleteReadError:
-        return None
-    first, *lines = head.decode("latin-1").rstrip().split("\r\n")
-    headers = {
-        name.strip().lower(): value.strip()
-        for name, _, value in (line.partition(":") for line in lines)
-    }
-    body = await reader.readexactly(int(headers.get("content-length", 0)))
-    return Recorded(first.split(" ")[1], headers, json.loads(body) if body else {})
-
-
-class _Response:
-    """One response on one connection, which closes behind it."""
-
-    def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, came: Recorded
-    ) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._came = came
-
-    async def send(self, reply: Reply) -> None:
+    def _send(self, reply: Reply) -> None:
         match reply:
             case HttpError():
-                await self._error(reply)
-            case Faulty(wire, completion):
-                await self._faulty(wire, completion)
+                key = self._came.headers.get("authorization", "").removeprefix("Bearer ")
+                told = _error(reply.message.replace("{key}", key), reply.type, reply.code)
+                self._body(_json(told), "application/json", reply.status, reply.headers)
             case Completion():
-                await self._whole(_chunks(reply, self._came.body), reply)
+                self._answer(reply)
+            case Faulty(Wire.reset):
+                # A linger of zero turns the close into a reset instead of an orderly end.
+                linger = struct.pack("ii", 1, 0)
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                self.rfile.close()
+                self.connection.close()
+            case Faulty(Wire.silence):
+                self._fall_silent()
+            case Faulty(Wire.garbage):
+                self._body(b"<html><body>Welcome</body></html>", "text/html")
+            case Faulty(Wire.empty_body):
+                self._body(b"", "text/html")
+            case Faulty(wire, completion):
+                self._answer(completion, wire)
 
-    async def _error(self, error: HttpError) -> None:
-        key = self._came.headers.get("authorization", "").removeprefix("Bearer ")
-        told = {
-            "message": error.message.replace("{key}", key),
-            "type": error.type,
-            "param": None,
-            "code": error.code,
-        }
-        body = json.dumps({"error": told}).encode()
-        await self._plain(body, "application/json", error.status, error.headers)
-
-    async def _whole(
-        self,
-        chunks: Sequence[dict[str, Any]],
-        completion: Completion,
-        usage: Any = None,
-        told: str = "content",
-    ) -> None:
-        if self._came.body.get("stream"):
-            await self._events([*map(_event, chunks), b"data: [DONE]\n\n"])
-        else:
-            body = _whole_body(completion, self._came.body, usage, told)
-            await self._plain(json.dumps(body, ensure_ascii=False).encode(), "application/json")
-
-    async def _faulty(self, wire: Wire, completion: Completion) -> None:
-        if wire is Wire.reset:
-            # A linger of zero turns the close into a reset instead of an orderly end.
-            self._writer.get_extra_info("socket").setsockopt(
-                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-            )
-            self._writer.transport.abort()
+    def _answer(self, completion: Completion, wire: Wire | None = None) -> None:
+        if not self._came.body.get("stream") and wire in _IN_THE_ANSWER:
+            body = _frame(self._came.body, "chat.completion")
+            message = _message(completion, self._came.body, wire)
+            finish = completion.choices[0].finish_reason
+            body["choices"] = [{"index": 0, "message": message, "finish_reason": finish}]
+            self._body(_json({**body, "usage": _usage(completion, wire)}), "application/json")
             return
-        if wire is Wire.silence:
-            await self._fall_silent()
-            return
-        if wire in (Wire.garbage, Wire.empty_body):
-            page = b"" if wire is Wire.empty_body else b"<html><body>Welcome</body></html>"
-            await self._plain(page, "text/html")
-            return
-        usage = {
-            Wire.usage_nan: {"prompt_tokens": float("nan"), "completion_tokens": float("nan")},
-            Wire.usage_absurd: {"prompt_tokens": 10**15, "completion_tokens": -3},
-        }.get(wire)
-        told = "refusal" if wire is Wire.refusal else "content"
-        chunks = _chunks(completion, self._came.body, usage, told)
-        if wire is Wire.usage_missing:
-            chunks = [chunk for chunk in chunks if chunk["choices"]]
-        if wire is Wire.empty_choices:
-            chunks = [{**chunk, "choices": []} for chunk in chunks]
-        if wire in (
-            Wire.usage_missing,
-            Wire.usage_nan,
-            Wire.usage_absurd,
-            Wire.empty_choices,
-            Wire.refusal,
-        ):
-            await self._whole(chunks, completion, usage, told)
-            return
-        events = [*map(_event, chunks), b"data: [DONE]\n\n"]
+        chunks = _chunks(completion, self._came.body, wire)
+        events = [*(_event(chunk) for chunk in chunks), b"data: [DONE]\n\n"]
         half = events[: max(1, len(events) // 3)]
         match wire:
-            case Wire.cut:
-                await self._events(half, end=False)
-            case Wire.ended_early:
-                await self._events(half)
-            case Wire.silence_midway:
-                await self._events(half, end=False)
-                await self._fall_silent()
+            case Wire.cut | Wire.ended_early | Wire.silence_midway:
+                events = half
             case Wire.garbage_event:
-                await self._events([*half, b"data: {not json\n\n"])
+                events = [*half, b"data: {not json\n\n"]
             case Wire.error_event:
-                error = {"message": "It broke.", "type": "server_error", "code": None}
-                await self._events([*half, _event({"error": error})])
+                events = [*half, _event(_error("It broke.", "server_error", None))]
             case Wire.comments:
-                await self._events([part for event in events for part in (b": wait\n\n", event)])
+                events = [part for event in events for part in (b": wait\n\n", event)]
             case Wire.crlf:
-                await self._events([event.replace(b"\n", b"\r\n") for event in events])
+                events = [event.replace(b"\n", b"\r\n") for event in events]
             case Wire.doubled_done:
-                await self._events([*events, events[-1]])
+                events = [*events, events[-1]]
             case Wire.split_bytes:
-                body = b"".join(events)
-                await self._events([body[i : i + 1] for i in range(len(body))])
-
-    async def _plain(
-        self,
-        body: bytes,
-        content_type: str,
-        status: int = 200,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        self._head(status, content_type, {"Content-Length": str(len(body)), **(headers or {})})
-        self._writer.write(body)
-        await self._writer.drain()
-
-    async def _events(self, events: Iterable[bytes], *, end: bool = True) -> None:
+                events = [bytes([byte]) for byte in b"".join(events)]
         self._head(200, "text/event-stream", {"Transfer-Encoding": "chunked"})
         for event in events:
-            self._writer.write(b"%x\r\n%b\r\n" % (len(event), event))
-            await self._writer.drain()
-        if end:
-            self._writer.write(b"0\r\n\r\n")
-            await self._writer.drain()
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(event), event))
+        if wire is Wire.silence_midway:
+            self._fall_silent()
+        elif wire is not Wire.cut:
+            self.wfile.write(b"0\r\n\r\n")
 
-    def _head(self, status: int, content_type: str, headers: Mapping[str, str]) -> None:
-        lines = {"Content-Type": content_type, "Connection": "close", **headers}
-        text = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-        self._writer.write(f"HTTP/1.1 {status} Reply\r\n{text}\r\n".encode("latin-1"))
+    def _body(
+        self, body: bytes, kind: str, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> None:
+        self._head(status, kind, {"Content-Length": str(len(body)), **(headers or {})})
+        self.wfile.write(body)
 
-    async def _fall_silent(self) -> None:
+    def _head(self, status: int, kind: str, headers: Mapping[str, str]) -> None:
+        self.send_response_only(status, "Reply")
+        for name, value in {"Content-Type": kind, "Connection": "close", **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def _fall_silent(self) -> None:
         self._came.silent.set()
-        with contextlib.suppress(ConnectionError):
-            await self._reader.read(1)
+        self.rfile.read(1)
+
+    def _hang_up(self) -> None:
+        """Say no more, and wait until the client has closed its side too."""
+        with contextlib.suppress(OSError, ValueError):  # a reset has closed it already
+            self.connection.shutdown(socket.SHUT_WR)
+            while self.rfile.read(1024):
+                pass
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def _error(message: str, kind: str, code: str | None) -> dict[str, Any]:
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
 def _event(chunk: Mapping[str, Any]) -> bytes:
-    return b"data: " + json.dumps(chunk, ensure_ascii=False).encode() + b"\n\n"
-
-
-def _usage_of(completion: Completion) -> dict[str, int]:
-    usage = completion.usage if completion.usage != Usage() else _USAGE
-    return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-    }
-
-
-def _calls_of(completion: Completion, body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    # Ids from the number of messages: the same conversation gets the same ids.
-    played = numbered(completion, len(body.get("messages") or ()))
-    return [
-        {
-            "id": one.id,
-            "type": "function",
-            "function": {"name": one.function.name, "arguments": one.function.arguments},
-        }
-        for one in played.message.tool_calls
-    ]
-
-
-def _chunks(
-    completion: Completion, body: Mapping[str, Any], usage: Any = None, told: str = "content"
-) -> list[dict[str, Any]]:
-    """The answer in pieces: reasoning, text, calls, the reason of its end, usage if asked for."""
-
-    def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return {**_frame(body, "chat.completion.chunk"), "choices": [choice]}
-
-    choice = completion.choices[0]
-    pieces = [chunk({"role": "assistant", "content": ""})]
-    for key, text in (
-        ("reasoning_content", choice.message.reasoning_content),
-        (told, choice.message.content),
-    ):
-        pieces += [chunk({key: piece}) for piece in _pieces(text or "")]
-    for index, one in enumerate(_calls_of(completion, body)):
-        name, arguments = one["function"]["name"], one["function"]["arguments"]
-        opened = {**one, "index": index, "function": {"name": name, "arguments": ""}}
-        pieces.append(chunk({"tool_calls": [opened]}))
-        pieces += [
-            chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
-            for piece in _pieces(arguments)
-        ]
-    pieces.append(chunk({}, choice.finish_reason))
-    if (body.get("stream_options") or {}).get("include_usage"):
-        counted = usage or _usage_of(completion)
-        frame = _frame(body, "chat.completion.chunk")
-        pieces.append({**frame, "choices": [], "usage": counted})
-    return pieces
-
-
-def _pieces(text: str) -> list[str]:
-    return [text[i : i + _PIECE] for i in range(0, len(text), _PIECE)]
-
-
-def _whole_body(
-    completion: Completion, body: Mapping[str, Any], usage: Any, told: str
-) -> dict[str, Any]:
-    choice = completion.choices[0]
-    message: dict[str, Any] = {"role": "assistant", "content": None, told: choice.message.content}
-    if choice.message.reasoning_content:
-        message["reasoning_content"] = choice.message.reasoning_content
-    if calls := _calls_of(completion, body):
-        message["tool_calls"] = calls
-    return {
-        **_frame(body, "chat.completion"),
-        "choices": [{"index": 0, "message": message, "finish_reason": choice.finish_reason}],
-        "usage": usage or _usage_of(completion),
-    }
+    return b"data: " + _json(chunk) + b"\n\n"
 
 
 def _frame(body: Mapping[str, Any], kind: str) -> dict[str, Any]:
     return {"id": "chatcmpl-1", "object": kind, "created": 1, "model": body.get("model", "")}
 
 
+def _usage(completion: Completion, wire: Wire | None) -> dict[str, Any]:
+    usage = completion.usage if completion.usage != Usage() else _USAGE
+    match wire:
+        case Wire.usage_nan:
+            return {"prompt_tokens": math.nan, "completion_tokens": math.nan}
+        case Wire.usage_absurd:
+            return {"prompt_tokens": 10**15, "completion_tokens": -3}
+    return {**asdict(usage), "total_tokens": usage.prompt_tokens + usage.completion_tokens}
+
+
+def _message(completion: Completion, body: Mapping[str, Any], wire: Wire | None) -> dict[str, Any]:
+    # Ids from the number of messages: the same conversation gets the same ids.
+    said = numbered(completion, len(body.get("messages") or ())).message
+    told = "refusal" if wire is Wire.refusal else "content"
+    message: dict[str, Any] = {"role": "assistant", "content": None, told: said.content}
+    if said.reasoning_content:
+        message["reasoning_content"] = said.reasoning_content
+    if said.tool_calls:
+        message["tool_calls"] = [asdict(one) for one in said.tool_calls]
+    return message
+
+
+def _chunks(completion: Completion, body: dict[str, Any], wire: Wire | None) -> list[Any]:
+    """The answer in pieces: reasoning, text, calls, the reason of its end, usage if asked for."""
+    message = _message(completion, body, wire)
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    for key in ("reasoning_content", "content", "refusal"):
+        deltas += [{key: piece} for piece in _pieces(message.get(key) or "")]
+    for index, one in enumerate(message.get("tool_calls", ())):
+        opened = {**one, "index": index, "function": {**one["function"], "arguments": ""}}
+        deltas.append({"tool_calls": [opened]})
+        deltas += [
+            {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+            for piece in _pieces(one["function"]["arguments"])
+        ]
+    frame = _frame(body, "chat.completion.chunk")
+    ends = [*(None for _ in deltas), completion.choices[0].finish_reason]
+    choices = [
+        {"index": 0, "delta": delta, "finish_reason": end}
+        for delta, end in zip([*deltas, {}], ends, strict=True)
+    ]
+    is_empty = wire is Wire.empty_choices
+    chunks = [{**frame, "choices": [] if is_empty else [choice]} for choice in choices]
+    is_counted = (body.get("stream_options") or {}).get("include_usage")
+    if is_counted and wire is not Wire.usage_missing:
+        chunks.append({**frame, "choices": [], "usage": _usage(completion, wire)})
+    return chunks
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[i : i + _PIECE] for i in range(0, len(text), _PIECE)]
+
+
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_SPOKEN = {"role", "content", "name"}
 _KEYS = {
-    "system": {"role", "content", "name"},
-    "developer": {"role", "content", "name"},
-    "user": {"role", "content", "name"},
-    "assistant": {
-        "role",
-        "content",
-        "name",
-        "tool_calls",
-        "reasoning_content",
-        "thinking_blocks",
-        "refusal",
-    },
-    "tool": {"role", "content", "name", "tool_call_id"},
+    "system": _SPOKEN,
+    "developer": _SPOKEN,
+    "user": _SPOKEN,
+    "assistant": _SPOKEN | {"tool_calls", "reasoning_content", "thinking_blocks", "refusal"},
+    "tool": _SPOKEN | {"tool_call_id"},
 }
 
 

@@ -65,16 +65,15 @@ class _Notebooks:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep the cells of a notebook together and in order; compare what lasts of agent cells."""
-        notebooks: dict[Path, list[Any]] = {}
-        for item in filter(_is_cell, items):
-            notebooks.setdefault(item.path, []).append(item)
-        ordered: list[Any] = []
-        for item in items:
+        begins: dict[Path, int] = {}
+
+        def place(numbered: tuple[int, Any]) -> tuple[int, int]:
+            index, item = numbered
             if not _is_cell(item):
-                ordered.append(item)
-            elif item.path in notebooks:
-                ordered += sorted(notebooks.pop(item.path), key=lambda cell: cell.cell_num)
-        items[:] = ordered
+                return index, 0
+            return begins.setdefault(item.path, index), item.cell_num
+
+        items[:] = [item for _, item in sorted(enumerate(items), key=place)]
         for item in filter(_is_cell, items):
             _compare_what_lasts(item)
 

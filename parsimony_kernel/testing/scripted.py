@@ -45,22 +45,13 @@ def calls(*each: Completion, text: str | None = None) -> Completion:
 
 def numbered(completion: Completion, ordinal: int) -> Completion:
     """``completion`` with the ids ``call_{ordinal}_{i}`` where a call has none."""
-    return replace(
-        completion,
-        choices=tuple(
-            replace(
-                choice,
-                message=replace(
-                    choice.message,
-                    tool_calls=tuple(
-                        one if one.id else replace(one, id=f"call_{ordinal}_{i}")
-                        for i, one in enumerate(choice.message.tool_calls, start=1)
-                    ),
-                ),
-            )
-            for choice in completion.choices
-        ),
+    choice = completion.choices[0]
+    calls = tuple(
+        one if one.id else replace(one, id=f"call_{ordinal}_{i}")
+        for i, one in enumerate(choice.message.tool_calls, start=1)
     )
+    numbered = replace(choice, message=replace(choice.message, tool_calls=calls))
+    return replace(completion, choices=(numbered, *completion.choices[1:]))
 
 
 class ScriptedModel:

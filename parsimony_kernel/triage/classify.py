@@ -93,11 +93,8 @@ class RulesClassifier:
 
     def _is_loop(self, steps: Sequence[Step]) -> bool:
         recent = [_occurrence(step) for step in steps[-self.loop_window :]]
-        return (
-            len(recent) == self.loop_window
-            and steps[-1].tool_called is not None
-            and len(set(recent)) == 1
-        )
+        is_same = len(recent) == self.loop_window and len(set(recent)) == 1
+        return is_same and steps[-1].tool_called is not None
 
 
 class HybridClassifier:
@@ -171,36 +168,34 @@ def _text(value: Any) -> str:
 
 def from_messages(messages: Iterable[Any]) -> list[Step]:
     """The trajectory of a transcript: one step per requested call, with what it answered."""
-    trajectory: list[Step] = []
     answers: dict[str, Any] = {}
-    calls: list[tuple[str, str, Any, str | None]] = []
+    calls: list[tuple[Mapping[str, Any], str | None]] = []
     for message in messages:
         if not isinstance(message, Mapping):
             continue
         if message.get("role") == "tool":
             answers[str(message.get("tool_call_id"))] = message.get("content")
-        for call in message.get("tool_calls") or ():
-            function = call["function"]
-            calls.append(
-                (str(call["id"]), function["name"], function["arguments"], message.get("content"))
-            )
-    for index, (call_id, name, arguments, said) in enumerate(calls):
-        answer = _read(answers.get(call_id))
-        error = answer.get("error") if isinstance(answer, Mapping) else None
-        trajectory.append(
-            Step(
-                index=index,
-                action=name,
-                tool_called=name,
-                tool_input=_read(arguments),
-                tool_output=None if error else answer,
-                llm_output=said,
-                error=None if error is None else _told(answer),
-                exception_type=answer.get("error_type") if error else None,
-                metadata={"refusal": error} if error else {},
-            )
-        )
-    return trajectory
+        calls += [(call, message.get("content")) for call in message.get("tool_calls") or ()]
+    return [
+        _step(index, call, said, _read(answers.get(str(call["id"]))))
+        for index, (call, said) in enumerate(calls)
+    ]
+
+
+def _step(index: int, call: Mapping[str, Any], said: str | None, answer: Any) -> Step:
+    name = call["function"]["name"]
+    error = answer.get("error") if isinstance(answer, Mapping) else None
+    return Step(
+        index=index,
+        action=name,
+        tool_called=name,
+        tool_input=_read(call["function"]["arguments"]),
+        tool_output=None if error else answer,
+        llm_output=said,
+        error=None if error is None else _told(answer),
+        exception_type=answer.get("error_type") if error else None,
+        metadata={"refusal": error} if error else {},
+    )
 
 
 def _read(text: Any) -> Any:
@@ -211,6 +206,5 @@ def _read(text: Any) -> Any:
 
 
 def _told(envelope: Mapping[str, Any]) -> str:
-    return str(
-        envelope.get("error_message") or envelope.get("message") or envelope.get("error") or ""
-    )
+    words = (envelope.get(key) for key in ("error_message", "message", "error"))
+    return str(next(filter(None, words), ""))

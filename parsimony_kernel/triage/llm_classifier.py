@@ -14,6 +14,7 @@ from typing import Any
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import ChatModel, Completion, ModelRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.conversation import block
 from parsimony_kernel.core.redaction import scrub
 from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
 from parsimony_kernel.llm.chokepoint import call_llm
@@ -88,17 +89,9 @@ class LLMClassifier:
         record = "\n\n".join(
             "\n".join(f"{name}: {text}" for name, text in step.items()) for step in fields
         )
-        request = ModelRequest(
-            messages=[
-                {"role": "system", "content": _SYSTEM},
-                {
-                    "role": "user",
-                    "content": f"<task>\n{_data(task)}\n</task>\n<record>\n{_data(record)}\n"
-                    "</record>",
-                },
-            ],
-            timeout_s=self._timeout_s,
-        )
+        told = f"{block('task', _data(task))}\n{block('record', _data(record))}"
+        messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": told}]
+        request = ModelRequest(messages, timeout_s=self._timeout_s)
         heard = call_llm(self._model, request, cancellation=self._cancellation, clock=self._clock)
         answers = [item async for item in heard if isinstance(item, Completion)]
         for answer in answers:
@@ -143,8 +136,7 @@ def _verified(answer: str, passages: Sequence[str]) -> Opinion:
         quote = said["quote"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return Opinion()
-    if kind is FailureType.UNKNOWN or not isinstance(quote, str):
-        return Opinion()
-    if len(quote.strip()) < MIN_QUOTE or not any(quote in passage for passage in passages):
-        return Opinion()
-    return Opinion(kind, quote)
+    is_known = kind is not FailureType.UNKNOWN and isinstance(quote, str)
+    if is_known and len(quote.strip()) >= MIN_QUOTE and any(quote in each for each in passages):
+        return Opinion(kind, quote)
+    return Opinion()

@@ -9,19 +9,20 @@ as the table in ``RECOVERY`` says.
 
 import functools
 import inspect
+import random
 import reprlib
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from sys import float_info
 from types import NoneType, UnionType
 from typing import Any, ClassVar, get_args, get_type_hints
 
 import yaml
-from tenacity import RetryCallState, Retrying, wait_random_exponential
 
 from parsimony_kernel.core.fuzzy import nearest
-from parsimony_kernel.core.taxonomy import FailureContext, FailureType
+from parsimony_kernel.core.kinds import Action
+from parsimony_kernel.core.taxonomy import FailureContext, FailureType, Step
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class RecoveryAction:
     SUSPEND: ClassVar[type["Suspend"]]
     ABORT: ClassVar[type["Abort"]]
 
+    # What a funnel does that carries the plan out.
+    carried_out_by: ClassVar[Action]
+
     @property
     def name(self) -> str:
         """The name under which the class stands here."""
@@ -49,6 +53,7 @@ class Retry(RecoveryAction):
     ``ValueError`` when the delay is negative.
     """
 
+    carried_out_by = Action.retry
     hint: str | None = None
     inject: Mapping[str, Any] | None = None
     delay: float = 0.0
@@ -62,6 +67,7 @@ class Retry(RecoveryAction):
 class Replan(RecoveryAction):
     """Another way to the same goal, knowing ``hint``."""
 
+    carried_out_by = Action.narrow_scope
     hint: str | None = None
 
 
@@ -69,6 +75,7 @@ class Replan(RecoveryAction):
 class Rollback(RecoveryAction):
     """Back to a state whose checks passed; ``None`` is the newest."""
 
+    carried_out_by = Action.narrow_scope
     checkpoint_id: str | None = None
 
 
@@ -76,6 +83,7 @@ class Rollback(RecoveryAction):
 class Resume(RecoveryAction):
     """On from a part of the plan that is open; ``None`` is the first."""
 
+    carried_out_by = Action.narrow_scope
     from_subgoal: str | None = None
 
 
@@ -83,6 +91,7 @@ class Resume(RecoveryAction):
 class Escalate(RecoveryAction):
     """Hand the task to a person."""
 
+    carried_out_by = Action.handoff
     message: str = ""
 
 
@@ -90,6 +99,7 @@ class Escalate(RecoveryAction):
 class Suspend(RecoveryAction):
     """Ask a person and wait."""
 
+    carried_out_by = Action.ask_user
     message: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
@@ -98,6 +108,7 @@ class Suspend(RecoveryAction):
 class Abort(RecoveryAction):
     """Stop, with what there is."""
 
+    carried_out_by = Action.stop
     reason: str = ""
 
 
@@ -139,14 +150,18 @@ def configurable(function: Callable[..., Awaitable[RecoveryAction]]) -> Callable
 @configurable
 async def escalate(context: FailureContext, message: str = "") -> RecoveryAction:
     """Hand the task over, saying what failed last."""
-    step = context.last_step
-    seen = context.raw_error or (step.error if step else None)
+    seen = _seen(context)
     told = f"{context.failure_type.value}: {seen}" if seen else context.failure_type.value
-    return RecoveryAction.ESCALATE(message=message or told)
+    return Escalate(message or told)
 
 
-MIN_WAIT_S = 1.0
-MAX_WAIT_S = 30.0
+def _failed(context: FailureContext) -> Step:
+    """The step that failed; an empty one where that is not known."""
+    return context.last_step or Step(0, "")
+
+
+def _seen(context: FailureContext) -> BaseException | str | None:
+    return context.raw_error or _failed(context).error
 
 
 @configurable
@@ -156,17 +171,14 @@ async def retry_with_tool_manifest(
     """Again, knowing which tools there are and which was probably meant."""
     known = list(tools) or list(context.run.tools)
     if context.attempts >= max_attempts:
-        return RecoveryAction.ESCALATE(
-            message=f"a tool that does not exist was called {context.attempts + 1} times"
-        )
-    step = context.last_step
-    called = step.tool_called if step else None
+        return Escalate(f"a tool that does not exist was called {context.attempts + 1} times")
+    called = _failed(context).tool_called
     hint = f"There is no tool {called!r}." if called else "That tool does not exist."
     if called and (likely := nearest(called, known)) is not None:
         hint += f" Did you mean {likely!r}?"
     if known:
         hint += f" Tools: {', '.join(known)}."
-    return RecoveryAction.RETRY(hint=hint, inject={"tools": known} if known else None)
+    return Retry(hint=hint, inject={"tools": known} if known else None)
 
 
 @configurable
@@ -174,16 +186,11 @@ async def retry_with_schema_hint(
     context: FailureContext, *, max_attempts: int = 2
 ) -> RecoveryAction:
     """Again, knowing what did not fit."""
-    step = context.last_step
-    seen = context.raw_error or (step.error if step else None) or "no details were given"
+    seen, called = _seen(context) or "no details were given", _failed(context).tool_called
     if context.attempts >= max_attempts:
-        return RecoveryAction.ESCALATE(
-            message=f"the structure was wrong {context.attempts + 1} times: {seen}"
-        )
-    where = f" of {step.tool_called}" if step and step.tool_called else ""
-    return RecoveryAction.RETRY(
-        hint=f"What was sent or returned{where} does not have the structure expected: {seen}"
-    )
+        return Escalate(f"the structure was wrong {context.attempts + 1} times: {seen}")
+    where = f" of {called}" if called else ""
+    return Retry(f"What was sent or returned{where} does not have the structure expected: {seen}")
 
 
 @configurable
@@ -191,38 +198,30 @@ async def backoff_and_retry(
     context: FailureContext,
     *,
     max_attempts: int = 3,
-    min_wait_s: float = MIN_WAIT_S,
-    max_wait_s: float = MAX_WAIT_S,
+    min_wait_s: float = 1.0,
+    max_wait_s: float = 30.0,
 ) -> RecoveryAction:
     """Again after a wait that grows and is random; what the service asks for is the least.
 
     What ran past its deadline may have happened: unless doing it twice is the same as once, or it
     is known to have had no effect, a person is asked.
     """
-    step = context.last_step
-    facts: dict[str, Any] = {**(step.metadata if step else {}), **context.metadata}
+    step = _failed(context)
+    facts: dict[str, Any] = {**step.metadata, **context.metadata}
     effect = facts.get("effect")
     is_open = context.failure_type is FailureType.TIMEOUT and effect != "none"
-    if effect == "uncertain" or (is_open and not (step and step.idempotent)):
-        return RecoveryAction.SUSPEND(
+    if effect == "uncertain" or (is_open and not step.idempotent):
+        return Suspend(
             message="The last action may have happened, or not. Check before it is done again.",
-            metadata={"effect": "uncertain", "tool": step.tool_called if step else None},
+            metadata={"effect": "uncertain", "tool": step.tool_called},
         )
     if context.attempts >= max_attempts:
-        return RecoveryAction.ESCALATE(
-            message=f"the service failed {context.attempts + 1} times in a row"
-        )
+        return Escalate(f"the service failed {context.attempts + 1} times in a row")
     asked = facts.get("retry_after_s")
-    wait = _wait(context.attempts + 1, min_wait_s, max_wait_s)
-    return RecoveryAction.RETRY(delay=max(wait, asked) if isinstance(asked, int | float) else wait)
-
-
-def _wait(attempt: int, least_s: float, most_s: float) -> float:
     # Twice the least to begin with: a first window of one point would have no jitter.
-    wait = wait_random_exponential(multiplier=2 * least_s, max=most_s, min=least_s)
-    state = RetryCallState(Retrying(), None, (), {})
-    state.attempt_number = attempt
-    return wait(state)
+    window = min(max_wait_s, 2 * min_wait_s * 2.0 ** min(context.attempts, 60))
+    wait = random.uniform(min_wait_s, max(min_wait_s, window))
+    return Retry(delay=max(wait, asked) if isinstance(asked, int | float) else wait)
 
 
 _HINTS = {
@@ -249,21 +248,14 @@ async def replan(
 ) -> RecoveryAction:
     """Another plan, knowing what was wrong with the last one."""
     if context.attempts >= max_attempts:
-        return RecoveryAction.ESCALATE(
-            message=f"{context.failure_type.value} {context.attempts + 1} times"
-        )
-    step = context.last_step
-    text = hint or _HINTS.get(context.failure_type, _OTHERWISE)
-    return RecoveryAction.REPLAN(
-        hint=text
-        if hint
-        else text.format(
-            rules="; ".join(context.run.constraints) or "what the task states",
-            tool=(step.tool_called if step else None) or "The tool",
-            task=context.original_task,
-            error=context.raw_error or (step.error if step else None) or "no details",
-        )
+        return Escalate(f"{context.failure_type.value} {context.attempts + 1} times")
+    told = _HINTS.get(context.failure_type, _OTHERWISE).format(
+        rules="; ".join(context.run.constraints) or "what the task states",
+        tool=_failed(context).tool_called or "The tool",
+        task=context.original_task,
+        error=_seen(context) or "no details",
     )
+    return Replan(hint or told)
 
 
 @configurable
@@ -272,11 +264,9 @@ async def resume_from_subgoal(
 ) -> RecoveryAction:
     """On from ``subgoal``, else from the first part of the plan that is open."""
     if context.attempts >= max_attempts:
-        return RecoveryAction.ESCALATE(
-            message="the plan is still open: " + "; ".join(context.run.open_subgoals)
-        )
+        return Escalate("the plan is still open: " + "; ".join(context.run.open_subgoals))
     first = next(iter(context.run.open_subgoals), None)
-    return RecoveryAction.RESUME(from_subgoal=subgoal or first)
+    return Resume(subgoal or first)
 
 
 @configurable
@@ -285,12 +275,10 @@ async def rollback_to_checkpoint(
 ) -> RecoveryAction:
     """Back to ``checkpoint_id``, else to the newest state; another plan when there is none."""
     if context.attempts >= max_attempts:
-        return RecoveryAction.ESCALATE(
-            message=f"{context.failure_type.value} again after going back"
-        )
+        return Escalate(f"{context.failure_type.value} again after going back")
     newest = context.run.checkpoints[-1] if context.run.checkpoints else None
     target = checkpoint_id or newest
-    return await replan(context) if target is None else RecoveryAction.ROLLBACK(target)
+    return await replan(context) if target is None else Rollback(target)
 
 
 # Policies.
@@ -298,42 +286,9 @@ async def rollback_to_checkpoint(
 STRATEGIES: Mapping[str, Any] = {
     each.__name__: each
     for each in (
-        backoff_and_retry,
-        escalate,
-        replan,
-        resume_from_subgoal,
-        retry_with_schema_hint,
-        retry_with_tool_manifest,
-        rollback_to_checkpoint,
+        *(backoff_and_retry, escalate, replan, resume_from_subgoal),
+        *(retry_with_schema_hint, retry_with_tool_manifest, rollback_to_checkpoint),
     )
-}
-
-
-def _chained(*strategies: Strategy) -> Strategy:
-    async def chain(context: FailureContext) -> RecoveryAction:
-        for strategy in strategies[:-1]:
-            action = await strategy(context)
-            if not isinstance(action, RecoveryAction.ESCALATE):
-                return action
-        return await strategies[-1](context)
-
-    return chain
-
-
-RECOVERY: Mapping[FailureType, Strategy] = {
-    FailureType.WRONG_TOOL_CALLED: retry_with_tool_manifest,
-    FailureType.CONSTRAINT_IGNORED: replan,
-    FailureType.LOOP_DETECTED: _chained(
-        replan(max_attempts=1), rollback_to_checkpoint(max_attempts=2)
-    ),
-    FailureType.HALLUCINATED_STATE: rollback_to_checkpoint,
-    FailureType.PLAN_INCOMPLETE: resume_from_subgoal,
-    FailureType.SCHEMA_MISMATCH: retry_with_schema_hint,
-    FailureType.CONTEXT_OVERFLOW: replan,
-    FailureType.GOAL_DRIFT: replan,
-    FailureType.EXTERNAL_FAULT: backoff_and_retry,
-    FailureType.TIMEOUT: backoff_and_retry,
-    FailureType.UNKNOWN: escalate,
 }
 
 
@@ -370,19 +325,14 @@ class FailurePolicy:
         A strategy that raises, or gives no recovery action, escalates: it is somebody's code, and
         the failure that it was asked about must still reach a person.
         """
+        kind = context.failure_type
         try:
-            action = await self.resolve(context.failure_type)(context)
-        except Exception as exc:  # boundary: tool - a host's strategy; its trouble is told
-            return RecoveryAction.ESCALATE(
-                message=f"the strategy for {context.failure_type.name} failed: "
-                f"{type(exc).__name__}: {exc}"
-            )
+            action = await self.resolve(kind)(context)
+        except Exception as exc:  # boundary: tool - a host's function
+            return Escalate(f"the strategy for {kind.name} failed: {type(exc).__name__}: {exc}")
         if isinstance(action, RecoveryAction):
             return action
-        return RecoveryAction.ESCALATE(
-            message=f"the strategy for {context.failure_type.name} gave {action!r}, "
-            "which is no RecoveryAction"
-        )
+        return Escalate(f"the strategy for {kind.name} gave {action!r}, which is no RecoveryAction")
 
     @staticmethod
     def sequence(*strategies: Strategy) -> Strategy:
@@ -402,7 +352,15 @@ class FailurePolicy:
         """Asked in order for every failure: one that escalates passes it on to the next, and the
         last has the last word. ``ValueError`` for none."""
         _require(strategies, "chain")
-        return _chained(*strategies)
+
+        async def chain(context: FailureContext) -> RecoveryAction:
+            for strategy in strategies[:-1]:
+                action = await strategy(context)
+                if not isinstance(action, Escalate):
+                    return action
+            return await strategies[-1](context)
+
+        return chain
 
     @classmethod
     def escalate_by_default(cls, **strategies: Strategy) -> "FailurePolicy":
@@ -454,6 +412,23 @@ def _require(strategies: Sequence[Strategy], what: str) -> None:
         raise ValueError(f"a {what} needs at least one strategy")
 
 
+RECOVERY: Mapping[FailureType, Strategy] = {
+    FailureType.WRONG_TOOL_CALLED: retry_with_tool_manifest,
+    FailureType.CONSTRAINT_IGNORED: replan,
+    FailureType.LOOP_DETECTED: FailurePolicy.chain(
+        replan(max_attempts=1), rollback_to_checkpoint(max_attempts=2)
+    ),
+    FailureType.HALLUCINATED_STATE: rollback_to_checkpoint,
+    FailureType.PLAN_INCOMPLETE: resume_from_subgoal,
+    FailureType.SCHEMA_MISMATCH: retry_with_schema_hint,
+    FailureType.CONTEXT_OVERFLOW: replan,
+    FailureType.GOAL_DRIFT: replan,
+    FailureType.EXTERNAL_FAULT: backoff_and_retry,
+    FailureType.TIMEOUT: backoff_and_retry,
+    FailureType.UNKNOWN: escalate,
+}
+
+
 def _field(key: str) -> str:
     name = str(key).casefold()
     by_name = {field.name.casefold(): field.name for field in fields(FailurePolicy)}
@@ -467,32 +442,71 @@ def _strategy(key: str, entry: Any, known: Mapping[str, Any]) -> Strategy:
     if callable(entry):
         return entry  # type: ignore[no-any-return]
     if isinstance(entry, str):
-        return _named(key, entry, known)
+        return _named(key, "strategy", entry, known)  # type: ignore[no-any-return]
     if isinstance(entry, list) and entry:
         return FailurePolicy.sequence(*(_strategy(key, each, known) for each in entry))
     if isinstance(entry, Mapping) and "strategy" in entry:
-        settings = {name: value for name, value in entry.items() if name != "strategy"}
-        strategy: Any = _named(key, _word(entry["strategy"]), known)
-        _check(key, strategy, settings)
-        try:
-            made: Strategy = strategy(**settings) if settings else strategy
-        except TypeError as exc:
-            taken = list(inspect.signature(strategy).parameters)[1:]
-            raise ValueError(
-                f"{key}: {entry['strategy']} takes no such settings: {exc}; "
-                f"it takes {', '.join(taken) or 'none'}"
-            ) from exc
-        return made
+        return _made(key, "strategy", entry, known)  # type: ignore[no-any-return]
     if isinstance(entry, Mapping) and "action" in entry:
-        return _constant(key, entry)
+        action = _made(key, "action", entry, ACTIONS)
+
+        async def constant(context: FailureContext) -> RecoveryAction:
+            return action  # type: ignore[no-any-return]
+
+        return constant
     raise ValueError(
         f"{key}: {reprlib.repr(entry)} is no strategy: write its name, a list of them, or "
         "a mapping with 'strategy' or 'action'"
     )
 
 
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else reprlib.repr(value)
+def _named(key: str, what: str, name: str, known: Mapping[str, Any]) -> Any:
+    if name not in known:
+        raise ValueError(f"{key}: there is no {what} {name!r}; {_choose(name, known)}")
+    return known[name]
+
+
+def _made(key: str, what: str, entry: Mapping[str, Any], known: Mapping[str, Any]) -> Any:
+    """The strategy or the action that ``entry`` names, made with the other fields of it."""
+    told = entry[what] if isinstance(entry[what], str) else reprlib.repr(entry[what])
+    name = told.upper() if what == "action" else told
+    made_by = _named(key, what, name, known)
+    given = {field: value for field, value in entry.items() if field != what}
+    _check(key, made_by, given)
+    if what == "strategy" and not given:
+        return made_by
+    try:
+        return made_by(**given)
+    except TypeError as exc:
+        taken = list(inspect.signature(made_by).parameters)
+        if what == "strategy":
+            told = f"takes no such settings: {exc}; it takes {', '.join(taken[1:]) or 'none'}"
+        else:
+            told = f"has no such field: {exc}; it has {', '.join(taken) or 'none'}"
+        raise ValueError(f"{key}: {name} {told}") from exc
+
+
+def _choose(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    likely = nearest(name, names)
+    meant = f"did you mean {likely!r}? " if likely else ""
+    return f"{meant}There are {', '.join(names)}"
+
+
+# What a file can hold, by the type that it is declared with.
+_CHECKS: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
+    int: (lambda v: type(v) is int and v >= 0, "a whole number, 0 or more"),
+    float: (
+        lambda v: type(v) in (int, float) and 0 <= v <= float_info.max,
+        "a finite number, 0 or more",
+    ),
+    str: (lambda v: isinstance(v, str), "text"),
+    Iterable[str]: (
+        lambda v: isinstance(v, list | tuple) and all(isinstance(each, str) for each in v),
+        "a list of texts",
+    ),
+    Mapping[str, Any]: (lambda v: isinstance(v, Mapping), "a mapping"),
+}
 
 
 def _check(key: str, made_by: Any, settings: Mapping[str, Any]) -> None:
@@ -507,63 +521,8 @@ def _check(key: str, made_by: Any, settings: Mapping[str, Any]) -> None:
     for name, value in settings.items():
         hint = declared.get(name)
         options = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        if value is None and NoneType in options:
-            continue
         checks = [_CHECKS[each] for each in options if each in _CHECKS]
-        if checks and not any(holds(value) for holds, _ in checks):
+        is_nothing = value is None and NoneType in options
+        if checks and not (is_nothing or any(holds(value) for holds, _ in checks)):
             wanted = " or ".join(words for _, words in checks)
             raise ValueError(f"{key}: {name} is {wanted}, not {reprlib.repr(value)}")
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _is_amount(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value <= sys.float_info.max
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
-
-
-_CHECKS: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
-    int: (_is_count, "a whole number, 0 or more"),
-    float: (_is_amount, "a finite number, 0 or more"),
-    str: (lambda value: isinstance(value, str), "text"),
-    Iterable[str]: (_are_texts, "a list of texts"),
-    Mapping[str, Any]: (lambda value: isinstance(value, Mapping), "a mapping"),
-}
-
-
-def _named(key: str, name: str, known: Mapping[str, Any]) -> Strategy:
-    if name not in known:
-        raise ValueError(f"{key}: there is no strategy {name!r}; {_choose(name, known)}")
-    return known[name]  # type: ignore[no-any-return]
-
-
-def _choose(name: str, known: Iterable[str]) -> str:
-    names = list(known)
-    likely = nearest(name, names)
-    meant = f"did you mean {likely!r}? " if likely else ""
-    return f"{meant}There are {', '.join(names)}"
-
-
-def _constant(key: str, entry: Mapping[str, Any]) -> Strategy:
-    name = _word(entry["action"]).upper()
-    given = {field: value for field, value in entry.items() if field != "action"}
-    if name not in ACTIONS:
-        raise ValueError(f"{key}: there is no action {name!r}; {_choose(name, ACTIONS)}")
-    _check(key, ACTIONS[name], given)
-    try:
-        action = ACTIONS[name](**given)
-    except TypeError as exc:
-        taken = [each.name for each in fields(ACTIONS[name])]
-        raise ValueError(
-            f"{key}: {name} has no such field: {exc}; it has {', '.join(taken) or 'none'}"
-        ) from exc
-
-    async def constant(context: FailureContext) -> RecoveryAction:
-        return action
-
-    return constant

@@ -4,7 +4,6 @@ Budgets stay the funnel's: a type chooses the hint, never how often something is
 policy does not state is answered by the ladder that it stands in for.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from parsimony_kernel.core.causes import is_for_a_person
@@ -14,28 +13,7 @@ from parsimony_kernel.core.policy import DefaultPolicy, RecoveryPolicy
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.taxonomy import FailureContext, TriageContext
 from parsimony_kernel.triage.classify import from_messages
-from parsimony_kernel.triage.policy import (
-    ACTIONS,
-    Abort,
-    Escalate,
-    FailurePolicy,
-    RecoveryAction,
-    Replan,
-    Resume,
-    Retry,
-    Rollback,
-    Suspend,
-)
-
-ACTION_OF: Mapping[type[RecoveryAction], Action] = {
-    Retry: Action.retry,
-    Replan: Action.narrow_scope,
-    Resume: Action.narrow_scope,
-    Rollback: Action.narrow_scope,
-    Suspend: Action.ask_user,
-    Escalate: Action.handoff,
-    Abort: Action.stop,
-}
+from parsimony_kernel.triage.policy import ACTIONS, FailurePolicy, RecoveryAction
 
 
 @dataclass(frozen=True)
@@ -85,7 +63,7 @@ class PolicyRecovery:
         """The action that carries out ``plan``, within the budgets."""
         if plan is None:
             return self.base.decide(failure, state)
-        action = ACTION_OF[type(plan)]
+        action = plan.carried_out_by
         prior = state.failure_attempts.get(failure.kind, 0)
         allowed = {
             # A kind that is not retried by default may be retried once when a strategy knows how.
@@ -123,7 +101,6 @@ def context_of(
 
 def _answer(name: str) -> RecoveryAction | None:
     """The plan of that name, or the one that an action without a plan carries out."""
-    made_of = ACTIONS.get(name) or next(
-        (plan for plan, action in ACTION_OF.items() if action.value == name), None
-    )
+    carried_out = (plan for plan in ACTIONS.values() if plan.carried_out_by.value == name)
+    made_of = ACTIONS.get(name) or next(carried_out, None)
     return None if made_of is None else made_of()

@@ -152,7 +152,7 @@ def test_a_repeat_that_something_follows_is_found(pattern: str, found: int) -> N
     assert len(open_repeats(PARSER.parse(pattern))) == found
 
 
-@pytest.mark.parametrize("shape", [shape for shape, _ in redaction._SHAPES])
+@pytest.mark.parametrize("shape", [shape for _, shape, _ in redaction._SHAPES])
 def test_the_work_of_a_scrub_grows_as_its_text_does(shape: re.Pattern[str]) -> None:
     """What fails after a repeat without a bound is tried again from every place in the repeat."""
     assert open_repeats(PARSER.parse(shape.pattern, shape.flags)) == []

@@ -215,7 +215,7 @@ async def _price(
             return usd(await model.estimate_cost_usd(prompt, answer))
     except FailureRaised:
         raise
-    except Exception:  # boundary: tool - a model that cannot tell its price has none
+    except Exception:  # boundary: tool - a price that cannot be told is not known
         return None
 
 
