@@ -273,8 +273,8 @@ class Run:
                 read=_shown(read),
             )
             state.repetition = seen.to_json()
-            # Asking a tool again for what changes is no loop; the same code again is one.
-            if seen.is_news and tool_type != "code":
+            # Asking again for what changes is no loop; code that fails anew each time is one.
+            if seen.is_news and (outcome.ok or tool_type != "code"):
                 state.last_repeat_counts[loop_signature(name, arguments)] = 1
         for event in self._drained():
             yield event
