@@ -88,9 +88,7 @@ class Writes:
             return _unrecorded(tool, _NOT_RUN, trouble)
         return await self._look_up(tool, inputs, cancellation, standing, _begun_before(tool))
 
-    def _identity(
-        self, tool: Tool, inputs: Mapping[str, Any]
-    ) -> tuple[str, str, Mapping[str, Any]]:
+    def _identity(self, tool: Tool, inputs: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
         """The key of the write, and what it is."""
         kept = inputs_of(tool, inputs)
         return action_sha(tool.name, kept, run_id=self._run_id), tool.name, kept
@@ -140,14 +138,11 @@ class Writes:
         )
         if trouble is None:
             return result
-        what = "was done" if happened else "did not take effect"
-        return _unrecorded(
-            tool,
-            f"{what}, which could not be put on record",
-            trouble,
-            effect=Effect.committed if happened else Effect.none,
-            partial_data=result.data if failure is None else failure.partial_data,
-        )
+        effect, what = Effect.none, "did not take effect"
+        if happened:
+            effect, what = Effect.committed, "was done"
+        data = result.data if failure is None else failure.partial_data
+        return _unrecorded(tool, f"{what}, which could not be put on record", trouble, effect, data)
 
 
 def _tried(step: Callable[[], T]) -> tuple[T | None, str | None]:
@@ -171,18 +166,13 @@ def _answer(result: ToolResult) -> Any:
 
 
 def _unrecorded(
-    tool: Tool,
-    what: str,
-    trouble: str | None,
-    *,
-    effect: Effect = Effect.none,
-    partial_data: Any = None,
+    tool: Tool, what: str, trouble: str | None, effect: Effect = Effect.none, data: Any = None
 ) -> ToolResult:
     sentence = f"{tool.name} {what}: {trouble}"
     failure = WRITE_UNRECORDED.failure(
         sentence,
         blockers=(sentence,),
-        partial_data=partial_data,
+        partial_data=data,
         effect=effect,
         tool_name=tool.name,
     )
