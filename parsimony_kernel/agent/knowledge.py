@@ -1,10 +1,9 @@
 """What a run knows when something has failed, and the type that the failure has in its light."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from parsimony_kernel.agent.failure.recovery import within
+from parsimony_kernel.agent.failure.recovery import outlived, within
 from parsimony_kernel.core.calls import arguments_of
 from parsimony_kernel.core.chat import ToolCall
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
@@ -15,8 +14,6 @@ from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
 from parsimony_kernel.gate.answers import step_of_end
 from parsimony_kernel.tools import Tools
 from parsimony_kernel.triage.classify import Classifier, from_messages
-
-_log = logging.getLogger(__name__)
 
 # The longest that a classifier thinks, in seconds.
 JUDGING_S = 10.0
@@ -73,15 +70,10 @@ class Knowledge:
             idempotent=name in self.tools and self.tools[name].is_repeatable,
         )
         trajectory = (*made, last)
-        try:
+        with outlived("the classifier broke; the type of the failure is not known"):
             judging = self._judged(trajectory, classifier)
             return await within(judging, min(within_s, JUDGING_S), clock)
-        except Exception:  # boundary: tool - a host's code, or a model that answers anything
-            _log.warning(
-                "the classifier broke; the type of the failure is not known",
-                exc_info=_log.isEnabledFor(logging.DEBUG),
-            )
-            return FailureType.UNKNOWN
+        return FailureType.UNKNOWN
 
     async def _judged(self, trajectory: Sequence[Step], classifier: Classifier) -> FailureType:
         request = request_in(self.state.messages)

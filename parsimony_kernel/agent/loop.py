@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from parsimony_kernel.agent.failure.recovery import learned
+from parsimony_kernel.agent.failure.recovery import learned, outlived
 from parsimony_kernel.agent.failure.suspension import SuspensionConsumed, check_record, check_reply
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.redaction import redacted
@@ -69,10 +69,8 @@ async def run_loop(
         yield RunCancelled(reason=stop.reason)
     except StandInError:
         raise
-    except Exception as exc:  # boundary: tool - a host's hook; the run says how it ended
-        _log.debug("the run broke", exc_info=True)
-        state.done = True
-        yield _broken(exc, Secrets() if run is None else run.secrets)
+    except Exception as exc:  # boundary: tool - a host's hook; the run still says how it ended
+        yield _broken(exc, state, Secrets() if run is None else run.secrets)
     finally:
         if run is not None:
             await run.let_fall()
@@ -207,9 +205,7 @@ async def go_on(
         _learn(context, state, suspension, user_reply)
         snapshot = snapshot_of(state, context.hooks, context.clock)
     except Exception as exc:  # boundary: tool - a host's hooks, on a disk that may fail
-        _log.debug("a run could not be taken up", exc_info=True)
-        state.done = True
-        yield _broken(exc, context.hooks.secrets(context))
+        yield _broken(exc, state, context.hooks.secrets(context))
         return
     yield snapshot
     if _chosen(suspension, user_reply) is Choice.stop:
@@ -227,16 +223,14 @@ async def go_on(
 
 def _let_go(run: Run) -> None:
     """Say what became of the variables. The run has ended, whatever comes of this."""
-    try:
+    with outlived("the end of a run could not be told to its host"):
         run.hooks.ended(run.state, run.progress.end())
-    except Exception:  # boundary: subscriber - a host's hook
-        _log.warning(
-            "the end of a run could not be told to its host",
-            exc_info=_log.isEnabledFor(logging.DEBUG),
-        )
 
 
-def _broken(exc: Exception, secrets: Secrets) -> Handoff:
+def _broken(exc: Exception, state: RunState, secrets: Secrets) -> Handoff:
+    """End the run, saying what broke it."""
+    _log.debug("the run broke", exc_info=exc)
+    state.done = True
     sentence = secrets.clean(f"The run broke: {type(exc).__name__}: {exc}")[:_MAX_SENTENCE]
     failure = RUN_BROKEN.failure(sentence, blockers=(sentence,), action=Action.handoff)
     remedy = "Run the cell again; if it happens again, report it with this sentence."

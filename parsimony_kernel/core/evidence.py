@@ -209,7 +209,7 @@ def _codes(exc: BaseException) -> Iterable[str]:
         aws.get("Code"),
     ]
     if callable(grpc := peek(exc, "code")):
-        with suppress(Exception):  # a foreign method may do anything, and its trouble is not news
+        with suppress(Exception):  # boundary: user object - a method of it
             sources.append(peek(grpc(), "name"))
     return [source for source in sources if isinstance(source, str)]
 

@@ -22,6 +22,7 @@ from parsimony_kernel.core.kinds import Action, Effect, Failure
 from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import FailureType, Step
 from parsimony_kernel.core.text import words_of
+from parsimony_kernel.execution.inspection import attempt
 from parsimony_kernel.gate.rendition import Rendition, plain
 from parsimony_kernel.gate.running import Ended
 from parsimony_kernel.tools import Tool, ToolResult
@@ -152,13 +153,8 @@ def _data(tool: Tool, data: Any) -> ToolResult:
         return _failed(tool, _failure(tool, "answered a request to end that cannot be read"))
     if issubclass(kind, SuspensionRequest) and not _says(data.question, data.choices):
         return _failed(tool, _failure(tool, "answered a question that cannot be read"))
-    try:
-        data.__class__  # noqa: B018
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # boundary: user object - an object that nobody can look at
-        return ToolResult.from_data(plain(data))
-    return ToolResult.from_data(data)
+    is_seen = attempt(lambda: hasattr(data, "__class__"), lambda _: False)
+    return ToolResult.from_data(data if is_seen else plain(data))
 
 
 def _says(words: Any, *lists: Any) -> bool:
@@ -221,12 +217,7 @@ def _broke_off(row: Row | None, seen: Evidence) -> bool:
 
 def _facts(error: BaseException) -> dict[str, Any]:
     """What ``error`` shows: JSON, capped, without secrets. A class that breaks shows nothing."""
-    try:
-        facts = facts_of(error)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # boundary: user object - its attributes
-        return {}
+    facts = attempt(lambda: facts_of(error), lambda _: {})
     shown: dict[str, Any] = Rendition(max_text=_MAX_FACT, max_items=_MAX_FACTS).of(facts)
     if not isinstance(shown.get("retry_after_s", 0.0), int | float):
         del shown["retry_after_s"]  # no finite number of seconds

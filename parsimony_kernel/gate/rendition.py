@@ -11,6 +11,7 @@ from typing import Any
 
 from parsimony_kernel.core.redaction import REDACTED, scrubber
 from parsimony_kernel.core.text import encodable
+from parsimony_kernel.execution.inspection import attempt
 from parsimony_kernel.llm.secrets import is_secret, name_of
 
 MAX_TEXT = 4_000
@@ -39,13 +40,11 @@ class Rendition:
     def of(self, value: Any, depth: int = 0) -> Any:
         """``value`` as JSON. Never raises."""
         self._left -= 1
-        try:
-            return self._of(value, depth)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as exc:  # boundary: user object - its methods
-            self.is_whole = False
-            return self.text(f"a {_type_name(value)} that cannot be shown ({_type_name(exc)})")
+        return attempt(lambda: self._of(value, depth), lambda exc: self._unseen(value, exc))
+
+    def _unseen(self, value: Any, exc: BaseException) -> str:
+        self.is_whole = False
+        return self.text(f"a {_type_name(value)} that cannot be shown ({_type_name(exc)})")
 
     def text(self, text: str) -> str:
         """``text``, its middle left out when it is long."""

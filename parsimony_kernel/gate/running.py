@@ -55,12 +55,7 @@ async def run_body(
     What it raises is a value in the end, but for ``KeyboardInterrupt``. Raises ``Cancelled`` when
     the run is stopped meanwhile, with what the body made of that.
     """
-    try:
-        parsed = tool.arguments.model_validate(dict(inputs))
-    except Exception as exc:  # boundary: tool - types with checks of their own
-        return Ended(error=exc)
-    given = {name: getattr(parsed, name) for name in parsed.model_fields_set}
-    body = _Body(tool, given, key)
+    body = _Body(tool, inputs, key)
     waiting = asyncio.wait({body.task}, timeout=seconds)
     try:
         await (cancellation.race(waiting) if cancellation is not None else waiting)
@@ -79,13 +74,13 @@ async def run_body(
 class _Body:
     """One call of a tool's function."""
 
-    def __init__(self, tool: Tool, given: dict[str, Any], key: str) -> None:
+    def __init__(self, tool: Tool, inputs: Mapping[str, Any], key: str) -> None:
         self.key = key
         self.is_stopped = False
         self._grace_s = _GRACE_S if tool.tool_type == "function" else _OWN_GRACE_S
         self._threads: list[Future[Any]] = []
         self._guards: list[CodeGuard] = []
-        self.task = asyncio.ensure_future(self._run(tool, given))
+        self.task = asyncio.ensure_future(self._run(tool, inputs))
 
     @property
     def goes_on(self) -> bool:
@@ -108,12 +103,12 @@ class _Body:
                 thread.cancel()
             _left[:] = [body for body in (*_left, self) if body.goes_on]
 
-    async def _run(self, tool: Tool, given: dict[str, Any]) -> Ended:
+    async def _run(self, tool: Tool, inputs: Mapping[str, Any]) -> Ended:
         THREADS.set(self._threads)
         if tool.tool_type == "function":
             AROUND.set(self._guarded)
         try:
-            return Ended(await _call(tool, given))
+            return Ended(await _call(tool, inputs))
         except KeyboardInterrupt:
             raise
         except asyncio.CancelledError as exc:
@@ -121,7 +116,7 @@ class _Body:
             if self.is_stopped or (current is not None and current.cancelling()):
                 raise
             return Ended(error=exc)
-        except BaseException as exc:  # boundary: tool - whatever its body raises
+        except BaseException as exc:  # boundary: tool - a body may raise anything
             return Ended(error=exc)
 
     def _guarded(self, call: Callable[[], Any]) -> Any:
@@ -132,7 +127,9 @@ class _Body:
             return guard.call(call)
 
 
-async def _call(tool: Tool, given: dict[str, Any]) -> Any:
+async def _call(tool: Tool, inputs: Mapping[str, Any]) -> Any:
+    parsed = tool.arguments.model_validate(dict(inputs))
+    given = {name: getattr(parsed, name) for name in parsed.model_fields_set}
     if inspect.iscoroutinefunction(tool.function):
         return await tool.function(**given)
     # Off the event loop, which has other things to wait for.

@@ -5,9 +5,9 @@ run began and never ended. An intent is on record before the body runs.
 """
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import LATE_UNCERTAIN, WRITE_UNRECORDED
@@ -20,7 +20,10 @@ from parsimony_kernel.gate.rendition import plain
 from parsimony_kernel.gate.running import goes_on
 from parsimony_kernel.tools import Tool, ToolFunction, ToolResult, is_bool
 
+T = TypeVar("T")
+
 NOT_KNOWN = "it is not known whether it took effect"
+_NOT_RUN = "was not run, for its record fails"
 _ON_RECORD = "It was done before, and not again: this is its answer from the record."
 
 
@@ -47,29 +50,20 @@ class Writes:
 
     def key(self, tool: Tool, inputs: Mapping[str, Any]) -> str:
         """The idempotency key of this write in this run."""
-        return action_sha(tool.name, inputs_of(tool, inputs), run_id=self._run_id)
+        return self._identity(tool, inputs)[0]
 
     def standing(self, tool: Tool, inputs: Mapping[str, Any]) -> Standing | None:
         """Where the write stands; ``None`` too when the record fails, as ``run`` will say."""
-        try:
-            return self._effects.standing(
-                self.key(tool, inputs), tool.name, inputs_of(tool, inputs)
-            )
-        except Exception:  # boundary: tool - the host's record
-            return None
+        return _tried(lambda: self._effects.standing(*self._identity(tool, inputs)))[0]
 
     async def run(
         self, tool: Tool, inputs: Mapping[str, Any], cancellation: CancellationRequest | None
     ) -> ToolResult:
         """Run a write unless it was begun before; a stop leaves it uncertain."""
-        try:
-            key, kept = self.key(tool, inputs), inputs_of(tool, inputs)
-            standing = self._effects.standing(key, tool.name, kept)
-            if standing is None and not self._effects.intend(key, tool.name, kept):
-                # Another process was faster.
-                standing = self._effects.standing(key, tool.name, kept) or Standing("intended")
-        except Exception as exc:  # boundary: tool - the host's record
-            return _unrecorded(tool, f"was not run, for its record fails: {words_of(exc)}")
+        begun, trouble = _tried(lambda: self._begun(tool, inputs))
+        if begun is None:
+            return _unrecorded(tool, _NOT_RUN, trouble)
+        key, standing = begun
         if standing is not None:
             return await self.tell(tool, inputs, cancellation, standing)
         result = await self._run(tool, inputs, cancellation, key=key)
@@ -88,12 +82,25 @@ class Writes:
         """What a write that was begun before came to, without running it."""
         if standing.state == "committed":
             return replace(ToolResult.from_data(standing.answer), note=_ON_RECORD)
-        try:
-            # So that what becomes known of this run's write settles the other runs' as well.
-            self._effects.intend(self.key(tool, inputs), tool.name, inputs_of(tool, inputs))
-        except Exception as exc:  # boundary: tool - the host's record
-            return _unrecorded(tool, f"was not run, for its record fails: {words_of(exc)}")
+        # So that what becomes known of this run's write settles the other runs' as well.
+        _, trouble = _tried(lambda: self._effects.intend(*self._identity(tool, inputs)))
+        if trouble is not None:
+            return _unrecorded(tool, _NOT_RUN, trouble)
         return await self._look_up(tool, inputs, cancellation, standing, _begun_before(tool))
+
+    def _identity(self, tool: Tool, inputs: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+        """The key of the write, and what it is."""
+        kept = inputs_of(tool, inputs)
+        return action_sha(tool.name, kept, run_id=self._run_id), tool.name, kept
+
+    def _begun(self, tool: Tool, inputs: Mapping[str, Any]) -> tuple[str, Standing | None]:
+        """The key of the write, and where it stands. One that is new is on record from now on."""
+        write = self._identity(tool, inputs)
+        standing = self._effects.standing(*write)
+        if standing is None and not self._effects.intend(*write):
+            # Another process was faster.
+            standing = self._effects.standing(*write) or Standing("intended")
+        return write[0], standing
 
     async def _look_up(
         self,
@@ -125,20 +132,25 @@ class Writes:
         """Put on record what is known now."""
         failure = result.failure
         happened = failure is None or failure.effect is Effect.committed
-        try:
-            if happened:
-                self._effects.commit(key, _answer(result))
-            else:
-                self._effects.withdraw(key)
-        except Exception as exc:  # boundary: tool - the host's record
-            what = "was done" if happened else "did not take effect"
-            return _unrecorded(
-                tool,
-                f"{what}, which could not be put on record: {words_of(exc)}",
-                effect=Effect.committed if happened else Effect.none,
-                partial_data=result.data if failure is None else failure.partial_data,
-            )
-        return result
+        effects = self._effects
+        _, trouble = _tried(
+            lambda: effects.commit(key, _answer(result)) if happened else effects.withdraw(key)
+        )
+        if trouble is None:
+            return result
+        effect, what = Effect.none, "did not take effect"
+        if happened:
+            effect, what = Effect.committed, "was done"
+        data = result.data if failure is None else failure.partial_data
+        return _unrecorded(tool, f"{what}, which could not be put on record", trouble, effect, data)
+
+
+def _tried(step: Callable[[], T]) -> tuple[T | None, str | None]:
+    """What the record gives, and in words what it raised."""
+    try:
+        return step(), None
+    except Exception as exc:  # boundary: tool - the record is a host's, on a disk that may fail
+        return None, words_of(exc)
 
 
 def _says_done(reconcile: ToolFunction, found: Any) -> bool:
@@ -154,13 +166,13 @@ def _answer(result: ToolResult) -> Any:
 
 
 def _unrecorded(
-    tool: Tool, what: str, *, effect: Effect = Effect.none, partial_data: Any = None
+    tool: Tool, what: str, trouble: str | None, effect: Effect = Effect.none, data: Any = None
 ) -> ToolResult:
-    sentence = f"{tool.name} {what}"
+    sentence = f"{tool.name} {what}: {trouble}"
     failure = WRITE_UNRECORDED.failure(
         sentence,
         blockers=(sentence,),
-        partial_data=partial_data,
+        partial_data=data,
         effect=effect,
         tool_name=tool.name,
     )

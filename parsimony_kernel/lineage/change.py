@@ -91,7 +91,7 @@ def change_since(place: Place, before: State, changed: Mapping[int, Copy]) -> Ch
     for key in changed.keys() & kept:
         try:
             images[key] = copies[key].again()
-        except Exception:  # what an object of a person's holds may be anything
+        except Exception:  # boundary: user object - what it holds may be anything
             continue
     state = State(
         held,

@@ -45,14 +45,14 @@ class Copy:
         """Whether the object holds something else by now; so does one that cannot be asked."""
         try:
             return not self.kind.same(self.value, self.held)
-        except Exception:  # what an object of a person's holds may be anything
+        except Exception:  # boundary: user object - its comparison may do anything
             return True
 
     def set_back(self) -> Any:
         """The object as it was, or what takes its place. ``None`` when neither can be had."""
         try:
             return self.kind.set_back(self.value, self.held)
-        except Exception:  # as above
+        except Exception:  # boundary: user object - its methods may do anything
             return None
 
     def again(self) -> "Copy":
@@ -82,7 +82,7 @@ class Copies:
                     return False
         except NoRoom:
             return False
-        except Exception:  # what an object of a person's holds may be anything
+        except Exception:  # boundary: user object - what it holds may be anything
             return False
         room.bytes -= taken
         self.by_id.update(made)

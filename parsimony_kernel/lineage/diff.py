@@ -157,7 +157,7 @@ def _binding(
     try:
         inside = comparison.inside(one, other)
         is_equal = other is not GONE and not comparison.differ(one, other)
-    except Exception:  # what a person's object holds may be anything
+    except Exception:  # boundary: user object - what it holds may be anything
         inside, is_equal = None, False
     limits.effort = comparison.effort
     if comparison.is_spent:
@@ -175,7 +175,7 @@ def _words(value: Any, state: State, summarise: Summarise) -> str:
         return "no longer there"
     try:
         return summarise(_content(value, state))
-    except Exception:  # what a person's object holds may be anything
+    except Exception:  # boundary: user object - what it holds may be anything
         return short(value)
 
 

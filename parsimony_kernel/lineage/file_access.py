@@ -90,7 +90,7 @@ def _hear(event: str, args: tuple[Any, ...]) -> None:
         for watch in tuple(_watches):
             if len(watch.read) < MOST_FILES:
                 watch.read.setdefault(path)
-    except Exception:  # whoever opens a file is not to notice
+    except Exception:  # boundary: subscriber - whoever opens a file must not notice
         return
 
 

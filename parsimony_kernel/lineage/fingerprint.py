@@ -61,7 +61,7 @@ def fingerprint(value: Any, steps: int = MOST_STEPS) -> Fingerprint:
     look = _Look(steps)
     try:
         look.at(value, 0)
-    except Exception:  # a value of a person's may be anything
+    except Exception:  # boundary: user object - it may be anything
         look.is_whole = False
     return Fingerprint(tuple(look.seen), look.is_whole, steps, steps - look.steps)
 

@@ -252,7 +252,7 @@ class _Comparison:
             here = where if rows.after is None else rows.after[where]
             try:
                 one, other = self._one.part(before, there), self._other.part(after, here)
-            except Exception:  # a column of a class that pandas does not know
+            except Exception:  # boundary: user object - a column unknown to pandas
                 return
             self.compared += len(one)
             places = _differing(one, other, self._is_changed)
@@ -473,7 +473,7 @@ def _matched_rows(one: _Table, other: _Table) -> _Rows:
         if not (before.is_unique and after.is_unique):
             return by_place
         places = before.get_indexer(after)
-    except Exception:  # labels of kinds that cannot be compared
+    except Exception:  # boundary: user object - labels of kinds that cannot be compared
         return by_place
     is_known = places >= 0
     known = places[is_known]
@@ -514,7 +514,7 @@ def _differing(one: Any, other: Any, is_changed: Callable[[Any], bool]) -> Any:
                 if differs.any():
                     differs &= ~((one != one) & (other != other))
             return differs.nonzero()[0]
-        except Exception:  # times beside numbers
+        except Exception:  # boundary: user object - times beside numbers
             pass
     return [
         place
@@ -540,5 +540,5 @@ def differs_from(one: Any, other: Any) -> bool:
         return True
     try:
         return not bool(one == other)
-    except Exception:  # kinds of pandas that cannot be compared
+    except Exception:  # boundary: user object - kinds of pandas that cannot be compared
         return True

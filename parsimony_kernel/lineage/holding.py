@@ -122,7 +122,7 @@ class Holding:
         else:
             try:
                 parts = _live_parts(value)
-            except Exception:  # what an object of a person's holds may be anything
+            except Exception:  # boundary: user object - what it holds may be anything
                 parts = gc.get_referents(value)
         found = [part for part in parts if type(part) not in ATOMS]
         base = value.base if _is_array(value) else None

@@ -28,7 +28,7 @@ def short(value: Any) -> str:
     kind = type(value)
     try:
         return cut(_told(value, kind))
-    except Exception:  # what a person's object answers may be anything
+    except Exception:  # boundary: user object - what it answers may be anything
         return cut(str(_name_of(kind)))
 
 

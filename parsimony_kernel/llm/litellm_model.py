@@ -12,7 +12,7 @@ import importlib.metadata
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from parsimony_kernel.core.causes import CAPABILITY_GAP
@@ -117,7 +117,7 @@ class LiteLLMModel:
                 async for chunk in response:
                     chunks.append(chunk)
                     yield _delta(chunk)
-            except Exception:  # boundary: tool - a provider
+            except Exception:  # boundary: tool - the provider's stream, behind a whole answer
                 # Once the answer is whole, what breaks is what follows it, such as a usage that
                 # is no number, and an answer that was paid for is not thrown away.
                 if not _said_end(response):
@@ -182,28 +182,26 @@ class LiteLLMModel:
         choices = tuple(_choice(choice) for choice in getattr(response, "choices", None) or ())
         usage = counted(getattr(response, "usage", None))
         if usage is not None:
-            cost = self._cost(litellm, response)
+            told = {"completion_response": response, "model": self.name}
+            cost = _in_usd(lambda: litellm.completion_cost(**told))
         else:
             usage = usage_by_size(request, choices[0].message if choices else Message())
             cost = self._price(litellm, usage)
         return Completion(choices=choices, usage=usage, model=self.name, cost_usd=cost)
 
     def _price(self, litellm: Any, usage: Usage) -> float | None:
-        try:
-            parts = litellm.cost_per_token(
-                model=self.name,
-                prompt_tokens=usage.prompt_tokens,
-                completion_tokens=usage.completion_tokens,
-            )
-            return usd(sum(parts))
-        except Exception:  # boundary: tool - litellm has no price for it
-            return None
+        sizes = {
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+        }
+        return _in_usd(lambda: sum(litellm.cost_per_token(model=self.name, **sizes)))
 
-    def _cost(self, litellm: Any, response: Any) -> float | None:
-        try:
-            return usd(litellm.completion_cost(completion_response=response, model=self.name))
-        except Exception:  # boundary: tool - litellm has no price for it
-            return None
+
+def _in_usd(price: Callable[[], Any]) -> float | None:
+    try:
+        return usd(price())
+    except Exception:  # boundary: tool - litellm raises many types for a price it does not know
+        return None
 
 
 async def _load() -> Any:

@@ -4,8 +4,8 @@ What the journal itself says of its troubles is left to the callers.
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 
 from parsimony_kernel.agent.failure.suspension import SuspensionConsumed
@@ -24,6 +24,17 @@ from parsimony_kernel.storage.store import Journal, PendingRow
 MAX_QUESTION_AGE_S = GRACE_S
 
 _CUT_OFF = "the kernel ended in the middle of the turn"
+
+
+@contextmanager
+def _undone_by(undo: Callable[[], None]) -> Iterator[None]:
+    """Call ``undo``, as far as the journal lets it, where the body fails."""
+    try:
+        yield
+    except BaseException:
+        with suppress(*TROUBLE):
+            undo()
+        raise
 
 
 class TurnLog:
@@ -55,22 +66,16 @@ class TurnLog:
             alive=is_alive,
         )
 
-    @contextmanager
-    def opening(self, run_id: str) -> Iterator[None]:
+    def opening(self, run_id: str) -> AbstractContextManager[None]:
         """What a turn that has begun needs before it runs; where that fails, it is cancelled."""
-        try:
-            yield
-        except BaseException:
-            with suppress(*TROUBLE):
-                self._journal.end_turn(run_id, "cancelled")
-            raise
+        return _undone_by(lambda: self._journal.end_turn(run_id, "cancelled"))
 
     def take_up(self, run_id: str, record: SuspensionRecord, started: RunStarted) -> None:
         """Write down that a claimed question goes on; its single use is spent with that."""
         if not self._journal.consume(record.nonce, self._owner):
             # The lease ran out meanwhile, while this machine slept, and another took it up.
             raise SuspensionConsumed("this question was answered elsewhere meanwhile")
-        try:
+        with _undone_by(lambda: self.wait_on(run_id, record)):
             self._journal.resume_turn(
                 run_id,
                 connection_file=self._connection_file,
@@ -78,10 +83,6 @@ class TurnLog:
                 alive=is_alive,
             )
             self._journal.append(run_id, started)
-        except BaseException:
-            with suppress(*TROUBLE):
-                self.wait_on(run_id, record)
-            raise
 
     def wait_on(self, run_id: str, record: SuspensionRecord) -> None:
         """Nothing ran, so the question waits on."""

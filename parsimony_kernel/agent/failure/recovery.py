@@ -7,7 +7,8 @@ action is carried out. Nothing else in the package retries, narrows, suspends or
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, Self, TypeVar, assert_never
 
@@ -356,6 +357,20 @@ async def within(work: Awaitable[T], seconds: float, clock: Clock) -> T:
         await asyncio.wait({ends}, timeout=_HEEDED_S)
 
 
+@contextmanager
+def outlived(sentence: str, stop: CancellationRequest | None = None) -> Iterator[None]:
+    """Run a host's code; where it breaks, log ``sentence`` and go on behind the ``with``.
+
+    Raises ``Cancelled`` instead where ``stop`` is set by then.
+    """
+    try:
+        yield
+    except Exception:  # boundary: tool - a run must end well whatever its host's code does
+        if stop is not None and stop.is_set:
+            raise Cancelled(stop.reason) from None
+        _log.warning("%s", sentence, exc_info=_log.isEnabledFor(logging.DEBUG))
+
+
 async def contained(work: Awaitable[T]) -> T:
     """What ``work`` gives; what it raises ends this wait and nothing else.
 
@@ -384,20 +399,12 @@ async def _decided(
     policy, clock = context.policy, context.clock
     planning = getattr(policy, "plan", None)
     stop = state.cancellation or CancellationRequest()
-    try:
+    with outlived(f"the recovery policy broke; the default policy answers {failure.kind}", stop):
         if planning is None or is_for_a_person(failure):
             return await contained(_answered(policy, failure, state))
         seconds = min(PLANNING_S, context.time_left(state))
         return await stop.race(within(_planned(policy, failure, state, run), seconds, clock))
-    except Exception:  # boundary: tool - a host's code: a run must end well whatever it does
-        if stop.is_set:
-            raise Cancelled(stop.reason) from None
-        _log.warning(
-            "the recovery policy broke; the default policy answers %s",
-            failure.kind,
-            exc_info=_log.isEnabledFor(logging.DEBUG),
-        )
-        return _Decision(DefaultPolicy().decide(failure, state))
+    return _Decision(DefaultPolicy().decide(failure, state))
 
 
 async def _answered(policy: Any, failure: Failure, state: RunState) -> _Decision:
@@ -468,15 +475,9 @@ def budget_of(policy: RecoveryPolicy, kind: FailureKind) -> int:
 
 def _asked(policy: RecoveryPolicy, ask: Callable[[RecoveryPolicy], float], what: str) -> float:
     """A number of the policy; the default policy's where it breaks."""
-    try:
+    with outlived(f"the recovery policy broke; the default {what} holds"):
         return float(ask(policy))
-    except Exception:  # boundary: tool - the host's record
-        _log.warning(
-            "the recovery policy broke; the default %s holds",
-            what,
-            exc_info=_log.isEnabledFor(logging.DEBUG),
-        )
-        return ask(DefaultPolicy())
+    return ask(DefaultPolicy())
 
 
 def _delay(failure: Failure, policy: RecoveryPolicy, attempt: int) -> float:
