@@ -31,8 +31,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.execution.capture import Capture, capture_in_context, live_shell
-from parsimony_kernel.lineage.analysis import analyse
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.ledger import OriginLedger
 
@@ -116,7 +116,7 @@ def leaving_nothing(
     kept.protect(code)
     # Going back at once changes nothing, and tells of what there is no copy.
     without = set(kept.put_back(number).lost)
-    plainly = sorted(without & analyse(code).mutated)
+    plainly = sorted(without & read(code).mutated)
     if plainly:
         raise DryRunError(
             f"a dry run leaves everything as it is: {_listed(plainly)} would be changed in place, "

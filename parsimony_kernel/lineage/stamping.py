@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from parsimony_kernel.lineage.analysis import analyse, analyse_statements
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.file_access import sources_in
 from parsimony_kernel.lineage.ledger import (
     CellRun,
@@ -174,7 +174,7 @@ def _nanoseconds(at: str) -> int:
 
 def _home(origin: VariableOrigin | None, name: str) -> str:
     """What the code of ``origin`` imports as ``name``."""
-    return dict(analyse(origin.code).modules).get(name, "") if origin is not None else ""
+    return dict(read(origin.code).modules).get(name, "") if origin is not None else ""
 
 
 def _reads_of_functions(ledger: OriginLedger, names: Iterable[str]) -> set[str]:
@@ -185,7 +185,7 @@ def _reads_of_functions(ledger: OriginLedger, names: Iterable[str]) -> set[str]:
         origin = ledger.get(pending.pop())
         if origin is None or ("def " not in origin.code and "class " not in origin.code):
             continue
-        for statement in analyse_statements(origin.code):
+        for statement in read(origin.code).statements:
             if origin.name in statement.writes and statement.defines:
                 more = {each for each in statement.reads if ledger.version(each)} - found
                 found |= more

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from parsimony_kernel.lineage.analysis import analyse, analyse_statements
+from parsimony_kernel.analysis.parse import tree
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger, VariableOrigin
-from parsimony_kernel.lineage.syntax.parsing import tree
 
 MOST_STEPS = 20
 _MOST_CODE = 200
@@ -157,7 +157,7 @@ def _inputs(
 
 
 def _is_import(origin: VariableOrigin) -> bool:
-    return origin.name in analyse(origin.code).imports
+    return origin.name in read(origin.code).imports
 
 
 def _unexplained(ledger: OriginLedger, name: str, present: Collection[str]) -> Explanation:
@@ -205,7 +205,7 @@ def _statements_of(origin: VariableOrigin) -> str:
     """The statements of the cell that made and changed the variable, each on one line; where they
     are many, the first and the last."""
     found: list[str] = []
-    for node, each in zip(tree(origin.code).body, analyse_statements(origin.code), strict=False):
+    for node, each in zip(tree(origin.code).body, read(origin.code).statements, strict=False):
         if origin.name not in each.writes | each.mutated:
             continue
         if isinstance(node, _BINDING) and origin.name not in each.reads | each.mutated:

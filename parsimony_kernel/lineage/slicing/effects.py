@@ -1,7 +1,7 @@
 """What running code does to objects: which names it may change them through.
 
 What a person's own functions do is read from their text; libraries leave what they are handed as
-it is, but for what ``known_calls`` lists.
+it is, but for what ``analysis/calls.toml`` lists.
 """
 
 import ast
@@ -9,12 +9,12 @@ import functools
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 
-from parsimony_kernel.lineage.analysis import analyse
-from parsimony_kernel.lineage.known_calls import (
-    CHANGING_FUNCTIONS,
-    MUTATING_METHODS,
+from parsimony_kernel.analysis.calls import (
+    MUTATES_ARGUMENT,
+    MUTATES_RECEIVER,
     PURE_METHODS,
 )
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.slicing.sharing import Sharing, links_of, shares
 from parsimony_kernel.lineage.slicing.uses import draws
 from parsimony_kernel.lineage.slicing.vocabulary import (
@@ -91,7 +91,7 @@ def touched_by(tree: ast.AST, known: Vocabulary) -> Iterator[tuple[str, bool]]:
                 else:
                     for name, _ in shares(held, known):
                         yield name, True
-            case ast.Attribute(attr=method) if method in MUTATING_METHODS:
+            case ast.Attribute(attr=method) if method in MUTATES_RECEIVER:
                 # A method that changes its object, kept or handed on: it may be called.
                 name, steps = root_of(node)
                 if id(node) not in called and name and name not in known.imports:
@@ -114,7 +114,7 @@ def _touched_by_call(
                 if theirs and name in known.holding:
                     yield name, True
             elif name in BUILTINS or name in known.imports:
-                theirs = name in CHANGING_FUNCTIONS
+                theirs = name in MUTATES_ARGUMENT
             else:
                 theirs = True
                 if name not in known.classes:
@@ -156,7 +156,7 @@ def _touched_by_method(
     if name in known.imports:
         if is_thrown_away and name not in _DRAWING and method not in PURE_METHODS:
             yield name, True  # a setting, such as a seed
-        return method in CHANGING_FUNCTIONS
+        return method in MUTATES_ARGUMENT
     if method in known.methods:
         if name:
             yield name, True
@@ -164,14 +164,14 @@ def _touched_by_method(
             yield name, True
         return True
     if name in BUILTINS:
-        return method in MUTATING_METHODS  # such as list.append(xs, 1)
-    if name and method in MUTATING_METHODS:
+        return method in MUTATES_RECEIVER  # such as list.append(xs, 1)
+    if name and method in MUTATES_RECEIVER:
         yield name, steps > 0
     elif name and (in_place or method not in PURE_METHODS):
         yield name, steps > 0 or not in_place
     elif in_place or method not in PURE_METHODS:
         for name, kind in shares(receiver, known):
-            if kind != "copy" or method not in MUTATING_METHODS:
+            if kind != "copy" or method not in MUTATES_RECEIVER:
                 yield name, True
     return False
 
@@ -199,10 +199,10 @@ def later_of(function: ast.AST, known: Vocabulary) -> Later:
             bare.args.defaults = [ast.Constant(None) for _ in bare.args.defaults]
             bare.args.kw_defaults = [each and ast.Constant(None) for each in bare.args.kw_defaults]
             text = ast.unparse(ast.fix_missing_locations(bare))
-            names = analyse(text)
+            names = read(text)
             own = {function.name}
         case ast.Lambda() | ast.GeneratorExp():
-            names = analyse(ast.unparse(function))
+            names = read(ast.unparse(function))
             own = set()
         case _:
             return Later()

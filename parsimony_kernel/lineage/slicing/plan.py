@@ -6,7 +6,7 @@ Across cells the ledger decides: a run is in when it made a version that is need
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from parsimony_kernel.lineage.analysis import analyse
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger
 from parsimony_kernel.lineage.slicing.cell import SliceError, Within
 from parsimony_kernel.lineage.slicing.program import Program
@@ -246,7 +246,7 @@ class Plan:
                     if maker is not None:
                         return self._latest(name, maker.number, run.number)
                 return max(self._by_text(name, run.number), 0)
-        names = analyse(run.code)
+        names = read(run.code)
         plain = name in names.reads | names.mutated
         if name in self.program.tracked and not plain:
             for earlier in reversed(self.program.runs[: run.number - 1]):

@@ -7,11 +7,11 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from parsimony_kernel.lineage.known_calls import (
+from parsimony_kernel.analysis.calls import (
     ATOMIC_FUNCTIONS,
     COPYING_FUNCTIONS,
     DRAWING_METHODS,
-    MUTATING_METHODS,
+    MUTATES_RECEIVER,
     PURE_METHODS,
 )
 from parsimony_kernel.lineage.slicing.vocabulary import (
@@ -160,7 +160,7 @@ def _linked_by_call(node: ast.Call, known: Vocabulary) -> Iterator[Link]:
             name, _ = root_of(receiver)
             if name and name not in known.imports and method not in PURE_METHODS:
                 for other in shared:
-                    yield Link(name, other, "holds" if method in MUTATING_METHODS else "part")
+                    yield Link(name, other, "holds" if method in MUTATES_RECEIVER else "part")
                 shared = []
         case ast.Name(id=name) if name in known.functions and name in known.harmless:
             return

@@ -5,20 +5,19 @@ import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from parsimony_kernel.lineage.analysis import StatementNames, analyse, analyse_statements
-from parsimony_kernel.lineage.known_calls import (
-    MAGIC_CALLS,
-    NAMESPACES,
-    QUIET_MAGICS,
-    TEXT_MAGICS,
-    TIMING_MAGICS,
-)
+from parsimony_kernel.analysis.calls import NAMESPACES, names
+from parsimony_kernel.analysis.cell import Statement as Told
+from parsimony_kernel.analysis.parse import tree
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.slicing.effects import Later, later_of, touched_by
 from parsimony_kernel.lineage.slicing.sharing import Link, links_of, links_of_definition
 from parsimony_kernel.lineage.slicing.uses import Uses, uses_of
 from parsimony_kernel.lineage.slicing.vocabulary import Function, Vocabulary, nodes_of
-from parsimony_kernel.lineage.syntax.parsing import tree
 
+MAGIC_CALLS = frozenset({"run_line_magic", "run_cell_magic"})
+QUIET_MAGICS, TEXT_MAGICS, TIMING_MAGICS = (
+    names("magics", row) for row in ("quiet", "text", "timing")
+)
 _DYNAMIC = NAMESPACES | {"exec", "eval"}
 
 
@@ -60,11 +59,11 @@ class Statement:
     literals: tuple[str, ...] = ()
 
 
-def _statement(node: ast.stmt, told: StatementNames, known: Vocabulary) -> Statement:
+def _statement(node: ast.stmt, told: Told, known: Vocabulary) -> Statement:
     nodes = nodes_of(node)
     definition = node if isinstance(node, _DEFINITION) else None
     is_import = isinstance(node, ast.Import | ast.ImportFrom)
-    now = told if definition is None else analyse(ast.unparse(_without_bodies(definition)))
+    now = told if definition is None else read(ast.unparse(_without_bodies(definition)))
     later: Later | None = None
     for function in _functions_in(node, nodes):
         found = later_of(function, known)
@@ -75,11 +74,11 @@ def _statement(node: ast.stmt, told: StatementNames, known: Vocabulary) -> State
     touched |= {(name, True) for name in (now.mutated | now.reached) - seen}
     return Statement(
         text=told.source,
-        lines=(told.first_line, told.last_line),
-        reads=now.reads | (now.mutated - now.writes - caught) | now.deletes,
+        lines=told.lines,
+        reads=now.reads | (now.mutated - now.writes - caught) | (now.deletes - caught),
         writes=now.writes,
         certain=frozenset(_certain(node) & now.writes),
-        deletes=now.deletes,
+        deletes=now.deletes - caught,
         touched=touched,
         changes=now.mutated,
         is_opaque=_is_opaque(nodes),
@@ -215,9 +214,9 @@ def _carried(nodes: Iterable[ast.AST], known: Vocabulary) -> Iterator[str]:
 def statements_of(code: str, known: Vocabulary) -> tuple[Statement, ...]:
     """The statements of a cell, with those of magics that run Python in place of the magics."""
     found: list[Statement] = []
-    for node, told in zip(tree(code).body, analyse_statements(code), strict=False):
+    for node, told in zip(tree(code).body, read(code).statements, strict=False):
         if inner := _of_magic(node, known):
-            where = (told.first_line, told.last_line)
+            where = told.lines
             found += [replace(each, lines=where) for each in inner]
         else:
             found.append(_statement(node, told, known))

@@ -10,9 +10,9 @@ import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from parsimony_kernel.lineage.known_calls import (
+from parsimony_kernel.analysis.calls import (
     ATOMIC_FUNCTIONS,
-    MUTATING_METHODS,
+    MUTATES_RECEIVER,
     PURE_METHODS,
     SEEDING_FUNCTIONS,
     STREAM_FUNCTIONS,
@@ -22,6 +22,7 @@ from parsimony_kernel.lineage.known_calls import (
     VIEW_ATTRIBUTES,
     VIEW_METHODS,
 )
+from parsimony_kernel.analysis.parse import tree
 from parsimony_kernel.lineage.slicing.effects import touched_by
 from parsimony_kernel.lineage.slicing.vocabulary import (
     BUILTINS,
@@ -34,7 +35,6 @@ from parsimony_kernel.lineage.slicing.vocabulary import (
     nodes_of,
     root_of,
 )
-from parsimony_kernel.lineage.syntax.parsing import tree
 
 Kinds = frozenset[str]
 
@@ -285,7 +285,7 @@ class _Kinds:
             case ast.Attribute(value=held, attr=name):
                 kinds = self.of(held)
                 found = _parts(kinds) | (kinds & _STREAM) | self._view(held)
-                if name in MUTATING_METHODS:
+                if name in MUTATES_RECEIVER:
                     found |= _HANDLE
                 return found | (_VIEW if name in VIEW_ATTRIBUTES else _NONE)
             case ast.Subscript(value=held):

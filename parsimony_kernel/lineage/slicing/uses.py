@@ -3,7 +3,7 @@
 import ast
 from dataclasses import dataclass
 
-from parsimony_kernel.lineage.known_calls import (
+from parsimony_kernel.analysis.calls import (
     ATOMIC_FUNCTIONS,
     SEEDING_FUNCTIONS,
     STREAM_FUNCTIONS,

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from parsimony_kernel.lineage.syntax.parsing import tree
+from parsimony_kernel.analysis.parse import tree
 
 # What a private namespace holds before any code has run, and how to get it elsewhere.
 SEEDS: Mapping[str, str] = {

@@ -1,0 +1,124 @@
+"""What a cell's code does with names, per top-level statement. Pure: code in, values out.
+
+The syntax is all there is to go by, so that code which has not run can be asked too, and it errs
+towards naming too much: a name that only might be read counts as read.
+"""
+
+from dataclasses import dataclass, field
+
+from parsimony_kernel.analysis.roots import Steps
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call.
+
+    Args:
+        name: what is called, as it is written: ``pd.read_csv``; of what has no name, the last part.
+        origin: the same by its full name, where the cell imports it: ``pandas.read_csv``.
+        root: the variable that it begins with, empty where there is none.
+        line: its line in the cell, from 1.
+        names: the names at the end of the arguments, called ones as well: ``x`` for ``a.x`` and
+            ``x()``; empty for other arguments.
+        texts: the strings among the arguments, and within them.
+        mode: the second argument or ``mode=``, where it is a string; ``None`` where none is given.
+    """
+
+    name: str
+    origin: str
+    root: str
+    line: int
+    names: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    mode: str | None = None
+
+    @property
+    def last(self) -> str:
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(frozen=True)
+class Names:
+    """What code does with the module-level names of a notebook.
+
+    Args:
+        reads: those whose value from before it is used.
+        writes: those that are bound.
+        deletes: those that are unbound.
+        mutated: those whose object is changed in place.
+        stale: of those, the ones that may still have their object from before the cell then.
+        reached: those of whose parts one is changed in place, by way of another name.
+        touched: those that are handed to a call, or of which a method is called.
+        called: those that are called.
+        receivers: those that a method is called on, or on a part of them.
+        may_mutate: all that are plainly changed in place, or handed to what does that.
+        literals: the strings, except what is plainly only written to.
+        modules: the names of imports, with what they are bound to: ``pandas``, ``math:sqrt``.
+        aliases: pairs of a name and one whose object, or a part of it, it is bound to.
+        paths: the names of ``mutated``, with the steps to the part that is changed.
+        opaque: it may bind and change names that its text does not tell.
+        changes_all: it may change in place whatever it reads.
+        changes_any: it may change in place whatever there is.
+    """
+
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    deletes: frozenset[str] = frozenset()
+    mutated: frozenset[str] = frozenset()
+    stale: frozenset[str] = frozenset()
+    reached: frozenset[str] = frozenset()
+    touched: frozenset[str] = frozenset()
+    called: frozenset[str] = frozenset()
+    receivers: frozenset[str] = frozenset()
+    may_mutate: frozenset[str] = frozenset()
+    literals: tuple[str, ...] = ()
+    modules: tuple[tuple[str, str], ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
+    paths: tuple[tuple[str, Steps], ...] = ()
+    calls: tuple[Call, ...] = ()
+    opaque: bool = False
+    changes_all: bool = False
+    changes_any: bool = False
+
+    @property
+    def imports(self) -> frozenset[str]:
+        """The names that import statements bind."""
+        return frozenset(name for name, _ in self.modules) & self.writes
+
+
+@dataclass(frozen=True)
+class Statement(Names):
+    """One top-level statement; ``reads`` are those of its own, bound by the cell or not.
+
+    Args:
+        source: its text, with its decorators.
+        lines: its first and last line in the cell, from 1, both inside.
+        defines: it is the definition of a function or a class.
+        rebinds: it gives names to new objects and does nothing else, such as an assignment.
+        certain: the names that it binds whatever happens.
+        pairs: of ``a, b = x, y`` what each name is made from.
+    """
+
+    source: str = ""
+    lines: tuple[int, int] = (0, 0)
+    defines: bool = False
+    rebinds: bool = False
+    certain: frozenset[str] = frozenset()
+    pairs: tuple[tuple[str, frozenset[str]], ...] = ()
+
+    def inputs_of(self, name: str) -> frozenset[str]:
+        """The names that it reads to make ``name``."""
+        return dict(self.pairs).get(name, self.reads)
+
+
+@dataclass(frozen=True)
+class Cell(Names):
+    """A whole cell; ``reads`` are the names whose value from before the cell is used.
+
+    ``error`` says why the code is no Python: it has no statements then, and may do anything.
+    ``mentions`` are all names in it, whatever their scope.
+    """
+
+    statements: tuple[Statement, ...] = field(default=(), repr=False)
+    error: str | None = None
+    mentions: frozenset[str] = frozenset()
