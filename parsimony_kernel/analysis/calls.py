@@ -3,7 +3,9 @@
 Names alone, whoever has them: what a cell defines itself goes before what stands there.
 """
 
+import builtins
 import tomllib
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -35,3 +37,17 @@ SEEDING_FUNCTIONS = names("functions", "seed")
 STREAM_MODULES = names("modules", "stream")
 VALUE_MODULES = names("modules", "value")
 VIEW_ATTRIBUTES = frozenset({"loc", "iloc", "at", "iat", "str", "dt", "flat"})
+
+COLUMNS_BY_PLACE: Mapping[str, Sequence[str]] = _TABLE["columns"]["arguments"]
+COLUMNS_BY_KEYWORD: Mapping[str, Sequence[str]] = _TABLE["columns"]["keywords"]
+KEEPS_COLUMNS = names("columns", "keep")
+GROUPS = names("columns", "group")
+AGGREGATES = names("columns", "aggregate")
+READS_COLUMNS = names("columns", "read") | KEEPS_COLUMNS | GROUPS | AGGREGATES | {*COLUMNS_BY_PLACE}
+COLUMNS_OR_LEVELS = names("columns", "levels")
+LIBRARIES = names("columns", "libraries")
+# Builtins that leave what they are handed as it is.
+HARMLESS = (frozenset(dir(builtins)) | {"display"}) - {
+    "__import__", "compile", "delattr", "eval", "exec", "getattr", "globals", "locals",
+    "setattr", "vars",
+}  # fmt: skip

@@ -16,7 +16,7 @@ class Call:
     Args:
         name: what is called, as it is written: ``pd.read_csv``; of what has no name, the last part.
         origin: the same by its full name, where the cell imports it: ``pandas.read_csv``.
-        root: the variable that it begins with, empty where there is none.
+        root: the name that it begins with, through other calls: ``pd`` for ``pd.f().g()``.
         line: its line in the cell, from 1.
         names: the names at the end of the arguments, called ones as well: ``x`` for ``a.x`` and
             ``x()``; empty for other arguments.
@@ -35,6 +35,16 @@ class Call:
     @property
     def last(self) -> str:
         return self.name.rpartition(".")[2]
+
+
+@dataclass(frozen=True)
+class Magic:
+    """A line or a cell for IPython. ``name`` is empty for ``!``; ``body`` is a cell's."""
+
+    name: str
+    text: str
+    line: int
+    body: str | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +86,7 @@ class Names:
     aliases: tuple[tuple[str, str], ...] = ()
     paths: tuple[tuple[str, Steps], ...] = ()
     calls: tuple[Call, ...] = ()
+    magics: tuple[Magic, ...] = ()
     opaque: bool = False
     changes_all: bool = False
     changes_any: bool = False
@@ -115,10 +126,21 @@ class Statement(Names):
 class Cell(Names):
     """A whole cell; ``reads`` are the names whose value from before the cell is used.
 
-    ``error`` says why the code is no Python: it has no statements then, and may do anything.
-    ``mentions`` are all names in it, whatever their scope.
+    The fields below ``statements`` take no account of scopes.
+
+    Args:
+        error: why the code is no Python; it has no statements then, and may change anything.
+        mentions: all names.
+        looked_up: all variables and attributes that are read, with their dots.
+        imported: all modules and what is imported from them, with the packages they are in.
+        defined: all functions and classes.
+        strings: all strings.
     """
 
     statements: tuple[Statement, ...] = field(default=(), repr=False)
     error: str | None = None
     mentions: frozenset[str] = frozenset()
+    looked_up: frozenset[str] = frozenset()
+    imported: frozenset[str] = frozenset()
+    defined: frozenset[str] = frozenset()
+    strings: frozenset[str] = frozenset()

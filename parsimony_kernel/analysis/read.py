@@ -3,10 +3,12 @@
 import ast
 import functools
 import io
+from collections.abc import Iterator
+from dataclasses import replace
 
 from parsimony_kernel.analysis.cell import Cell, Names, Statement
-from parsimony_kernel.analysis.parse import parse
-from parsimony_kernel.analysis.state import Found, names_in
+from parsimony_kernel.analysis.parse import parse, parse_cell
+from parsimony_kernel.analysis.state import Found, written
 from parsimony_kernel.analysis.visitor import Visitor
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -15,14 +17,16 @@ _BINDINGS = (*_DEFINITIONS, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFro
 
 @functools.lru_cache(maxsize=1_024)
 def read(code: str) -> Cell:
-    """What ``code`` does, which is Python after IPython's transforms. Never raises."""
-    module, error = parse(code)
+    """What ``code`` does, which is Python or a cell in IPython's syntax. Never raises."""
+    try:
+        text, module, error = parse_cell(code)
+        cell = _read(text, module)
+    except RecursionError:
+        return Cell(error="the code is nested too deeply to be read", changes_any=True)
     if error is None:
-        try:
-            return _read(code, module)
-        except RecursionError:
-            error = "the code is nested too deeply to be read"
-    return Cell(error=error, changes_any=True)
+        return cell
+    reason = error.msg if isinstance(error, SyntaxError) else type(error).__name__
+    return replace(cell, statements=(), error=reason, changes_any=True)
 
 
 @functools.lru_cache(maxsize=512)
@@ -50,9 +54,39 @@ def _read(code: str, module: ast.Module) -> Cell:
         whole.merge(visitor.names.found)
     whole.changes_all |= not visitor.names.bound.isdisjoint(whole.may_mutate | whole.mutated)
     whole.reads = whole.fresh
+    nodes = [each for part in (module, *visitor.inner) for each in ast.walk(part)]
     return Cell(
-        **whole.frozen(), statements=tuple(statements), mentions=frozenset(names_in(module))
+        **whole.frozen(),
+        statements=tuple(statements),
+        mentions=frozenset(each.id for each in nodes if isinstance(each, ast.Name)),
+        looked_up=frozenset(
+            written(each)
+            for each in nodes
+            if isinstance(each, ast.Name | ast.Attribute) and isinstance(each.ctx, ast.Load)
+        ),
+        imported=frozenset(name for each in nodes for name in _imported(each)),
+        defined=frozenset(name for each in nodes for name in _defined(each)),
+        strings=frozenset(
+            each.value
+            for each in nodes
+            if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        ),
     )
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import | ast.ImportFrom) and not getattr(node, "level", 0):
+        home = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+        for alias in node.names:
+            parts = f"{home}{alias.name}".split(".")
+            yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
+
+
+def _defined(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, _DEFINITIONS):
+        yield node.name
+    elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+        yield from (each.id for each in node.targets if isinstance(each, ast.Name))
 
 
 def _statement(node: ast.stmt, visitor: Visitor, code: str, lines: list[str]) -> Statement:

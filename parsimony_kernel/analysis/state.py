@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from parsimony_kernel.analysis.cell import Call
+from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.roots import Root, Steps, roots_of
 
 
@@ -32,6 +32,7 @@ class Found:
     aliases: dict[tuple[str, str], None] = field(default_factory=dict)
     paths: dict[tuple[str, Steps], None] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    magics: list[Magic] = field(default_factory=list)
     opaque: bool = False
     changes_all: bool = False
     changes_any: bool = False
@@ -61,6 +62,7 @@ class Found:
             "aliases": tuple(self.aliases),
             "paths": tuple(self.paths),
             "calls": tuple(self.calls),
+            "magics": tuple(self.magics),
             "reached": frozenset(self.reached - self.mutated),
             "may_mutate": frozenset(self.may_mutate | self.mutated | self.reached),
         }
@@ -207,6 +209,14 @@ class State:
 def names_in(node: ast.AST) -> Iterator[str]:
     """Every name that ``node`` mentions."""
     return (each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+
+
+def written(node: ast.expr) -> str:
+    """A name with its dots as it is written, as far as there are names at its end."""
+    if not isinstance(node, ast.Attribute):
+        return node.id if isinstance(node, ast.Name) else ""
+    before = written(node.value)
+    return f"{before}.{node.attr}" if before else node.attr
 
 
 def holder_of(node: ast.expr) -> ast.expr:

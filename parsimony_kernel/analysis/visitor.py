@@ -13,8 +13,8 @@ from parsimony_kernel.analysis.calls import (
     RUNS_TEXT,
     names,
 )
-from parsimony_kernel.analysis.cell import Call
-from parsimony_kernel.analysis.parse import transformed, tree
+from parsimony_kernel.analysis.cell import Call, Magic
+from parsimony_kernel.analysis.parse import parse_cell
 from parsimony_kernel.analysis.roots import (
     has_true,
     is_namespace,
@@ -24,11 +24,11 @@ from parsimony_kernel.analysis.roots import (
 )
 from parsimony_kernel.analysis.scopes import bound_in, parameters
 from parsimony_kernel.analysis.sql import names_in_query
-from parsimony_kernel.analysis.state import Found, State, holder_of
+from parsimony_kernel.analysis.state import Found, State, holder_of, written
 
 # Calls whose text argument names something that is written, not read.
 _WRITERS = ("to_", "save", "write", "dump", "savefig", "mkdir", "unlink", "rename")
-_OPTIONS = re.compile(r"\s*(?:-\w+(?:\s+\d+)?\s+)*")
+_OPTIONS = re.compile(r"\s*(?:-[nrpsTDlo](?:\s+|(?=\d))\S+\s+|-{1,2}[\w-]+\s+)*")
 _QUERIED = re.compile(r"@([^\W\d]\w*)")
 _EXPANDED = re.compile(r"\{([^\W\d]\w*)|\$\{?([^\W\d]\w*)")
 # Calls that change something, and attributes of the same names that are read all the time.
@@ -55,6 +55,9 @@ class Visitor(ast.NodeVisitor):
         self.names = State()
         # Of the statement at hand, what each name of ``a, b = x, y`` is made from.
         self.pairs: dict[str, frozenset[str]] = {}
+        # The code that magics and ``exec`` run, and the line before the text at hand.
+        self.inner: list[ast.Module] = []
+        self._line = 0
         self._statement: ast.stmt | None = None
 
     def begin(self, number: int, statement: ast.stmt) -> None:
@@ -451,20 +454,22 @@ class Visitor(ast.NodeVisitor):
                 for each in _QUERIED.findall(text):
                     self.names.read(each)
         if called in _SHELL_CALLS:
-            self._expand(" ".join(strings_in(*node.args)))
+            text = " ".join(strings_in(*node.args))
+            self.names.found.magics.append(Magic("", text, self._line + node.lineno))
+            self._expand(text)
         self.names.touch(function.value)
         return False
 
     def _call(self, node: ast.Call) -> Call:
-        name, holder = _written(node.func), holder_of(node.func)
-        root = holder.id if isinstance(holder, ast.Name) else ""
-        home = self.names.origin_of(root).replace(":", ".").lstrip(".")
+        name, root = written(node.func), _root_of(node.func)
+        first, _, rest = name.partition(".")
+        home = self.names.origin_of(first).replace(":", ".").lstrip(".")
         handed = [*node.args, *(each.value for each in node.keywords)]
         return Call(
             name,
-            f"{home}{name.removeprefix(root)}" if home else "",
+            f"{home}.{rest}".rstrip(".") if home and first == root else "",
             root,
-            node.lineno,
+            self._line + node.lineno,
             tuple(map(last_name, handed)),
             tuple(strings_in(*handed)),
             mode_of(node),
@@ -496,7 +501,7 @@ class Visitor(ast.NodeVisitor):
         self._visit_all(node.keywords)
         match node.args:
             case [ast.Constant(value=str(text))]:
-                self._run_text(text)
+                self._run_text(text, node.lineno - 1)
             case [_, ast.Name() | ast.Dict() | ast.Attribute() | ast.Subscript() as held, *_]:
                 self._visit_all(node.args)
                 self.names.mutate(held)
@@ -513,6 +518,8 @@ class Visitor(ast.NodeVisitor):
             self._reach_any(True)
             return
         name, line, body = plain[0], "".join(plain[1:2]), "".join(plain[2:])
+        magic = Magic(name, line, self._line + node.lineno, body if len(plain) > 2 else None)
+        self.names.found.magics.append(magic)
         self._expand(line)
         if name in _QUIET_MAGICS:
             return
@@ -527,25 +534,26 @@ class Visitor(ast.NodeVisitor):
                     if each.isidentifier():
                         self.names.write(each)
                 line = ""
-            for text in (_without_options(line), body):
-                self._run_text(text, binds=name in _TEXT_MAGICS)
+            for number, text in ((node.lineno - 1, without_options(line)), (node.lineno, body)):
+                self._run_text(text, number, binds=name in _TEXT_MAGICS)
         else:
             self.names.found.literals += line.split()
             self.names.found.opaque = True
             self._reach_any(True)
 
-    def _run_text(self, text: str, *, binds: bool = True) -> None:
-        """Text that runs as a cell in this place."""
-        statements = tree(text.strip("\n")).body
-        if not statements and text.strip():
-            statements = tree(transformed(text)).body
-            self.names.found.opaque = self.names.found.opaque or not statements
-            self._reach_any(not statements)
+    def _run_text(self, text: str, line: int, *, binds: bool = True) -> None:
+        """Text that runs as a cell in this place, below ``line``."""
+        _, module, error = parse_cell(text.strip("\n"))
+        self.names.found.opaque = self.names.found.opaque or error is not None
+        self._reach_any(error is not None)
+        self.inner.append(module)
+        outer, self._line = self._line, self._line + line
         if binds:
-            self._visit_all(statements)
+            self._visit_all(module.body)
         else:
             nothing = ast.arguments([], [], None, [], [], None, [])
-            self._within_function(nothing, statements)
+            self._within_function(nothing, module.body)
+        self._line = outer
 
     def visit_Constant(self, node: ast.Constant) -> None:
         if isinstance(node.value, str):
@@ -553,12 +561,11 @@ class Visitor(ast.NodeVisitor):
             self._reach_any(node.value == "__main__")
 
 
-def _written(node: ast.expr) -> str:
-    """What is called as it is written, with its dots, as far as there are names."""
-    if not isinstance(node, ast.Attribute):
-        return node.id if isinstance(node, ast.Name) else ""
-    before = _written(node.value)
-    return f"{before}.{node.attr}" if before else node.attr
+def _root_of(node: ast.expr) -> str:
+    """The name that an expression begins with, through attributes, items and calls."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _outputs(called: str, node: ast.Call) -> list[ast.expr]:
@@ -570,6 +577,6 @@ def _outputs(called: str, node: ast.Call) -> list[ast.expr]:
     return node.args[int(function.nin) :]
 
 
-def _without_options(line: str) -> str:
+def without_options(line: str) -> str:
     """The statement that a magic's line holds, after options such as ``-n 10``."""
-    return _OPTIONS.sub("", line, count=1)
+    return _OPTIONS.sub("", f"{line} ", count=1).rstrip()
