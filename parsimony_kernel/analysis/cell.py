@@ -6,7 +6,7 @@ towards naming too much: a name that only might be read counts as read.
 
 from dataclasses import dataclass, field
 
-from parsimony_kernel.analysis.roots import Steps
+from parsimony_kernel.analysis.roots import Root, Steps
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Call:
         names: the names at the end of the arguments, called ones as well: ``x`` for ``a.x`` and
             ``x()``; empty for other arguments.
         texts: the strings among the arguments, and within them.
+        handed: all names in its arguments, and in what a method is called on.
         mode: the second argument or ``mode=``, where it is a string; ``None`` where none is given.
     """
 
@@ -30,6 +31,7 @@ class Call:
     line: int
     names: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    handed: frozenset[str] = frozenset()
     mode: str | None = None
 
     @property
@@ -64,8 +66,10 @@ class Names:
         may_mutate: all that are plainly changed in place, or handed to what does that.
         literals: the strings, except what is plainly only written to.
         modules: the names of imports, with what they are bound to: ``pandas``, ``math:sqrt``.
-        aliases: pairs of a name and one whose object, or a part of it, it is bound to.
+        links: names, each with one whose object, or a part of it, it is bound to or given.
         paths: the names of ``mutated``, with the steps to the part that is changed.
+        keeps_state: it makes what may give something else each time: a class, a generator, a
+            function within a function.
         opaque: it may bind and change names that its text does not tell.
         changes_all: it may change in place whatever it reads.
         changes_any: it may change in place whatever there is.
@@ -83,10 +87,11 @@ class Names:
     may_mutate: frozenset[str] = frozenset()
     literals: tuple[str, ...] = ()
     modules: tuple[tuple[str, str], ...] = ()
-    aliases: tuple[tuple[str, str], ...] = ()
+    links: tuple[tuple[str, Root], ...] = ()
     paths: tuple[tuple[str, Steps], ...] = ()
     calls: tuple[Call, ...] = ()
     magics: tuple[Magic, ...] = ()
+    keeps_state: bool = False
     opaque: bool = False
     changes_all: bool = False
     changes_any: bool = False
@@ -107,6 +112,8 @@ class Statement(Names):
         defines: it is the definition of a function or a class.
         rebinds: it gives names to new objects and does nothing else, such as an assignment.
         certain: the names that it binds whatever happens.
+        now: those of ``reads`` that are read when it runs, not by functions that it defines.
+        later: what its functions do when they run.
         pairs: of ``a, b = x, y`` what each name is made from.
     """
 
@@ -115,6 +122,8 @@ class Statement(Names):
     defines: bool = False
     rebinds: bool = False
     certain: frozenset[str] = frozenset()
+    now: frozenset[str] = frozenset()
+    later: Names = field(default_factory=Names)
     pairs: tuple[tuple[str, frozenset[str]], ...] = ()
 
     def inputs_of(self, name: str) -> frozenset[str]:

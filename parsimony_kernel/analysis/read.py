@@ -40,6 +40,7 @@ def read_function(code: str, line: int, name: str) -> Names | None:
             visitor = Visitor()
             for each in node.body if isinstance(node.body, list) else [node.body]:
                 visitor.visit(each)
+            visitor.names.found.merge(visitor.later)
             return Names(**visitor.names.found.frozen())
     return None
 
@@ -95,8 +96,12 @@ def _statement(node: ast.stmt, visitor: Visitor, code: str, lines: list[str]) ->
     source = ast.get_source_segment(code, node) or ""
     if getattr(node, "decorator_list", ()):
         source = "".join(lines[first - 1 : last]).rstrip()
+    now = frozenset(state.found.reads)
+    state.found.merge(visitor.later)
     return Statement(
         **state.found.frozen(),
+        now=now,
+        later=Names(**visitor.later.frozen()),
         source=source,
         lines=(first, last),
         defines=isinstance(node, _DEFINITIONS),

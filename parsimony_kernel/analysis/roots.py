@@ -5,7 +5,12 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from parsimony_kernel.analysis.calls import COPYING_FUNCTIONS, GIVES_PARTS, NAMESPACES
+from parsimony_kernel.analysis.calls import (
+    ATOMIC_FUNCTIONS,
+    COPYING_FUNCTIONS,
+    GIVES_PARTS,
+    NAMESPACES,
+)
 
 # The steps from a name's object to the part of it that is changed: an attribute's name, an
 # item's key in a tuple of its own, or None where the text does not tell.
@@ -80,6 +85,9 @@ def roots_of(node: ast.expr) -> Iterator[Root]:
         ):
             for each in (elt, *(generator.iter for generator in generators)):
                 yield from (root.in_container() for root in roots_of(each))
+        case ast.Lambda(body=body):
+            inner = (each.id for each in ast.walk(body) if isinstance(each, ast.Name))
+            yield from (Root(name).in_container() for name in inner)
         case ast.BinOp(left=one, op=ast.Add() | ast.Mult() | ast.BitOr(), right=other):
             # A new container with the elements of both, where they are containers.
             for each in (one, other):
@@ -88,6 +96,8 @@ def roots_of(node: ast.expr) -> Iterator[Root]:
                 )
         case ast.Call(func=ast.Name(id="vars"), args=[held]):
             yield from roots_of(held)
+        case ast.Call(func=ast.Name(id=name)) if name in ATOMIC_FUNCTIONS:
+            return
         case ast.Call(func=function, args=args, keywords=keywords):
             gives = last_name(function) in GIVES_PARTS
             fresh = isinstance(function, ast.Name) and function.id in COPYING_FUNCTIONS

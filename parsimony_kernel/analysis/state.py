@@ -29,10 +29,11 @@ class Found:
     may_mutate: set[str] = field(default_factory=set)
     literals: list[str] = field(default_factory=list)
     modules: dict[str, str] = field(default_factory=dict)
-    aliases: dict[tuple[str, str], None] = field(default_factory=dict)
+    links: dict[tuple[str, Root], None] = field(default_factory=dict)
     paths: dict[tuple[str, Steps], None] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     magics: list[Magic] = field(default_factory=list)
+    keeps_state: bool = False
     opaque: bool = False
     changes_all: bool = False
     changes_any: bool = False
@@ -59,7 +60,7 @@ class Found:
         return told | {
             "literals": tuple(dict.fromkeys(self.literals)),
             "modules": tuple(self.modules.items()),
-            "aliases": tuple(self.aliases),
+            "links": tuple(self.links),
             "paths": tuple(self.paths),
             "calls": tuple(self.calls),
             "magics": tuple(self.magics),
@@ -203,7 +204,7 @@ class State:
     def _link(self, name: str, known: dict[Root, None], said: dict[Root, None]) -> None:
         """``name`` stands for ``known``; this statement says ``said`` of it."""
         self.aliases[name] = known
-        self.found.aliases.update(((name, root.name), None) for root in said if root.name != name)
+        self.found.links.update(((name, root), None) for root in said if root.name != name)
 
 
 def names_in(node: ast.AST) -> Iterator[str]:

@@ -3,7 +3,8 @@
 import ast
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from parsimony_kernel.analysis.calls import (
     MUTATES,
@@ -24,7 +25,7 @@ from parsimony_kernel.analysis.roots import (
 )
 from parsimony_kernel.analysis.scopes import bound_in, parameters
 from parsimony_kernel.analysis.sql import names_in_query
-from parsimony_kernel.analysis.state import Found, State, holder_of, written
+from parsimony_kernel.analysis.state import Found, State, holder_of, names_in, written
 
 # Calls whose text argument names something that is written, not read.
 _WRITERS = ("to_", "save", "write", "dump", "savefig", "mkdir", "unlink", "rename")
@@ -55,6 +56,8 @@ class Visitor(ast.NodeVisitor):
         self.names = State()
         # Of the statement at hand, what each name of ``a, b = x, y`` is made from.
         self.pairs: dict[str, frozenset[str]] = {}
+        # Of the statement at hand, what its functions do when they run.
+        self.later = Found()
         # The code that magics and ``exec`` run, and the line before the text at hand.
         self.inner: list[ast.Module] = []
         self._line = 0
@@ -63,8 +66,18 @@ class Visitor(ast.NodeVisitor):
     def begin(self, number: int, statement: ast.stmt) -> None:
         """Visit the top-level statement ``number``."""
         self.names.found, self.names.number = Found(), number
-        self.pairs, self._statement = {}, statement
+        self.pairs, self.later, self._statement = {}, Found(), statement
         self.visit(statement)
+        if self.later.reads:
+            self.pairs = {}
+
+    @contextmanager
+    def _deferred(self) -> Iterator[None]:
+        """What is visited within runs later."""
+        outer, self.names.found = self.names.found, Found()
+        yield
+        self.later.merge(self.names.found)
+        self.names.found = outer
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
@@ -184,6 +197,14 @@ class Visitor(ast.NodeVisitor):
         self._visit_all(node.body)
 
     visit_AsyncWith = visit_With
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        self.visit(node.values[0])
+        self._visit_maybe(node.values[1:])
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        self.visit(node.test)
+        self._visit_maybe([node.body], [node.orelse])
 
     def visit_While(self, node: ast.While) -> None:
         self.visit(node.test)
@@ -313,14 +334,17 @@ class Visitor(ast.NodeVisitor):
             self.names.aliases.pop(each, None)
         self.names.local.append(frozenset(local))
         self.names.declared.append(frozenset(declared))
+        self.names.found.keeps_state |= self.names.functions > 0
         self.names.functions += 1
-        self._visit_all(body)
+        with self._deferred():
+            self._visit_all(body)
         self.names.functions -= 1
         self.names.local.pop()
         self.names.declared.pop()
         self.names.certain, self.names.aliases = certain, aliases
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self.names.found.keeps_state = True
         self.names.found.changes_all = True
         self._visit_all(node.decorator_list)
         self._visit_all(node.bases)
@@ -356,11 +380,8 @@ class Visitor(ast.NodeVisitor):
                 self.visit(generator.iter)
             self.visit(generator.target)
             self._visit_all(generator.ifs)
-        if isinstance(node, ast.DictComp):
-            self.visit(node.key)
-            self.visit(node.value)
-        else:
-            self.visit(node.elt)
+        parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        self._visit_maybe(parts)
         self.names.local.pop()
         self.names.declared.pop()
         for name in targets:
@@ -368,7 +389,19 @@ class Visitor(ast.NodeVisitor):
             if name in aliases:
                 self.names.aliases[name] = aliases[name]
 
-    visit_ListComp = visit_SetComp = visit_GeneratorExp = visit_DictComp = _comprehension
+    visit_ListComp = visit_SetComp = visit_DictComp = _comprehension
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
+        self.names.found.keeps_state = True
+        self._comprehension(node)
+        with self._deferred():
+            self._comprehension(node)
+
+    def visit_Yield(self, node: ast.Yield | ast.YieldFrom) -> None:
+        self.names.found.keeps_state = True
+        self.generic_visit(node)
+
+    visit_YieldFrom = visit_Yield
 
     # Calls and literals
 
@@ -472,6 +505,8 @@ class Visitor(ast.NodeVisitor):
             self._line + node.lineno,
             tuple(map(last_name, handed)),
             tuple(strings_in(*handed)),
+            frozenset(each for part in (node.func, *handed) for each in names_in(part))
+            - ({root} if isinstance(node.func, ast.Name) else set()),
             mode_of(node),
         )
 

@@ -165,7 +165,7 @@ def test_statements_are_told_one_by_one() -> None:
     ]  # fmt: skip
     assert [each.defines for each in told] == [False, True, False, False, False]
     assert told[1].reads == {"deco", "k"}
-    assert told[3].aliases == (("y", "x"),)
+    assert [(name, root.name) for name, root in told[3].links] == [("y", "x")]
     assert told[4].reads == {"x", "y"}
     assert told[4].mutated == {"x"}
 
