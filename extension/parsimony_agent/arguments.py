@@ -371,7 +371,7 @@ COMMANDS = (
     Command(
         "slice",
         "NAME [FILE]",
-        "show the smallest script that rebuilds a variable, or write it into a new file",
+        "show a short script that rebuilds a variable, or write it into a new file",
         "handlers:script",
         words=2,
         needs="the name of a variable",

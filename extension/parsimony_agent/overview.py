@@ -76,7 +76,7 @@ def why(session: Session, name: str) -> dict[str, Any]:
 
 
 def script(session: Session, name: str) -> dict[str, Any]:
-    """The smallest script that rebuilds a variable. ``SessionError`` where there is none."""
+    """A short script that rebuilds a variable. ``SessionError`` where there is none."""
     code = session.past.script(name).code.rstrip()
     return {"text/plain": code, "text/markdown": fenced(code, "python")}
 

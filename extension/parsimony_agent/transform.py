@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from IPython.core.inputtransformer2 import EscapedCommand, HelpEnd
 
 from parsimony_agent.arguments import COMMANDS
+from parsimony_kernel.analysis.parse import tree
 
 _AWAITED = frozenset(command.name for command in COMMANDS if command.awaits)
 _OF_WORDS = "|".join(command.name for command in COMMANDS if command.words is None)
@@ -58,14 +59,10 @@ def awaiting(name: str) -> Callable[[list[str]], list[str]]:
         source = "".join(lines)
         if not any(mark in source for mark in marks):
             return lines
-        try:
-            tree = ast.parse(source)
-        except SyntaxError:
-            return lines
         # Positions of the ast count bytes.
         raw = source.encode().split(b"\n")
         # From the end backwards, so that the positions before stay true.
-        for statement in reversed(list(_statements(tree))):
+        for statement in reversed(list(_statements(tree(source)))):
             call = statement.value
             row = call.lineno - 1
             match (

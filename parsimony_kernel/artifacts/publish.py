@@ -4,15 +4,14 @@ The rule of the place: lineage comes from the ledger and from nowhere else, so w
 known to have made cannot be published. Everything here blocks; callers keep it off the loop.
 """
 
-import ast
 import base64
 import unicodedata
-import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from parsimony_kernel.analysis.parse import parse as parse_python
 from parsimony_kernel.artifacts.chart_words import describe_chart
 from parsimony_kernel.artifacts.codecs import (
     HEAD_COLUMNS,
@@ -573,18 +572,14 @@ def _checked_title(title: str, whose: str) -> str:
 def _check_python(code: str, name: str) -> None:
     if not code.strip():
         raise PublishError(f"The script {name!r} is empty: give its code.")
-    flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(code, name, "exec", flags)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
-        line = f" (line {exc.lineno})" if isinstance(exc, SyntaxError) and exc.lineno else ""
-        reason = exc.msg if isinstance(exc, SyntaxError) else str(exc)
+    _, error = parse_python(code)
+    if error is not None:
+        line = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
         raise PublishError(
             f"The script {name!r} is no Python: {reason}{line}; correct it, and leave out magics "
             "and shell commands."
-        ) from exc
+        )
 
 
 def _edited(text: str, old: str, new: str, where: str, *, again: bool) -> str:

@@ -15,7 +15,6 @@ connections), what is sent over the network or to a file that was open before, a
 that are older than the cell.
 """
 
-import ast
 import io
 import os
 import random
@@ -31,8 +30,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from parsimony_kernel.analysis.cell import Call
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.execution.capture import Capture, capture_in_context, live_shell
-from parsimony_kernel.lineage.analysis import analyse
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.ledger import OriginLedger
 
@@ -116,7 +116,7 @@ def leaving_nothing(
     kept.protect(code)
     # Going back at once changes nothing, and tells of what there is no copy.
     without = set(kept.put_back(number).lost)
-    plainly = sorted(without & analyse(code).mutated)
+    plainly = sorted(without & read(code).mutated)
     if plainly:
         raise DryRunError(
             f"a dry run leaves everything as it is: {_listed(plainly)} would be changed in place, "
@@ -275,52 +275,24 @@ def _refusal(place: Any) -> DryRunError:
 
 
 def _refuse_native_writers(code: str, namespace: dict[str, Any]) -> None:
-    nodes = list(ast.walk(ast.parse(code)))
+    cell = read(code)
     buffers = {
         name for name, value in namespace.copy().items() if issubclass(type(value), io.IOBase)
     }
-    buffers |= _buffers(nodes)
-    for call in nodes:
-        if not isinstance(call, ast.Call):
-            continue
-        name = getattr(call.func, "attr", getattr(call.func, "id", ""))
-        given = [*call.args, *(each.value for each in call.keywords)]
-        to_buffer = any(_is_buffer(each, buffers) for each in given)
-        native = name in _NATIVE_WRITERS and given and not to_buffer
-        if native or (name in _QUERIES and any(map(_is_writing_query, given))):
+    for statement in cell.statements:
+        if statement.rebinds and _BUFFERS.intersection(each.last for each in statement.calls):
+            buffers |= statement.writes
+    for call in cell.calls:
+        native = call.last in _NATIVE_WRITERS and call.names and not _to_buffer(call, buffers)
+        if native or (call.last in _QUERIES and _WRITING_QUERY.search("".join(call.texts))):
             raise DryRunError(
-                f"a dry run writes nothing: {name}() in line {call.lineno} writes past Python, "
+                f"a dry run writes nothing: {call.last}() in line {call.line} writes past Python, "
                 "where it cannot be kept from it; leave it out, or run the code for real"
             )
 
 
-def _buffers(nodes: Iterable[ast.AST]) -> set[str]:
-    """The names that code binds to a buffer in memory."""
-    return {
-        target.id
-        for node in nodes
-        if isinstance(node, ast.Assign) and _is_buffer(node.value, set())
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-
-
-def _is_buffer(node: ast.expr, buffers: set[str]) -> bool:
-    match node:
-        case ast.Name(id=name):
-            return name in buffers
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            return name in _BUFFERS
-    return False
-
-
-def _is_writing_query(node: ast.expr) -> bool:
-    text = "".join(
-        each.value
-        for each in ast.walk(node)
-        if isinstance(each, ast.Constant) and isinstance(each.value, str)
-    )
-    return _WRITING_QUERY.search(text) is not None
+def _to_buffer(call: Call, buffers: set[str]) -> bool:
+    return not (buffers | _BUFFERS).isdisjoint(call.names)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ its magics, and is debugged with ``%debug``; the user's In, Out, ``_``, history,
 and output stay as they were. The shell's own run of a cell keeps all of these, so it is not used.
 """
 
-import ast
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import Any
 
+from parsimony_kernel.analysis.parse import Module
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.capture import (
     Capture,
@@ -81,8 +81,8 @@ class NotebookExecutor(InProcessExecutor):
             raise
         return compile_cell(source, filename, code=code, transform=self._transform)
 
-    def _transform(self, tree: ast.Module) -> ast.Module:
-        transformed: ast.Module = self._shell.transform_ast(tree)
+    def _transform(self, tree: Module) -> Module:
+        transformed: Module = self._shell.transform_ast(tree)
         return transformed
 
     async def _run(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.capture import (
     Capture,
@@ -36,7 +37,6 @@ from parsimony_kernel.execution.inprocess import (
 )
 from parsimony_kernel.execution.interrupt import CodeGuard
 from parsimony_kernel.execution.seed import libraries_for, private_builtins, seed_names
-from parsimony_kernel.lineage.analysis import analyse
 
 # How long after its deadline, or a cancel, code may take to end before it is left behind.
 _GRACE_S = 0.45
@@ -101,7 +101,7 @@ class CodeExecutor(InProcessExecutor):
 
     def _compile(self, source: str, filename: str, *, expression: bool) -> Cell:
         cell = (compile_expression if expression else compile_cell)(source, filename)
-        missing = analyse(source).reads - self.locals.keys()
+        missing = read(source).reads - self.locals.keys()
         found = libraries_for(missing)
         self._seeded.update(found)
         self.locals.update(found)

@@ -4,6 +4,9 @@ import ast
 import re
 from collections.abc import Callable, Sequence
 
+from parsimony_kernel.analysis.calls import names
+from parsimony_kernel.analysis.cell import Magic
+from parsimony_kernel.analysis.visitor import without_options
 from parsimony_kernel.gate.cell_walk import argument_of
 from parsimony_kernel.gate.file_reaches import SQL_CALL, FileReaches
 from parsimony_kernel.gate.known_reaches import (
@@ -21,13 +24,14 @@ from parsimony_kernel.gate.known_reaches import (
     WRITING,
     kind_of,
 )
-from parsimony_kernel.gate.magic_reaches import kind_of_command
+from parsimony_kernel.gate.magic_reaches import kind_of_command, of_magic
 from parsimony_kernel.gate.place import Place
 from parsimony_kernel.gate.reach import Finding, ReachKind
 from parsimony_kernel.gate.stand_ins import Origin, Scopes, Text, Value
 
 _RUN_CODE = frozenset({"exec", "eval", "compile", "timeit.timeit", "timeit.repeat"})
 _MAGIC_CALLS = frozenset({"run_line_magic", "run_cell_magic", "magic"})
+_RUN_CODE_MAGICS = names("magics", "text") | names("magics", "timing")
 _SHELL_CALLS = frozenset({"system", "getoutput", "system_piped", "system_raw"})
 _ENVIRONMENT_PARTS = frozenset({"get", "setdefault", "update", "pop", "keys", "__contains__"})
 
@@ -300,17 +304,18 @@ class CallReaches(FileReaches):
         said = [found[0].text if found else "…" for found in texts]
         if name in _SHELL_CALLS:
             if not reached:
-                told = " ".join(said)
-                self._add(kind_of_command(told), f"!{told}", node)
+                self._found += of_magic(Magic("", " ".join(said), node.lineno), self._place)
         elif name in _MAGIC_CALLS and said:
-            is_cell = name == "run_cell_magic"
             whole = " ".join(said) if name == "magic" else said[0]
             called, _, rest = whole.lstrip("%").partition(" ")
             text = rest if name == "magic" else "".join(said[1:2])
-            body = "".join(said[2:3]) if is_cell else None
-            marks = "%%" if is_cell else "%"
-            again = f"{marks}{called} {text}" + (f"\n{body}" if body is not None else "")
-            if self._within is not None:
-                self._found += self._within(again, self._scopes, node.lineno)
+            body = "".join(said[2:3]) if name == "run_cell_magic" else None
+            self._found += of_magic(Magic(called, text.strip(), node.lineno, body), self._place)
+            if called in _RUN_CODE_MAGICS and self._within is not None:
+                for number, code in (
+                    (node.lineno, without_options(text)),
+                    (node.lineno, body or ""),
+                ):
+                    self._found += self._within(code, self._scopes, number)
         elif name in ("run_cell", "run_code", "ex", "ev", "safe_execfile", "run_cell_async"):
             self._run(f"get_ipython().{name}", node.args[0] if node.args else None, node)

@@ -4,15 +4,15 @@ Reads syntax and column names, never rows. It speaks only of a frame that is bou
 the code has not had a chance to change: when in doubt it says nothing.
 """
 
-import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from parsimony_kernel.analysis.columns import Use, column_uses
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.causes import BAD_ARGUMENTS, COLUMNS_NEAR
 from parsimony_kernel.core.fuzzy import is_said, near_columns
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.execution.frames import cell
-from parsimony_kernel.gate.column_uses import Use, column_uses
 from parsimony_kernel.gate.frame_columns import Frame, frame_of
 from parsimony_kernel.gate.stages import Attempt, Stage
 
@@ -36,31 +36,20 @@ def columns_exist(
         code = attempt.inputs.get("code")
         if attempt.action != "run_code" or not isinstance(code, str):
             return None
-        tree = _parsed(code)
-        if tree is None:
-            return None
-        mentioned = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         bound = variables()
         frames = {
             name: frame
-            for name in sorted(mentioned)
+            for name in sorted(read(code).mentions)
             if name in bound and (frame := frame_of(bound[name])) is not None
         }
         missing = [
             use
-            for use in dict.fromkeys(column_uses(tree, frames))
+            for use in dict.fromkeys(column_uses(code, frames))
             if not frames[use.frame].has(use.column, or_level=use.or_level)
         ]
         return _refusal(missing, frames, said) if missing else None
 
     return stage
-
-
-def _parsed(code: str) -> ast.Module | None:
-    try:
-        return ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _refusal(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from parsimony_kernel.gate.cell_lines import Magic
+from parsimony_kernel.analysis.cell import Magic
 from parsimony_kernel.gate.known_reaches import ADDRESS, INSTALLING, KEY_NAME, KEY_PLACE
 from parsimony_kernel.gate.place import Place
 from parsimony_kernel.gate.reach import Finding, ReachKind
@@ -14,28 +14,8 @@ _SHELL_MAGICS = frozenset(
     {"", "!", "sx", "system", "bash", "sh", "script", "perl", "ruby", "cmd", "pwsh", "powershell",
      "python", "python2", "python3", "pypy", "cp", "mv", "mkdir", "alias", "rehashx"}
 )  # fmt: skip
-_OTHER_LANGUAGES = frozenset(
-    {
-        "javascript",
-        "js",
-        "html",
-        "HTML",
-        "latex",
-        "markdown",
-        "svg",
-        "SVG",
-        "sql",
-        "writefile",
-        "file",
-    }
-)
 _INSTALL_MAGICS = frozenset({"pip", "conda", "mamba", "micromamba", "uv"})
 _LOOKING_ONLY = frozenset({"list", "show", "freeze", "check", "search", "info", "config", "env"})
-
-
-def is_foreign(magic: Magic) -> bool:
-    """Whether the cell is in another language than Python."""
-    return magic.body is not None and magic.name in _SHELL_MAGICS | _OTHER_LANGUAGES
 
 
 def of_magic(magic: Magic, place: Place) -> Iterator[Finding]:

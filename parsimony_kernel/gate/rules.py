@@ -15,11 +15,11 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
 
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.causes import RULE_BROKEN
 from parsimony_kernel.core.kinds import Action, Failure
 from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import Step
-from parsimony_kernel.gate.code_names import is_among, names_in
 from parsimony_kernel.gate.contract import is_work
 from parsimony_kernel.gate.prose import FILE
 from parsimony_kernel.gate.stages import Attempt, Stage
@@ -279,7 +279,7 @@ def _uses(things: Sequence[str], how: _Use) -> Breach:
             return True
         if any(holds(text, given(step.tool_input)) for text in texts):
             return True
-        return any(is_among(name, _used(step, how)) for name in names)
+        return any(_is_among(name, _used(step, how)) for name in names)
 
     return uses
 
@@ -287,13 +287,20 @@ def _uses(things: Sequence[str], how: _Use) -> Breach:
 def _used(step: Step, how: _Use) -> frozenset[str]:
     if "code" not in step.metadata:
         return frozenset()
-    found = names_in(step.metadata["code"])
+    cell = read(step.metadata["code"])
+    commands = {each.name or each.text.partition(" ")[0] for each in cell.magics}
+    called = commands | {each.name for each in cell.calls}
     match how:
         case _Use.called:
-            return found.called
+            return frozenset(called)
         case _Use.imported:
-            return found.imported
-    return found.called | found.imported | found.read
+            return cell.imported
+    return cell.imported | cell.looked_up | called
+
+
+def _is_among(name: str, written: frozenset[str]) -> bool:
+    """Whether ``name``, or something that ends in it, stands in ``written``."""
+    return any(each == name or each.endswith(f".{name}") for each in written)
 
 
 def _says(things: Sequence[str]) -> Breach:

@@ -9,13 +9,13 @@ code that hides what it does is not found, and nothing is held back by it. So it
 - a namespace that is emptied name by name.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from parsimony_kernel.analysis.parse import parse_cell
 from parsimony_kernel.gate.call_reaches import CallReaches, Modules
-from parsimony_kernel.gate.cell_lines import split, taken_apart
-from parsimony_kernel.gate.magic_reaches import is_foreign, of_magic
 from parsimony_kernel.gate.place import Place
 from parsimony_kernel.gate.reach import Finding, Reach, ReachKind
 from parsimony_kernel.gate.stand_ins import Scopes
@@ -51,7 +51,7 @@ def screened(
         found = _screen(code, place, Scopes(namespace or {}), _each_once(modules))
     except RecursionError:
         found = [(ReachKind.dynamic_code, "the code is nested too deeply to be read", 1)]
-    lines = split(code)
+    lines = re.split(r"\r\n|\r|\n", code)  # as Python counts them
     ordered = sorted(dict.fromkeys(_told_once(found)), key=lambda each: each[2])
     return tuple(
         Reach(kind, _flat(what, _MAX_WHAT), line, _flat(_line(lines, line), _MAX_SOURCE))
@@ -81,12 +81,9 @@ def _screen(
         read = _screen(text, place, inner, modules, depth + 1)
         return [(kind, what, line) for kind, what, _ in read]
 
-    taken = taken_apart(code)
-    found = [finding for magic in taken.magics for finding in of_magic(magic, place)]
-    if taken.tree is not None and not any(is_foreign(magic) for magic in taken.magics):
-        inner = within if depth < _MAX_DEPTH else None
-        reader = CallReaches(place, scopes, found, inner, modules)
-        reader.read(taken.tree)
+    found: list[Finding] = []
+    inner = within if depth < _MAX_DEPTH else None
+    CallReaches(place, scopes, found, inner, modules).read(parse_cell(code)[1])
     return found
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from parsimony_kernel.analysis.cell import Cell
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.change import GONE, Change, TakenBack, change_since, take_back
 from parsimony_kernel.lineage.copies import MOST_EFFORT, ROOM_BYTES, Copies, Copy, Room
 from parsimony_kernel.lineage.kinds.atoms import is_atomic
@@ -16,7 +18,6 @@ from parsimony_kernel.lineage.kinds.callables import changes_arguments, is_bound
 from parsimony_kernel.lineage.kinds.frames import is_free
 from parsimony_kernel.lineage.kinds.lookup import bytes_of, kind_of
 from parsimony_kernel.lineage.ledger import OriginLedger
-from parsimony_kernel.lineage.plausible import Plausible, plausible
 from parsimony_kernel.lineage.put_back import ABSENT, Bindings, Place, PutBack, State, set_back
 from parsimony_kernel.lineage.reach import used_by, used_through
 
@@ -84,28 +85,28 @@ class Checkpoints:
     def protect(self, code: str) -> None:
         """Copy what ``code``, which is about to run, may change in place."""
         if self._taken:
-            self._protect(plausible(code))
+            self._protect(read(code))
 
     def protect_call(self, function: Any) -> None:
         """Copy what calling ``function`` may change in place, where the notebook defines it."""
         if not self._taken:
             return
         names = used_by(function, self._bindings())
-        self._protect(Plausible(names=frozenset(names)))
+        self._protect(Cell(may_mutate=frozenset(names)))
         self._keep(self._taken[max(self._taken)], function)
 
-    def _protect(self, what: Plausible) -> None:
+    def _protect(self, what: Cell) -> None:
         bound = self._bindings()
         self._room.effort = MOST_EFFORT
-        used, theirs = used_through(what.reads | what.names, bound)
-        if what.anything:
+        used, theirs = used_through(what.reads | what.may_mutate, bound)
+        if what.changes_any:
             used = set(bound)
-        everything = what.anything or what.everything or theirs
+        everything = what.changes_any or what.changes_all or theirs
         everything |= any(changes_arguments(bound[name]) for name in used)
         likely = (
             used
             if everything
-            else {name for name in used if name in what.names or is_bound(bound[name])}
+            else {name for name in used if name in what.may_mutate or is_bound(bound[name])}
         )
         newest = self._taken[max(self._taken)]
         opaque = []

@@ -12,7 +12,8 @@ from itertools import islice
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType
 from typing import Any
 
-from parsimony_kernel.lineage.analysis import analyse
+from parsimony_kernel.analysis.columns import columns_only
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.fingerprint import (
     MOST_STEPS,
     MOST_STEPS_OF_A_CELL,
@@ -26,7 +27,6 @@ from parsimony_kernel.lineage.objects.paths import part_at
 from parsimony_kernel.lineage.reach import (
     changes_by,
     changes_through,
-    columns_only,
     used_by,
     used_through,
     uses_by_name,
@@ -88,16 +88,16 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         code: the cell after IPython's transforms.
         namespace: the live namespace; hand over the same object that the cell runs in.
     """
-    names = analyse(code)
-    used, theirs = used_through(names.reads | names.calls, namespace)
-    through, by_argument = changes_through(names.reads | names.calls, namespace)
+    names = read(code)
+    used, theirs = used_through(names.reads | names.called, namespace)
+    through, by_argument = changes_through(names.reads | names.called, namespace)
     likely = set(names.reached) | through
     maybe = set(names.touched) | {
         name for name in names.reads if name in namespace and _may_change_when_read(namespace[name])
     }
     if names.opaque:
         maybe |= {name for name in namespace if type(name) is str and not name.startswith("_")}
-    called = maybe | names.calls
+    called = maybe | names.called
     held = held_by([namespace[name] for name in called if name in namespace], reachable_from)
     bound = [value for name in called if _is_bound(value := namespace.get(name))]
     for function in _functions_among(held, [namespace.get(name) for name in called]):
@@ -108,7 +108,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         by_argument = by_argument or hands
     likely |= through
     inside = _named(held, namespace)
-    maybe |= names.calls | inside
+    maybe |= names.called | inside
     if theirs:
         maybe |= used
     if by_argument:

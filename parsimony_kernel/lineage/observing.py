@@ -11,8 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from parsimony_kernel.analysis.cell import Cell
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.affected import names_of
-from parsimony_kernel.lineage.analysis import CellNames, analyse
 from parsimony_kernel.lineage.file_access import sources_in
 from parsimony_kernel.lineage.look import Looked
 from parsimony_kernel.lineage.objects.frames import is_tabular
@@ -53,7 +54,7 @@ def observe_cell(
     looked: Looked | None = None,
     opened: Iterable[str] = (),
     shown: tuple[Any, ...] = (),
-) -> tuple[CellEffect, CellNames]:
+) -> tuple[CellEffect, Cell]:
     """What the cell ``code`` did between two snapshots of the visible names.
 
     A name counts as changed in place when the code plainly changes its object, or when the
@@ -67,14 +68,14 @@ def observe_cell(
             value that the cell shows.
         opened: absolute paths of the files that were opened for reading meanwhile.
     """
-    names = analyse(code)
+    names = read(code)
     looked = looked or Looked()
     if isinstance(before, Standing):
         before = before.now(after)
     values = looked.values.now(after)
     found = difference(before, after)
     touched, in_place = _touched(names, before, after, looked)
-    newly = {name for name in names.calls & after.keys() if name in found.changed}
+    newly = {name for name in names.called & after.keys() if name in found.changed}
     also, by_argument = changes_through(newly, after)
     handed = names.touched if by_argument else frozenset()
     touched |= _differing(looked, values, names, looked.likely | also | handed)
@@ -109,7 +110,7 @@ def observe_cell(
 
 
 def _differing(
-    looked: Looked, values: Mapping[str, Any], names: CellNames, likely: Set[str]
+    looked: Looked, values: Mapping[str, Any], names: Cell, likely: Set[str]
 ) -> dict[int, Any]:
     """The objects that look otherwise than before, and the ``likely`` that were not seen whole."""
     found: dict[int, Any] = {}
@@ -124,7 +125,7 @@ def _differing(
 
 
 def _touched(
-    names: CellNames, before: Mapping[str, Any], after: Mapping[str, Any], looked: Looked
+    names: Cell, before: Mapping[str, Any], after: Mapping[str, Any], looked: Looked
 ) -> tuple[dict[int, Any], set[str]]:
     """The objects that the text plainly changes, by id, and the names that lead to them.
 

@@ -1,6 +1,5 @@
 """What a person's own functions can reach: the names and objects that code changes through them."""
 
-import ast
 import dis
 import functools
 import linecache
@@ -8,14 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType, MethodType
 from typing import Any
 
-from parsimony_kernel.lineage.analysis import CHANGES_BY_NAME, CellNames, analyse
+from parsimony_kernel.analysis.calls import MUTATES
+from parsimony_kernel.analysis.cell import Names
+from parsimony_kernel.analysis.read import read_function
 from parsimony_kernel.lineage.snapshot import is_theirs
-from parsimony_kernel.lineage.syntax.parsing import tree
 
 _STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
 _MOST_FUNCTIONS = 200
-# Methods of a frame that read it.
-_READERS = frozenset({"head", "tail", "describe", "info", "sum", "mean", "count", "groupby"})
 
 
 def used_through(names: Iterable[str], bound: Mapping[str, Any]) -> tuple[set[str], bool]:
@@ -63,40 +61,6 @@ def changes_by(function: Any) -> tuple[frozenset[str], bool]:
     return _changed_by(_code_of(function))
 
 
-@functools.lru_cache(maxsize=128)
-def columns_only(code: str) -> frozenset[str]:
-    """The names with which ``code`` does no more than to read or set columns by a label that
-    stands there, to set an attribute, to call what only reads, or to show them."""
-    parents = {
-        id(child): node for node in ast.walk(tree(code)) for child in ast.iter_child_nodes(node)
-    }
-    every, others = set[str](), set[str]()
-    for node in ast.walk(tree(code)):
-        if isinstance(node, ast.Name):
-            every.add(node.id)
-            if not _is_of_columns(node, parents):
-                others.add(node.id)
-    return frozenset(every - others)
-
-
-def _is_of_columns(node: ast.Name, parents: Mapping[int, ast.AST]) -> bool:
-    use = parents.get(id(node))
-    match use:
-        case ast.Expr():
-            return True
-        case ast.Subscript(value=value, slice=ast.Constant(value=str())) if value is node:
-            above = parents.get(id(use))
-            return (
-                isinstance(use.ctx, ast.Store | ast.Del) and not isinstance(above, ast.AugAssign)
-            ) or isinstance(above, ast.BinOp | ast.Compare | ast.UnaryOp)
-        case ast.Attribute(attr=name, ctx=ast.Store()):
-            return name in ("columns", "index") and isinstance(parents.get(id(use)), ast.Assign)
-        case ast.Attribute(attr=name):
-            called = parents.get(id(use))
-            return name in _READERS and isinstance(called, ast.Call) and called.func is use
-    return False
-
-
 def _code_of(function: Any) -> CodeType:
     code: CodeType = function.gi_code if type(function) is GeneratorType else function.__code__
     return code
@@ -109,7 +73,7 @@ def _changed_by(code: CodeType) -> tuple[frozenset[str], bool]:
     names = _names_of_body(code)
     if names is None:
         stores = any(each.opname in _STORES for each in dis.get_instructions(code))
-        changes = stores or not CHANGES_BY_NAME.isdisjoint(code.co_names)
+        changes = stores or not MUTATES.isdisjoint(code.co_names)
         return (frozenset(code.co_names) if changes else frozenset()), changes
     parameters = frozenset(code.co_varnames) | frozenset(code.co_freevars)
     changed = names.mutated | names.reached
@@ -118,44 +82,12 @@ def _changed_by(code: CodeType) -> tuple[frozenset[str], bool]:
     return changed - parameters, not changed.isdisjoint(parameters)
 
 
-def _names_of_body(code: CodeType) -> CellNames | None:
+def _names_of_body(code: CodeType) -> Names | None:
     """What the body of a function says, where its text is at hand."""
     lines = linecache.cache.get(code.co_filename, ())
     if len(lines) < 3:
         return None
-    for node in _functions_in("".join(lines[2])):
-        first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
-        if first == code.co_firstlineno and getattr(node, "name", "<lambda>") == code.co_name:
-            body = node.body if isinstance(node.body, list) else [ast.Expr(node.body)]
-            return analyse(ast.unparse(ast.Module([_without_return(each) for each in body], [])))
-    return None
-
-
-class _Plain(ast.NodeTransformer):
-    """A function's body as a cell of its own."""
-
-    def visit_Return(self, node: ast.Return) -> ast.AST:
-        return ast.Expr(node.value or ast.Constant(None))
-
-    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> ast.AST:
-        return ast.Pass()
-
-    visit_Nonlocal = visit_Global
-
-
-def _without_return(node: ast.stmt) -> ast.stmt:
-    plain: ast.stmt = _Plain().visit(node)
-    return plain
-
-
-@functools.lru_cache(maxsize=64)
-def _functions_in(text: str) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, ...]:
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-    return tuple(node for node in ast.walk(tree) if isinstance(node, kinds))
+    return read_function("".join(lines[2]), code.co_firstlineno, code.co_name)
 
 
 def _through(pending: list[str], bound: Mapping[str, Any]) -> tuple[set[str], bool]:

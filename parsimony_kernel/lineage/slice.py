@@ -1,8 +1,8 @@
-"""The smallest script that rebuilds a variable: a backward slice over the cells that ran.
+"""A short script that rebuilds a variable: a backward slice over the cells that ran.
 
-Across cells the ledger decides: a run is in when it made a version that is needed. Inside a cell
-the text decides, statement by statement from the end, and errs towards keeping: what cannot be
-told apart is kept, and what cannot be told at all is a ``SliceError``. No script is guessed.
+Across cells the ledger decides: a run is in when it made a version that is needed. Of such a run
+only those top-level statements are left out that provably touch nothing that is kept; what cannot
+be told at all is a ``SliceError``. No script is guessed.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from parsimony_kernel.lineage.ledger import CellRun, OriginLedger
 from parsimony_kernel.lineage.slicing.cell import SliceError
 from parsimony_kernel.lineage.slicing.plan import Plan
 from parsimony_kernel.lineage.slicing.program import Program
-from parsimony_kernel.lineage.slicing.vocabulary import ANY, SEEDS
+from parsimony_kernel.lineage.slicing.statements import ANY, SEEDS, is_future
 
 __all__ = ["SEEDS", "Part", "Script", "SliceError", "slice"]
 
@@ -46,7 +46,7 @@ class Script:
 
 
 def slice(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None = None) -> Script:
-    """The smallest script of top-level statements that rebuilds ``name`` as it is now.
+    """A script of top-level statements that rebuilds ``name`` as it is now.
 
     What draws random numbers, asks the time or reads from outside is run again, not repeated.
 
@@ -93,10 +93,10 @@ def _written(name: str, plan: Plan, turns: Mapping[str, int]) -> Script:
         made = program.made(chosen.run)
         for index in chosen.kept:
             each = statements[index]
-            if each.is_future:
-                futures.setdefault(each.text)
+            if is_future(each):
+                futures.setdefault(each.source)
                 continue
-            texts.append(each.text)
+            texts.append(each.source)
             lines.append(each.lines)
             for bound in each.writes | chosen.wanted:
                 if bound in made or bound not in program.tracked or bound in chosen.wanted:

@@ -9,7 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from parsimony_kernel.lineage.analysis import analyse, analyse_statements
+from parsimony_kernel.analysis.read import read
+from parsimony_kernel.lineage.derivation import Derivation
 from parsimony_kernel.lineage.file_access import sources_in
 from parsimony_kernel.lineage.ledger import (
     CellRun,
@@ -98,10 +99,8 @@ def stamp_effect(
     # Versions as they were when the cell began; 0 for a variable from before anybody looked.
     known = {name for name in effect.asked if ledger.version(name)}
     reads = {*effect.reads, *known}
-    inputs = tuple(
-        InputRef(name=name, version=ledger.version(name))
-        for name in sorted(reads | _reads_of_functions(ledger, reads))
-    )
+    reads |= _reads_of_functions(ledger, reads)
+    inputs = tuple(InputRef(name=name, version=ledger.version(name)) for name in sorted(reads))
     # A value that equals the old one by identity is no change, but its origin is known only now.
     bound = {name for name in effect.bound if not ledger.version(name)}
     imported = {name for name, home in effect.modules if home != _home(ledger.get(name), name)}
@@ -110,6 +109,7 @@ def stamp_effect(
         InputRef(name=name, version=ledger.next_version(name))
         for name in sorted({*effect.changed, *bound, *imported})
     )
+    derivation = Derivation(read(code), inputs, made, effect.in_place, stopped_at)
     states = _states(effect.sources, cwd, at)
     number = ledger.next_cell_run()
     run = CellRun(
@@ -140,7 +140,7 @@ def stamp_effect(
                 run_id=run.run_id,
                 code=code,
                 code_sha=sha,
-                inputs=inputs,
+                inputs=derivation.inputs_of(ref.name),
                 sources=effect.sources,
                 source_states=states,
                 at=at,
@@ -174,7 +174,7 @@ def _nanoseconds(at: str) -> int:
 
 def _home(origin: VariableOrigin | None, name: str) -> str:
     """What the code of ``origin`` imports as ``name``."""
-    return dict(analyse(origin.code).modules).get(name, "") if origin is not None else ""
+    return dict(read(origin.code).modules).get(name, "") if origin is not None else ""
 
 
 def _reads_of_functions(ledger: OriginLedger, names: Iterable[str]) -> set[str]:
@@ -185,7 +185,7 @@ def _reads_of_functions(ledger: OriginLedger, names: Iterable[str]) -> set[str]:
         origin = ledger.get(pending.pop())
         if origin is None or ("def " not in origin.code and "class " not in origin.code):
             continue
-        for statement in analyse_statements(origin.code):
+        for statement in read(origin.code).statements:
             if origin.name in statement.writes and statement.defines:
                 more = {each for each in statement.reads if ledger.version(each)} - found
                 found |= more

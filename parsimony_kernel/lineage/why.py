@@ -3,16 +3,14 @@
 Pure: the ledger in, an ``Explanation`` out. What is not known is said, never filled in.
 """
 
-import ast
 import difflib
 import textwrap
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from parsimony_kernel.lineage.analysis import analyse, analyse_statements
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger, VariableOrigin
-from parsimony_kernel.lineage.syntax.parsing import tree
 
 MOST_STEPS = 20
 _MOST_CODE = 200
@@ -20,11 +18,6 @@ _MOST_STATEMENTS = 3
 _MOST_INPUTS = 8
 _WIDTH = 80
 _NEAREST = 3
-# Statements that bind a name to something new, whatever it was before.
-_BINDING = (
-    ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import,
-    ast.ImportFrom,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -157,7 +150,7 @@ def _inputs(
 
 
 def _is_import(origin: VariableOrigin) -> bool:
-    return origin.name in analyse(origin.code).imports
+    return origin.name in read(origin.code).imports
 
 
 def _unexplained(ledger: OriginLedger, name: str, present: Collection[str]) -> Explanation:
@@ -205,10 +198,10 @@ def _statements_of(origin: VariableOrigin) -> str:
     """The statements of the cell that made and changed the variable, each on one line; where they
     are many, the first and the last."""
     found: list[str] = []
-    for node, each in zip(tree(origin.code).body, analyse_statements(origin.code), strict=False):
+    for each in read(origin.code).statements:
         if origin.name not in each.writes | each.mutated:
             continue
-        if isinstance(node, _BINDING) and origin.name not in each.reads | each.mutated:
+        if each.rebinds and origin.name not in each.reads | each.mutated:
             found.clear()
         found.append(_on_one_line(each.source))
     if len(found) > _MOST_STATEMENTS:

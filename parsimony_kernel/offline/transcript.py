@@ -4,13 +4,13 @@ The one memory that the model has. Reading never fails: whatever is odd or short
 known.
 """
 
-import ast
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from parsimony_kernel.analysis.read import read as read_code
 from parsimony_kernel.offline.schema import Table, read_table
 
 _CONTEXT, _CHANGES, _REQUEST = "<notebook_context>", "<notebook_changes>", "<request>"
@@ -228,16 +228,11 @@ def told_table(summary: str) -> str | None:
 
 def bound_names(code: str) -> tuple[str, ...]:
     """The names that ``code`` assigns at its top level; none when it is no Python."""
-    try:
-        body = ast.parse(code).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
     return tuple(
-        target.id
-        for statement in body
-        if isinstance(statement, ast.Assign)
-        for target in statement.targets
-        if isinstance(target, ast.Name)
+        name
+        for statement in read_code(code).statements
+        if statement.rebinds and not statement.defines
+        for name in sorted(statement.writes - statement.imports)
     )
 
 

@@ -51,7 +51,7 @@ class Past:
         )
 
     def script(self, name: str) -> Script:
-        """The smallest script that rebuilds ``name``. ``SessionError`` where there is none."""
+        """A short script that rebuilds ``name``. ``SessionError`` where there is none."""
         try:
             return slice_of(self._executor.origin_ledger, name, turns=self.ordinals())
         except SliceError as exc:

@@ -5,9 +5,10 @@ sentence of Python's whose blanks are filled with names of that code or of well-
 other blank is an ellipsis, and every other message is nothing.
 """
 
-import ast
 import builtins
 import re
+
+from parsimony_kernel.analysis.read import read
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _TYPES = frozenset(
@@ -66,9 +67,11 @@ def kind_of(name: str, code: str) -> str:
 
 def words_of(name: str, message: str, code: str) -> str:
     """What the exception ``name`` that left ``code`` says; empty where none of it can be told."""
-    known = _words(code) | _literals(code)
-    if message in _literals(code) or _is_of_the_syntax(message, code):
+    cell = read(code)
+    # Reading the code may give that very message, so that no data can be in it.
+    if message in cell.strings or message == cell.error:
         return message
+    known = _words(code) | cell.strings
     for sentence in _SENTENCES.get(name, ()):
         found = re.fullmatch(sentence, message)
         if found is not None:
@@ -88,27 +91,3 @@ def _filled(found: re.Match[str], known: frozenset[str]) -> str:
 def _words(code: str) -> frozenset[str]:
     """The names in the code, and those with dots between them."""
     return frozenset(_NAME.findall(code) + re.findall(r"[^\W\d][\w.]*\w", code))
-
-
-def _literals(code: str) -> frozenset[str]:
-    """The strings that stand in the code."""
-    try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset()
-    return frozenset(
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    )
-
-
-def _is_of_the_syntax(message: str, code: str) -> bool:
-    """Whether reading the code gives that very message, so that no data can be in it."""
-    try:
-        ast.parse(code)
-    except SyntaxError as exc:
-        return message == exc.msg
-    except (ValueError, RecursionError, MemoryError):
-        pass
-    return False

@@ -21,7 +21,7 @@ from screened_cells import (
     SHELL,
 )
 
-from parsimony_kernel.gate.cell_lines import parsed
+from parsimony_kernel.analysis.parse import parse
 from parsimony_kernel.gate.reach import Reach, ReachKind
 from parsimony_kernel.gate.screening import screened
 
@@ -61,7 +61,7 @@ PLAIN = [
     for kind, code in REACHING
     if "import *" not in code
     and '"""' not in code
-    and parsed(code) is not None
+    and parse(code)[1] is None
     and not code.startswith("reset")  # a magic where it stands alone, and a subtraction elsewhere
 ]
 

@@ -1,4 +1,4 @@
-"""The smallest script that rebuilds a variable."""
+"""A short script that rebuilds a variable."""
 
 import ast
 import contextlib
@@ -116,6 +116,11 @@ CASES: dict[str, tuple[tuple[str, ...], str, list[str]]] = {
          "m.fit(v)\nw = m.w\nv = None",), "w",
         ["class Model:\n    def fit(self, v):\n        self.w = sum(v)", "m = Model()",
          "v = [1, 2]", "m.fit(v)", "w = m.w"],
+    ),
+    "a chart of it is left out": (
+        ("import altair as alt\nx = pd.DataFrame({'a': [1]})\nx['b'] = 2",
+         "c = alt.Chart(x).mark_bar().encode(x='a').properties(width=9)\nx.head()\nprint(x)"), "x",
+        ["x = pd.DataFrame({'a': [1]})", "x['b'] = 2"],
     ),
     "what was deleted and made again is the new one": (
         ("a = 1", "del a", "a = 2", "b = a"), "b", ["a = 2", "b = a"],
@@ -244,11 +249,6 @@ async def test_what_only_names_or_measures_an_iterator_is_left_out(desk: Desk) -
     assert kept(desk.slice("m")) == ["it = iter([1, 2])", "m = list(it)"]
 
 
-async def test_a_list_made_of_an_iterator_is_not_taken_for_one(desk: Desk) -> None:
-    await desk.run("it = iter([1, 2])\nrows = list(it)\nn = sum(rows)\nrows[:1]\nm = rows + [3]")
-    assert kept(desk.slice("m")) == ["it = iter([1, 2])", "rows = list(it)", "m = rows + [3]"]
-
-
 async def test_without_a_seed_other_random_numbers_are_left_out(desk: Desk) -> None:
     await desk.run("a = np.random.rand(2)\nm = np.random.rand(2)")
     assert kept(desk.slice("m")) == ["m = np.random.rand(2)"]
@@ -296,7 +296,7 @@ async def test_a_script_holds_what_is_needed_and_no_more(
     assert kept(desk.slice(name)) == wanted
     value = desk.executor.variables()[name]
     again = desk.rebuilt(name, tmp_path)
-    assert callable(value) or again == value
+    assert callable(value) or repr(again) == repr(value)
 
 
 async def test_a_script_says_its_sources_and_whose_cells_it_holds(

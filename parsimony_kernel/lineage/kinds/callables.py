@@ -14,19 +14,11 @@ from types import (
 )
 from typing import Any
 
+from parsimony_kernel.analysis.calls import MUTATES_ARGUMENT
 from parsimony_kernel.lineage.kinds.atoms import is_atomic
 from parsimony_kernel.lineage.kinds.containers import TupleKind
 from parsimony_kernel.lineage.kinds.kind import same_objects
 
-# Functions of libraries that change an argument of theirs.
-CHANGING_FUNCTIONS = frozenset(
-    {
-        "shuffle", "heappush", "heappop", "heapify", "heapreplace", "heappushpop", "insort",
-        "insort_left", "insort_right", "copyto", "put", "place", "putmask", "fill_diagonal",
-        "setattr", "delattr", "next", "setitem", "delitem", "iadd", "isub", "imul", "iconcat",
-        "ior", "iand", "ixor", "advance", "put_along_axis", "move_to_end",
-    }
-)  # fmt: skip
 BOUND_TYPES = (functools.partial, MethodType, BuiltinFunctionType)
 
 
@@ -120,5 +112,5 @@ def changes_arguments(value: Any) -> bool:
     if kind is functools.partial:
         return changes_arguments(value.func)
     if kind is BuiltinFunctionType or kind is FunctionType:
-        return value.__name__ in CHANGING_FUNCTIONS
+        return value.__name__ in MUTATES_ARGUMENT
     return kind in (MethodDescriptorType, WrapperDescriptorType, operator.methodcaller)

@@ -3,9 +3,9 @@
 from types import MemberDescriptorType, ModuleType
 from typing import Any
 
+from parsimony_kernel.analysis.roots import Steps
 from parsimony_kernel.lineage.objects.frames import is_tabular
 from parsimony_kernel.lineage.snapshot import is_theirs
-from parsimony_kernel.lineage.syntax.roots import Steps
 
 
 def part_at(value: Any, path: Steps) -> Any:

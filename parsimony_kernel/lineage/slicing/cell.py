@@ -2,10 +2,17 @@
 
 from collections.abc import Collection
 
+from parsimony_kernel.analysis.cell import Statement
 from parsimony_kernel.lineage.ledger import CellRun
 from parsimony_kernel.lineage.slicing.program import Program
-from parsimony_kernel.lineage.slicing.statements import Statement
-from parsimony_kernel.lineage.slicing.vocabulary import ANY
+from parsimony_kernel.lineage.slicing.statements import (
+    ANY,
+    binds_whole,
+    is_blind,
+    is_future,
+    is_opaque,
+    is_star,
+)
 
 
 class SliceError(Exception):
@@ -55,15 +62,15 @@ class Within:
     def _backwards(self, ran: int, wanted: Collection[str]) -> tuple[set[int], set[str]]:
         statements = self._statements
         live, kept, explained = set(wanted), set[int](), set[str]()
-        whole = any(each.is_opaque for each in statements[:ran])
-        if any(each.is_blind for each in statements[:ran]):
+        whole = any(is_opaque(each) for each in statements[:ran])
+        if any(is_blind(each) for each in statements[:ran]):
             earlier = self._program.runs[: self._run.number - 1]
             live |= {ref.name for run in earlier for ref in run.made}
         for index in reversed(range(ran)):
             each = statements[index]
             bound = self._program.maybe_writes(each) & live
             changed = self._changes(each, index, live)
-            if not (bound or changed or each.is_star or whole or each.deletes & live):
+            if not (bound or changed or is_star(each) or whole or each.deletes & live):
                 continue
             kept.add(index)
             explained |= bound | changed
@@ -77,7 +84,7 @@ class Within:
                 live |= self._program.reads(statements[index])
             live |= set(wanted)
         if kept:
-            kept |= {index for index in range(ran) if statements[index].is_future}
+            kept |= {index for index in range(ran) if is_future(statements[index])}
         return kept, live
 
     def _undone_between(self, ran: int, kept: Collection[int]) -> set[str]:
@@ -102,7 +109,7 @@ class Within:
         return {
             each
             for each in self._program.changed(statement, live)
-            if each in statement.changes or self._may_have_changed(each, index)
+            if each in statement.mutated or self._may_have_changed(each, index)
         }
 
     def _may_have_changed(self, name: str, index: int) -> bool:
@@ -110,9 +117,9 @@ class Within:
         came of the whole run."""
         if name in self._made or name not in self._program.tracked:
             return True
-        if name in self._run.deleted or name in self._program.streams.untold:
+        if name in self._run.deleted or self._program.is_moving(name):
             return True
-        if name in self._program.known.imports:
+        if name in self._program.known.homes:
             return True
         return any(name in each.writes for each in self._statements[:index])
 
@@ -123,12 +130,12 @@ class Within:
                 for index, each in enumerate(self._statements)
                 if name in self._program.maybe_writes(each) or self._changes(each, index, {name})
             ]
-            if len(makers) > 1 or any(not each.binds_whole for each in makers):
+            if len(makers) > 1 or any(not binds_whole(each) for each in makers):
                 raise self._stopped(name)
 
     def _check_stop(self, statement: Statement, index: int, live: set[str]) -> None:
         """What stopped did some of its work, perhaps on what is needed."""
-        bound = set() if statement.binds_whole else self._program.maybe_writes(statement) & live
+        bound = set() if binds_whole(statement) else self._program.maybe_writes(statement) & live
         for name in sorted(bound | self._changes(statement, index, live)):
             raise self._stopped(name)
 

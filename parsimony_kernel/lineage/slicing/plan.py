@@ -6,11 +6,19 @@ Across cells the ledger decides: a run is in when it made a version that is need
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from parsimony_kernel.lineage.analysis import analyse
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger
 from parsimony_kernel.lineage.slicing.cell import SliceError, Within
 from parsimony_kernel.lineage.slicing.program import Program
-from parsimony_kernel.lineage.slicing.vocabulary import ANY, BUILTINS, RANDOM, SEEDS
+from parsimony_kernel.lineage.slicing.statements import (
+    ANY,
+    BUILTINS,
+    RANDOM,
+    SEEDS,
+    is_future,
+    is_opaque,
+    is_star,
+)
 
 
 @dataclass
@@ -64,7 +72,7 @@ class Plan:
     def _latest(self, name: str, number: int, until: int) -> int:
         """The newest run from ``number`` on that may have changed ``name`` unseen, which the run
         ``number`` left as the ledger has it for the run ``until``."""
-        if name in self.program.streams.untold:
+        if self.program.is_moving(name):
             between = self.program.runs[number : until - 1]
             if any(ref.name == name for run in between for ref in run.made):
                 raise SliceError(
@@ -74,7 +82,7 @@ class Plan:
                 )
         for run in reversed(self.program.runs[number : until - 1]):
             if name in self.program.unseen(run):
-                if self._may_be_undone(run, name):
+                if self._may_be_undone(run):
                     raise SliceError(
                         f"whether what cell {run.number} may have done to {name!r} was taken back "
                         f"is not known: run the cell that makes {name!r} again",
@@ -83,15 +91,14 @@ class Plan:
                 return run.number
         return number
 
-    def _may_be_undone(self, run: CellRun, name: str) -> bool:
-        """Whether the turn of ``run`` was taken back, as far as what it made tells. Where it made
-        nothing, only what moves on surely stays as it is."""
+    def _may_be_undone(self, run: CellRun) -> bool:
+        """Whether the turn of ``run`` was taken back, as far as what it made tells: where it made
+        nothing, nobody knows."""
         if not run.run_id:
             return False
         turn = [each for each in self.program.runs if each.run_id == run.run_id]
-        if not any(each.made for each in turn):
-            return name not in self.program.streams.untold
-        return any(self._was_taken_back(ref, each) for each in turn for ref in each.made)
+        made = [(ref, each) for each in turn for ref in each.made]
+        return not made or any(self._was_taken_back(ref, each) for ref, each in made)
 
     def _want(self, name: str, number: int, until: int) -> None:
         self._must_have_stood(name, number, until)
@@ -148,10 +155,10 @@ class Plan:
         chosen.kept = kept
         self._must_not_be_taken_back(run, kept)
         statements = self.program.statements(run)
-        direct = {name for index in kept for name in statements[index].reads}
+        direct = {name for index in kept for name in statements[index].now}
         own = {name for each in statements for name in each.writes}
         # Under "from __future__ import annotations" a name in an annotation is not asked for.
-        is_lenient = any(each.is_future for each in statements)
+        is_lenient = any(is_future(each) for each in statements)
         absent = set()
         for name in sorted(live):
             number = self._before(run, name)
@@ -246,7 +253,7 @@ class Plan:
                     if maker is not None:
                         return self._latest(name, maker.number, run.number)
                 return max(self._by_text(name, run.number), 0)
-        names = analyse(run.code)
+        names = read(run.code)
         plain = name in names.reads | names.mutated
         if name in self.program.tracked and not plain:
             for earlier in reversed(self.program.runs[: run.number - 1]):
@@ -269,11 +276,13 @@ class Plan:
             for each in reversed(self.program.ran(run)):
                 if name == RANDOM and RANDOM in self.program.moved(each):
                     return run.number
-                if name == ANY and (each.is_star or each.is_opaque):
+                if name == ANY and (is_star(each) or is_opaque(each)):
                     return run.number
                 if name in each.writes:
                     return run.number
-                if name in each.reads and any(name == touched for touched, _ in each.touched):
+                if name in each.now and not {(name, True), (name, False)}.isdisjoint(
+                    self.program.touched(each)
+                ):
                     return run.number
                 if name in each.deletes:
                     return 0

@@ -1,238 +1,311 @@
-"""The top-level statements of a cell, and what each does with names."""
+"""The top-level statements of a cell, and what each does with names, for a slice."""
 
-import ast
+import builtins
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from parsimony_kernel.lineage.analysis import StatementNames, analyse, analyse_statements
-from parsimony_kernel.lineage.known_calls import (
-    MAGIC_CALLS,
-    NAMESPACES,
-    QUIET_MAGICS,
-    TEXT_MAGICS,
-    TIMING_MAGICS,
+from parsimony_kernel.analysis.calls import (
+    ATOMIC_FUNCTIONS,
+    HARMLESS,
+    MUTATES,
+    PURE_METHODS,
+    RUNS_TEXT,
+    SEEDING_FUNCTIONS,
+    STREAM_FUNCTIONS,
+    STREAM_METHODS,
+    STREAM_MODULES,
+    VALUE_MODULES,
+    VIEW_METHODS,
+    names,
 )
-from parsimony_kernel.lineage.slicing.effects import Later, later_of, touched_by
-from parsimony_kernel.lineage.slicing.sharing import Link, links_of, links_of_definition
-from parsimony_kernel.lineage.slicing.uses import Uses, uses_of
-from parsimony_kernel.lineage.slicing.vocabulary import Function, Vocabulary, nodes_of
-from parsimony_kernel.lineage.syntax.parsing import tree
+from parsimony_kernel.analysis.cell import Call, Names, Statement
+from parsimony_kernel.analysis.read import read
 
-_DYNAMIC = NAMESPACES | {"exec", "eval"}
+# What a private namespace holds before any code has run, and how to get it elsewhere.
+SEEDS: Mapping[str, str] = {
+    "pd": "import pandas as pd",
+    "np": "import numpy as np",
+    "alt": "import altair as alt",
+    "datetime": "from datetime import datetime",
+    "timedelta": "from datetime import timedelta",
+    "timezone": "from datetime import timezone",
+    "read_excel": "from parsimony_kernel import read_excel",
+    "read_pdf_text": "from parsimony_kernel import read_pdf_text",
+    "read_pptx_text": "from parsimony_kernel import read_pptx_text",
+    "load_dataset": "from parsimony_kernel import load_dataset",
+    "display": "from IPython.display import display",
+    "get_ipython": "from IPython import get_ipython",
+}
+BUILTINS = frozenset(vars(builtins)) | {"__name__", "__builtins__"}
+# What star imports, exec and %run bind: names that no text tells.
+ANY = "*"
+# The random numbers that libraries keep for all.
+RANDOM = "*random"
+
+_TEXT_MAGICS = names("magics", "text")
+_DRAWING = frozenset({"sample", "rvs", "fit", "fit_transform", "fit_predict"})
+_RANDOM_MODULES = frozenset({"random", "sklearn", "scipy"})
 
 
-_DEFINITION = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+@dataclass(eq=False)
+class Vocabulary:
+    """What the cells of a notebook import and define.
 
-
-_NO_USES = Uses()
-
-
-@dataclass(frozen=True)
-class Statement:
-    """A top-level statement and what it does with names.
-
-    ``touched`` are names whose object it may change, with whether it may reach below its top, and
-    ``changes`` those that it plainly changes. ``is_opaque`` says that it may bind names that its
-    text does not tell, ``is_blind`` that it may read any.
-    ``later`` is what the functions in it do when they run, ``uses`` how it uses the names that it
-    reads, and ``literals`` are the strings in it.
+    Args:
+        homes: the names of imports, with what they are bound to.
+        defined: the names of functions and classes.
+        stateful: those that may give something else each time, or what moves on when it is read.
+        harmless: those that leave their arguments and the names of the notebook alone.
     """
 
-    text: str
-    lines: tuple[int, int]
-    reads: frozenset[str] = frozenset()
-    writes: frozenset[str] = frozenset()
-    certain: frozenset[str] = frozenset()
-    deletes: frozenset[str] = frozenset()
-    touched: frozenset[tuple[str, bool]] = frozenset()
-    changes: frozenset[str] = frozenset()
-    is_opaque: bool = False
-    is_blind: bool = False
-    is_star: bool = False
-    is_future: bool = False
-    is_import: bool = False
-    binds_whole: bool = False
-    later: Later | None = None
-    carried: frozenset[str] = frozenset()
-    links: frozenset[Link] = frozenset()
-    uses: Uses = _NO_USES
-    literals: tuple[str, ...] = ()
+    homes: dict[str, str]
+    defined: set[str]
+    stateful: set[str]
+    harmless: set[str]
 
 
-def _statement(node: ast.stmt, told: StatementNames, known: Vocabulary) -> Statement:
-    nodes = nodes_of(node)
-    definition = node if isinstance(node, _DEFINITION) else None
-    is_import = isinstance(node, ast.Import | ast.ImportFrom)
-    now = told if definition is None else analyse(ast.unparse(_without_bodies(definition)))
-    later: Later | None = None
-    for function in _functions_in(node, nodes):
-        found = later_of(function, known)
-        later = found if later is None else later | found
-    touched = frozenset() if definition else frozenset(touched_by(node, known))
-    seen = {name for name, _ in touched}
-    caught = {each.name for each in nodes if isinstance(each, ast.ExceptHandler) and each.name}
-    touched |= {(name, True) for name in (now.mutated | now.reached) - seen}
-    return Statement(
-        text=told.source,
-        lines=(told.first_line, told.last_line),
-        reads=now.reads | (now.mutated - now.writes - caught) | now.deletes,
-        writes=now.writes,
-        certain=frozenset(_certain(node) & now.writes),
-        deletes=now.deletes,
-        touched=touched,
-        changes=now.mutated,
-        is_opaque=_is_opaque(nodes),
-        is_blind=_is_blind(nodes),
-        is_star=isinstance(node, ast.ImportFrom) and any(each.name == "*" for each in node.names),
-        is_future=isinstance(node, ast.ImportFrom) and node.module == "__future__",
-        is_import=is_import,
-        binds_whole=definition is not None or is_import or _binds_whole(node),
-        later=later,
-        carried=frozenset() if is_import else frozenset(_carried(nodes, known)),
-        links=frozenset(
-            links_of_definition(definition, known) if definition else links_of(node, known)
-        ),
-        uses=_uses(node, known),
-        literals=told.literals,
-    )
-
-
-def _uses(node: ast.stmt, known: Vocabulary) -> Uses:
-    return uses_of(_without_bodies(node) if isinstance(node, _DEFINITION) else node, known)
-
-
-def _functions_in(node: ast.stmt, nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """What runs later than the statement itself. A function speaks for those within it."""
-    match node:
-        case ast.FunctionDef() | ast.AsyncFunctionDef():
-            yield node
-        case ast.ClassDef():
-            yield from (each for each in nodes if isinstance(each, Function))
-        case _:
-            yield from (each for each in nodes if isinstance(each, Function | ast.GeneratorExp))
-
-
-class _BodyRemover(ast.NodeTransformer):
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return ast.FunctionDef(**{**dict(ast.iter_fields(node)), "body": [ast.Pass()]})
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        return ast.AsyncFunctionDef(**{**dict(ast.iter_fields(node)), "body": [ast.Pass()]})
-
-
-def _without_bodies(node: ast.stmt) -> ast.AST:
-    again = ast.parse(ast.unparse(node)).body[0]
-    stripped: ast.stmt = _BodyRemover().visit(again)
-    return ast.fix_missing_locations(stripped)
-
-
-def _certain(node: ast.stmt) -> set[str]:
-    """The names that the statement surely binds when it ends."""
-    match node:
-        case ast.If(body=body, orelse=orelse):
-            return _all_certain(body) & _all_certain(orelse)
-        case ast.With(body=body) | ast.AsyncWith(body=body):
-            held = {
-                name.id
-                for item in node.items
-                if item.optional_vars is not None
-                for name in nodes_of(item.optional_vars)
-                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
-            }
-            return held | _all_certain(body)
-        case ast.Try(finalbody=body) | ast.TryStar(finalbody=body):
-            return _all_certain(body)
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            return {node.name}
-        case ast.Import() | ast.ImportFrom():
-            return {each.asname or each.name.partition(".")[0] for each in node.names}
-        case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            return {
-                each.id
-                for target in targets
-                for each in nodes_of(target)
-                if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
-            }
-    return set()
-
-
-def _all_certain(body: list[ast.stmt]) -> set[str]:
-    return {name for each in body for name in _certain(each)}
-
-
-def _binds_whole(node: ast.stmt) -> bool:
-    """Whether the statement, if it raises, has bound nothing."""
-    match node:
-        case ast.Assign(targets=[ast.Name()]) | ast.AnnAssign(target=ast.Name()):
-            return True
-        case ast.AugAssign(target=ast.Name()):
-            return False
-    return False
-
-
-def _is_opaque(nodes: Iterable[ast.AST]) -> bool:
-    for each in nodes:
-        match each:
-            case ast.Call(func=ast.Name(id=name)) if name in _DYNAMIC:
-                return True
-            case ast.Call(
-                func=ast.Attribute(attr=call),
-                args=[ast.Constant(value=str(magic)), *_],
-            ) if call in MAGIC_CALLS and magic not in QUIET_MAGICS | TIMING_MAGICS:
-                return True
-    return False
-
-
-def _is_blind(nodes: Iterable[ast.AST]) -> bool:
-    return any(
-        isinstance(each, ast.Call)
-        and isinstance(each.func, ast.Name)
-        and each.func.id in ("exec", "eval")
-        and not isinstance(each.args[0] if each.args else None, ast.Constant)
-        for each in nodes
-    )
-
-
-def _carried(nodes: Iterable[ast.AST], known: Vocabulary) -> Iterator[str]:
-    """The names whose functions what is bound here may hold: not those of which only the result
-    is used, where that holds no function."""
-    called = {
-        id(each.func)
-        for each in nodes
-        if isinstance(each, ast.Call)
-        and isinstance(each.func, ast.Name)
-        and each.func.id not in known.classes
-        and each.func.id not in known.nesting
-    }
-    for each in nodes:
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and id(each) not in called:
-            yield each.id
+def vocabulary(codes: tuple[str, ...]) -> Vocabulary:
+    """What ``codes`` import and define. A function is harmless until it, or one that it calls, is
+    not."""
+    homes = dict(read("\n".join(SEEDS.values())).modules)
+    known = Vocabulary(homes, set(), set(), set())
+    functions: list[Statement] = []
+    for cell in map(read, codes):
+        homes |= dict(cell.modules)
+        known.defined |= cell.defined
+        functions += [each for each in cell.statements if each.later != Names()]
+    for each in functions:
+        known.harmless |= each.writes & known.defined
+        known.stateful |= each.writes if each.keeps_state else set()
+    size = -1
+    while size != len(known.harmless) - len(known.stateful):
+        size = len(known.harmless) - len(known.stateful)
+        for each in functions:
+            later = each.later
+            if any(gives_streams(call, known) for call in later.calls):
+                known.stateful |= each.writes
+            plain = all(is_harmless(call, known) for call in later.calls)
+            if each.keeps_state or later.may_mutate or later.writes or not plain:
+                known.harmless -= each.writes
+    return known
 
 
 @functools.lru_cache(maxsize=4_096)
-def statements_of(code: str, known: Vocabulary) -> tuple[Statement, ...]:
+def statements_of(code: str) -> tuple[Statement, ...]:
     """The statements of a cell, with those of magics that run Python in place of the magics."""
     found: list[Statement] = []
-    for node, told in zip(tree(code).body, analyse_statements(code), strict=False):
-        if inner := _of_magic(node, known):
-            where = (told.first_line, told.last_line)
-            found += [replace(each, lines=where) for each in inner]
-        else:
-            found.append(_statement(node, told, known))
+    for each in read(code).statements:
+        found += _of_magic(each) or [each]
     return tuple(found)
 
 
-def _of_magic(node: ast.stmt, known: Vocabulary) -> tuple[Statement, ...]:
+def _of_magic(statement: Statement) -> list[Statement]:
     """The statements that a magic runs; none where it is no such magic, or does more than that."""
-    match node:
-        case ast.Expr(
-            value=ast.Call(
-                func=ast.Attribute(attr=call),
-                args=[ast.Constant(value=str(magic)), *options, ast.Constant(value=str(text))],
-            )
-        ) if call in MAGIC_CALLS and magic in TEXT_MAGICS:
-            plain = all(isinstance(each, ast.Constant) and not each.value for each in options)
-            return statements_of(text, known) if plain else ()
-    return ()
+    match statement.magics:
+        case (magic, *_) if (
+            magic.name in _TEXT_MAGICS
+            and statement.source.startswith("get_ipython().run_")
+            and not (magic.body and magic.text)
+        ):
+            inner = statements_of(magic.body or magic.text)
+            return [replace(each, lines=statement.lines) for each in inner]
+    return []
+
+
+def is_opaque(statement: Statement) -> bool:
+    """Whether it may bind or change names that its text does not tell."""
+    return (statement.opaque or statement.changes_any) and not is_star(statement)
+
+
+def is_blind(statement: Statement) -> bool:
+    """Whether it may read any name."""
+    return any(each.name in RUNS_TEXT and each.name != "" for each in statement.calls) and (
+        statement.opaque or any(len(each.names) > 1 for each in statement.calls)
+    )
+
+
+def is_star(statement: Statement) -> bool:
+    """Whether it imports all that a module has."""
+    return statement.source.startswith("from ") and statement.opaque
+
+
+def is_future(statement: Statement) -> bool:
+    """Whether it is an import that has to stand first."""
+    return statement.source.startswith("from __future__")
+
+
+def binds_whole(statement: Statement) -> bool:
+    """Whether it, if it raises, has bound and changed nothing."""
+    return statement.rebinds and not statement.mutated
+
+
+def is_plain(call: Call, known: Vocabulary) -> bool:
+    """Whether a call leaves what it is handed as it is, and keeps nothing of it."""
+    if call.last in MUTATES or call.root in known.defined or not call.name:
+        return False
+    if call.root in known.homes:
+        return _home(call, known).partition(".")[0] in VALUE_MODULES
+    if call.name == call.root:
+        return call.last in HARMLESS and not call.last[:1].isupper()
+    return call.last in PURE_METHODS and call.last not in known.defined
+
+
+def is_harmless(call: Call, known: Vocabulary) -> bool:
+    """Whether a call leaves what it is handed as it is."""
+    return call.name in known.harmless or is_plain(call, known)
+
+
+def gives_streams(call: Call, known: Vocabulary) -> bool:
+    """Whether what a call gives may move on when it is read, or change what it was made of."""
+    if call.last in STREAM_FUNCTIONS | STREAM_METHODS or call.root in known.stateful:
+        return True
+    if call.root in known.homes:
+        module = _home(call, known).partition(".")[0]
+        return module in STREAM_MODULES or module not in VALUE_MODULES or "partial" in call.last
+    return call.last in ("partial", "methodcaller")
+
+
+def draws(call: Call, known: Vocabulary) -> bool:
+    """Whether a call may take, or set, the random numbers that a library keeps for all."""
+    if call.last in SEEDING_FUNCTIONS:
+        return True
+    if call.last in STREAM_FUNCTIONS:
+        return False
+    if call.root not in known.homes or call.name.partition(".")[0] != call.root:
+        return call.last in _DRAWING
+    path = _home(call, known).split(".")
+    return "random" in path or path[0] in _RANDOM_MODULES or path[0] not in VALUE_MODULES
+
+
+def _home(call: Call, known: Vocabulary) -> str:
+    """The full name of a call of an import, or of a method of what that gives."""
+    rest = call.name.removeprefix(call.root).lstrip(".")
+    return f"{known.homes[call.root]}.{rest}".replace(":", ".")
+
+
+class Sharing:
+    """Which names may share objects, over the whole notebook.
+
+    A name stands for its object and, with a star, for all that this holds; what may be the same
+    is one group.
+    """
+
+    def __init__(self) -> None:
+        self._group: dict[str, str] = {}
+        self._groups: dict[str, set[str]] = {}
+
+    def group(self, name: str) -> str:
+        root = name
+        while (above := self._group.get(root, root)) != root:
+            root = above
+        while name != root:
+            self._group[name], name = root, self._group.get(name, root)
+        return root
+
+    def _join(self, one: str, *others: str) -> None:
+        self._groups.clear()
+        for other in others:
+            self._group[self.group(other)] = self.group(one)
+
+    def affects(self, changed: str, is_deep: bool, name: str) -> bool:
+        """Whether a change of ``changed``, of its top or of what it holds, may be one of
+        ``name``."""
+        groups = self.groups_changed(changed, is_deep)
+        return changed == name or not groups.isdisjoint(self.groups_of(name))
+
+    def groups_of(self, name: str) -> set[str]:
+        """The groups of its object and of what that holds."""
+        if name not in self._groups:
+            self._groups[name] = {self.group(name), self.group(f"{name}*")}
+        return self._groups[name]
+
+    def groups_changed(self, name: str, is_deep: bool) -> set[str]:
+        """The groups that a change of ``name`` may be one of."""
+        return self.groups_of(name) if is_deep else {self.group(name)}
+
+    def add(self, statement: Statement, known: Vocabulary) -> None:
+        """Learn what a statement makes one."""
+        is_view = any(each.last in VIEW_METHODS for each in statement.calls)
+        is_plain_throughout = all(is_plain(each, known) for each in statement.calls)
+        for name, root in statement.links:
+            if root.name in known.homes:
+                continue
+            target, parts = f"{name}*", f"{root.name}*"
+            self._join(target, parts)
+            ends_in_attribute = bool(root.path) and isinstance(root.path[-1], str)
+            if root.is_same:
+                self._join(name, root.name)
+            elif ends_in_attribute or (root.is_call and not is_plain_throughout) or is_view:
+                self._join(target, name, root.name, parts)
+            elif root.is_fresh and not root.is_call:
+                self._join(target, root.name)
+            elif root.is_fresh:
+                self._join(target, *([root.name] if len(root.path) > 1 else []))
+            elif root.gives_parts or not root.is_call:
+                self._join(name, parts)
+        for call in statement.calls:
+            held = sorted(_handed(call, known))
+            if _is_put(call, known):
+                for each in held:
+                    self._join(f"{call.root}*", *([each] if each != call.root else []), f"{each}*")
+            elif len(held) > 1 and not is_plain(call, known):
+                self._join(*held, *(f"{each}*" for each in held))
+        if statement.later != Names():
+            for name in statement.writes:
+                for each in _variables(statement.reads, known) - {name}:
+                    self._join(f"{name}*", each, f"{each}*")
+
+
+def _variables(names: Collection[str], known: Vocabulary) -> set[str]:
+    return {*names} - known.homes.keys() - BUILTINS
+
+
+def _handed(call: Call, known: Vocabulary) -> set[str]:
+    """The variables that a call may change: those that it is handed, and what is called."""
+    return _variables(call.handed | {call.root}, known) - {""} - (known.defined - known.stateful)
+
+
+def touched_now(statement: Statement, known: Vocabulary) -> Iterator[tuple[str, bool]]:
+    """The names whose object a statement may change itself, with whether below its top."""
+    if statement.defines:
+        return
+    for name, path in statement.paths:
+        yield name, bool(path)
+    for name in statement.reached:
+        yield name, True
+    for name in statement.may_mutate - statement.mutated:
+        yield name, True
+    for call in statement.calls:
+        if not is_harmless(call, known):
+            for name in {call.root} if _is_put(call, known) else _handed(call, known):
+                yield name, not _is_put(call, known)
+            if call.root in known.defined:
+                yield call.root, True
+
+
+def _is_put(call: Call, known: Vocabulary) -> bool:
+    """Whether it is a method that changes its object alone, and may put there what it is handed."""
+    if call.name == call.root or call.last not in MUTATES or call.last in known.defined:
+        return False
+    return call.root in _handed(call, known)
+
+
+def carried(statement: Statement, known: Vocabulary) -> frozenset[str]:
+    """The names whose functions what it binds may hold."""
+    if statement.imports:
+        return frozenset()
+    called = statement.called - known.stateful - statement.touched
+    return statement.reads - called
+
+
+def used(statement: Statement) -> frozenset[str]:
+    """The names that a statement uses, but for what it only hands on or measures."""
+    if not statement.calls and statement.rebinds:
+        linked = {root.name for _, root in statement.links if root.is_same}
+        return statement.now - linked
+    if all(each.last in ATOMIC_FUNCTIONS - {"any", "all"} for each in statement.calls) and (
+        statement.calls and "*" not in statement.source
+    ):
+        return frozenset()
+    return statement.now

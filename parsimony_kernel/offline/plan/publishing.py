@@ -1,10 +1,10 @@
 """What was asked to be published is, once; what fails is said."""
 
-import ast
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.offline.answers import choose
 from parsimony_kernel.offline.grammar.clauses import Publish
 from parsimony_kernel.offline.missing import Declined
@@ -171,6 +171,6 @@ def _title_of(turn: Turn, name: str) -> str:
     for text in reversed(turn.transcript.earlier):
         found = told.findall(text)
         if found:
-            return str(ast.literal_eval(found[-1]))
+            return "".join(read(found[-1]).strings)
     text = name.replace("_", " ")
     return text[:1].upper() + text[1:]

@@ -1,25 +1,61 @@
-"""The columns that code certainly looks up in the frames that are bound.
-
-Speaks only of a frame that the code has not had a chance to change: when in doubt it says nothing.
-"""
+"""The columns of frames that code looks up, from its syntax alone."""
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from parsimony_kernel.gate.frame_columns import Frame
-from parsimony_kernel.gate.frame_expressions import (
-    aggregated,
-    column_arguments,
-    groups_of,
-    is_harmless,
-    made_names,
-    names_in,
-    root_of,
-    strings,
-    table_of,
+from parsimony_kernel.analysis.calls import (
+    AGGREGATES,
+    COLUMNS_BY_KEYWORD,
+    COLUMNS_BY_PLACE,
+    COLUMNS_OR_LEVELS,
+    GROUPS,
+    HARMLESS,
+    KEEPS_COLUMNS,
+    LIBRARIES,
+    READS_COLUMNS,
 )
-from parsimony_kernel.gate.known_calls import AGGREGATING, HARMLESS, LEVELS_TOO, READING
+from parsimony_kernel.analysis.parse import tree
+from parsimony_kernel.analysis.state import holder_of, names_in
+
+# Methods of a frame that read it.
+_READERS = frozenset({"head", "tail", "describe", "info", "sum", "mean", "count", "groupby"})
+
+
+@functools.lru_cache(maxsize=128)
+def columns_only(code: str) -> frozenset[str]:
+    """The names with which ``code`` does no more than to read or set columns by a label that
+    stands there, to set an attribute, to call what only reads, or to show them."""
+    parents = {
+        id(child): node for node in ast.walk(tree(code)) for child in ast.iter_child_nodes(node)
+    }
+    every, others = set[str](), set[str]()
+    for node in ast.walk(tree(code)):
+        if isinstance(node, ast.Name):
+            every.add(node.id)
+            if not _is_of_columns(node, parents):
+                others.add(node.id)
+    return frozenset(every - others)
+
+
+def _is_of_columns(node: ast.Name, parents: Mapping[int, ast.AST]) -> bool:
+    use = parents.get(id(node))
+    match use:
+        case ast.Expr():
+            return True
+        case ast.Subscript(value=value, slice=ast.Constant(value=str())) if value is node:
+            above = parents.get(id(use))
+            return (
+                isinstance(use.ctx, ast.Store | ast.Del) and not isinstance(above, ast.AugAssign)
+            ) or isinstance(above, ast.BinOp | ast.Compare | ast.UnaryOp)
+        case ast.Attribute(attr=name, ctx=ast.Store()):
+            return name in ("columns", "index") and isinstance(parents.get(id(use)), ast.Assign)
+        case ast.Attribute(attr=name):
+            called = parents.get(id(use))
+            return name in _READERS and isinstance(called, ast.Call) and called.func is use
+    return False
 
 
 @dataclass(frozen=True)
@@ -31,15 +67,30 @@ class Use:
     or_level: bool = False
 
 
-def column_uses(tree: ast.Module, frames: Mapping[str, Frame]) -> list[Use]:
-    """The literal columns that ``tree`` certainly looks up in ``frames`` as they are now."""
-    reader = _Reader(frames)
+class Frame(Protocol):
+    """What has to be known of a frame: which object it is, its columns and its index."""
+
+    @property
+    def identity(self) -> int: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    def has(self, column: str, *, or_level: bool) -> bool: ...
+
+
+def column_uses(code: str, frames: Mapping[str, Frame]) -> list[Use]:
+    """The literal columns that ``code`` certainly looks up in ``frames`` as they are now.
+
+    It speaks only of a frame that the code has had no chance to change.
+    """
+    reader, module = _Reader(frames), tree(code)
     try:
-        for statement in tree.body:
+        for statement in module.body:
             reader.visit(statement)
     except RecursionError:
         return []
-    made = made_names(tree)
+    made = _made_names(module)
     return [use for use in reader.uses if use.column not in made]
 
 
@@ -83,10 +134,10 @@ class _Reader(ast.NodeVisitor):
     # Expressions that stand for a frame
 
     def _table(self, node: ast.expr) -> str | None:
-        return table_of(node, self._known)
+        return _table_of(node, self._known)
 
     def _groups(self, node: ast.expr) -> str | None:
-        return groups_of(node, self._known)
+        return _groups_of(node, self._known)
 
     # Reading
 
@@ -100,7 +151,7 @@ class _Reader(ast.NodeVisitor):
         if isinstance(node.value, ast.Name) and node.value.id in self._frames:
             name = node.value.id
             frame = self._frames[name]
-            if node.attr not in READING and not frame.has(node.attr, or_level=False):
+            if node.attr not in READS_COLUMNS and not frame.has(node.attr, or_level=False):
                 self._forget(name)
             return
         self.visit(node.value)
@@ -115,11 +166,11 @@ class _Reader(ast.NodeVisitor):
         if isinstance(owner, ast.Attribute) and owner.attr in ("loc", "at"):
             name = self._table(owner.value)
             if name is not None and isinstance(node.slice, ast.Tuple) and self._is_flat(name):
-                self._look_up(name, strings(node.slice.elts[-1]) if _is_pair(node.slice) else ())
+                self._look_up(name, _strings(node.slice.elts[-1]) if _is_pair(node.slice) else ())
             return
         name = self._table(owner) or self._groups(owner)
         if name is not None:
-            self._look_up(name, strings(node.slice))
+            self._look_up(name, _strings(node.slice))
 
     def _is_flat(self, name: str) -> bool:
         return self._frames[name].depth == 1
@@ -132,7 +183,7 @@ class _Reader(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         function = node.func
         self._inspect(function)
-        harmless = is_harmless(function) or self._table_method(function)
+        harmless = _is_harmless(function) or self._table_method(function)
         for argument in [*node.args, *(each.value for each in node.keywords)]:
             if harmless:
                 self._inspect(argument)
@@ -154,10 +205,10 @@ class _Reader(ast.NodeVisitor):
         name = self._table(function.value)
         if name is not None and not {"axis", None} & set(keywords):
             self._look_up_arguments(name, function.attr, node.args, keywords)
-        if function.attr in AGGREGATING:
+        if function.attr in AGGREGATES:
             of = name or self._groups(function.value)
             if of is not None and "axis" not in keywords:
-                self._look_up(of, aggregated(node))
+                self._look_up(of, _aggregated(node))
         in_place = keywords.get("inplace")
         if in_place is not None and not (
             isinstance(in_place, ast.Constant) and in_place.value is False
@@ -171,11 +222,11 @@ class _Reader(ast.NodeVisitor):
         args: Sequence[ast.expr],
         keywords: Mapping[str | None, ast.expr],
     ) -> None:
-        for value in column_arguments(method, args, keywords):
+        for value in _column_arguments(method, args, keywords):
             # As many labels as rows may be the groups themselves.
             if isinstance(value, ast.List) and len(value.elts) == self._frames[name].rows:
                 continue
-            self._look_up(name, strings(value), or_level=method in LEVELS_TOO)
+            self._look_up(name, _strings(value), or_level=method in COLUMNS_OR_LEVELS)
 
     def visit_Compare(self, node: ast.Compare) -> None:
         self._inspect(node.left)
@@ -246,7 +297,7 @@ class _Reader(ast.NodeVisitor):
     # What may change a frame
 
     def _changed(self, target: ast.expr) -> None:
-        root = root_of(target)
+        root = holder_of(target)
         for child in ast.iter_child_nodes(target):
             if isinstance(child, ast.expr) and child is not root:
                 self._inspect(child)
@@ -264,7 +315,7 @@ class _Reader(ast.NodeVisitor):
         self._inspect(node.value)
         target = node.target
         if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-            self._look_up(target.value.id, strings(target.slice))
+            self._look_up(target.value.id, _strings(target.slice))
         self.visit(target)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
@@ -310,3 +361,99 @@ class _Reader(ast.NodeVisitor):
 
 def _is_pair(node: ast.Tuple) -> bool:
     return len(node.elts) == 2
+
+
+def _table_of(node: ast.expr, is_known: Callable[[str], bool]) -> str | None:
+    """The known frame whose columns ``node`` has, or some of them."""
+    if isinstance(node, ast.Name):
+        return node.id if is_known(node.id) else None
+    if isinstance(node, ast.Subscript):
+        holder = node.value
+        if isinstance(holder, ast.Attribute) and holder.attr == "loc":
+            holder = holder.value
+        rows = _picks_rows(node.slice)
+        listed = isinstance(node.slice, ast.List) and holder is node.value
+        return _table_of(holder, is_known) if rows or listed else None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        plain = all(each.arg not in (None, "axis", "inplace") for each in node.keywords)
+        return (
+            _table_of(node.func.value, is_known)
+            if node.func.attr in KEEPS_COLUMNS and plain
+            else None
+        )
+    return None
+
+
+def _groups_of(node: ast.expr, is_known: Callable[[str], bool]) -> str | None:
+    """The known frame that ``node`` is a grouping of."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return _table_of(node.func.value, is_known) if node.func.attr in GROUPS else None
+    return None
+
+
+def _picks_rows(node: ast.expr) -> bool:
+    """Whether ``frame[node]`` is some rows of it for certain."""
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.BitAnd | ast.BitOr)
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.Invert)
+    return isinstance(node, ast.Slice | ast.Compare)
+
+
+def _column_arguments(
+    method: str, args: Sequence[ast.expr], keywords: Mapping[str | None, ast.expr]
+) -> list[ast.expr]:
+    """What a call of ``method`` is given where it takes columns."""
+    takes = COLUMNS_BY_PLACE.get(method)
+    if takes is None or len(args) > len(takes) or {"level", "errors"} & set(keywords):
+        return []
+    names = (*takes, *COLUMNS_BY_KEYWORD.get(method, ()))
+    given = [value for parameter, value in zip(takes, args, strict=False) if parameter]
+    return given + [value for key, value in keywords.items() if key in names]
+
+
+def _strings(node: ast.expr | None) -> list[str]:
+    """The literal texts that ``node`` is, or is a list of."""
+    if isinstance(node, ast.Constant):
+        return [node.value] if isinstance(node.value, str) else []
+    if isinstance(node, ast.List):
+        return [text for each in node.elts for text in _strings(each)]
+    return []
+
+
+def _made_names(module: ast.Module) -> set[str]:
+    """Names that the code may itself give to columns, of whatever frame."""
+    made: set[str] = set()
+    altered = {node.target for node in ast.walk(module) if isinstance(node, ast.AugAssign)}
+    for node in ast.walk(module):
+        if node in altered:
+            continue
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            made.update(_strings(node.slice))
+            if isinstance(node.slice, ast.Tuple):
+                made.update(text for each in node.slice.elts for text in _strings(each))
+        elif isinstance(node, ast.keyword) and node.arg is not None:
+            made.add(node.arg)
+    return made
+
+
+def _aggregated(node: ast.Call) -> list[str]:
+    """The columns that a call of ``agg`` asks for."""
+    columns: list[str] = []
+    if node.args and isinstance(node.args[0], ast.Dict):
+        columns += [text for key in node.args[0].keys for text in _strings(key)]
+    for each in node.keywords:
+        value = each.value
+        if isinstance(value, ast.Tuple) and len(value.elts) == 2:
+            columns += _strings(value.elts[0])
+        elif isinstance(value, ast.Call) and value.keywords:
+            columns += [t for k in value.keywords if k.arg == "column" for t in _strings(k.value)]
+    return columns
+
+
+def _is_harmless(function: ast.expr) -> bool:
+    """Whether a call of ``function`` leaves the frames that it is given as they are."""
+    if isinstance(function, ast.Name):
+        return function.id in HARMLESS
+    root = holder_of(function)
+    return isinstance(root, ast.Name) and root.id in LIBRARIES

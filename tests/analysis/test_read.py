@@ -2,8 +2,9 @@
 
 import pytest
 
-from parsimony_kernel.lineage.analysis import CellNames, analyse, analyse_statements
-from parsimony_kernel.lineage.known_calls import MUTATING_METHODS, PURE_METHODS
+from parsimony_kernel.analysis.calls import MUTATES_RECEIVER, PURE_METHODS
+from parsimony_kernel.analysis.cell import Cell
+from parsimony_kernel.analysis.read import read
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ from parsimony_kernel.lineage.known_calls import MUTATING_METHODS, PURE_METHODS
     ],
 )
 def test_reads(code: str, reads: set[str]) -> None:
-    assert analyse(code).reads - {"e"} == reads
+    assert read(code).reads - {"e"} == reads
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def test_reads(code: str, reads: set[str]) -> None:
     ],
 )
 def test_writes(code: str, writes: set[str]) -> None:
-    assert analyse(code).writes == writes
+    assert read(code).writes == writes
 
 
 @pytest.mark.parametrize(
@@ -68,21 +69,22 @@ def test_writes(code: str, writes: set[str]) -> None:
     ],
 )
 def test_changes_in_place(code: str, mutated: set[str]) -> None:
-    assert analyse(code).mutated == mutated
+    assert read(code).mutated == mutated
 
 
 def test_deletes() -> None:
-    assert analyse("del a, b[0]").deletes == {"a"}
+    assert read("del a, b[0]").deletes == {"a"}
 
 
 def test_literals_leave_out_what_is_only_written_to() -> None:
     code = "df = pd.read_csv('in.csv')\ndf.to_csv('out.csv')\nopen('log', 'w')\nopen('notes')"
-    assert analyse(code).literals == ("in.csv", "notes")
+    assert read(code).literals == ("in.csv", "notes")
 
 
 @pytest.mark.parametrize("code", ["def (", "\0", "(" * 10_000])
 def test_nonsense_has_no_names(code: str) -> None:
-    assert analyse(code) == CellNames()
+    assert read(code) == Cell(error=read(code).error, changes_any=True)
+    assert read(code).error
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ def test_nonsense_has_no_names(code: str) -> None:
     ],
 )
 def test_changes_in_place_by_other_ways(code: str, mutated: set[str]) -> None:
-    assert analyse(code).mutated - {"np", "random"} == mutated
+    assert read(code).mutated - {"np", "random"} == mutated
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,7 @@ def test_changes_in_place_by_other_ways(code: str, mutated: set[str]) -> None:
     ],
 )
 def test_parts_that_are_changed_by_another_name(code: str, reached: set[str]) -> None:
-    assert analyse(code).reached == reached
+    assert read(code).reached == reached
 
 
 @pytest.mark.parametrize(
@@ -138,39 +140,38 @@ def test_parts_that_are_changed_by_another_name(code: str, reached: set[str]) ->
     ],
 )
 def test_code_that_runs_code(code: str, writes: set[str], opaque: bool) -> None:
-    assert analyse(code).writes == writes
-    assert analyse(code).opaque is opaque
+    assert read(code).writes == writes
+    assert read(code).opaque is opaque
 
 
 def test_imports_say_what_they_bind() -> None:
-    names = analyse("import a.b\nimport c.d as e\nfrom f import g as h\nx = 1")
+    names = read("import a.b\nimport c.d as e\nfrom f import g as h\nx = 1")
     assert names.imports == {"a", "e", "h"}
     assert names.modules == (("a", "a.b"), ("e", "c.d"), ("h", "f:g"))
 
 
 def test_names_in_the_text_of_a_query_are_read() -> None:
-    assert "low" in analyse("big = df.query('v > @low')").reads
+    assert "low" in read("big = df.query('v > @low')").reads
 
 
 def test_statements_are_told_one_by_one() -> None:
     code = "import m\n@deco\ndef f():\n    return k\nx = f(); y = x\nx['a'] = y"
-    told = analyse_statements(code)
+    told = read(code).statements
     assert [each.source for each in told] == [
         "import m", "@deco\ndef f():\n    return k", "x = f()", "y = x", "x['a'] = y"
     ]  # fmt: skip
-    assert [(each.first_line, each.last_line) for each in told] == [
+    assert [each.lines for each in told] == [
         (1, 1), (2, 4), (5, 5), (5, 5), (6, 6)
     ]  # fmt: skip
     assert [each.defines for each in told] == [False, True, False, False, False]
     assert told[1].reads == {"deco", "k"}
-    assert told[3].aliases == (("y", "x"),)
+    assert [(name, root.name) for name, root in told[3].links] == [("y", "x")]
     assert told[4].reads == {"x", "y"}
     assert told[4].mutated == {"x"}
-    assert analyse_statements("def (") == ()
 
 
 def test_no_method_both_changes_its_object_and_leaves_it() -> None:
-    assert MUTATING_METHODS.isdisjoint(PURE_METHODS)
+    assert MUTATES_RECEIVER.isdisjoint(PURE_METHODS)
 
 
 def test_what_is_taken_out_of_a_sum_of_lists_reaches_those() -> None:
@@ -179,8 +180,57 @@ def test_what_is_taken_out_of_a_sum_of_lists_reaches_those() -> None:
         "w += b\nw[0].append(1)",
         "o.v = b\no.v[0].append(1)",
     ):
-        assert "b" in analyse(code).reached, code
+        assert "b" in read(code).reached, code
 
 
 def test_a_name_that_is_bound_to_itself_still_has_its_object() -> None:
-    assert "x" in analyse("x = x\nx.append(1)\nx = []").stale
+    assert "x" in read("x = x\nx.append(1)\nx = []").stale
+
+
+@pytest.mark.parametrize(
+    ("code", "reads", "writes"),
+    [
+        ("duckdb.sql('select a from df join other o on a = o.a')", {"duckdb", "df", "other"}, ()),
+        ("q = con.execute('with t as (select 1) select * from t, df').df()", {"con", "df"}, {"q"}),
+        ("duckdb.sql(\"select * from 'x.csv' -- from nothing\")", {"duckdb"}, ()),
+        ("get_ipython().run_line_magic('sql', 'out << select * from df')", {"df"}, {"out"}),
+        ("get_ipython().run_cell_magic('sql', '', 'select * from df')", {"df"}, ()),
+        ("files = get_ipython().getoutput('ls {folder} $name')",
+         {"folder", "name", "get_ipython"}, {"files"}),
+    ],
+)  # fmt: skip
+def test_names_in_queries_and_commands(code: str, reads: set[str], writes: set[str]) -> None:
+    cell = read(code)
+    assert cell.reads == reads
+    assert cell.writes == set(writes)
+    assert not cell.opaque
+
+
+def test_each_name_of_a_pair_is_made_from_its_own_value() -> None:
+    (pair,) = read("a, b = x + 2, y + 3").statements
+    assert pair.inputs_of("a") == {"x"}
+    assert pair.inputs_of("b") == {"y"}
+    (other,) = read("with lock:\n    a, b = x, y").statements
+    assert other.inputs_of("a") == {"lock", "x", "y"}
+
+
+def test_a_statement_reads_what_another_one_of_the_cell_binds() -> None:
+    cell = read("x = 1\ny = x + z")
+    assert cell.reads == {"z"}
+    assert [each.reads for each in cell.statements] == [set(), {"x", "z"}]
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "origin", "names"),
+    [
+        ("import pandas as pd\npd.read_csv(p)", "pd.read_csv", "pandas.read_csv", ("p",)),
+        ("from os import path as p\np.join(a.b, c())", "p.join", "os.path.join", ("b", "c")),
+        ("df.head(3)", "df.head", "", ("",)),
+        ("f()[0].go()", "go", "", ()),
+    ],
+)
+def test_calls_have_resolved_origins(
+    code: str, name: str, origin: str, names: tuple[str, ...]
+) -> None:
+    call = read(code).calls[0]
+    assert (call.name, call.origin, call.names) == (name, origin, names)

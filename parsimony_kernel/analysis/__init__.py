@@ -1,0 +1,1 @@
+"""Reading Python, once: what each statement of a cell does with names."""
