@@ -284,7 +284,8 @@ class Turns:
                 record.view = replay(events_kept)
                 record.draw(ended=True)
                 # Pressed again and again, Stop reaches the kernel too, and that cancels the cell.
-                if events_kept[-1:] == (RunCancelled(reason=_STOPPED),):
+                last = events_kept[-1] if events_kept else None
+                if isinstance(last, RunCancelled) and last.reason.startswith(_STOPPED):
                     raise TurnStopped("The turn was stopped.") from None
             raise
         finally:

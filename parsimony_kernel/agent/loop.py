@@ -61,12 +61,12 @@ async def run_loop(
             async with aclosing(redacted(run.iterate(), run.secrets)) as events:
                 async for event in events:
                     yield event
-    except Cancelled:
+    except Cancelled as stopped:
         state.done = True
         if run is not None and state.iteration:
             # With the time that it took up to here.
             yield run.snapshot()
-        yield RunCancelled(reason=stop.reason)
+        yield RunCancelled(reason=str(stopped) or stop.reason)
     except StandInError:
         raise
     except Exception as exc:  # boundary: tool - a host's hook; the run still says how it ended

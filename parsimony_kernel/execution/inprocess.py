@@ -252,7 +252,7 @@ class InProcessExecutor(BaseCodeExecutor):
             if not dry_run:
                 self._stamp(observed, end, scope, producer)
             if end.reason == "cancel":
-                raise asyncio.CancelledError
+                raise asyncio.CancelledError(observed.still_running(end))
             return self._output(
                 capture,
                 observed,
@@ -386,13 +386,7 @@ class InProcessExecutor(BaseCodeExecutor):
         if end.reason == "deadline":
             message = f"timeout: the code was stopped after {seconds:g} s"
             message += observed.cell.so_far(None if end.error is None else traceback_of(end.error))
-            if end.late:
-                message += (
-                    "; one of its calls cannot be interrupted and still runs, cut off from the "
-                    "variables: what it does from now on is lost, and functions defined before "
-                    "must be defined again"
-                )
-            message += observed.still_running()
+            message += observed.still_running(end)
             return told.model_copy(
                 update={
                     "name": "TimeoutError",
@@ -405,7 +399,7 @@ class InProcessExecutor(BaseCodeExecutor):
             return told.model_copy(
                 update={
                     "name": "KeyboardInterrupt",
-                    "message": f"stopped by the user{observed.still_running()}",
+                    "message": f"stopped by the user{observed.still_running(end)}",
                 }
             )
         return told
@@ -444,13 +438,19 @@ class Observation:
         self.is_cut = False
         self._is_compared = False
 
-    def still_running(self) -> str:
+    def still_running(self, end: CellEnd) -> str:
         """That something of code that was stopped goes on, in words; empty when nothing does."""
+        if end.late:
+            return (
+                "; one of its calls cannot be interrupted and still runs, cut off from the "
+                "variables: it may still write files, what it binds is lost, and functions defined "
+                "before must be defined again"
+            )
         theirs = any(
             each.is_alive() and not each.name.startswith("parsimony-")
             for each in tuple(self._capture.threads)
         )
-        return "; threads that it started still run, and may write" if theirs else ""
+        return "; threads that it started still run, and may write files" if theirs else ""
 
     def recorded(self, step: Callable[[], T], otherwise: T) -> T:
         """What a step of the lineage gives. Where it fails the cell goes on, and that is told.

@@ -31,11 +31,14 @@ Reason = Literal["deadline", "stop", "cancel"]
 # The first pause lets clean-up finish: subprocess gives an interrupted child a quarter of a second.
 _FIRST_RESEND_S = 0.3
 _RESEND_S = 0.1
-# How long an exception stays pending in another thread before it is withdrawn for now.
-_WINDOW_S = 0.01
+# How long an exception stays pending in another thread, and for how long it is then taken back so
+# that threads which it holds up get on: it is to be there when a call that blocks returns.
+_WINDOW_S = 0.09
+_GAP_S = 0.01
 _REASSERT_S = 0.1
-# How often that long a strike waits for a collection of garbage to end.
+# How often, and how long each time, a strike waits for a collection of garbage to end.
 _COLLECTIONS = 100
+_COLLECTION_S = 0.01
 # How many cancelled awaits code may survive, and how often it is then killed.
 _PATIENCE = 1
 _THROWS = 5
@@ -118,6 +121,8 @@ class CodeGuard:
         self._around = around
         self.reason: Reason | None = None
         self._strikes = 0
+        # Of these, how many the code of another thread has met.
+        self._arrived = 0
         self._is_struck = False
         self._on_stack = False
         self._closed = False
@@ -364,30 +369,33 @@ class CodeGuard:
     def _exception_elsewhere(self) -> type[BaseException]:
         """The class to raise in the other thread, which makes the instance there.
 
-        That is the one moment at which something of ours runs in that thread: from the second
-        strike on the constructor switches the interruption on every line on.
+        That is the one moment at which something of ours runs in that thread: the constructor
+        counts, and from the second time on switches the interruption on every line on.
         """
         kind = _EXCEPTION[self.reason or "stop"]
-        if self._strikes < 2:
-            return kind
         guard = self
 
-        class Insisting(kind):  # type: ignore[valid-type, misc]
+        class Arriving(kind):  # type: ignore[valid-type, misc]
             def __init__(self, *arguments: Any) -> None:
                 super().__init__(*arguments)
-                guard._insist(sys._getframe(1), CodeGuard._call_elsewhere.__code__)
+                guard._arrived += 1
+                if guard._arrived > 1:
+                    guard._insist(sys._getframe(1), CodeGuard._call_elsewhere.__code__)
 
-        Insisting.__name__ = Insisting.__qualname__ = kind.__name__
-        return Insisting
+        Arriving.__name__ = Arriving.__qualname__ = kind.__name__
+        return Arriving
 
-    def _strike(self) -> None:
+    def _strike(self) -> bool:
+        """Interrupt the code once; whether that has to be done again at once, since a call that
+        blocks kept the interruption from it."""
         for _ in range(_COLLECTIONS):
             if not (self._on_stack and _is_collecting()):
                 break
-            time.sleep(_WINDOW_S)
+            time.sleep(_COLLECTION_S)
         with self._gate:
             if self._closed:
-                return
+                return False
+            arrived = self._arrived
             in_other = self._on_stack and not self._in_main
             if self._on_stack and self._in_main:
                 _sigint.striking = self
@@ -395,7 +403,7 @@ class CodeGuard:
                     signal.pthread_kill(self._thread, signal.SIGINT)
                 else:
                     _thread.interrupt_main()
-                return
+                return False
             if in_other:
                 self._strikes += 1
                 _raise_in(self._thread, self._exception_elsewhere())
@@ -407,10 +415,11 @@ class CodeGuard:
                         _raise_in(self._thread, _NOTHING)
                         _raise_in(threading.get_ident(), _Withdrawn)
                 except _Withdrawn:
-                    return
+                    return self._arrived == arrived
         elif self._loop is not None:
             with suppress(RuntimeError):  # the loop is closed: nothing awaits
                 self._loop.call_soon_threadsafe(self._cancel_await)
+        return False
 
     def _cancel_await(self) -> None:
         if self._task is None or self._closed:
@@ -433,11 +442,16 @@ class CodeGuard:
                 return
             if not rung:
                 self.reason = self.reason or "deadline"
+            is_missed = False
             if rung and self._is_struck:
                 self._is_struck = False  # whoever rang has done it
             else:
-                self._strike()
-            wait, resend = resend, _RESEND_S
+                is_missed = self._strike()
+            if is_missed:
+                # In 3.11 a thread that is traced gets on in the gaps only.
+                wait = _GAP_S if sys.gettrace() is None else _WINDOW_S
+            else:
+                wait, resend = resend, _RESEND_S
 
 
 class _Driven:

@@ -63,7 +63,7 @@ async def run_body(
         await body.stop()
         if body.goes_on:
             raise Cancelled(f"{stopped}; {tool.name} does not stop, and is cut off") from None
-        raise
+        raise Cancelled(f"{stopped}{body.told}") from None
     finally:
         await body.stop()
     if body.is_stopped:
@@ -77,6 +77,8 @@ class _Body:
     def __init__(self, tool: Tool, inputs: Mapping[str, Any], key: str) -> None:
         self.key = key
         self.is_stopped = False
+        # What code says of its own end when it is stopped.
+        self.told = ""
         self._grace_s = _GRACE_S if tool.tool_type == "function" else _OWN_GRACE_S
         self._threads: list[Future[Any]] = []
         self._guards: list[CodeGuard] = []
@@ -114,6 +116,8 @@ class _Body:
         except asyncio.CancelledError as exc:
             current = asyncio.current_task()
             if self.is_stopped or (current is not None and current.cancelling()):
+                if tool.tool_type == "code":
+                    self.told = str(exc)
                 raise
             return Ended(error=exc)
         except BaseException as exc:  # boundary: tool - a body may raise anything

@@ -82,7 +82,9 @@ async def test_code_past_its_deadline_says_that_its_threads_go_on(
         "threading.Thread(target=end.wait).start()\nwhile True: pass",
         timeout_seconds=DEADLINE_S,
     )
-    assert failure(output).message.endswith("threads that it started still run, and may write")
+    assert failure(output).message.endswith(
+        "threads that it started still run, and may write files"
+    )
     await executor.execute("end.set()")
 
 

@@ -102,6 +102,48 @@ async def test_a_blocked_call_is_reported_and_its_late_writes_reach_nothing() ->
     assert (text(again.outputs[0]), again.stdout) == ("False", "")
 
 
+WRITING = {
+    "without a pause": "while True: write()",
+    "with short pauses": "while True:\n    write()\n    time.sleep(0.02)",
+    "with long pauses": "while True:\n    write()\n    time.sleep(0.09)",
+    "swallowing": "while True:\n    try:\n        write()\n        time.sleep(0.05)\n"
+    "    except BaseException: pass",
+    "in a call that blocks": "write()\nover.wait()\nwrite()",
+    "in a thread": "def loop():\n    while not over.wait(0.01): write()\n"
+    "threading.Thread(target=loop).start()\nwhile True: time.sleep(0.01)",
+}
+
+
+@pytest.mark.parametrize("how", ["deadline", "stop"])
+@pytest.mark.parametrize("loop", WRITING)
+async def test_stopped_code_writes_nothing_afterwards_or_the_answer_says_that_it_may(
+    tmp_path: Path, loop: str, how: str
+) -> None:
+    for attempt in range(5):
+        executor, over = CodeExecutor(), threading.Event()
+        executor.locals["over"] = over
+        path, others = tmp_path / f"{attempt}", set(threading.enumerate())
+        write = f"def write():\n    with open({str(path)!r}, 'a') as file: file.write('x')\n"
+        code = f"import threading, time\n{write}{WRITING[loop]}"
+        if how == "deadline":
+            said = failure(await executor.execute(code, timeout_seconds=0.15)).message
+        else:
+            task = asyncio.create_task(executor.execute(code))
+            while not path.exists():
+                await asyncio.sleep(0.001)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError) as stopped:
+                await task
+            said = str(stopped.value)
+        written = path.stat().st_size if path.exists() else 0
+        over.set()
+        for each in set(threading.enumerate()) - others:
+            if each.name == "parsimony-cell" or "loop" in each.name:
+                await asyncio.to_thread(each.join)
+        assert "write files" in said or not path.exists() or path.stat().st_size == written
+        assert "still run" not in said or not loop.startswith("with")
+
+
 async def test_what_is_late_prints_to_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
     executor, release = CodeExecutor(), threading.Event()
     executor.locals["release"] = release

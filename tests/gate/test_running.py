@@ -102,6 +102,25 @@ async def test_a_stop_does_not_wait_for_a_body_that_swallows_it() -> None:
     await body.ended.wait()
 
 
+async def test_a_stop_says_what_code_says_of_its_own_end() -> None:
+    stop, started = CancellationRequest(), asyncio.Event()
+
+    @tool(tool_type="code")
+    async def code() -> None:
+        """Run code."""
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise asyncio.CancelledError("; it may write files")
+
+    stepping = asyncio.ensure_future(step(code, stop))
+    await started.wait()
+    stop.set("by me")
+    with pytest.raises(Cancelled, match=r"^by me; it may write files$"):
+        await stepping
+
+
 async def test_a_stop_of_a_body_that_listens_says_no_more_than_that() -> None:
     stop = CancellationRequest()
 

@@ -485,7 +485,7 @@ async def test_a_function_that_cannot_be_stopped_is_cut_off_and_said(
     over.set()
     await ended(threads_of("parsimony-tool"))
     await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
-    assert late
+    assert late or how == "in a thread"  # which is stopped as soon as its call returns
     assert_stopped_well(session, events)
     assert "could not be stopped and still runs, cut off" in shown(events)
     assert "a late answer" not in json.dumps(notebook.requests)
