@@ -11,7 +11,8 @@ from typing import Any
 from parsimony_kernel.lineage.copies import Copies
 from parsimony_kernel.lineage.kinds.atoms import ATOMS, is_atomic
 from parsimony_kernel.lineage.kinds.frames import is_frame
-from parsimony_kernel.lineage.kinds.lookup import MOST_CONTAINER_BYTES, kind_of
+from parsimony_kernel.lineage.kinds.instances import OUTSIDE, InstanceKind
+from parsimony_kernel.lineage.kinds.lookup import kind_of
 
 # Places in objects that are looked at in all: about half a second. What holds many comes last, so
 # that it takes nothing from the others. Beyond that a name is not told as one that holds an object;
@@ -19,7 +20,7 @@ from parsimony_kernel.lineage.kinds.lookup import MOST_CONTAINER_BYTES, kind_of
 MOST_LOOKED_AT = 300_000
 _MANY = 1_000
 # A list whose first items, as many as are ever copied, are plain values has no others.
-_MOST_ITEMS = MOST_CONTAINER_BYTES // 8
+_MOST_ITEMS = 2 * 2**20
 # Objects whose kind is not known: about 50 ms. What one of them was given lies near its surface,
 # within this many of them; deeper are the library's own things.
 _MOST_OPAQUE = 3_000
@@ -28,8 +29,6 @@ _PLAIN = frozenset({list, tuple, set, deque})
 _COMMON = _PLAIN | {dict}
 # What runs leads to all that runs, the looking itself included.
 _RUNNING = frozenset({FrameType, TracebackType})
-# What these packages make leads to everything that a notebook has.
-_OUTSIDE = ("parsimony_kernel", "parsimony_agent", "IPython", "ipykernel", "asyncio")
 
 
 class Holding:
@@ -164,7 +163,7 @@ def _live_parts(value: Any) -> Iterable[Any]:
     if kind is dict:
         return (*value.values(), *value)
     known = kind_of(value)
-    if known is None:
+    if known is None or isinstance(known, InstanceKind):
         return list[Any](gc.get_referents(value))
     if _is_array(value) and value.dtype.kind != "O":
         return ()
@@ -187,4 +186,4 @@ def _root(value: Any) -> Any:
 
 def _is_outside(value: Any) -> bool:
     module = type(value).__module__
-    return type(module) is str and module.partition(".")[0] in _OUTSIDE
+    return type(module) is str and module.partition(".")[0] in OUTSIDE

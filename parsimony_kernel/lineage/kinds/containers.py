@@ -68,8 +68,11 @@ class SetKind(_Container):
 
 @dataclass(frozen=True)
 class BytesKind(_Container):
+    def copy(self, value: Any) -> Any:
+        return value[:]
+
     def same(self, value: Any, held: Any) -> bool:
-        return bool(value == held)
+        return bytes(value) == bytes(held)
 
     def set_back(self, value: Any, held: Any) -> Any:
         value[:] = held
