@@ -10,7 +10,6 @@ import operator
 import pathlib
 import re
 import sys
-import threading
 import uuid
 import weakref
 from types import (
@@ -40,7 +39,6 @@ ATOMS = frozenset(
 )  # fmt: skip
 _ATOMIC = (
     enum.Enum, ModuleType, pathlib.PurePath, datetime.tzinfo, weakref.ref, logging.Logger,
-    type(threading.Lock()), type(threading.RLock()),
 )  # fmt: skip
 _SCALARS_OF_PANDAS = frozenset({"Timestamp", "Timedelta", "Period", "Interval"})
 # What these make describes classes and is never changed.

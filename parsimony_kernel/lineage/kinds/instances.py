@@ -17,10 +17,11 @@ from parsimony_kernel.lineage.kinds.bases import BARE, Base, State, base_of, pac
 from parsimony_kernel.lineage.kinds.containers import MAPPING, MappingKind
 from parsimony_kernel.lineage.kinds.kind import Kind
 
-# What these make stands for something outside of the namespace: a front end, a kernel, a loop.
+# What these make stands for something outside of the namespace: a front end, a kernel, a thread
+# that waits and would never be woken.
 OUTSIDE = frozenset(
     {"parsimony_kernel", "parsimony_agent", "IPython", "ipykernel", "ipywidgets", "anywidget",
-     "asyncio", "concurrent", "multiprocessing", "zmq", "tornado"}
+     "asyncio", "concurrent", "multiprocessing", "threading", "zmq", "tornado"}
 )  # fmt: skip
 # The attribute in which instances of these keep what their properties gave.
 _FILLED, _FILLING = frozenset({"_cache"}), frozenset({"pandas", "statsmodels"})
