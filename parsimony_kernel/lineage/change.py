@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from parsimony_kernel.lineage.copies import Copies, Copy
+from parsimony_kernel.lineage.drift import Drift, drift_of
 from parsimony_kernel.lineage.holding import Holding
 from parsimony_kernel.lineage.kinds.atoms import is_atomic
 from parsimony_kernel.lineage.kinds.frames import unshared_bytes
-from parsimony_kernel.lineage.kinds.lookup import bytes_of, is_of_library, is_opaque
+from parsimony_kernel.lineage.kinds.lookup import bytes_of, is_opaque
 from parsimony_kernel.lineage.ledger import InputRef
-from parsimony_kernel.lineage.plausible import plausible
 from parsimony_kernel.lineage.put_back import (
     ABSENT,
     Bindings,
@@ -22,7 +22,6 @@ from parsimony_kernel.lineage.put_back import (
     set_back,
     shown,
 )
-from parsimony_kernel.lineage.suspects import suspects
 
 # What a name was bound to that nobody holds any more.
 GONE = object()
@@ -123,10 +122,12 @@ def take_back(place: Place, change: Change) -> TakenBack:
     since is in nobody's way: it sees the object as it was, and nobody made it that.
     """
     before, now = change.before, dict(place.bindings())
+    drift = drift_of(change, place.ledger.cell_runs()[change.runs :], now)
+    change = replace(change, images={**change.images, **drift.images})
     holding = place.holding(now.values())
     objects = {key: image.value for key, image in change.images.items()}
     holds = holding.holders(now, objects)
-    since = _since(place, change, now, holding, holds)
+    since = _since(place, change, now, drift, holding, holds)
     changed = {
         key: copy
         for key, copy in before.copies.by_id.items()
@@ -242,6 +243,7 @@ def _since(
     place: Place,
     change: Change,
     now: Bindings,
+    drift: Drift,
     holding: Holding,
     holds: Mapping[str, Collection[int]],
 ) -> _Since:
@@ -258,9 +260,8 @@ def _since(
         name for name in names & now.keys() if place.ledger.version(name) != change.versions[name]
     }
     touched = {key for key, image in change.images.items() if image.is_changed}
-    same, other = _objects_since(place, change, now)
-    since = _Since({*bound, *(changed - same.keys()), *other})
-    since.touched = touched - set[int]().union(*same.values())
+    since = _Since({*bound, *(changed - drift.same), *drift.changed})
+    since.touched = touched - drift.held
     since.later |= {
         name for name in names if not since.touched.isdisjoint(before.holds.get(name, ()))
     }
@@ -293,41 +294,6 @@ def _since(
         if not more:
             return since
         since.leave(more, _SHARES)
-
-
-def _objects_since(
-    place: Place, change: Change, now: Bindings
-) -> tuple[dict[str, set[int]], set[str]]:
-    """The names of objects of libraries that nobody has changed since, each with the ids of all
-    that it held, and the names of those that a person has.
-
-    Such an object notes when it is drawn or asked: where no cell of a person's changes it, as far
-    as its text tells, that is no change that anybody made.
-    """
-    copies = change.before.copies
-    objects = {
-        name: now[name]
-        for name in change.versions.keys() & now.keys()
-        if (copy := copies.by_id.get(id(now[name]))) is not None and is_of_library(copy.kind)
-    }
-    if not objects:
-        return {}, set()
-    runs = place.ledger.cell_runs()[change.runs :]
-    texts = [plausible(run.code) for run in runs if run.actor == "user"]
-    likely = {
-        name
-        for what in texts
-        for name in suspects(what, now).likely | (what.receivers & now.keys())
-    }
-    reached = copies.reachable(now[name] for name in likely)
-    held = {name: copies.reachable([value]) for name, value in objects.items()}
-    ended = {**copies.by_id, **change.images}
-    changed = {
-        name
-        for name, found in held.items()
-        if not found.isdisjoint(reached) and any(ended[key].is_changed for key in found)
-    }
-    return {name: found for name, found in held.items() if name not in changed}, changed
 
 
 def _used_unseen(place: Place, change: Change, now: Bindings) -> set[str]:

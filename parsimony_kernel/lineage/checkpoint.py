@@ -126,7 +126,7 @@ class Checkpoints:
                 kept = self._keep(newest, value)
             elif kind_of(value) is None and not is_atomic(value):
                 kept = Kept.NO_WAY
-            is_used = name in what.receivers or hasattr(type(value), "__next__")
+            is_used = name in what.receivers or callable(value) or hasattr(type(value), "__next__")
             if kept is Kept.NO_ROOM or (kept is Kept.NO_WAY and is_used):
                 doubted[name] = kept
         if doubted:

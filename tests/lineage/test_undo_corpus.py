@@ -20,9 +20,11 @@ USER, TURN = RunScope("", "n.ipynb", "mine", actor="user"), RunScope("t", "n.ipy
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was seen of a row: before the turn, after it, undone, and done again."""
+    """What was seen of a row: before the turn, after it, undone, and done again; and what was said
+    when the code ran."""
 
     before: str
+    said: str
     after: str
     diff: Diff
     undo: PutBack
@@ -36,10 +38,11 @@ async def played(row: dict[str, str]) -> Outcome:
     """Run a row as a person's cell and a turn, then undo and redo the turn."""
     executor, changes = CodeExecutor(), Changes()
 
-    async def run(code: str, scope: RunScope) -> None:
+    async def run(code: str, scope: RunScope) -> str:
         with run_scope(scope):
             output = await executor.execute(code)
         assert output.error is None, output.error
+        return output.stderr
 
     async def shown() -> str:
         output = await executor.eval(f"repr({row['shows']})")
@@ -50,18 +53,18 @@ async def played(row: dict[str, str]) -> Outcome:
     before, objects = await shown(), dict(executor.variables())
     checkpoints = executor.checkpoints()
     checkpoints.take()
-    await run(row["change"], TURN)
-    after, change = await shown(), checkpoints.close()
+    said = await run(row["change"], TURN)
+    change, after = checkpoints.close(), await shown()
     assert change is not None, "no change was seen"
     changes.add("t", change)
     diff, undo = changes.diff("t"), changes.undo("t", executor)
     undone, now = await shown(), executor.variables()
     same = all(now.get(name) is value for name, value in objects.items())
     redo = changes.redo("t", executor)
-    return Outcome(before, after, diff, undo, undone, same, redo, await shown())
+    return Outcome(before, said, after, diff, undo, undone, same, redo, await shown())
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore", "error::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", ROWS)
 async def test_an_object_that_a_turn_changed_comes_back_or_is_named(name: str) -> None:
     row = ROWS[name]
@@ -72,8 +75,9 @@ async def test_an_object_that_a_turn_changed_comes_back_or_is_named(name: str) -
     assert seen.after != seen.before
     if row.get("named"):
         assert seen.undo.lost
+        assert "Undo can't restore" in seen.said
         return
-    assert not seen.undo.lost
+    assert (seen.undo.lost, seen.said.count("Undo")) == ((), 0)
     assert seen.undone == seen.before
     assert seen.same_objects
     assert seen.diff
