@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from parsimony_kernel.lineage.copies import Copy
+from parsimony_kernel.lineage.copies import Copies, Copy
 from parsimony_kernel.lineage.kinds.lookup import is_of_library
 from parsimony_kernel.lineage.ledger import CellRun
 from parsimony_kernel.lineage.plausible import plausible
@@ -50,8 +50,9 @@ def drift_of(change: _Change, runs: Sequence[CellRun], now: Mapping[str, Any]) -
         now: what names are bound to.
     """
     copies = change.before.copies
+    ended = Copies({**copies.by_id, **change.images})
     held = {
-        name: copies.reachable([now[name]])
+        name: copies.reachable([now[name]]) | ended.reachable([now[name]])
         for name in change.versions.keys() & now.keys()
         if (copy := copies.by_id.get(id(now[name]))) is not None and is_of_library(copy.kind)
     }
@@ -63,9 +64,9 @@ def drift_of(change: _Change, runs: Sequence[CellRun], now: Mapping[str, Any]) -
         for what in texts
         for name in suspects(what, now).likely | (what.receivers & now.keys())
     }
-    reached = copies.reachable(now[name] for name in used)
-    ended = {**copies.by_id, **change.images}
-    other = {key for key in set[int]().union(*held.values()) if ended[key].is_changed}
+    values = [now[name] for name in used]
+    reached = copies.reachable(values) | ended.reachable(values)
+    other = {key for key in set[int]().union(*held.values()) if ended.by_id[key].is_changed}
     changed = {
         name
         for name, found in held.items()
@@ -73,5 +74,5 @@ def drift_of(change: _Change, runs: Sequence[CellRun], now: Mapping[str, Any]) -
     }
     same = held.keys() - changed
     theirs = set[int]().union(*(held[name] for name in same))
-    images = {key: ended[key].again() for key in theirs & other - reached}
+    images = {key: ended.by_id[key].again() for key in theirs & other - reached}
     return Drift(frozenset(same), frozenset(changed), frozenset(theirs), images)
