@@ -74,5 +74,8 @@ def drift_of(change: _Change, runs: Sequence[CellRun], now: Mapping[str, Any]) -
     }
     same = held.keys() - changed
     theirs = set[int]().union(*(held[name] for name in same))
+    if not used:
+        # Nobody had a hand in it: so it is for what only unchanged parts lead to.
+        theirs |= {key for key, image in change.images.items() if is_of_library(image.kind)}
     images = {key: ended.by_id[key].again() for key in theirs & other - reached}
     return Drift(frozenset(same), frozenset(changed), frozenset(theirs), images)
