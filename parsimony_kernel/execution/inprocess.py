@@ -232,7 +232,8 @@ class InProcessExecutor(BaseCodeExecutor):
                 ) as exc:  # boundary: tool - code that breaks the compiler
                     return self._rejected(exc, filename, source)
                 for checkpoints in tuple(self._open):
-                    checkpoints.protect(cell.code)
+                    lost = checkpoints.protect(cell.code)
+                    capture.stderr.write("" if dry_run else lost)
                 namespace = self._namespace()
                 with watching() as watch:
                     observed = Observation(self, cell, namespace, folder, watch, capture)

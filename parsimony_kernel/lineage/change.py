@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from parsimony_kernel.lineage.copies import Copies, Copy
+from parsimony_kernel.lineage.drift import Drift, drift_of
 from parsimony_kernel.lineage.holding import Holding
 from parsimony_kernel.lineage.kinds.atoms import is_atomic
 from parsimony_kernel.lineage.kinds.frames import unshared_bytes
@@ -121,10 +122,12 @@ def take_back(place: Place, change: Change) -> TakenBack:
     since is in nobody's way: it sees the object as it was, and nobody made it that.
     """
     before, now = change.before, dict(place.bindings())
+    drift = drift_of(change, place.ledger.cell_runs()[change.runs :], now)
+    change = replace(change, images={**change.images, **drift.images})
     holding = place.holding(now.values())
     objects = {key: image.value for key, image in change.images.items()}
     holds = holding.holders(now, objects)
-    since = _since(place, change, now, holding, holds)
+    since = _since(place, change, now, drift, holding, holds)
     changed = {
         key: copy
         for key, copy in before.copies.by_id.items()
@@ -240,6 +243,7 @@ def _since(
     place: Place,
     change: Change,
     now: Bindings,
+    drift: Drift,
     holding: Holding,
     holds: Mapping[str, Collection[int]],
 ) -> _Since:
@@ -255,8 +259,9 @@ def _since(
     changed = {
         name for name in names & now.keys() if place.ledger.version(name) != change.versions[name]
     }
-    since = _Since({*bound, *changed})
-    since.touched = {key for key, image in change.images.items() if image.is_changed}
+    touched = {key for key, image in change.images.items() if image.is_changed}
+    since = _Since({*bound, *(changed - drift.same), *drift.changed})
+    since.touched = touched - drift.held
     since.later |= {
         name for name in names if not since.touched.isdisjoint(before.holds.get(name, ()))
     }

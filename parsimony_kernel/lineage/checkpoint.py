@@ -12,14 +12,22 @@ from typing import Any
 from parsimony_kernel.analysis.cell import Cell
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.change import GONE, Change, TakenBack, change_since, take_back
-from parsimony_kernel.lineage.copies import MOST_EFFORT, ROOM_BYTES, Copies, Copy, Room
+from parsimony_kernel.lineage.copies import ROOM_BYTES, Copies, Copy, Kept, Room
 from parsimony_kernel.lineage.kinds.atoms import is_atomic
-from parsimony_kernel.lineage.kinds.callables import changes_arguments, is_bound
 from parsimony_kernel.lineage.kinds.frames import is_free
-from parsimony_kernel.lineage.kinds.lookup import bytes_of, kind_of
+from parsimony_kernel.lineage.kinds.lookup import bytes_of, holds_objects, kind_of
 from parsimony_kernel.lineage.ledger import OriginLedger
-from parsimony_kernel.lineage.put_back import ABSENT, Bindings, Place, PutBack, State, set_back
-from parsimony_kernel.lineage.reach import used_by, used_through
+from parsimony_kernel.lineage.put_back import (
+    ABSENT,
+    Bindings,
+    Place,
+    PutBack,
+    State,
+    set_back,
+    shown,
+)
+from parsimony_kernel.lineage.reach import used_by
+from parsimony_kernel.lineage.suspects import suspects
 
 __all__ = ["ABSENT", "GONE", "Change", "Checkpoints", "PutBack", "TakenBack"]
 
@@ -62,6 +70,8 @@ class Checkpoints:
         self._next = 0
         self._room = Room()
         self._replaced = 0
+        # The names that were said not to come back.
+        self._named = set[str]()
 
     def __contains__(self, number: int) -> bool:
         return number in self._taken
@@ -82,10 +92,13 @@ class Checkpoints:
         self._taken[number] = _Checkpoint(now, self._ledger.versions())
         return number
 
-    def protect(self, code: str) -> None:
-        """Copy what ``code``, which is about to run, may change in place."""
-        if self._taken:
-            self._protect(read(code))
+    def protect(self, code: str) -> str:
+        """Copy what ``code``, which is about to run, may change in place.
+
+        Returns:
+            What of that undo cannot bring back, in words, once for each name; empty when all can.
+        """
+        return self._protect(read(code)) if self._taken else ""
 
     def protect_call(self, function: Any) -> None:
         """Copy what calling ``function`` may change in place, where the notebook defines it."""
@@ -95,34 +108,33 @@ class Checkpoints:
         self._protect(Cell(may_mutate=frozenset(names)))
         self._keep(self._taken[max(self._taken)], function)
 
-    def _protect(self, what: Cell) -> None:
+    def _protect(self, what: Cell) -> str:
         bound = self._bindings()
-        self._room.effort = MOST_EFFORT
-        used, theirs = used_through(what.reads | what.may_mutate, bound)
-        if what.changes_any:
-            used = set(bound)
-        everything = what.changes_any or what.changes_all or theirs
-        everything |= any(changes_arguments(bound[name]) for name in used)
-        likely = (
-            used
-            if everything
-            else {name for name in used if name in what.may_mutate or is_bound(bound[name])}
-        )
+        self._room.begin_cell()
+        names = suspects(what, bound)
         newest = self._taken[max(self._taken)]
-        opaque = []
-        for name in sorted(used):
+        doubted = {
+            name: kept
+            for name in sorted(names.likely)
+            if (kept := self._keep(newest, bound[name])) is not Kept.YES
+        }
+        for name in sorted(names.others):
             value = bound[name]
-            if name in likely:
-                if not self._keep(newest, value):
-                    opaque.append(value)
-                continue
+            kept = Kept.YES
             if is_free(value):
-                newest.copies.keep([value], self._room)
-            is_opaque = kind_of(value) is None and not is_atomic(value)
-            if (name in what.receivers and is_opaque) or hasattr(type(value), "__next__"):
-                opaque.append(value)
-        if opaque:
-            self._doubt(newest, opaque, bound)
+                newest.copies.keep(value, self._room)
+            elif holds_objects(value):
+                kept = self._keep(newest, value)
+            elif kind_of(value) is None and not is_atomic(value):
+                kept = Kept.NO_WAY
+            is_used = name in what.receivers or callable(value) or hasattr(type(value), "__next__")
+            if kept is Kept.NO_ROOM or (kept is Kept.NO_WAY and is_used):
+                doubted[name] = kept
+        if doubted:
+            self._doubt(newest, [bound[name] for name in doubted], bound)
+        new = shown(doubted.keys() - self._named)
+        self._named.update(new)
+        return "".join(f"Undo can't restore {name}: it is {doubted[name].value}.\n" for name in new)
 
     def _doubt(self, newest: _Checkpoint, values: list[Any], bound: Bindings) -> None:
         """``values``, which cannot be copied, may change with all that they hold; what of that
@@ -134,13 +146,12 @@ class Checkpoints:
         copied = newest.copies.by_id.keys()
         newest.uncopied |= {key: each for key, each in held.items() if key not in copied}
 
-    def _keep(self, newest: _Checkpoint, value: Any) -> bool:
-        if newest.copies.keep([value], self._room):
-            return True
-        if len(self._taken) > 2 and self._room.effort >= 0:
+    def _keep(self, newest: _Checkpoint, value: Any) -> Kept:
+        kept = newest.copies.keep(value, self._room)
+        if kept is Kept.NO_ROOM and len(self._taken) > 2 and self._room.effort >= 0:
             self._thin()
-            return newest.copies.keep([value], self._room)
-        return False
+            return newest.copies.keep(value, self._room)
+        return kept
 
     def _thin(self) -> None:
         """Keep only the first checkpoint and the newest, and the room of what is doubled."""
@@ -193,6 +204,7 @@ class Checkpoints:
             return None
         first = self._merged(min(self._taken))
         self._taken.clear()
+        self._named.clear()
         self._room, self._replaced = Room(), 0
         changed = first.copies.changed()
         return change_since(self._place, self._state(first, changed), changed)

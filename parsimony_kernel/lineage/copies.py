@@ -1,37 +1,59 @@
-"""Copies of what code may change in place, within a room for all of a run.
+"""Copies of what code may change in place, within a room for a cell and one for all of a run.
 
-Nothing is copied by half: where some of an object cannot be copied, or does not fit, none of it
-is, and the caller is told.
+An object is copied one level deep, and so is all that it holds: what shares a part shares it again
+when it is put back. Nothing is copied by half: where some of an object cannot be copied, or does
+not fit, none of it is, and the caller is told.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from parsimony_kernel.lineage.kinds.atoms import ATOMS, is_atomic
+from parsimony_kernel.lineage.kinds.instances import Held, InstanceKind
 from parsimony_kernel.lineage.kinds.kind import Kind
-from parsimony_kernel.lineage.kinds.lookup import kind_of, most_bytes
+from parsimony_kernel.lineage.kinds.lookup import COMMON, kind_of
 
-# What copies may take up in memory for all of a run, and what looking for them may take at once.
+# What copies may take up in memory for all of a run and for one cell, and what looking for them
+# may take for one: about 50 ms.
 ROOM_BYTES = 128 * 2**20
-MOST_EFFORT = 1_200_000
+CELL_BYTES = 64 * 2**20
+CELL_EFFORT = 1_200_000
 # A copy costs about as much as looking at so many numbers.
 _COPY_EFFORT = 130
 
 
-class NoRoom(Exception):
-    """The copy would take up more than is left."""
+class Kept(Enum):
+    """What came of an attempt to copy."""
+
+    YES = "copied"
+    NO_ROOM = "too big to copy"
+    NO_WAY = "not something that can be copied"
+
+
+class _Refused(Exception):
+    """The copy cannot be made."""
+
+    def __init__(self, why: Kept) -> None:
+        super().__init__(why.value)
+        self.why = why
 
 
 @dataclass
 class Room:
-    """What is left for copies: bytes for all of them, effort for those of one cell."""
+    """What is left for copies: bytes for all of them, bytes and effort for those of one cell."""
 
     bytes: int = ROOM_BYTES
-    effort: int = MOST_EFFORT
+    effort: int = CELL_EFFORT
+    cell_bytes: int = CELL_BYTES
+
+    def begin_cell(self) -> None:
+        """Another cell is about to run."""
+        self.effort, self.cell_bytes = CELL_EFFORT, CELL_BYTES
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Copy:
     """An object, and what it held. ``held`` is shallow: what lies in it has copies of its own."""
 
@@ -66,49 +88,51 @@ class Copies:
 
     by_id: dict[int, Copy] = field(default_factory=dict)
 
-    def keep(self, values: Iterable[Any], room: Room) -> bool:
-        """Copy ``values`` and all that they hold, or nothing.
+    def keep(self, value: Any, room: Room) -> Kept:
+        """Copy ``value`` and all that it holds, or nothing.
 
-        ``False`` when some of it cannot be copied, or does not fit. What has been copied before
-        stays as it is.
+        What has been copied before stays as it is.
         """
         made: dict[int, Copy] = {}
-        taken = 0
+        taken, most = 0, min(room.bytes, room.cell_bytes)
         try:
-            for copy in self._copied(values, room):
+            for copy in self._copied(value, room, most):
                 taken += copy.size
                 made[id(copy.value)] = copy
-                if taken > room.bytes:
-                    return False
-        except NoRoom:
-            return False
+                if taken > most:
+                    return Kept.NO_ROOM
+        except _Refused as exc:
+            return exc.why
         except Exception:  # boundary: user object - what it holds may be anything
-            return False
+            return Kept.NO_WAY
         room.bytes -= taken
+        room.cell_bytes -= taken
         self.by_id.update(made)
-        return True
+        return Kept.YES
 
-    def _copied(self, values: Iterable[Any], room: Room) -> Iterable[Copy]:
-        pending, seen = list(values), set[int]()
+    def _copied(self, value: Any, room: Room, most: int) -> Iterator[Copy]:
+        pending: list[tuple[Any, Copy | None]] = [(value, None)]
+        holders: dict[int, Copy | None] = {}
         while pending:
-            each = pending.pop()
-            if id(each) in seen or is_atomic(each):
+            each, holder = pending.pop()
+            if id(each) in holders or (type(each) not in COMMON and is_atomic(each)):
                 continue
-            seen.add(id(each))
+            holders[id(each)] = holder
             copy = self.by_id.get(id(each))
             if copy is None:
                 kind = kind_of(each)
-                size = 0 if kind is None else kind.size(each)
-                if kind is None or size > min(most_bytes(kind), room.bytes):
-                    raise NoRoom
+                if kind is None:
+                    if _is_left_out(each, holders):
+                        continue
+                    raise _Refused(Kept.NO_WAY)
+                copy = _copy(kind, each, most)
                 room.effort -= _COPY_EFFORT
-                copy = Copy(kind, each, kind.copy(each), size)
                 yield copy
             parts = copy.kind.parts(copy.held)
             room.effort -= len(parts)
             if room.effort < 0:
-                raise NoRoom
-            pending.extend(part for part in parts if type(part) not in ATOMS)
+                raise _Refused(Kept.NO_ROOM)
+            pending.extend((part, copy) for part in parts if type(part) not in ATOMS)
 
     def reachable(self, values: Iterable[Any]) -> set[int]:
         """The ids of what was copied of ``values`` and of all that they held."""
@@ -125,3 +149,22 @@ class Copies:
     def changed(self) -> dict[int, Copy]:
         """Those whose objects hold something else by now."""
         return {key: copy for key, copy in self.by_id.items() if copy.is_changed}
+
+
+def _copy(kind: Kind, value: Any, most: int) -> Copy:
+    size = kind.size(value)
+    if size > most:
+        raise _Refused(Kept.NO_ROOM)
+    held = kind.copy(value)
+    if isinstance(held, Held):
+        size += held.pickled_bytes
+    return Copy(kind, value, held, size)
+
+
+def _is_left_out(part: Any, holders: Mapping[int, Copy | None]) -> bool:
+    """Whether the class of one of those that hold ``part`` does not pickle what leads to it."""
+    while (holder := holders[id(part)]) is not None:
+        if isinstance(holder.kind, InstanceKind) and holder.kind.leaves_out(holder.value, part):
+            return True
+        part = holder.value
+    return False

@@ -22,6 +22,7 @@ from parsimony_kernel.lineage.kinds.atoms import ATOMS, is_atomic
 from parsimony_kernel.lineage.kinds.frames import is_frame, plain_frame, same_frames
 from parsimony_kernel.lineage.kinds.instances import fields
 from parsimony_kernel.lineage.kinds.lookup import kind_of
+from parsimony_kernel.lineage.kinds.polars import is_polars
 from parsimony_kernel.lineage.short import short
 
 MOST_SHOWN = 5
@@ -184,7 +185,7 @@ def _content(value: Any, state: State) -> Any:
     if is_frame(type(value)):
         copy = state.contents.get(id(value))
         return plain_frame(value, None if copy is None else copy.held)
-    if type(value) in _PLAIN_KINDS or _is_array(value):
+    if type(value) in _PLAIN_KINDS or _is_array(value) or is_polars(type(value)):
         copy = state.contents.get(id(value))
         return value if copy is None else copy.held
     return value

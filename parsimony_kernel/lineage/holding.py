@@ -1,17 +1,23 @@
-"""Which names hold which objects, a bounded number of objects deep. No code of a person's runs."""
+"""Which names hold which objects, a bounded number of objects deep. No code of a person's runs.
+
+What there is is followed many objects at a time, only to see which names share any; what holds what
+is asked of those alone that have something to do with the objects in question.
+"""
 
 import gc
 import itertools
 import sys
-from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import FrameType, TracebackType
 from typing import Any
 
 from parsimony_kernel.lineage.copies import Copies
 from parsimony_kernel.lineage.kinds.atoms import ATOMS, is_atomic
+from parsimony_kernel.lineage.kinds.bases import package_of
 from parsimony_kernel.lineage.kinds.frames import is_frame
-from parsimony_kernel.lineage.kinds.lookup import MOST_CONTAINER_BYTES, kind_of
+from parsimony_kernel.lineage.kinds.instances import OUTSIDE, InstanceKind
+from parsimony_kernel.lineage.kinds.lookup import COMMON, kind_of
 
 # Places in objects that are looked at in all: about half a second. What holds many comes last, so
 # that it takes nothing from the others. Beyond that a name is not told as one that holds an object;
@@ -19,17 +25,13 @@ from parsimony_kernel.lineage.kinds.lookup import MOST_CONTAINER_BYTES, kind_of
 MOST_LOOKED_AT = 300_000
 _MANY = 1_000
 # A list whose first items, as many as are ever copied, are plain values has no others.
-_MOST_ITEMS = MOST_CONTAINER_BYTES // 8
+_MOST_ITEMS = 2 * 2**20
 # Objects whose kind is not known: about 50 ms. What one of them was given lies near its surface,
 # within this many of them; deeper are the library's own things.
 _MOST_OPAQUE = 3_000
 _DEEPEST_OPAQUE = 4
-_PLAIN = frozenset({list, tuple, set, deque})
-_COMMON = _PLAIN | {dict}
 # What runs leads to all that runs, the looking itself included.
 _RUNNING = frozenset({FrameType, TracebackType})
-# What these packages make leads to everything that a notebook has.
-_OUTSIDE = ("parsimony_kernel", "parsimony_agent", "IPython", "ipykernel", "asyncio")
 
 
 class Holding:
@@ -50,17 +52,28 @@ class Holding:
         apart_from: Collection[int] = (),
     ) -> None:
         self.objects: dict[int, Any] = {}
-        self._parts: dict[int, tuple[int, ...]] = {}
         self._copies = copies or Copies()
         self._apart_from = apart_from
+        # The group of each object: what one value leads to, joined with what shares a part of it.
+        self._group: dict[int, int] = {}
+        self._joined: list[int] = []
+        # How far an object is from the nearest one of a known kind that led to it.
+        self._depth: dict[int, int] = {}
+        self._left, self._left_opaque = MOST_LOOKED_AT, _MOST_OPAQUE
         self._look(values)
 
     def holders(self, names: Mapping[str, Any], targets: Mapping[int, Any]) -> dict[str, set[int]]:
         """The ids of ``targets`` that each of ``names`` holds, for those that hold any."""
         if not targets:
             return {}
-        self._join_memory(targets)
-        leads = self._leading_to(targets)
+        views = self._views_of(targets)
+        groups = {self._root(self._group[key]) for key in targets if key in self._group}
+        parts = {
+            key: [*map(id, self._parts_of(value)), *views.get(key, ())]
+            for key, value in self.objects.items()
+            if self._root(self._group[key]) in groups
+        }
+        leads = _leading_to(targets, parts)
         found = {}
         for name, value in names.items():
             if id(value) not in leads:
@@ -69,7 +82,7 @@ class Holding:
             while pending:
                 more = [
                     each
-                    for each in self._parts.get(pending.pop(), ())
+                    for each in parts.get(pending.pop(), ())
                     if each in leads and each not in seen
                 ]
                 seen.update(more)
@@ -78,41 +91,76 @@ class Holding:
         return found
 
     def _look(self, values: Iterable[Any]) -> None:
-        known = deque(value for value in values if type(value) not in ATOMS)
-        opaque, many = deque[tuple[Any, int]](), deque[tuple[Any, list[Any], int]]()
-        left, left_opaque = MOST_LOOKED_AT, _MOST_OPAQUE
-        while known or opaque or many:
-            if known or opaque:
-                value, depth = (known.popleft(), 0) if known else opaque.popleft()
-                key, is_known = id(value), type(value) in _COMMON
-                if key in self._parts or key in self._apart_from:
-                    continue
-                if not is_known:
-                    if is_atomic(value) or type(value) in _RUNNING:
-                        continue
-                    is_known = key in self._copies.by_id or kind_of(value) is not None
-                if not is_known:
-                    if depth >= _DEEPEST_OPAQUE or left_opaque <= 0 or _is_outside(value):
-                        continue
-                    left_opaque -= 1
-                    depth += 1
-                parts = self._parts_of(value)
-                self.objects[key], self._parts[key] = value, ()
-                if not parts:
-                    continue
-                if len(parts) > _MANY:
-                    many.append((value, parts, depth))
-                    continue
+        level = [(group, self._new([value], group)) for group, value in enumerate(values)]
+        many: list[tuple[int, Any]] = []
+        while level:
+            level = [
+                (group, self._new(parts, group, depth))
+                for group, objects in level
+                for parts, depth in self._inside(objects, group, many)
+            ]
+            level = [(group, objects) for group, objects in level if objects]
+            if not level and many:
+                group, value = many.pop(0)
+                level = [(group, self._new(_live_parts(value), group))]
+
+    def _inside(
+        self, objects: list[Any], group: int, many: list[tuple[int, Any]]
+    ) -> Iterator[tuple[list[Any], int]]:
+        """What ``objects`` hold, and how far that is from an object of a known kind; those that
+        hold many are put off."""
+        plain = []
+        for value in objects:
+            if type(value) not in COMMON or id(value) in self._copies.by_id:
+                yield self._parts_of(value), self._depth.get(id(value), 0)
+            elif len(value) > _MANY:
+                many.append((group, value))
             else:
-                value, parts, depth = many.popleft()
-            if len(parts) > left:
-                continue
-            left -= len(parts)
-            self._parts[id(value)] = tuple(map(id, parts))
-            if depth:
-                opaque.extend((part, depth) for part in parts)
-            else:
-                known.extend(parts)
+                plain.append(value)
+        yield gc.get_referents(*plain), 0
+
+    def _new(self, parts: Iterable[Any], group: int, depth: int = 0) -> list[Any]:
+        """Those of ``parts`` that are to be looked into and were not yet, now in ``group``."""
+        changeable = (part for part in parts if type(part) not in ATOMS)
+        taken = list(itertools.islice(changeable, self._left + 1))
+        if len(taken) > self._left:
+            return []
+        self._left -= len(taken)
+        found = []
+        for part in taken:
+            key = id(part)
+            known = self._group.get(key)
+            if known is not None:
+                self._join(known, group)
+            elif key not in self._apart_from and self._is_followed(part, depth):
+                self._group[key] = group
+                self.objects[key] = part
+                found.append(part)
+        return found
+
+    def _is_followed(self, value: Any, depth: int) -> bool:
+        if type(value) in COMMON:
+            return True
+        if is_atomic(value) or type(value) in _RUNNING:
+            return False
+        if id(value) in self._copies.by_id or kind_of(value) is not None:
+            return True
+        if depth >= _DEEPEST_OPAQUE or self._left_opaque <= 0 or package_of(type(value)) in OUTSIDE:
+            return False
+        self._left_opaque -= 1
+        self._depth[id(value)] = depth + 1
+        return True
+
+    def _root(self, group: int) -> int:
+        while group < len(self._joined) and self._joined[group] != group:
+            group = self._joined[group]
+        return group
+
+    def _join(self, one: int, other: int) -> None:
+        one, other = self._root(one), self._root(other)
+        if one != other:
+            self._joined += range(len(self._joined), max(one, other) + 1)
+            self._joined[max(one, other)] = min(one, other)
 
     def _parts_of(self, value: Any) -> list[Any]:
         copy = self._copies.by_id.get(id(value))
@@ -128,43 +176,48 @@ class Holding:
         base = value.base if _is_array(value) else None
         return found if base is None else [*found, base]
 
-    def _leading_to(self, targets: Mapping[int, Any]) -> set[int]:
-        parents = defaultdict[int, list[int]](list)
-        for key, parts in self._parts.items():
-            for each in parts:
-                parents[each].append(key)
-        found, pending = set(targets), list(targets)
-        while pending:
-            more = [each for each in parents.get(pending.pop(), ()) if each not in found]
-            found.update(more)
-            pending += more
-        return found
-
-    def _join_memory(self, targets: Mapping[int, Any]) -> None:
-        """An array holds another that lies in its memory, or its memory in that one's."""
+    def _views_of(self, targets: Mapping[int, Any]) -> dict[int, list[int]]:
+        """The ids of targets by that of arrays that lie in their memory, or have it in theirs."""
         changed = [value for value in targets.values() if _is_array(value)]
+        views = defaultdict[int, list[int]](list)
         if not changed:
-            return
+            return views
         numpy = sys.modules["numpy"]
-        roots = defaultdict[int, list[Any]](list)
+        owners = defaultdict[int, list[Any]](list)
         for value in self.objects.values():
             if _is_array(value):
-                roots[id(_root(value))].append(value)
+                owners[id(_owner(value))].append(value)
         for value in changed:
-            for other in roots[id(_root(value))]:
+            for other in owners[id(_owner(value))]:
                 if other is not value and numpy.may_share_memory(value, other):
-                    self._parts[id(other)] += (id(value),)
+                    views[id(other)].append(id(value))
+                    self._join(self._group[id(other)], self._group.setdefault(id(value), 0))
+        return views
+
+
+def _leading_to(targets: Mapping[int, Any], parts: Mapping[int, list[int]]) -> set[int]:
+    """The ids of ``targets`` and of all that leads to them."""
+    parents = defaultdict[int, list[int]](list)
+    for key, each in parts.items():
+        for part in each:
+            parents[part].append(key)
+    found, pending = set(targets), list(targets)
+    while pending:
+        more = [each for each in parents.get(pending.pop(), ()) if each not in found]
+        found.update(more)
+        pending += more
+    return found
 
 
 def _live_parts(value: Any) -> Iterable[Any]:
     kind = type(value)
-    if kind in _PLAIN:
-        # A copy: what is looked at may be a list that grows with the looking.
-        return list(itertools.islice(value, _MOST_ITEMS))
     if kind is dict:
         return (*value.values(), *value)
+    if kind in COMMON:
+        # A copy: what is looked at may be a list that grows with the looking.
+        return list(itertools.islice(value, _MOST_ITEMS))
     known = kind_of(value)
-    if known is None:
+    if known is None or isinstance(known, InstanceKind):
         return list[Any](gc.get_referents(value))
     if _is_array(value) and value.dtype.kind != "O":
         return ()
@@ -179,12 +232,7 @@ def _is_array(value: Any) -> bool:
     return numpy is not None and type(value) is numpy.ndarray
 
 
-def _root(value: Any) -> Any:
+def _owner(value: Any) -> Any:
     while _is_array(value) and value.base is not None:
         value = value.base
     return value
-
-
-def _is_outside(value: Any) -> bool:
-    module = type(value).__module__
-    return type(module) is str and module.partition(".")[0] in _OUTSIDE

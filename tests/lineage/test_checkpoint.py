@@ -286,7 +286,7 @@ def test_no_method_of_a_subclass_is_called() -> None:
 
     frame = Hostile({"a": [1]})
     held = copies.Copies()
-    assert held.keep([frame], copies.Room())
+    assert held.keep(frame, copies.Room()) is copies.Kept.YES
     frame["b"] = 2
     (copy,) = held.changed().values()
     copy.set_back()
@@ -297,7 +297,7 @@ def test_a_cycle_is_copied_once() -> None:
     loop: list[Any] = []
     loop.append(loop)
     held = copies.Copies()
-    assert held.keep([loop], copies.Room())
+    assert held.keep(loop, copies.Room()) is copies.Kept.YES
     loop.clear()
     for copy in held.by_id.values():
         copy.set_back()
@@ -316,7 +316,7 @@ def test_a_cycle_is_copied_once() -> None:
 def test_a_container_keeps_its_class_and_its_ways(made: Callable[[], Any]) -> None:
     value, wanted = made(), made()
     held = copies.Copies()
-    assert held.keep([value], copies.Room())
+    assert held.keep(value, copies.Room()) is copies.Kept.YES
     value.clear()
     held.by_id[id(value)].set_back()
     assert value == wanted
@@ -352,7 +352,7 @@ def test_a_frame_costs_nothing_to_keep() -> None:
     held = copies.Copies()
     frame = pd.DataFrame({"a": np.zeros(1000)})
     lazily = int(pd.__version__.partition(".")[0]) >= 3
-    assert held.keep([frame], room) is lazily
+    assert held.keep(frame, room) is (copies.Kept.YES if lazily else copies.Kept.NO_ROOM)
 
 
 def test_no_code_of_a_persons_runs() -> None:

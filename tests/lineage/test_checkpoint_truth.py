@@ -274,8 +274,8 @@ async def test_what_an_undo_calls_as_before_is_so(desk: Desk, case: str) -> None
 
 # What is rightly told as perhaps changed; everything else has to come back.
 CANNOT = {
-    "an array that is resized in a dict", "a generator", "a stream", "many rows in a loop",
-    "two arrays that do not fit", "a subclass of a deque", "a stream in an attribute",
+    "an array that is resized in a dict", "a generator", "many rows in a loop",
+    "two arrays that do not fit",
 }  # fmt: skip
 
 

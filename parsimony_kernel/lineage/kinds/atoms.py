@@ -5,10 +5,13 @@ import decimal
 import enum
 import fractions
 import functools
+import logging
+import operator
 import pathlib
 import re
 import sys
 import uuid
+import weakref
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -31,12 +34,16 @@ ATOMS = frozenset(
         type(Ellipsis), type(NotImplemented), property, staticmethod, classmethod,
         functools.cached_property, GenericAlias, UnionType, GetSetDescriptorType,
         MemberDescriptorType, MethodDescriptorType, WrapperDescriptorType,
+        object, operator.itemgetter, operator.attrgetter,
     }
 )  # fmt: skip
-_ATOMIC = (enum.Enum, ModuleType, pathlib.PurePath, datetime.tzinfo)
+_ATOMIC = (
+    enum.Enum, ModuleType, pathlib.PurePath, datetime.tzinfo, weakref.ref, logging.Logger,
+)  # fmt: skip
 _SCALARS_OF_PANDAS = frozenset({"Timestamp", "Timedelta", "Period", "Interval"})
 # What these make describes classes and is never changed.
 _DESCRIBING = frozenset({"dataclasses", "typing"})
+_OF_ARROW = ("_PandasConvertible", "Scalar", "DataType", "Schema", "Field", "Buffer")
 
 
 def is_atomic(value: Any) -> bool:
@@ -45,7 +52,7 @@ def is_atomic(value: Any) -> bool:
     if kind in ATOMS or issubclass(kind, _ATOMIC):
         return True
     if issubclass(kind, type):
-        return value.__module__ != "__main__" or type(value) is not type
+        return bool(value.__module__ != "__main__")
     if kind is FunctionType:
         return bool(value.__module__ != "__main__")
     if kind is BuiltinFunctionType:
@@ -58,6 +65,9 @@ def is_atomic(value: Any) -> bool:
         return numpy is not None and issubclass(kind, numpy.generic | numpy.dtype | numpy.ufunc)
     if module in _DESCRIBING or module.startswith("numpy.dtypes"):
         return True
+    if module == "pyarrow.lib":
+        arrow = sys.modules["pyarrow.lib"]
+        return issubclass(kind, tuple(getattr(arrow, name) for name in _OF_ARROW))
     return is_scalar_of_pandas(kind)
 
 

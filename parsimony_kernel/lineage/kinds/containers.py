@@ -4,6 +4,7 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 from parsimony_kernel.lineage.kinds.kind import same_objects
 
@@ -37,15 +38,22 @@ class SequenceKind(_Container):
 
 @dataclass(frozen=True)
 class MappingKind(_Container):
+    """A mapping. A weak reference that was added since stays, and is no change: what it refers to
+    takes it out again when it is gone, and looks for it here."""
+
     def same(self, value: Any, held: Any) -> bool:
+        if new := _new_references(value, held):
+            value = {key: each for key, each in value.items() if key not in new}
         sizes = (len(value), len(held))
         return same_objects(value, held, sizes) and same_objects(
             value.values(), held.values(), sizes
         )
 
     def set_back(self, value: Any, held: Any) -> Any:
+        new = _new_references(value, held)
         value.clear()
         value.update(held)
+        value.update(new)
         return value
 
     def parts(self, held: Any) -> Collection[Any]:
@@ -68,8 +76,11 @@ class SetKind(_Container):
 
 @dataclass(frozen=True)
 class BytesKind(_Container):
+    def copy(self, value: Any) -> Any:
+        return value[:]
+
     def same(self, value: Any, held: Any) -> bool:
-        return bool(value == held)
+        return bytes(value) == bytes(held)
 
     def set_back(self, value: Any, held: Any) -> Any:
         value[:] = held
@@ -94,6 +105,12 @@ class TupleKind(_Container):
 
     def set_back(self, value: Any, held: Any) -> Any:
         return value
+
+
+def _new_references(value: Any, held: Any) -> dict[Any, Any]:
+    if len(value) <= len(held) or ref not in set(map(type, value.values())):
+        return {}
+    return {key: each for key, each in value.items() if type(each) is ref and key not in held}
 
 
 SEQUENCE = SequenceKind()

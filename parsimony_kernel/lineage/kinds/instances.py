@@ -1,14 +1,34 @@
-"""How instances of a notebook's classes are copied and set back, and those classes themselves."""
+"""How objects of any class written in Python are copied and set back, and a notebook's classes.
 
+An object is its attributes, its slots and, under these, a container, an array or the state that
+its C code pickles. All are copied one level deep and given back to the same object, so that
+whoever holds it, or a part of it, sees it as it was.
+"""
+
+import functools
+import hashlib
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from types import FunctionType, MemberDescriptorType
-from typing import Any
+from typing import Any, NamedTuple
 
-from parsimony_kernel.lineage.kinds.containers import MAPPING, SEQUENCE, SET, MappingKind
-from parsimony_kernel.lineage.kinds.kind import Kind, same_objects
+from parsimony_kernel.lineage.kinds.bases import BARE, Base, State, base_of, package_of
+from parsimony_kernel.lineage.kinds.containers import MAPPING, MappingKind
+from parsimony_kernel.lineage.kinds.kind import Kind
 
+# What these make stands for something outside of the namespace: a front end, a kernel, a thread
+# that waits and would never be woken.
+OUTSIDE = frozenset(
+    {"parsimony_kernel", "parsimony_agent", "IPython", "ipykernel", "ipywidgets", "anywidget",
+     "asyncio", "concurrent", "multiprocessing", "threading", "zmq", "tornado"}
+)  # fmt: skip
+# The attribute in which instances of these keep what their properties gave.
+_FILLED, _FILLING = frozenset({"_cache"}), frozenset({"pandas", "statsmodels"})
+# Flags of types: made by a class statement or the like; attributes and weak references are kept
+# before the object, where they do not count.
+_HEAP, _MANAGED_DICT, _MANAGED_WEAKREF = 1 << 9, 1 << 4, 1 << 3
+_WORD = 8
 _ABSENT = object()
 
 
@@ -18,108 +38,168 @@ def attributes_of(value: Any) -> dict[str, Any]:
     return attributes
 
 
-@dataclass(frozen=True)
-class InstanceKind(MappingKind):
-    def size(self, value: Any) -> int:
-        return sys.getsizeof(attributes_of(value))
+class Held(NamedTuple):
+    """What an instance held: its items, its slots by descriptor, and its attributes."""
 
-    def copy(self, value: Any) -> Any:
-        return attributes_of(value).copy()
+    items: Any
+    slots: dict[Any, Any]
+    attributes: dict[str, Any]
 
-    def same(self, value: Any, held: Any) -> bool:
-        return super().same(attributes_of(value), held)
-
-    def set_back(self, value: Any, held: Any) -> Any:
-        super().set_back(attributes_of(value), held)
-        return value
+    @property
+    def pickled_bytes(self) -> int:
+        return len(self.items.content) if isinstance(self.items, State) else 0
 
 
 @dataclass(frozen=True)
-class ExtendedKind:
-    """An instance of a class of the notebook, with slots or derived from a container."""
+class InstanceKind:
+    """Instances of one class.
 
-    inner: Kind | None
-    own: type
+    Args:
+        base: what the class derives from beside ``object``.
+        members: the descriptors of its slots.
+        own: the class itself where it is of the notebook: code may change that through any
+            instance.
+        caches: the attributes in which it keeps what it can work out again.
+    """
+
+    base: Base | None
+    members: tuple[Any, ...]
+    has_attributes: bool
+    own: type | None
+    caches: frozenset[str]
 
     def size(self, value: Any) -> int:
-        return sys.getsizeof(value, 64)
+        size = sys.getsizeof(attributes_of(value)) if self.has_attributes else 0
+        return size + (0 if self.base is None else self.base.kind.size(value))
 
-    def copy(self, value: Any) -> Any:
-        inside = None if self.inner is None else _PLAIN[self.own](value)
-        return inside, _slots(value), _kept_attributes(value)
-
-    def same(self, value: Any, held: Any) -> bool:
-        inside, slots, attributes = self.copy(value)
-        return (
-            (self.inner is None or self.inner.same(inside, held[0]))
-            and MAPPING.same(slots, held[1])
-            and MAPPING.same(attributes, held[2])
+    def copy(self, value: Any) -> Held:
+        return Held(
+            None if self.base is None else self.base.kind.copy(self.base.look(value)),
+            _slots(value, self.members) if self.members else {},
+            attributes_of(value).copy() if self.has_attributes else {},
         )
 
-    def set_back(self, value: Any, held: Any) -> Any:
-        inside, slots, attributes = held
-        if self.inner is not None:
-            _REFILL[self.own](value, inside)
-        now = _slots(value)
-        for member, each in slots.items():
+    def same(self, value: Any, held: Held) -> bool:
+        now = attributes_of(value) if self.has_attributes else {}
+        return (
+            MAPPING.same(self._uncached(now), self._uncached(held.attributes))
+            and (not self.members or MAPPING.same(_slots(value, self.members), held.slots))
+            and self._has_items(value, held)
+        )
+
+    def set_back(self, value: Any, held: Held) -> Any:
+        if self.base is not None and not self._has_items(value, held):
+            self.base.write(value, held.items)
+        now = _slots(value, self.members)
+        for member, each in held.slots.items():
             member.__set__(value, each)
-        for member in now.keys() - slots.keys():
+        for member in now.keys() - held.slots.keys():
             member.__delete__(value)
-        if type(value).__dictoffset__:
-            MAPPING.set_back(attributes_of(value), attributes)
+        if self.has_attributes:
+            emptied: dict[str, Any] = {
+                name: {} for name in self.caches & _FILLED & held.attributes.keys()
+            }
+            MAPPING.set_back(attributes_of(value), held.attributes | emptied)
         return value
 
-    def parts(self, held: Any) -> Collection[Any]:
-        inside, slots, attributes = held
-        found = [] if self.inner is None else list(self.inner.parts(inside))
-        return [*found, *slots.values(), *attributes.values()]
+    def parts(self, held: Held) -> Collection[Any]:
+        items = () if self.base is None else self.base.kind.parts(held.items)
+        own = () if self.own is None else (self.own,)
+        attributes = self._uncached(held.attributes)
+        return [*items, *held.slots.values(), *attributes.values(), *own]
+
+    def leaves_out(self, value: Any, part: Any) -> bool:
+        """Whether an instance does not pickle ``part``: a cache, a counter, a renderer."""
+        if self.own is not None or not self.has_attributes:
+            return False
+        if all(each is not part for each in attributes_of(value).values()):
+            return False
+        state = value.__getstate__()
+        return isinstance(state, dict) and all(each is not part for each in state.values())
+
+    def _has_items(self, value: Any, held: Held) -> bool:
+        return self.base is None or self.base.kind.same(self.base.look(value), held.items)
+
+    def _uncached(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        if not self.caches:
+            return attributes
+        return {name: each for name, each in attributes.items() if name not in self.caches}
 
 
 def fields(kind: Kind, held: Any) -> dict[str, Any] | None:
-    """What an instance of a class with slots, or derived from a container, held, by name: its
-    items together. ``None`` for what is of another kind."""
-    if not isinstance(kind, ExtendedKind):
+    """What an instance held, by name, its items together; ``None`` for what is no instance."""
+    if not isinstance(kind, InstanceKind):
         return None
-    inside, slots, attributes = held
-    items = {} if kind.inner is None else {"its items": inside}
-    return {**items, **{member.__name__: each for member, each in slots.items()}, **attributes}
+    items: dict[str, Any] = {}
+    if isinstance(held.items, State):
+        digest = hashlib.sha256(held.items.content).hexdigest()
+        items["its state"] = f"{len(held.items.content):,} bytes, {digest[:8]}"
+    elif kind.base is not None:
+        items["its items"] = held.items
+    slots = {member.__name__: each for member, each in held.slots.items()}
+    return {**items, **slots, **held.attributes}
 
 
-def _slots(value: Any) -> dict[MemberDescriptorType, Any]:
-    """What the slots of an instance hold."""
-    found: dict[MemberDescriptorType, Any] = {}
-    for owner in type(value).__mro__:
-        if owner.__module__ != "__main__":
+@functools.lru_cache(maxsize=1_024)
+def instance_kind(kind: type) -> InstanceKind | None:
+    """How instances of ``kind`` are copied; ``None`` where C code keeps what nobody can ask for."""
+    if any(package_of(each) in OUTSIDE for each in kind.__mro__):
+        return None
+    last = kind
+    while last not in BARE and _is_of_python(last) and last.__base__ is not None:
+        last = last.__base__
+    base = base_of(last)
+    if base is None and last not in BARE:
+        return None
+    members = tuple(member for each in kind.__mro__ for member in _members(each))
+    own = kind if kind.__module__ == "__main__" else None
+    caches = frozenset[str]() if own else _caches(kind)
+    return InstanceKind(base, members, kind.__dictoffset__ != 0, own, caches)
+
+
+def _is_of_python(kind: type) -> bool:
+    """Whether an instance of ``kind`` takes no more memory than one of its base and its slots."""
+    flags, base = type.__dict__["__flags__"].__get__(kind), kind.__base__
+    if base is None or not flags & _HEAP:
+        return False
+    words = len(_members(kind))
+    if kind.__dictoffset__ and not base.__dictoffset__:
+        words += not flags & _MANAGED_DICT
+    if kind.__weakrefoffset__ and not base.__weakrefoffset__:
+        words += not flags & _MANAGED_WEAKREF
+    return kind.__basicsize__ == base.__basicsize__ + _WORD * words
+
+
+def _members(kind: type) -> list[Any]:
+    own = vars(kind)
+    if "__slots__" not in own:
+        return []
+    return [each for each in own.values() if type(each) is MemberDescriptorType]
+
+
+def _caches(kind: type) -> frozenset[str]:
+    names = {
+        name
+        for each in kind.__mro__
+        for name, made in vars(each).items()
+        if type(made) is functools.cached_property
+    }
+    return frozenset(names | _FILLED if package_of(kind) in _FILLING else names)
+
+
+def _slots(value: Any, members: Collection[Any]) -> dict[Any, Any]:
+    """What those of the slots that are set hold."""
+    found = {}
+    for member in members:
+        try:
+            found[member] = member.__get__(value)
+        except AttributeError:  # not set
             continue
-        for member in vars(owner).values():
-            if type(member) is MemberDescriptorType:
-                try:
-                    found[member] = member.__get__(value)
-                except AttributeError:  # not set
-                    continue
     return found
 
 
-def _kept_attributes(value: Any) -> dict[str, Any]:
-    return attributes_of(value).copy() if type(value).__dictoffset__ else {}
-
-
-def _refill_list(value: Any, held: Any) -> None:
-    list.__setitem__(value, slice(None), held)
-
-
-def _refill_dict(value: Any, held: Any) -> None:
-    dict.clear(value)
-    dict.update(value, held)
-
-
-def _refill_set(value: Any, held: Any) -> None:
-    set.clear(value)
-    set.update(value, held)
-
-
 @dataclass(frozen=True)
-class ClassKind:
+class ClassKind(MappingKind):
     """The attributes of a class of the notebook."""
 
     def size(self, value: Any) -> int:
@@ -128,14 +208,12 @@ class ClassKind:
     def copy(self, value: Any) -> Any:
         return {
             name: each
-            for name, each in vars(value).items()
+            for name, each in type.__dict__["__dict__"].__get__(value).items()
             if name not in ("__dict__", "__weakref__")
         }
 
     def same(self, value: Any, held: Any) -> bool:
-        now = self.copy(value)
-        sizes = (len(now), len(held))
-        return same_objects(now, held, sizes) and same_objects(now.values(), held.values(), sizes)
+        return super().same(self.copy(value), held)
 
     def set_back(self, value: Any, held: Any) -> Any:
         now = self.copy(value)
@@ -147,25 +225,12 @@ class ClassKind:
         return value
 
     def parts(self, held: Any) -> Collection[Any]:
-        return [each for each in held.values() if type(each) is not FunctionType]
+        """What it holds but its functions, and what its metaclass keeps."""
+        return [
+            each
+            for name, each in held.items()
+            if type(each) is not FunctionType and name[:2] != "__" and name[:5] != "_abc_"
+        ]
 
 
-INSTANCE = InstanceKind()
 CLASS = ClassKind()
-# What a class of the notebook may derive from: how that is copied, past the class's own methods.
-_PLAIN: dict[type, Callable[[Any], Any]] = {
-    list: lambda value: list.__getitem__(value, slice(None)),
-    dict: dict.copy,
-    set: set.copy,
-}
-_REFILL: dict[type, Callable[[Any, Any], None]] = {
-    list: _refill_list,
-    dict: _refill_dict,
-    set: _refill_set,
-}
-EXTENDED: dict[type, Kind] = {
-    object: ExtendedKind(None, object),
-    list: ExtendedKind(SEQUENCE, list),
-    dict: ExtendedKind(MAPPING, dict),
-    set: ExtendedKind(SET, set),
-}

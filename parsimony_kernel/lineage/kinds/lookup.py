@@ -1,8 +1,10 @@
 """Of which kind an object is, and what a copy of it takes."""
 
 import sys
+from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
-from types import CellType, FunctionType, SimpleNamespace
+from itertools import islice
+from types import CellType, FunctionType
 from typing import Any
 
 from parsimony_kernel.lineage.kinds.arrays import ARRAY, is_array
@@ -10,58 +12,58 @@ from parsimony_kernel.lineage.kinds.atoms import ATOMS, is_atomic
 from parsimony_kernel.lineage.kinds.callables import BOUND, BOUND_TYPES, CELL, FUNCTION, is_bound
 from parsimony_kernel.lineage.kinds.containers import BYTES, MAPPING, SEQUENCE, SET, TUPLE
 from parsimony_kernel.lineage.kinds.frames import FRAME, frame_bytes, is_frame
-from parsimony_kernel.lineage.kinds.instances import CLASS, EXTENDED, INSTANCE
+from parsimony_kernel.lineage.kinds.instances import CLASS, InstanceKind, instance_kind
 from parsimony_kernel.lineage.kinds.kind import Kind
+from parsimony_kernel.lineage.kinds.polars import POLARS, is_polars
 
-# An object of more than this is not copied: its copy would hold up the cell.
-MOST_CONTAINER_BYTES = 16 * 2**20
-MOST_ARRAY_BYTES = 64 * 2**20
+_SAMPLED = 50
+_DEEPEST = 3
+COMMON = frozenset({list, dict, tuple, set, deque})
 _MAPPINGS = (dict, OrderedDict, defaultdict, Counter)
 _BY_TYPE: dict[type, Kind] = {
     **dict.fromkeys((list, deque), SEQUENCE),
     **dict.fromkeys(_MAPPINGS, MAPPING),
     set: SET,
-    bytearray: BYTES,
+    **dict.fromkeys((bytearray, array), BYTES),
     tuple: TUPLE,
     **dict.fromkeys(BOUND_TYPES, BOUND),
     FunctionType: FUNCTION,
     CellType: CELL,
-    SimpleNamespace: INSTANCE,
 }
 
 
 def kind_of(value: Any) -> Kind | None:
     """How ``value`` is copied; ``None`` for an object that is not."""
-    kind = type(value)
+    kind: Any = type(value)
     if (known := _BY_TYPE.get(kind)) is not None:
         return known
-    if issubclass(kind, tuple):
+    if issubclass(kind, type):
+        return CLASS if value.__module__ == "__main__" else None
+    if issubclass(kind, tuple) and not kind.__dictoffset__:
         return TUPLE
     if is_frame(kind):
         return FRAME
+    if is_polars(kind):
+        return POLARS
     if is_array(value):
         return ARRAY
-    if kind is type:
-        return CLASS if value.__module__ == "__main__" else None
-    if _is_plain(kind):
-        return INSTANCE
-    own = next((each for each in kind.__mro__ if each.__module__ != "__main__"), object)
-    extended = EXTENDED.get(own)
-    return extended if extended is not None and _is_theirs(kind, own) else None
+    return instance_kind(kind)
 
 
-def _is_plain(kind: type) -> bool:
-    """Whether all that its instances hold are attributes: classes of the notebook, without
-    slots, that derive from nothing else."""
-    return bool(kind.__dictoffset__) and all(
-        each is object or (each.__module__ == "__main__" and "__slots__" not in vars(each))
-        for each in kind.__mro__
-    )
-
-
-def _is_theirs(kind: type, own: type) -> bool:
-    """Whether ``kind`` is a class of the notebook that adds attributes to ``own``, no more."""
-    return all(each.__module__ == "__main__" or each in (own, object) for each in kind.__mro__)
+def holds_objects(value: Any) -> bool:
+    """Whether ``value`` is an instance of a class, or a container with one among the first of
+    what it holds: what a method may change that the text of the code does not name."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        deeper: list[Any] = []
+        for each in level:
+            kind = None if type(each) in ATOMS else kind_of(each)
+            if isinstance(kind, InstanceKind) and not is_atomic(each):
+                return True
+            if type(each) in COMMON:
+                deeper += islice(each.values() if isinstance(each, dict) else each, _SAMPLED)
+        level = deeper[:_SAMPLED]
+    return False
 
 
 def bytes_of(value: Any) -> int:
@@ -76,14 +78,16 @@ def bytes_of(value: Any) -> int:
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether ``value`` may hold what changes and cannot be looked into, as the variables around
-    a function when it is called."""
+    """Whether ``value`` may change in ways that nobody sees: an object of a library, or what holds
+    one as the variables around a function do."""
+    if is_atomic(value):
+        return False
     if type(value) is FunctionType:
-        cells = value.__closure__ or ()
-        return not is_atomic(value) and bool(cells)
-    return is_bound(value) or (kind_of(value) is None and not is_atomic(value))
+        return bool(value.__closure__)
+    kind = kind_of(value)
+    return kind is None or kind is POLARS or is_of_library(kind) or is_bound(value)
 
 
-def most_bytes(kind: Kind) -> int:
-    """The most that one object of a kind may take to be copied."""
-    return MOST_ARRAY_BYTES if kind in (ARRAY, FRAME) else MOST_CONTAINER_BYTES
+def is_of_library(kind: Kind | None) -> bool:
+    """Whether a kind is that of instances of a class that is not the notebook's."""
+    return isinstance(kind, InstanceKind) and kind.own is None

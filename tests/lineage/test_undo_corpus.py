@@ -1,0 +1,121 @@
+"""What code changes in the objects of libraries and of the notebook comes back, or is named."""
+
+import importlib.util
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.lineage.checkpoint import PutBack
+from parsimony_kernel.lineage.diff import Diff
+from parsimony_kernel.session.changes import Changes
+
+CORPUS = Path(__file__).parents[1] / "corpora" / "undo.toml"
+Row = dict[str, Any]
+ROWS: dict[str, Row] = {row["id"]: row for row in tomllib.loads(CORPUS.read_text())["object"]}
+USER, TURN = RunScope("", "n.ipynb", "mine", actor="user"), RunScope("t", "n.ipynb", "t")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was seen of a row: before the turn, after it, undone, and done again; and what was said
+    when the code ran."""
+
+    before: str
+    said: str
+    after: str
+    diff: Diff
+    undo: PutBack
+    undone: str
+    same_objects: bool
+    redo: PutBack
+    redone: str
+
+
+def wanted(name: str) -> Row:
+    """A row, where its packages are installed."""
+    row = ROWS[name]
+    for package in row.get("needs", ()):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    return row
+
+
+async def played(row: Row, later: str = "") -> Outcome:
+    """Run a row as a person's cell and a turn, and ``later`` as another cell of the person's, then
+    undo and redo the turn."""
+    executor, changes = CodeExecutor(), Changes()
+
+    async def run(code: str, scope: RunScope) -> str:
+        with run_scope(scope):
+            output = await executor.execute(code)
+        assert output.error is None, output.error
+        return output.stderr
+
+    async def shown() -> str:
+        output = await executor.eval(f"repr({row['shows']})")
+        assert output.error is None, output.error
+        return str(output.outputs[0].for_model())
+
+    await run(row["make"], USER)
+    before, objects = await shown(), dict(executor.variables())
+    checkpoints = executor.checkpoints()
+    checkpoints.take()
+    said = await run(row["change"], TURN)
+    change, after = checkpoints.close(), await shown()
+    assert change is not None, "no change was seen"
+    changes.add("t", change)
+    if later:
+        await run(later, USER)
+    diff, undo = changes.diff("t"), changes.undo("t", executor)
+    undone, now = await shown(), executor.variables()
+    same = all(now.get(name) is value for name, value in objects.items())
+    redo = changes.redo("t", executor) if changes.undone else PutBack()
+    return Outcome(before, said, after, diff, undo, undone, same, redo, await shown())
+
+
+@pytest.mark.filterwarnings("ignore", "error::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", ROWS)
+async def test_an_object_that_a_turn_changed_comes_back_or_is_named(name: str) -> None:
+    row = wanted(name)
+    seen = await played(row)
+    assert seen.after != seen.before
+    if row.get("named"):
+        assert seen.undo.lost
+        assert "Undo can't restore" in seen.said
+        return
+    assert (seen.undo.lost, seen.said.count("Undo")) == ((), 0)
+    assert seen.undone == seen.before
+    assert seen.same_objects
+    assert seen.diff
+    assert not seen.redo.lost
+    assert seen.redone == seen.after
+
+
+# What a person ran since, of a row, and whether that changed the object.
+SINCE = (
+    ("matplotlib: plot", "fig", False),
+    ("matplotlib: a figure that was drawn", "fig", False),
+    ("matplotlib: plot", "ax.set_xlabel('mine')", True),
+    ("networkx: add_edge", "nx.shortest_path(G, 'a', 'c'), list(G.adj)", False),
+    ("networkx: add_edge", "G.add_node('mine')", True),
+    ("sklearn: fit", "model.predict([[3.0]])", False),
+    ("sklearn: set_params", "model.fit([[0.0], [1.0]], [0, 1])", True),
+    ("pandas: a style", "style.to_html()", False),
+    ("random: seed", "rng.random()", True),
+)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "later", "changed"), SINCE)
+async def test_an_object_is_left_where_a_person_changed_it_and_not_where_they_looked(
+    name: str, later: str, changed: bool
+) -> None:
+    seen = await played(wanted(name), later)
+    assert bool(seen.undo.kept) == changed
+    assert bool(seen.undo.restored) != changed
+    assert (seen.undone == seen.before) != changed
