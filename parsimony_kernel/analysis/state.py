@@ -160,7 +160,7 @@ class State:
             if root.is_call and root.gives_parts and not self.is_local(root.name):
                 found.reached.add(root.name)
 
-    def touch(self, node: ast.AST) -> None:
+    def touched_in(self, node: ast.AST) -> None:
         """What is named in ``node`` is handed to a call, or a method of it is called."""
         for name in names_in(node):
             if not self.is_local(name):

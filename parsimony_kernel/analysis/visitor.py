@@ -182,7 +182,7 @@ class Visitor(ast.NodeVisitor):
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
         self.visit(node.iter)
-        self.names.touch(node.iter)
+        self.names.touched_in(node.iter)
         self.names.alias(node.target, node.iter, part=True)
         self._visit_maybe([node.target, *node.body], node.orelse)
 
@@ -191,7 +191,7 @@ class Visitor(ast.NodeVisitor):
     def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
         for item in node.items:
             self.visit(item)
-            self.names.touch(item.context_expr)
+            self.names.touched_in(item.context_expr)
             if item.optional_vars is not None:
                 self.names.alias(item.optional_vars, item.context_expr, part=True)
         self._visit_all(node.body)
@@ -371,7 +371,7 @@ class Visitor(ast.NodeVisitor):
         self.visit(node.generators[0].iter)
         aliases = dict(self.names.aliases)
         for generator in node.generators:
-            self.names.touch(generator.iter)
+            self.names.touched_in(generator.iter)
             self.names.alias(generator.target, generator.iter, part=True)
         self.names.local.append(frozenset(targets))
         self.names.declared.append(self.names.declared[-1] if self.names.declared else frozenset())
@@ -427,7 +427,7 @@ class Visitor(ast.NodeVisitor):
             if self._visit_method(node, function):
                 return
         else:
-            self.names.touch(function)
+            self.names.touched_in(function)
             self.names.may_mutate(node)
         if called in _SQL_CALLS:
             self._visit_sql(strings_in(*node.args[:1]))
@@ -442,7 +442,7 @@ class Visitor(ast.NodeVisitor):
                     self.names.mutate(out)
         self.names.may_mutate(*_outputs(called, node))
         for part in handed:
-            self.names.touch(part)
+            self.names.touched_in(part)
         self._visit_called(function)
         known = len(self.names.found.literals)
         self._visit_all(node.args)
@@ -490,7 +490,7 @@ class Visitor(ast.NodeVisitor):
             text = " ".join(strings_in(*node.args))
             self.names.found.magics.append(Magic("", text, self._line + node.lineno))
             self._expand(text)
-        self.names.touch(function.value)
+        self.names.touched_in(function.value)
         return False
 
     def _call(self, node: ast.Call) -> Call:

@@ -296,10 +296,16 @@ async def test_a_body_of_another_run_that_runs_on_may_still_do_it(office: Office
 
     @tool(name="send", effect="write", timeout_s=BEGUN, reconcile=looked_up(office))
     def late(to: str) -> None:
-        """Blocks its thread, then sends."""
-        release.wait()
-        office.sent.append(to)
-        done.set()
+        """Waits for a thread of its own, which sends later."""
+
+        def send() -> None:
+            release.wait()
+            office.sent.append(to)
+            done.set()
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        sender.join()
 
     await sent(late, office.effects)
     assert failure_of(await in_another_run(late, office.effects)).effect is Effect.uncertain
@@ -653,10 +659,16 @@ async def test_a_body_that_runs_on_may_still_do_what_is_not_found_yet(office: Of
 
     @tool(name="send", effect="write", timeout_s=BEGUN, reconcile=looked_up(office))
     def late(to: str) -> None:
-        """Blocks its thread, then sends."""
-        release.wait()
-        office.sent.append(to)
-        done.set()
+        """Waits for a thread of its own, which sends later."""
+
+        def send() -> None:
+            release.wait()
+            office.sent.append(to)
+            done.set()
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        sender.join()
 
     first = failure_of(await sent(late, office.effects))
     assert "still runs" in first.explanation

@@ -25,7 +25,8 @@ from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, say
 DONE = call("return_done", summary="ok")
 TWO_PRICES = "import pandas as pd\ncars = pd.DataFrame({'unit_price': [1], 'list_price': [2]})"
 # Shows something new each time, so that only the calls are alike.
-COUNTING = "n = globals().get('n', 0) + 1\nn"
+# What it shows goes to and fro, which is no news.
+COUNTING = "n = 1 - globals().get('n', 0)\nn"
 # A wait that no interrupt of ours reaches, and that ends by itself soon after the test.
 STUCK = "import threading\nthreading.Event().wait(3)"
 
@@ -65,7 +66,7 @@ CASES: dict[FailureKind, Case] = {
     FailureKind.scope_too_large: Case("request", [_Status(413), DONE], "narrow_scope", 0),
     FailureKind.capability_gap: Case("request", [_Status(401)], "handoff", 0),
     FailureKind.no_progress: Case("answer", [say("hm"), DONE], "narrow_scope", 0),
-    FailureKind.loop_detected: Case("answer", [call("run_code", code=COUNTING)] * 6, "ask_user", 0),
+    FailureKind.loop_detected: Case("answer", [call("run_code", code=COUNTING)] * 7, "ask_user", 0),
     FailureKind.tool_error: Case("tool", [call("run_code", code="1/0"), DONE], "retry", 2),
     FailureKind.policy_violation: Case(
         "before",
