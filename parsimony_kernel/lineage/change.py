@@ -122,7 +122,7 @@ def take_back(place: Place, change: Change) -> TakenBack:
     since is in nobody's way: it sees the object as it was, and nobody made it that.
     """
     before, now = change.before, dict(place.bindings())
-    drift = drift_of(change, place.ledger.cell_runs()[change.runs :], now)
+    drift = drift_of(before, change.images, place.ledger.cell_runs()[change.runs :], now)
     change = replace(change, images={**change.images, **drift.images})
     holding = place.holding(now.values())
     objects = {key: image.value for key, image in change.images.items()}

@@ -6,7 +6,7 @@ person's changes such an object, as far as its text tells, the change can still 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.copies import Copies, Copy
@@ -33,27 +33,22 @@ class Drift:
     images: Mapping[int, Copy] = field(default_factory=dict)
 
 
-class _Change(Protocol):
-    @property
-    def before(self) -> State: ...
-    @property
-    def images(self) -> Mapping[int, Copy]: ...
-    @property
-    def versions(self) -> Mapping[str, int]: ...
-
-
-def drift_of(change: _Change, runs: Sequence[CellRun], now: Mapping[str, Any]) -> Drift:
-    """What became of the objects of libraries that ``change`` changed.
+def drift_of(
+    before: State, images: Mapping[int, Copy], runs: Sequence[CellRun], now: Mapping[str, Any]
+) -> Drift:
+    """What became of the objects of libraries that a change changed.
 
     Args:
+        before: what stood before the change.
+        images: what it changed, as it was when the change was done.
         runs: the cells that ran since.
         now: what names are bound to.
     """
-    copies = change.before.copies
-    ended = Copies({**copies.by_id, **change.images})
+    copies = before.copies
+    ended = Copies({**copies.by_id, **images})
     held = {
         name: copies.reachable([now[name]]) | ended.reachable([now[name]])
-        for name in change.versions.keys() & now.keys()
+        for name in before.versions.keys() & now.keys()
         if (copy := copies.by_id.get(id(now[name]))) is not None and is_of_library(copy.kind)
     }
     if not held:
@@ -76,6 +71,6 @@ def drift_of(change: _Change, runs: Sequence[CellRun], now: Mapping[str, Any]) -
     theirs = set[int]().union(*(held[name] for name in same))
     if not used:
         # Nobody had a hand in it: so it is for what only unchanged parts lead to.
-        theirs |= {key for key, image in change.images.items() if is_of_library(image.kind)}
-    images = {key: ended.by_id[key].again() for key in theirs & other - reached}
-    return Drift(frozenset(same), frozenset(changed), frozenset(theirs), images)
+        theirs |= {key for key, image in images.items() if is_of_library(image.kind)}
+    drifted = {key: ended.by_id[key].again() for key in theirs & other - reached}
+    return Drift(frozenset(same), frozenset(changed), frozenset(theirs), drifted)

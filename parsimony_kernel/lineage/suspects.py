@@ -23,7 +23,7 @@ class Suspects:
 
 
 def suspects(what: Cell, bound: Mapping[str, Any]) -> Suspects:
-    """What code that may change ``what`` may change of ``bound``, by name."""
+    """What of ``bound`` code that says ``what`` may change, by name."""
     used, theirs = used_through(what.reads | what.may_mutate, bound)
     if what.changes_any:
         return Suspects(frozenset(bound), frozenset())
