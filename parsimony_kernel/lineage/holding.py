@@ -95,11 +95,11 @@ class Holding:
         many: list[tuple[int, Any]] = []
         while level:
             level = [
-                (group, self._new(parts, group, depth))
+                (group, found)
                 for group, objects in level
                 for parts, depth in self._inside(objects, group, many)
+                if (found := self._new(parts, group, depth))
             ]
-            level = [(group, objects) for group, objects in level if objects]
             if not level and many:
                 group, value = many.pop(0)
                 level = [(group, self._new(_live_parts(value), group))]
@@ -117,14 +117,19 @@ class Holding:
                 many.append((group, value))
             else:
                 plain.append(value)
-        yield gc.get_referents(*plain), 0
+        if plain:
+            yield gc.get_referents(*plain), 0
 
     def _new(self, parts: Iterable[Any], group: int, depth: int = 0) -> list[Any]:
         """Those of ``parts`` that are to be looked into and were not yet, now in ``group``."""
-        changeable = (part for part in parts if type(part) not in ATOMS)
-        taken = list(itertools.islice(changeable, self._left + 1))
-        if len(taken) > self._left:
-            return []
+        taken: list[Any] = []
+        for part in parts:
+            if type(part) not in ATOMS:
+                taken.append(part)
+                if len(taken) > self._left:
+                    return []
+        if not taken:
+            return taken
         self._left -= len(taken)
         found = []
         for part in taken:
