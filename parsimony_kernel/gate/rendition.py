@@ -25,6 +25,8 @@ _MAX_BITS = 4_000
 # How much of either end of a long text is looked through for secrets, many times what is kept.
 _WINDOW = 50_000
 _NAME = type.__dict__["__name__"]
+# Those without methods of their own.
+_PLAIN = frozenset({type(None), bool, int, float, str})
 
 
 class Rendition:
@@ -40,6 +42,8 @@ class Rendition:
     def of(self, value: Any, depth: int = 0) -> Any:
         """``value`` as JSON. Never raises."""
         self._left -= 1
+        if type(value) in _PLAIN:
+            return self._of(value, depth)
         return attempt(lambda: self._of(value, depth), lambda exc: self._unseen(value, exc))
 
     def _unseen(self, value: Any, exc: BaseException) -> str:
