@@ -231,7 +231,7 @@ class Turns:
         if isinstance(outlet, TextOutlet):
             return False
         was_asked_for = value_of(self._settings, "display") == Mode.STATIC.value
-        return was_asked_for or not self._request().get("store_history")
+        return was_asked_for or not self._request().get("store_history", True)
 
     def _request(self) -> Mapping[str, Any]:
         """What the front end sent to have the cell run."""
