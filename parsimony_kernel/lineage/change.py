@@ -101,6 +101,7 @@ def change_since(place: Place, before: State, changed: Mapping[int, Copy]) -> Ch
         before.holds,
         before.uncopied & names,
         before.forgotten,
+        before.when,
     )
     return _change(place, state, images, now)
 
@@ -145,6 +146,7 @@ def take_back(place: Place, change: Change) -> TakenBack:
         bindings={**before.bindings, **{name: now[name] for name in others}},
         holds={**before.holds, **{name: holds[name] for name in others}},
     )
+    when = place.ledger.now()
     done = set_back(place, target, names, changed)
     kept = shown(since.later)
     reasons = {name: why for name in kept if (why := since.reasons.get(name))}
@@ -152,7 +154,7 @@ def take_back(place: Place, change: Change) -> TakenBack:
     rest = change if not done and kept else _rest(change, since)
     if not done:
         return TakenBack(back, None, rest)
-    stood = State(now, versions, holds=holds)
+    stood = State(now, versions, holds=holds, when=when)
     return TakenBack(back, _inverse(place, change, changed, stood), rest)
 
 
@@ -172,6 +174,7 @@ def _rest(change: Change, since: "_Since") -> Change | None:
         holds,
         before.uncopied & names,
         before.forgotten & names,
+        before.when,
     )
     images = {key: each for key, each in change.images.items() if key in since.touched & kept}
     return Change(
@@ -201,7 +204,7 @@ def _inverse(place: Place, change: Change, changed: Mapping[int, Copy], stood: S
         if not each.is_changed
     }
     uncopied = {name for name, found in holds.items() if not found <= images.keys()}
-    state = State(held, dict(stood.versions), copies, holds, uncopied)
+    state = State(held, dict(stood.versions), copies, holds, uncopied, when=stood.when)
     return _change(place, state, images, dict(place.bindings()))
 
 

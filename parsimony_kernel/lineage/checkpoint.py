@@ -6,7 +6,7 @@ not the size of what exists.
 """
 
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parsimony_kernel.analysis.cell import Cell
@@ -16,7 +16,7 @@ from parsimony_kernel.lineage.copies import ROOM_BYTES, Copies, Copy, Kept, Room
 from parsimony_kernel.lineage.kinds.atoms import is_atomic
 from parsimony_kernel.lineage.kinds.frames import is_free
 from parsimony_kernel.lineage.kinds.lookup import bytes_of, holds_objects, kind_of
-from parsimony_kernel.lineage.ledger import OriginLedger
+from parsimony_kernel.lineage.ledger import Moment, OriginLedger
 from parsimony_kernel.lineage.put_back import (
     ABSENT,
     Bindings,
@@ -39,6 +39,7 @@ MOST_REPLACED_BYTES = 1_200 * 2**20
 class _Checkpoint:
     bindings: dict[str, Any]
     versions: dict[str, int]
+    when: Moment
     copies: Copies = field(default_factory=Copies)
     # What code since then may have changed without a copy, by id, and names that were bound to
     # what was too big to be kept.
@@ -89,7 +90,7 @@ class Checkpoints:
             if self._replaced > MOST_REPLACED_BYTES:
                 self._forget(now)
         number, self._next = self._next, self._next + 1
-        self._taken[number] = _Checkpoint(now, self._ledger.versions())
+        self._taken[number] = _Checkpoint(now, self._ledger.versions(), self._ledger.now())
         return number
 
     def protect(self, code: str) -> str:
@@ -238,6 +239,7 @@ class Checkpoints:
             holds,
             set(uncopied),
             target.forgotten,
+            target.when,
         )
 
     def _merged(self, number: int) -> _Checkpoint:
@@ -251,6 +253,4 @@ class Checkpoints:
                 **uncopied,
             }
             copies = {**later.copies.by_id, **copies}
-        return _Checkpoint(
-            target.bindings, target.versions, Copies(copies), uncopied, target.forgotten
-        )
+        return replace(target, copies=Copies(copies), uncopied=uncopied)

@@ -7,7 +7,7 @@ does not depend on the size of the data.
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -102,6 +102,21 @@ class CellRun(BaseModel):
     stopped_at: int = 0
 
 
+class Moment(NamedTuple):
+    """A state of a namespace: how many runs of cells, and how many returns, came before it."""
+
+    runs: int = 0
+    returns: int = 0
+
+
+class Return(NamedTuple):
+    """Names that were put back, after ``at`` runs, to what they were at a moment before."""
+
+    names: frozenset[str]
+    at: int
+    to: Moment
+
+
 class OriginLedger:
     """The current origin per name, and the earlier ones for walking back.
 
@@ -111,6 +126,7 @@ class OriginLedger:
     def __init__(self) -> None:
         self._origins: dict[str, list[VariableOrigin]] = {}
         self._cells: list[CellRun] = []
+        self._returns: list[Return] = []
         # Where a name does not stand at its newest version.
         self._gone_back: dict[str, int] = {}
 
@@ -178,6 +194,18 @@ class OriginLedger:
         if name in self._origins:
             self._gone_back[name] = version
 
+    def now(self) -> Moment:
+        """The state that the namespace is in."""
+        return Moment(len(self._cells), len(self._returns))
+
+    def put_back(self, names: Iterable[str], to: Moment) -> None:
+        """``names``, with all that they hold, are again what they were at ``to``."""
+        self._returns.append(Return(frozenset(names), len(self._cells), to))
+
+    def returns(self) -> tuple[Return, ...]:
+        """What was put back, oldest first."""
+        return tuple(self._returns)
+
     def drop(self, name: str) -> None:
         """``name`` is bound no more. Its versions go on counting when it is bound again."""
         self.go_back(name, 0)
@@ -234,4 +262,5 @@ class OriginLedger:
         """Forget everything."""
         self._origins.clear()
         self._cells.clear()
+        self._returns.clear()
         self._gone_back.clear()

@@ -7,7 +7,7 @@ from typing import Any
 from parsimony_kernel.lineage.copies import Copies, Copy
 from parsimony_kernel.lineage.dependents import Dependent
 from parsimony_kernel.lineage.holding import Holding
-from parsimony_kernel.lineage.ledger import OriginLedger
+from parsimony_kernel.lineage.ledger import Moment, OriginLedger
 from parsimony_kernel.lineage.snapshot import visible
 
 # What a name is bound to that is not bound.
@@ -47,6 +47,7 @@ class State:
         holds: the ids of changed objects that each name held, itself or in what it held.
         uncopied: names of which something may have changed without a copy.
         forgotten: names that were bound to what was too big to be kept.
+        when: when that was.
     """
 
     bindings: dict[str, Any]
@@ -55,6 +56,7 @@ class State:
     holds: dict[str, set[int]] = field(default_factory=dict)
     uncopied: set[str] = field(default_factory=set)
     forgotten: set[str] = field(default_factory=set)
+    when: Moment = field(default_factory=Moment)
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,8 @@ def set_back(
             if is_other or held:
                 restored.add(name)
         place.ledger.go_back(name, target.versions.get(name, 0))
+    if restored or removed:
+        place.ledger.put_back(restored | removed, target.when)
     return PutBack(shown(restored), shown(removed), shown(kept), shown(lost))
 
 

@@ -376,18 +376,6 @@ async def test_two_versions_of_a_name_are_never_mixed(desk: Desk) -> None:
     assert kept(desk.slice("b")) == ["a = [2]", "b = a + [3]"]
 
 
-async def test_an_undone_change_that_nobody_recorded_is_refused(desk: Desk) -> None:
-    await desk.run("x = [1]\nw = [x]")
-    desk.checkpoints.take()
-    await desk.run("put = w[0].append\nput(2)\ndel put", scope=AGENT)
-    change = desk.checkpoints.close()
-    assert change is not None
-    desk.checkpoints.undo(change)
-    assert desk.executor.variables()["x"] == [1]
-    with pytest.raises(SliceError, match="taken back"):
-        desk.slice("x")
-
-
 async def test_a_name_that_was_deleted_gives_way_to_the_builtin(desk: Desk, tmp_path: Path) -> None:
     await desk.run("list = [5]\ny = list", "del list", "x = list((1,)) + y")
     assert desk.rebuilt("x", tmp_path) == [1, 5]

@@ -275,6 +275,26 @@ def test_without_errors_and_undo_every_variable_can_be_sliced(
         slice(ledger, name)
 
 
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("l1", [("agent", "w1[0].append(2)"), ("undo", 0)]),
+        ("l1", [("agent", "put = w1[0].append\nput(2)\ndel put"), ("undo", 0)]),
+        ("n1", [("agent", "r1.random()"), ("undo", 0), ("user", "n1 = r1.random()")]),
+        ("n1", [("agent", "r1.random()"), ("undo", 0), ("user", "n1 = r2.random()")]),
+        ("n1", [("agent", "n1 = r1.random()"), ("undo", 0), ("again", 6)]),
+        ("r2", [("agent", "n1 = r1.random()"), ("undo", 0), ("again", 6)]),
+        ("n1", [("agent", "n1 = r1.random()"), ("user", "n1 = 5"), ("undo", 0), ("again", 6)]),
+        ("n1", [("agent", "n1 = r1.random()"), ("undo", 0), ("redo", 0), ("again", 6)]),
+    ],
+)
+def test_a_change_that_nobody_recorded_goes_with_its_undo(name: str, steps: Steps) -> None:
+    notebook = Notebook()
+    asyncio.run(notebook.play(steps))
+    script = slice(notebook.executor.origin_ledger, name)
+    assert is_same(notebook.executor.variables()[name], rebuilt(script.code)[name])
+
+
 # Two analyses in one notebook, each with names of its own.
 APART = (
     "{n} = ({tag}, {n})", "{n} = ({tag}, *{l})", "{l} = [{tag}, {n}]", "{l}.append(({tag}, {n}))",

@@ -3,7 +3,7 @@
 Across cells the ledger decides: a run is in when it made a version that is needed.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from parsimony_kernel.analysis.read import read
@@ -41,6 +41,7 @@ class Plan:
     def __init__(self, program: Program, ledger: OriginLedger) -> None:
         self.program = program
         self.ledger = ledger
+        self._returns = ledger.returns()
         self.chosen: dict[int, Chosen] = {}
         self.seeds: set[str] = set()
         self.unknown: set[str] = set()
@@ -80,9 +81,11 @@ class Plan:
                     f"then is not known: run the cell that makes {name!r} again",
                     {name},
                 )
-        for run in reversed(self.program.runs[number : until - 1]):
+        for run, is_known in self._history(name, until):
+            if run.number <= number:
+                break
             if name in self.program.unseen(run):
-                if self._may_be_undone(run):
+                if not is_known:
                     raise SliceError(
                         f"whether what cell {run.number} may have done to {name!r} was taken back "
                         f"is not known: run the cell that makes {name!r} again",
@@ -91,14 +94,20 @@ class Plan:
                 return run.number
         return number
 
-    def _may_be_undone(self, run: CellRun) -> bool:
-        """Whether the turn of ``run`` was taken back, as far as what it made tells: where it made
-        nothing, nobody knows."""
-        if not run.run_id:
-            return False
-        turn = [each for each in self.program.runs if each.run_id == run.run_id]
-        made = [(ref, each) for each in turn for ref in each.made]
-        return not made or any(self._was_taken_back(ref, each) for ref, each in made)
+    def _history(self, name: str, until: int) -> Iterator[tuple[CellRun, bool]]:
+        """The runs before ``until`` that ``name`` has behind it, newest first: without those from
+        which an undo put it back. With whether no undo of a run left ``name`` out."""
+        at, returns, left_out = until - 1, len(self._returns), until
+        while at > 0:
+            back = self._returns[returns - 1] if returns else None
+            if back is None or back.at < at:
+                yield self.program.run(at), at <= left_out
+                at -= 1
+            elif back.at == at and name in back.names:
+                at, returns = back.to
+            else:
+                left_out = min(left_out, back.to.runs) if back.at == at else left_out
+                returns -= 1
 
     def _want(self, name: str, number: int, until: int) -> None:
         self._must_have_stood(name, number, until)
@@ -256,7 +265,7 @@ class Plan:
         names = read(run.code)
         plain = name in names.reads | names.mutated
         if name in self.program.tracked and not plain:
-            for earlier in reversed(self.program.runs[: run.number - 1]):
+            for earlier, _ in self._history(name, run.number):
                 if name in self.program.made(earlier):
                     return earlier.number
                 if name in earlier.deleted:
