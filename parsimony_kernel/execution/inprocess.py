@@ -31,11 +31,12 @@ from parsimony_kernel.execution.cell import Cell, cell_name
 from parsimony_kernel.execution.datasets import live_names
 from parsimony_kernel.execution.dry_run import DryRunError, leaving_nothing
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, traceback_of
+from parsimony_kernel.execution.guard import listening
 from parsimony_kernel.execution.inspection import attempt, is_a, plain
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
 from parsimony_kernel.lineage.checkpoint import Checkpoints
-from parsimony_kernel.lineage.file_access import Watch, watching
+from parsimony_kernel.lineage.file_access import Watch
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.lineage.snapshot import Standing, visible
 from parsimony_kernel.lineage.stamping import (
@@ -235,7 +236,8 @@ class InProcessExecutor(BaseCodeExecutor):
                     lost = checkpoints.protect(cell.code)
                     capture.stderr.write("" if dry_run else lost)
                 namespace = self._namespace()
-                with watching() as watch:
+                watch = Watch()
+                with listening(watch.hear):
                     observed = Observation(self, cell, namespace, folder, watch, capture)
                     try:
                         with self._kept(cell, folder, capture) if dry_run else nullcontext():
