@@ -27,7 +27,7 @@ from parsimony_kernel.core.outputs import (
 )
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.capture import Capture
-from parsimony_kernel.execution.cell import Cell, cell_name
+from parsimony_kernel.execution.cell import Cell, Part, cell_name
 from parsimony_kernel.execution.datasets import live_names
 from parsimony_kernel.execution.dry_run import DryRunError, leaving_nothing
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, traceback_of
@@ -440,6 +440,10 @@ class Observation:
         self.summaries: list[KernelOutputType] = []
         self.is_cut = False
         self._is_compared = False
+
+    def parts(self) -> Iterator[Part]:
+        """The statements that run, in order."""
+        yield from self.cell.parts
 
     def still_running(self, end: CellEnd) -> str:
         """That something of code that was stopped goes on, in words; empty when nothing does."""
