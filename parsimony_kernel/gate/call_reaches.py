@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from parsimony_kernel.analysis.calls import names
 from parsimony_kernel.analysis.cell import Magic
 from parsimony_kernel.analysis.visitor import without_options
-from parsimony_kernel.core.reach import Finding, ReachKind
+from parsimony_kernel.core.reach import KEY_NAME, Finding, ReachKind
 from parsimony_kernel.gate.cell_walk import argument_of
 from parsimony_kernel.gate.file_reaches import SQL_CALL, FileReaches
 from parsimony_kernel.gate.known_reaches import (
     ADDRESS,
     CALLS,
     HANDED_ON,
-    KEY_NAME,
     KNOWN_PATH_DELETIONS,
     LOOKING,
     MODULES,

@@ -4,13 +4,12 @@ import ast
 import re
 from collections.abc import Sequence
 
-from parsimony_kernel.core.reach import Finding, ReachKind
+from parsimony_kernel.core.reach import KEY_PLACE, Finding, ReachKind
 from parsimony_kernel.gate.cell_walk import CellWalk, argument_of
 from parsimony_kernel.gate.known_reaches import (
     ADDRESS,
     DELETED_ARGUMENTS,
     FILE_ARGUMENTS,
-    KEY_PLACE,
     MOVING,
     OPENING,
     PATH_WRITES,

@@ -262,21 +262,6 @@ LOOKING = re.compile(
     r"|linecache\.\w+|fileinput\.\w+|configparser\.ConfigParser\(\)\.read)$|\.read_\w+$"
     r"|\.(?:joinpath|glob|rglob|iterdir|with_name)$"
 )
-KEY_PLACE = re.compile(
-    r"(?:^|[/\\])(?:\.ssh|\.aws|\.gnupg|\.kube|\.azure|\.docker|\.config[/\\]gcloud|\.netrc|_netrc"
-    r"|\.pgpass|\.my\.cnf|\.git-credentials|\.pypirc|\.npmrc|\.jupyter|\.env(?:\.\w+)?|id_rsa"
-    r"|id_dsa|id_ecdsa|id_ed25519|credentials\.json|service[_-]account\w*\.json|kaggle\.json"
-    r"|notebook_secret|notebook_cookie_secret|jupyter_cookie_secret|kernel-[\w*-]+\.json)(?=$|[/\\])"
-    r"|[/\\]share[/\\]jupyter(?:[/\\]|$)|Library[/\\]Jupyter(?:[/\\]|$)"
-    r"|^/proc/(?:self|\d+)/environ$|^/etc/(?:shadow|gshadow|sudoers)$"
-)
-KEY_NAME = re.compile(
-    r"(?:^|_|API|SSH|ACCESS)KEY(?:S|_?ID)?(?:$|_)|TOKEN(?!IZ)|SECRET|PASSW|PASSPHRASE|_PWD"
-    r"|CREDENTIAL|AUTH(?!OR)|PRIVATE|(?:^|_)PAT(?:$|_)|DSN"
-    r"|(?:DATABASE|DB|REDIS|MONGO\w*)_UR[LI]|CONN\w*_STR",
-    re.IGNORECASE,
-)
-
 INSTALLING = re.compile(
     r"(?:^|[\s;&|/(`])(?:pip3?|pip3\.\d+|conda|mamba|micromamba|uv|pipx|poetry|pdm|apt|apt-get"
     r"|aptitude|brew|npm|yarn|yum|dnf|apk|gem|cargo|easy_install)\s[^;&|\n]*?"

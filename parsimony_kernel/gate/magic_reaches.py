@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from parsimony_kernel.analysis.cell import Magic
-from parsimony_kernel.core.reach import Finding, ReachKind
-from parsimony_kernel.gate.known_reaches import ADDRESS, INSTALLING, KEY_NAME, KEY_PLACE
+from parsimony_kernel.core.reach import KEY_NAME, KEY_PLACE, Finding, ReachKind
+from parsimony_kernel.gate.known_reaches import ADDRESS, INSTALLING
 from parsimony_kernel.gate.place import Place
 from parsimony_kernel.gate.stand_ins import Text
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.gate.code_files import CodeFiles, module_text, runner_of
+from parsimony_kernel.core.reach import runner_of
+from parsimony_kernel.gate.code_files import CodeFiles, module_text
 
 STARTS = "import os\nos.system('make all')"
 
