@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from parsimony_kernel.lineage.checkpoint import ABSENT, GONE, Change
+from parsimony_kernel.lineage.classes import is_frame
 from parsimony_kernel.lineage.copies import Copy
 from parsimony_kernel.lineage.frame_difference import (
     MOST_CELLS,
@@ -19,10 +20,9 @@ from parsimony_kernel.lineage.frame_difference import (
     frame_difference,
 )
 from parsimony_kernel.lineage.kinds.atoms import ATOMS, is_atomic
-from parsimony_kernel.lineage.kinds.frames import is_frame, plain_frame, same_frames
+from parsimony_kernel.lineage.kinds.frames import is_polars, plain_frame, same_frames
 from parsimony_kernel.lineage.kinds.instances import fields
 from parsimony_kernel.lineage.kinds.lookup import kind_of
-from parsimony_kernel.lineage.kinds.polars import is_polars
 from parsimony_kernel.lineage.short import short
 
 MOST_SHOWN = 5

@@ -16,8 +16,8 @@ from itertools import islice
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
 
+from parsimony_kernel.lineage.classes import is_theirs, module_of
 from parsimony_kernel.lineage.kinds.atoms import ATOMS
-from parsimony_kernel.lineage.snapshot import is_theirs, module_of
 
 # Steps that looking at one value may take, and at those of one cell; a step is under 2 µs.
 MOST_STEPS = 250

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parsimony_kernel.lineage.kinds.arrays import same_memory
 from parsimony_kernel.lineage.kinds.atoms import ATOMS, is_missing, is_scalar_of_pandas
+from parsimony_kernel.lineage.kinds.plain import same_memory
 from parsimony_kernel.lineage.short import short
 
 # Cells that are compared in full: numbers and times, and everything else.

@@ -12,10 +12,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import FrameType, TracebackType
 from typing import Any
 
+from parsimony_kernel.lineage.classes import is_frame, package_of
 from parsimony_kernel.lineage.copies import Copies
 from parsimony_kernel.lineage.kinds.atoms import ATOMS, is_atomic
-from parsimony_kernel.lineage.kinds.bases import package_of
-from parsimony_kernel.lineage.kinds.frames import is_frame
 from parsimony_kernel.lineage.kinds.instances import OUTSIDE, InstanceKind
 from parsimony_kernel.lineage.kinds.lookup import COMMON, kind_of
 

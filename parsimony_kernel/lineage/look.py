@@ -14,16 +14,16 @@ from typing import Any
 
 from parsimony_kernel.analysis.columns import columns_only
 from parsimony_kernel.analysis.read import read
+from parsimony_kernel.lineage.classes import is_theirs
 from parsimony_kernel.lineage.fingerprint import (
     MOST_STEPS,
     MOST_STEPS_OF_A_CELL,
     Fingerprint,
     fingerprint,
 )
-from parsimony_kernel.lineage.objects.immutable import is_immutable
-from parsimony_kernel.lineage.objects.memory import contents_of
-from parsimony_kernel.lineage.objects.parts import held_by, parts_in, reachable_from
-from parsimony_kernel.lineage.objects.paths import part_at
+from parsimony_kernel.lineage.kinds.atoms import is_immutable
+from parsimony_kernel.lineage.memory import contents_of
+from parsimony_kernel.lineage.parts import held_by, part_at, parts_in, reachable_from
 from parsimony_kernel.lineage.reach import (
     changes_by,
     changes_through,
@@ -31,7 +31,7 @@ from parsimony_kernel.lineage.reach import (
     used_through,
     uses_by_name,
 )
-from parsimony_kernel.lineage.snapshot import Standing, is_theirs
+from parsimony_kernel.lineage.snapshot import Standing
 
 _MOST_UNNAMED = 64
 _MOST_PLAIN = 8

@@ -10,7 +10,7 @@ from typing import Any
 from parsimony_kernel.analysis.calls import MUTATES
 from parsimony_kernel.analysis.cell import Names
 from parsimony_kernel.analysis.read import read_function
-from parsimony_kernel.lineage.snapshot import is_theirs
+from parsimony_kernel.lineage.classes import is_theirs
 
 _STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
 _MOST_FUNCTIONS = 200
