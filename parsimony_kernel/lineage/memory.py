@@ -20,7 +20,7 @@ def has_memory(kind: type) -> bool:
 
 def owners(value: Any) -> Sequence[int]:
     """The ids of what owns the memory of an array or a frame."""
-    return [id(_owner(each)) for each in _arrays_of(value)] if has_memory(type(value)) else ()
+    return [id(owner(each)) for each in _arrays_of(value)] if has_memory(type(value)) else ()
 
 
 def _arrays_of(value: Any) -> list[Any]:
@@ -32,7 +32,8 @@ def _arrays_of(value: Any) -> list[Any]:
     ]
 
 
-def _owner(value: Any) -> Any:
+def owner(value: Any) -> Any:
+    """What owns the memory of an array."""
     arrays = loaded("numpy", "ndarray")
     value = value.obj if type(value) is memoryview else value
     while issubclass(type(value), arrays) and (base := value.base) is not None:
@@ -43,7 +44,7 @@ def _owner(value: Any) -> Any:
 def contents_of(values: Iterable[Any]) -> Iterator[tuple[Callable[[], Any], bytes]]:
     """The small arrays that have the memory of the frames among ``values``, and their bytes."""
     for value in values:
-        for array in map(_owner, _arrays_of(value) if is_frame(type(value)) else ()):
+        for array in map(owner, _arrays_of(value) if is_frame(type(value)) else ()):
             if (
                 type(array) in loaded("numpy", "ndarray")
                 and not array.dtype.hasobject
