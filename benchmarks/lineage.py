@@ -223,7 +223,7 @@ def undo(rounds: int) -> Iterator[Row]:
                 code_took.append(took)
                 ready.append(beside)
                 begun = time.perf_counter()
-                done, _ = own.checkpoints.undo(change)
+                done, *_ = own.checkpoints.undo(change)
                 back.append((time.perf_counter() - begun) * 1_000)
                 frame = own.bound["frame"]
                 if done.lost or frame.shape[1] != 8 or frame.iloc[0, 0] != 1.0:
