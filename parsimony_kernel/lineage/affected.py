@@ -134,6 +134,6 @@ def _leading_to(changed: Set[int], groups: Sequence[Sequence[Any]]) -> set[int]:
 
 def _writes_nothing(value: Any) -> bool:
     """Whether a column that is set is no write into memory: of a frame of pandas 3 or later."""
-    if type(value) not in loaded("pandas", "DataFrame"):
+    if all(type(value) is not each for each in loaded("pandas", "DataFrame")):
         return False
     return int(sys.modules["pandas"].__version__.partition(".")[0]) >= 3

@@ -40,7 +40,7 @@ ATOMS = frozenset(
         object, operator.itemgetter, operator.attrgetter,
     }
 )  # fmt: skip
-_ATOM_IDS = frozenset(map(id, ATOMS))
+ATOM_IDS = frozenset(map(id, ATOMS))
 _ATOMIC = (
     enum.Enum, ModuleType, pathlib.PurePath, datetime.tzinfo, weakref.ref, logging.Logger,
 )  # fmt: skip
@@ -68,7 +68,7 @@ def is_immutable(value: Any) -> bool:
 def is_atomic(value: Any) -> bool:
     """Whether ``value`` cannot change, nor anything that is reached through it."""
     kind = type(value)
-    if id(kind) in SIMPLE or issubclass(kind, _ATOMIC) or id(kind) in _ATOM_IDS:
+    if id(kind) in SIMPLE or issubclass(kind, _ATOMIC) or id(kind) in ATOM_IDS:
         return True
     if issubclass(kind, type):
         return not is_theirs(value)
