@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from parsimony_kernel.analysis.calls import names
 from parsimony_kernel.analysis.cell import Magic
 from parsimony_kernel.analysis.visitor import without_options
+from parsimony_kernel.core.reach import Finding, ReachKind
 from parsimony_kernel.gate.cell_walk import argument_of
 from parsimony_kernel.gate.file_reaches import SQL_CALL, FileReaches
 from parsimony_kernel.gate.known_reaches import (
@@ -26,7 +27,6 @@ from parsimony_kernel.gate.known_reaches import (
 )
 from parsimony_kernel.gate.magic_reaches import kind_of_command, of_magic
 from parsimony_kernel.gate.place import Place
-from parsimony_kernel.gate.reach import Finding, ReachKind
 from parsimony_kernel.gate.stand_ins import Origin, Scopes, Text, Value
 
 _RUN_CODE = frozenset({"exec", "eval", "compile", "timeit.timeit", "timeit.repeat"})

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Sequence
 
+from parsimony_kernel.core.reach import Finding, ReachKind
 from parsimony_kernel.gate.cell_walk import CellWalk, argument_of
 from parsimony_kernel.gate.known_reaches import (
     ADDRESS,
@@ -17,7 +18,6 @@ from parsimony_kernel.gate.known_reaches import (
     WRITER,
 )
 from parsimony_kernel.gate.place import Place
-from parsimony_kernel.gate.reach import Finding, ReachKind
 from parsimony_kernel.gate.stand_ins import Scopes, Text
 
 _ADDRESS_ARGUMENTS = frozenset(

@@ -2,7 +2,7 @@
 
 import re
 
-from parsimony_kernel.gate.reach import ReachKind
+from parsimony_kernel.core.reach import ReachKind
 
 _SHELL, _NETWORK, _DELETION = ReachKind.shell, ReachKind.network, ReachKind.deletion
 _INSTALLATION, _SECRET = ReachKind.installation, ReachKind.secret

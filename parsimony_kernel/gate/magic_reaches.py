@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from parsimony_kernel.analysis.cell import Magic
+from parsimony_kernel.core.reach import Finding, ReachKind
 from parsimony_kernel.gate.known_reaches import ADDRESS, INSTALLING, KEY_NAME, KEY_PLACE
 from parsimony_kernel.gate.place import Place
-from parsimony_kernel.gate.reach import Finding, ReachKind
 from parsimony_kernel.gate.stand_ins import Text
 
 _MAX_COMMAND = 4_000

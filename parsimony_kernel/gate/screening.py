@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.analysis.parse import parse_cell
+from parsimony_kernel.core.reach import Finding, Reach, ReachKind
 from parsimony_kernel.gate.call_reaches import CallReaches, Modules
 from parsimony_kernel.gate.place import Place
-from parsimony_kernel.gate.reach import Finding, Reach, ReachKind
 from parsimony_kernel.gate.stand_ins import Scopes
 
 _MAX_WHAT = 120
