@@ -61,8 +61,6 @@ class Looked:
     # The names whose objects its functions change, and whether one changes what it is handed.
     through: frozenset[str] = frozenset()
     by_argument: bool = False
-    # What the text of the cell changes and could be seen whole.
-    plain: Mapping[str, Fingerprint] = field(default_factory=dict)
     # The small arrays in which frames have their values, and their bytes.
     contents: tuple[tuple[Callable[[], Any], bytes], ...] = ()
     # The frames with which the cell does nothing that writes into the memory they have.
@@ -70,7 +68,7 @@ class Looked:
 
     def is_same(self, name: str, value: Any) -> bool:
         """Whether ``value``, which ``name`` had before and has now, is seen not to have changed."""
-        seen = self.plain.get(name) or self.seen.get(name)
+        seen = self.seen.get(name)
         if seen is None or not seen.is_whole or issubclass(type(value), type | FunctionType):
             return False
         return not seen.differs_from(value)
@@ -146,11 +144,10 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
             left -= seen[name].taken
             if key in own:
                 likely.add(name)
-    plain = {
-        name: fingerprint(value, min(left, _MOST_OF_PLAIN))
-        for name in sorted(names.mutated - seen.keys())[:_MOST_PLAIN]
-        if left > 0 and name in namespace and not is_immutable(value := namespace[name])
-    }
+    # What the text of the cell changes, and can be seen whole, may be seen not to have changed.
+    for name in sorted(names.mutated - seen.keys())[:_MOST_PLAIN]:
+        if left > 0 and name in namespace and not is_immutable(namespace[name]):
+            seen[name] = fingerprint(namespace[name], min(left, _MOST_OF_PLAIN))
     columns = frozenset[str]()
     if names.mutated and not (theirs or own or names.opaque or names.reached):
         columns = columns_only(code)
@@ -169,7 +166,6 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         resizes,
         frozenset(through),
         by_argument,
-        {name: each for name, each in plain.items() if each.is_whole},
         () if resizes else tuple(contents_of(map(namespace.get, names.mutated | likely))),
         columns,
     )
