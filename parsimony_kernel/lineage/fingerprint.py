@@ -19,6 +19,7 @@ from typing import Any
 from parsimony_kernel.lineage.classes import is_frame, is_theirs, loaded, module_of
 from parsimony_kernel.lineage.kinds.atoms import ATOM_IDS
 from parsimony_kernel.lineage.kinds.plain import arrays_inside
+from parsimony_kernel.lineage.parts import around
 
 # Steps that looking at one value may take, and at those of one cell; a step is under 2 µs.
 MOST_STEPS = 250
@@ -213,11 +214,7 @@ class _Look:
         for each in (value.__defaults__, value.__kwdefaults__, value.__dict__):
             if each:
                 self.at(each, 1)
-        for cell in value.__closure__ or ():
-            try:
-                self.seen.append(_Items((cell.cell_contents,)))
-            except ValueError:  # not bound yet
-                self.seen.append(None)
+        self.seen.append(_Items(around(value)))
 
     def _attributes(self, value: Any, depth: int) -> None:
         if not gc.is_tracked(value):

@@ -123,6 +123,13 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     seen: dict[str, Fingerprint] = {}
     values: dict[str, Any] = {}
     left = MOST_STEPS_OF_A_CELL
+
+    def see(name: str, value: Any, most: int = MOST_STEPS) -> None:
+        nonlocal left
+        if left > 0:
+            seen[name] = fingerprint(value, min(left, most))
+            left -= seen[name].taken
+
     for name in (*sorted(likely), *sorted(maybe - likely - names.mutated)):
         value = namespace.get(name)
         if name not in namespace or is_immutable(value):
@@ -130,9 +137,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         if left <= 0 and name not in likely:
             break
         values[name] = value
-        if left > 0:
-            seen[name] = fingerprint(value, min(left, MOST_STEPS))
-            left -= seen[name].taken
+        see(name, value)
     own = _unnamed(bound)
     parts = own | held if by_argument else own
     named = set(map(id, values.values()))
@@ -140,14 +145,13 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         if left > 0 and key not in named and not is_immutable(value):
             name = f"{number}"  # that no variable has
             values[name] = value
-            seen[name] = fingerprint(value, min(left, MOST_STEPS))
-            left -= seen[name].taken
+            see(name, value)
             if key in own:
                 likely.add(name)
     # What the text of the cell changes, and can be seen whole, may be seen not to have changed.
     for name in sorted(names.mutated - seen.keys())[:_MOST_PLAIN]:
-        if left > 0 and name in namespace and not is_immutable(namespace[name]):
-            seen[name] = fingerprint(namespace[name], min(left, _MOST_OF_PLAIN))
+        if name in namespace and not is_immutable(namespace[name]):
+            see(name, namespace[name], _MOST_OF_PLAIN)
     columns = frozenset[str]()
     if names.mutated and not (theirs or own or names.opaque or names.reached):
         columns = columns_only(code)

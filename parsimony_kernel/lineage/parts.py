@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from types import (
     BuiltinFunctionType,
+    CellType,
     CodeType,
     CoroutineType,
     FrameType,
@@ -26,6 +27,7 @@ from typing import Any
 from parsimony_kernel.analysis.roots import Steps
 from parsimony_kernel.lineage.classes import is_frame, is_tabular, is_theirs, loaded, module_of
 from parsimony_kernel.lineage.kinds.atoms import SIMPLE, are_simple
+from parsimony_kernel.lineage.kinds.plain import BY_TYPE
 
 # What looking into containers may take for one cell.
 MOST_LOOKED_INTO = 300
@@ -54,18 +56,19 @@ def reachable_from(value: Any) -> Sequence[Any]:
     """What code can come to from a value: its parts, or what is bound to a callable."""
     kind = type(value)
     if kind is FunctionType:
-        held = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-        for cell in value.__closure__ or ():
-            try:
-                held.append(cell.cell_contents)
-            except ValueError:  # not bound yet
-                continue
-        return held
+        defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        return (*defaults, *around(value))
     if kind is BuiltinFunctionType or kind is MethodType:
         return (value.__self__,)
     if kind is functools.partial or kind is GeneratorType:
         return gc.get_referents(value)
     return parts_in(value)
+
+
+def around(function: Any) -> list[Any]:
+    """What the variables around a function hold."""
+    held = map(BY_TYPE[CellType].copy, function.__closure__ or ())  # nothing where not bound yet
+    return [each for found in held for each in found]
 
 
 def held_by(
