@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from parsimony_kernel.lineage.checkpoint import ABSENT, GONE, Change
-from parsimony_kernel.lineage.classes import is_frame, loaded
+from parsimony_kernel.lineage.classes import is_frame
 from parsimony_kernel.lineage.copies import Copy
 from parsimony_kernel.lineage.frame_difference import (
     MOST_CELLS,
@@ -29,6 +29,7 @@ from parsimony_kernel.lineage.kinds.atoms import is_atomic
 from parsimony_kernel.lineage.kinds.frames import is_polars, plain_frame, same_frames
 from parsimony_kernel.lineage.kinds.instances import fields
 from parsimony_kernel.lineage.kinds.lookup import kind_of
+from parsimony_kernel.lineage.kinds.plain import is_array
 from parsimony_kernel.lineage.short import short
 
 # Objects that are looked at inside of all variables; of one always one in so many of that.
@@ -191,7 +192,7 @@ def _content(value: Any, state: State) -> Any:
     if is_frame(type(value)):
         return plain_frame(value, None if copy is None else copy.held)
     if copy is None or not (
-        type(value) in _PLAIN_KINDS or _is_array(value) or is_polars(type(value))
+        type(value) in _PLAIN_KINDS or is_array(value) or is_polars(type(value))
     ):
         return value
     return copy.held
@@ -228,7 +229,7 @@ class _Comparison:
         """What differs inside, where both are of one kind that can be looked into."""
         if is_table(one) or is_table(other):
             return self._frames(one, other, 0)
-        if _is_array(one) and _is_array(other):
+        if is_array(one) and is_array(other):
             return self._arrays(one, other)
         if type(one) is not type(other) or is_atomic(one):
             return None
@@ -332,7 +333,7 @@ class _Comparison:
             raise _Spent
         if is_table(one) and is_table(other):
             return self._frames_differ(one, other, depth)
-        if _is_array(one) and _is_array(other):
+        if is_array(one) and is_array(other):
             if one is other and id(one) not in self._before.contents:
                 return False
             arrays = self._arrays(one, other)
@@ -388,7 +389,3 @@ class _Comparison:
             if not is_known(key):
                 return False
         return True
-
-
-def _is_array(value: Any) -> bool:
-    return type(value) in loaded("numpy", "ndarray")

@@ -8,11 +8,12 @@ from collections.abc import Collection, Iterable, Mapping
 from types import FrameType, TracebackType
 from typing import Any
 
-from parsimony_kernel.lineage.classes import is_frame, loaded, package_of
+from parsimony_kernel.lineage.classes import is_frame, package_of
 from parsimony_kernel.lineage.copies import Copies
 from parsimony_kernel.lineage.kinds.atoms import ATOMS, is_atomic
 from parsimony_kernel.lineage.kinds.instances import OUTSIDE, InstanceKind
 from parsimony_kernel.lineage.kinds.lookup import COMMON, kind_of
+from parsimony_kernel.lineage.kinds.plain import is_array
 from parsimony_kernel.lineage.memory import owner
 
 # Places in objects that are looked at in all: about half a second. What holds many comes last, so
@@ -145,16 +146,16 @@ class Holding:
             except Exception:  # boundary: user object - what it holds may be anything
                 parts = gc.get_referents(value)
         found = [part for part in parts if type(part) not in ATOMS]
-        base = value.base if _is_array(value) else None
+        base = value.base if is_array(value) else None
         return found if base is None else [*found, base]
 
     def _views_of(self, targets: Mapping[int, Any]) -> dict[int, list[int]]:
         """The ids of targets by that of arrays that lie in their memory, or have it in theirs."""
         views = defaultdict[int, list[int]](list)
-        if not (changed := [value for value in targets.values() if _is_array(value)]):
+        if not (changed := [value for value in targets.values() if is_array(value)]):
             return views
         owners = defaultdict[int, list[Any]](list)
-        for value in filter(_is_array, self.objects.values()):
+        for value in filter(is_array, self.objects.values()):
             owners[id(owner(value))].append(value)
         for value in changed:
             for other in owners[id(owner(value))]:
@@ -185,13 +186,9 @@ def _live_parts(value: Any) -> Iterable[Any]:
     known = kind_of(value)
     if known is None or isinstance(known, InstanceKind):
         return list[Any](gc.get_referents(value))
-    if _is_array(value) and value.dtype.kind != "O":
+    if is_array(value) and value.dtype.kind != "O":
         return ()
-    if is_frame(kind) or _is_array(value):
+    if is_frame(kind) or is_array(value):
         return known.parts(known.copy(value))
     held = known.copy(value)
     return (*known.parts(held), *held) if isinstance(held, dict) else known.parts(held)
-
-
-def _is_array(value: Any) -> bool:
-    return type(value) in loaded("numpy", "ndarray")

@@ -7,7 +7,7 @@ from sys import getrefcount
 from typing import Any
 
 from parsimony_kernel.lineage.classes import is_frame, loaded
-from parsimony_kernel.lineage.parts import MOST_BLOCKS
+from parsimony_kernel.lineage.parts import MOST_BLOCKS, arrays_of_frame
 
 _MOST_COMPARED = 32 * 2**10
 
@@ -20,16 +20,10 @@ def has_memory(kind: type) -> bool:
 
 def owners(value: Any) -> Sequence[int]:
     """The ids of what owns the memory of an array or a frame."""
-    return [id(owner(each)) for each in _arrays_of(value)] if has_memory(type(value)) else ()
-
-
-def _arrays_of(value: Any) -> list[Any]:
-    if not is_frame(type(value)):
-        return [value]
-    arrays = loaded("numpy", "ndarray")
-    return [
-        held for block in value._mgr.blocks[:MOST_BLOCKS] if type(held := block.values) in arrays
-    ]
+    if not has_memory(type(value)):
+        return ()
+    arrays = arrays_of_frame(value) if is_frame(type(value)) else [value]
+    return [id(owner(each)) for each in arrays]
 
 
 def owner(value: Any) -> Any:
@@ -44,7 +38,7 @@ def owner(value: Any) -> Any:
 def contents_of(values: Iterable[Any]) -> Iterator[tuple[Callable[[], Any], bytes]]:
     """The small arrays that have the memory of the frames among ``values``, and their bytes."""
     for value in values:
-        for array in map(owner, _arrays_of(value) if is_frame(type(value)) else ()):
+        for array in map(owner, arrays_of_frame(value) if is_frame(type(value)) else ()):
             if (
                 type(array) in loaded("numpy", "ndarray")
                 and not array.dtype.hasobject

@@ -145,10 +145,15 @@ def _items_of_array(value: Any) -> Iterable[Any]:
     return plain.flat if plain.dtype.hasobject else ()
 
 
-def _of_frame(value: Any) -> Sequence[Any]:
+def arrays_of_frame(value: Any) -> list[Any]:
+    """The arrays of numpy in which a frame or a series of pandas has its values."""
     arrays = loaded("numpy", "ndarray")
-    held = [block.values for block in value._mgr.blocks[:MOST_BLOCKS]]
-    return [part for each in held if type(each) in arrays for part in _of_array(each)]
+    held = (block.values for block in value._mgr.blocks[:MOST_BLOCKS])
+    return [each for each in held if type(each) in arrays]
+
+
+def _of_frame(value: Any) -> Sequence[Any]:
+    return [part for each in arrays_of_frame(value) for part in _of_array(each)]
 
 
 def _of_object(value: Any) -> Sequence[Any]:

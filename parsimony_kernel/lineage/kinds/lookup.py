@@ -30,7 +30,7 @@ def kind_of(value: Any) -> Kind | None:
         return FRAME
     if is_polars(kind):
         return POLARS
-    if is_array(value):
+    if is_array(value) and (value.dtype.kind == "O" or not value.dtype.hasobject):
         return ARRAY
     return instance_kind(kind)
 

@@ -323,10 +323,8 @@ def base_of(kind: type) -> Kind | None:
 
 
 def is_array(value: Any) -> bool:
-    """Whether ``value`` is an array of numpy whose items are objects or hold none."""
-    if type(value) not in loaded("numpy", "ndarray"):
-        return False
-    return value.dtype.kind == "O" or not value.dtype.hasobject
+    """Whether ``value`` is an array of numpy, and of no class that derives from it."""
+    return type(value) in loaded("numpy", "ndarray")
 
 
 def arrays_inside(value: Any) -> Iterable[Any]:
