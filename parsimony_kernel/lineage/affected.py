@@ -10,10 +10,10 @@ from parsimony_kernel.lineage.classes import loaded
 from parsimony_kernel.lineage.kinds.atoms import SIMPLE, are_simple
 from parsimony_kernel.lineage.look import Looked
 from parsimony_kernel.lineage.memory import (
-    has_memory,
     is_still,
     may_share,
     owners,
+    owners_of_kind,
     shares_memory,
 )
 from parsimony_kernel.lineage.parts import (
@@ -52,12 +52,12 @@ def names_of(
     }
     memory -= {id(array) for get, content in looked.contents if is_still(array := get(), content)}
     if memory:
-        owning = {key for key, kind in distinct.items() if has_memory(kind)}
+        owning = {key: look for key, kind in distinct.items() if (look := owners_of_kind(kind))}
         found |= {
             name
             for (name, value), kind in zip(after.items(), kinds, strict=True)
             if kind in owning
-            and not memory.isdisjoint(owners(value))
+            and not memory.isdisjoint(owning[kind](value))
             and shares_memory(value, touched)
         }
     holding = {key: parts_of_kind(kind) for key, kind in distinct.items() if can_hold(kind)}
@@ -66,7 +66,7 @@ def names_of(
         for (name, value), kind in zip(after.items(), kinds, strict=True)
         if kind in holding
         and (parts := holding[kind](value))
-        and not are_simple(parts)
+        and not SIMPLE.issuperset(map(id, map(type, parts)))
         and name not in found
     ]
     changed = touched.keys() | memory | {id(after[name]) for name in found}

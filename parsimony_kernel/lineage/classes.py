@@ -3,6 +3,7 @@
 import sys
 from typing import Any
 
+_loaded: dict[tuple[str, tuple[str, ...]], tuple[Any, ...]] = {}
 _module_of = type.__dict__["__module__"].__get__
 
 
@@ -32,8 +33,13 @@ def is_theirs(kind: type) -> bool:
 
 def loaded(package: str, *names: str) -> tuple[Any, ...]:
     """Those of a package's classes that there are: none of one that is not loaded yet."""
-    module: Any = sys.modules.get(package)
-    return tuple(getattr(module, name) for name in names if hasattr(module, name))
+    found = _loaded.get((package, names))
+    if found is None:
+        module: Any = sys.modules.get(package)
+        found = tuple(getattr(module, name) for name in names if hasattr(module, name))
+        if len(found) == len(names):
+            _loaded[package, names] = found
+    return found
 
 
 def is_frame(kind: type) -> bool:

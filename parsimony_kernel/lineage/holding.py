@@ -156,9 +156,9 @@ class Holding:
             return views
         owners = defaultdict[int, list[Any]](list)
         for value in filter(is_array, self.objects.values()):
-            owners[id(owner(value))].append(value)
+            owners[id(owner(value, type(value)))].append(value)
         for value in changed:
-            for other in owners[id(owner(value))]:
+            for other in owners[id(owner(value, type(value)))]:
                 if other is not value and sys.modules["numpy"].may_share_memory(value, other):
                     views[id(other)].append(id(value))
         return views

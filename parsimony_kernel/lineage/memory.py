@@ -12,39 +12,41 @@ from parsimony_kernel.lineage.parts import MOST_BLOCKS, arrays_of_frame
 _MOST_COMPARED = 32 * 2**10
 
 
-def has_memory(kind: type) -> bool:
-    """Whether a value of ``kind`` is an array or made of arrays."""
-    arrays = loaded("numpy", "ndarray")
-    return bool(arrays) and (issubclass(kind, (*arrays, memoryview)) or is_frame(kind))
-
-
 def owners(value: Any) -> Sequence[int]:
     """The ids of what owns the memory of an array or a frame."""
-    if not has_memory(type(value)):
-        return ()
-    arrays = arrays_of_frame(value) if is_frame(type(value)) else [value]
-    return [id(owner(each)) for each in arrays]
+    look = owners_of_kind(type(value))
+    return look(value) if look is not None else ()
 
 
-def owner(value: Any) -> Any:
-    """What owns the memory of an array."""
-    arrays = loaded("numpy", "ndarray")
+def owners_of_kind(kind: type) -> Callable[[Any], Sequence[int]] | None:
+    """How the memory of a value of ``kind`` is told, ``None`` where it has none of its own."""
+    for array in loaded("numpy", "ndarray"):
+        if is_frame(kind):
+            return lambda value: [
+                id(owner(held, array))
+                for block in value._mgr.blocks[:MOST_BLOCKS]
+                if type(held := block.values) is array
+            ]
+        if issubclass(kind, (array, memoryview)):
+            return lambda value: (id(owner(value, array)),)
+    return None
+
+
+def owner(value: Any, array: Any) -> Any:
+    """What owns the memory of an array; ``array`` is the class of those."""
     value = value.obj if type(value) is memoryview else value
-    while issubclass(type(value), arrays) and (base := value.base) is not None:
+    while issubclass(type(value), array) and (base := value.base) is not None:
         value = base
     return value.obj if type(value) is memoryview else value
 
 
 def contents_of(values: Iterable[Any]) -> Iterator[tuple[Callable[[], Any], bytes]]:
     """The small arrays that have the memory of the frames among ``values``, and their bytes."""
-    for value in values:
-        for array in map(owner, arrays_of_frame(value) if is_frame(type(value)) else ()):
-            if (
-                type(array) in loaded("numpy", "ndarray")
-                and not array.dtype.hasobject
-                and array.nbytes <= _MOST_COMPARED
-            ):
-                yield weakref.ref(array), array.tobytes()
+    for array in loaded("numpy", "ndarray"):
+        for held in (each for value in values for each in arrays_of_frame(value, array)):
+            own = owner(held, array)
+            if type(own) is array and not own.dtype.hasobject and own.nbytes <= _MOST_COMPARED:
+                yield weakref.ref(own), own.tobytes()
 
 
 def is_still(array: Any, content: bytes) -> bool:
@@ -67,7 +69,7 @@ def shares_memory(value: Any, touched: Mapping[int, Any]) -> bool:
 def may_share(value: Any) -> bool:
     """Whether something else may have the memory of an object that nothing else holds."""
     if not is_frame(type(value)):
-        return has_memory(type(value)) and tuple(owners(value)) != (id(value),)
+        return owners_of_kind(type(value)) is not None and tuple(owners(value)) != (id(value),)
     blocks = value._mgr.blocks
     return len(blocks) > MOST_BLOCKS or not all(map(_is_own, blocks))
 

@@ -34,6 +34,7 @@ MOST_LOOKED_INTO = 300
 DEEPEST = 3
 MOST_BLOCKS = 64
 _MOST_OF_ONE = 1_000
+_FIRST = slice(None, _MOST_OF_ONE)
 _HAS_GC = 1 << 14
 _LEAVES = (
     str, bytes, int, float, complex, MethodType, BuiltinFunctionType, ModuleType,
@@ -107,9 +108,9 @@ def parts_of_kind(kind: type) -> Callable[[Any], Sequence[Any]]:
     for base, look in _BY_KIND:
         if issubclass(kind, base):
             return look
-    if is_theirs(kind):
-        return _of_object
     module = module_of(kind)
+    if module in ("", "__main__"):
+        return _of_object
     if issubclass(kind, loaded("numpy", "ndarray")):
         return _of_array
     if is_frame(kind):
@@ -145,15 +146,17 @@ def _items_of_array(value: Any) -> Iterable[Any]:
     return plain.flat if plain.dtype.hasobject else ()
 
 
-def arrays_of_frame(value: Any) -> list[Any]:
-    """The arrays of numpy in which a frame or a series of pandas has its values."""
-    arrays = loaded("numpy", "ndarray")
+def arrays_of_frame(value: Any, array: Any) -> list[Any]:
+    """The arrays, of the class ``array``, of a frame or a series of pandas; none of another."""
+    if not is_frame(type(value)):
+        return []
     held = (block.values for block in value._mgr.blocks[:MOST_BLOCKS])
-    return [each for each in held if type(each) in arrays]
+    return [each for each in held if type(each) is array]
 
 
 def _of_frame(value: Any) -> Sequence[Any]:
-    return [part for each in arrays_of_frame(value) for part in _of_array(each)]
+    (array,) = loaded("numpy", "ndarray")
+    return [part for each in arrays_of_frame(value, array) for part in _of_array(each)]
 
 
 def _of_object(value: Any) -> Sequence[Any]:
@@ -168,9 +171,9 @@ def _of_object(value: Any) -> Sequence[Any]:
 _of_array = _first(_items_of_array)
 # The first that fits counts.
 _BY_KIND: tuple[tuple[Any, Callable[[Any], Sequence[Any]]], ...] = (
-    (list, _first(list.__iter__)),
+    (list, lambda value: list.__getitem__(value, _FIRST)),
     (dict, _first(dict.values)),
-    (tuple, _first(tuple.__iter__)),
+    (tuple, lambda value: tuple.__getitem__(value, _FIRST)),
     (set, _first(set.__iter__)),
     (frozenset, _first(frozenset.__iter__)),
     (deque, _first(deque.__iter__)),
