@@ -46,7 +46,7 @@ from parsimony_kernel.lineage.stamping import (
     Looked,
     before_cell,
     observe_cell,
-    stamp_cell,
+    stamp_effect,
     stopped_line,
 )
 
@@ -370,15 +370,13 @@ class InProcessExecutor(BaseCodeExecutor):
         ledger = self.origin_ledger
         if observed.is_recorded:
             observed.recorded(
-                lambda: stamp_cell(
+                lambda: stamp_effect(
                     ledger,
-                    observed.before,
-                    observed.after,
+                    observed.effect,
                     observed.cell.code,
                     given,
-                    observed.folder,
                     self._clock.now().isoformat(),
-                    effect=observed.effect,
+                    cwd=observed.folder,
                     failed=end.error is not None or end.reason is not None,
                     stopped_at=observed.stopped_at,
                 ),

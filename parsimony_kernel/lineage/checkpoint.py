@@ -215,17 +215,12 @@ class Checkpoints:
         changed = then.copies.changed()
         return change_since(self._place, self._state(then, changed), changed)
 
-    def undo(self, change: Change) -> tuple[PutBack, Change | None]:
-        """Take ``change`` back, and give what takes that back again, if anything was done.
+    def undo(self, change: Change) -> TakenBack:
+        """Take ``change`` back.
 
         A name that was bound or changed again since is left, with all that it holds, and is
         ``kept``; so is whatever holds a part of that.
         """
-        done = self.take_back(change)
-        return done.back, done.inverse
-
-    def take_back(self, change: Change) -> TakenBack:
-        """The same, with what of ``change`` was left and can be taken back later."""
         return take_back(self._place, change)
 
     def _state(self, target: _Checkpoint, changed: Mapping[int, Copy]) -> State:

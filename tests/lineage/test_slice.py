@@ -12,7 +12,7 @@ from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, VariableOrigin
 from parsimony_kernel.lineage.slice import SEEDS, Script, SliceError, slice
 from parsimony_kernel.lineage.snapshot import visible
-from parsimony_kernel.lineage.stamping import stamp_cell
+from parsimony_kernel.lineage.stamping import observe_cell, stamp_effect
 
 USER = RunScope("", "n.ipynb", "mine", actor="user")
 AGENT = RunScope("run 1", "n.ipynb", "cell")
@@ -397,7 +397,8 @@ def test_a_cell_that_runs_text_finds_all_that_stood_before(tmp_path: Path) -> No
     for code in ("x = 1\nz = 3", "n = 'x'\nexec(f'y = {n} + 1')", "y2 = y"):
         before = visible(names, {})
         exec(code, names)
-        stamp_cell(ledger, before, visible(names, {}), code, USER, tmp_path, "")
+        effect, _ = observe_cell(before, visible(names, {}), code, tmp_path)
+        stamp_effect(ledger, effect, code, USER, "", cwd=tmp_path)
     again: dict[str, Any] = {}
     exec(slice(ledger, "y2").code, again)
     assert again["y2"] == 2
