@@ -50,7 +50,7 @@ LARGE_BYTES = 10**9
 CHANGED_BYTES = (10**6, 10**8, 10**9)
 PUBLISHED_ROWS = (10**3, 10**5, 10**6, 5 * 10**6)
 SHOWN_ROWS = (10**4, 10**6, 10**7)
-LEDGER_CELLS = (10, 100, 1_000)
+LEDGER_CELLS = (100, 300, 1_000, 3_000)
 KEPT_CELLS = 1_000
 TURNS = 10
 # Cells of one configuration in one round; a cell is short and the machine is not quiet.

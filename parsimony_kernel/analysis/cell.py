@@ -102,6 +102,9 @@ class Names:
         return frozenset(name for name, _ in self.modules) & self.writes
 
 
+NOTHING = Names()
+
+
 @dataclass(frozen=True)
 class Statement(Names):
     """One top-level statement; ``reads`` are those of its own, bound by the cell or not.
@@ -113,7 +116,7 @@ class Statement(Names):
         rebinds: it gives names to new objects and does nothing else, such as an assignment.
         certain: the names that it binds whatever happens.
         now: those of ``reads`` that are read when it runs, not by functions that it defines.
-        later: what its functions do when they run.
+        later: what its functions do when they run; ``NOTHING`` where there is none of it.
         pairs: of ``a, b = x, y`` what each name is made from.
     """
 
@@ -123,7 +126,7 @@ class Statement(Names):
     rebinds: bool = False
     certain: frozenset[str] = frozenset()
     now: frozenset[str] = frozenset()
-    later: Names = field(default_factory=Names)
+    later: Names = NOTHING
     pairs: tuple[tuple[str, frozenset[str]], ...] = ()
 
     def inputs_of(self, name: str) -> frozenset[str]:

@@ -8,6 +8,8 @@ from typing import Any
 from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.roots import Root, Steps, roots_of
 
+_NONE = frozenset[str]()
+
 
 @dataclass
 class Found:
@@ -54,7 +56,7 @@ class Found:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         del values["fresh"]
         told: dict[str, Any] = {
-            name: frozenset(value) if isinstance(value, set) else value
+            name: _frozen(value) if isinstance(value, set) else value
             for name, value in values.items()
         }
         return told | {
@@ -64,9 +66,14 @@ class Found:
             "paths": tuple(self.paths),
             "calls": tuple(self.calls),
             "magics": tuple(self.magics),
-            "reached": frozenset(self.reached - self.mutated),
-            "may_mutate": frozenset(self.may_mutate | self.mutated | self.reached),
+            "reached": _frozen(self.reached - self.mutated),
+            "may_mutate": _frozen(self.may_mutate | self.mutated | self.reached),
         }
+
+
+def _frozen(names: set[str]) -> frozenset[str]:
+    """``names`` for good. Most are empty, and Python makes a new set of each."""
+    return frozenset(names) if names else _NONE
 
 
 class State:
