@@ -372,7 +372,8 @@ def test_where_a_cell_stopped_must_not_matter_if_it_is_unknown(code: str, tmp_pa
     ledger, names = OriginLedger(), dict[str, Any]()
     with contextlib.suppress(ZeroDivisionError):
         exec(code, names)
-    stamp_cell(ledger, {}, visible(names, {}), code, USER, tmp_path, "", failed=True)
+    effect, _ = observe_cell({}, visible(names, {}), code, tmp_path)
+    stamp_effect(ledger, effect, code, USER, "", cwd=tmp_path, failed=True)
     wanted = STOPPED[code]
     if wanted is not None:
         assert kept(slice(ledger, "x")) == wanted
