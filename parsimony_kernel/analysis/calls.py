@@ -16,7 +16,7 @@ _TABLE: dict[str, dict[str, Any]] = tomllib.loads(
 
 def names(table: str, row: str) -> frozenset[str]:
     """The names in one row of the table: ``names("methods", "mutate")``."""
-    return frozenset(_TABLE[table][row])
+    return frozenset(_TABLE[table].get(row, ()))
 
 
 MUTATES_RECEIVER = names("methods", "mutate")
@@ -46,6 +46,11 @@ AGGREGATES = names("columns", "aggregate")
 READS_COLUMNS = names("columns", "read") | KEEPS_COLUMNS | GROUPS | AGGREGATES | {*COLUMNS_BY_PLACE}
 COLUMNS_OR_LEVELS = names("columns", "levels")
 LIBRARIES = names("columns", "libraries")
+CONVENTION: Mapping[str, str] = {
+    **{name: name for name in _TABLE["convention"]["itself"]},
+    **_TABLE["convention"]["as"],
+}
+WRITES_BY_MODE: Mapping[str, str] = _TABLE["outside_write"]["modes"]
 # Builtins that leave what they are handed as it is.
 HARMLESS = (frozenset(dir(builtins)) | {"display"}) - {
     "__import__", "compile", "delattr", "eval", "exec", "getattr", "globals", "locals",
