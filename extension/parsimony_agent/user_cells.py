@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from parsimony_agent.cell import Cells, locate, working_folder
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
+from parsimony_kernel.execution.guard import leave, listen
 from parsimony_kernel.execution.run_scope import RunScope
-from parsimony_kernel.lineage.file_access import Watch, start_watching, stop_watching
+from parsimony_kernel.lineage.file_access import Watch
 from parsimony_kernel.lineage.look import Looked, before_cell
 from parsimony_kernel.lineage.observing import CellEffect, observe_cell, stopped_line
 from parsimony_kernel.lineage.snapshot import Standing, visible
@@ -122,7 +123,9 @@ class UserCells:
         looked = self._looked(code)
         before = looked.keep(self._visible())
         is_body = any(_CAPTURING in begun.code for begun in self._open)
-        self._open.append(_Begun(info, code, before, looked, start_watching(), is_body))
+        watch = Watch()
+        listen(watch.hear)
+        self._open.append(_Begun(info, code, before, looked, watch, is_body))
 
     def _looked(self, code: str) -> Looked:
         try:
@@ -190,7 +193,7 @@ class UserCells:
 
     def _stop_watching(self, cells: list[_Begun]) -> None:
         for each in cells:
-            stop_watching(each.watch)
+            leave(each.watch.hear)
 
     def _visible(self, earlier: Names | None = None) -> Names:
         return visible(self._shell.user_ns, self._shell.user_ns_hidden, earlier or {})

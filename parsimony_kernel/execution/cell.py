@@ -3,8 +3,8 @@
 import ast
 import inspect
 import linecache
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, replace
 from types import CodeType, TracebackType
 from typing import Any
 
@@ -13,19 +13,41 @@ _FUTURE = 0x1FF0000  # the compiler flags that "from __future__ import" sets
 
 
 @dataclass(frozen=True)
+class Part:
+    """One top-level statement, compiled. ``lines`` are its first and last, both inside;
+    ``is_shown`` says that it is the trailing expression, whose value is displayed."""
+
+    code: CodeType
+    lines: tuple[int, int]
+    is_shown: bool = False
+
+
+@dataclass(frozen=True)
 class Cell:
-    """Compiled code. ``shown`` is the trailing expression, whose value is displayed.
+    """Compiled code, by statement.
 
     ``source`` is what the agent wrote; ``code`` is the same as Python, after transforms.
-    ``starts`` are the lines on which its top-level statements begin.
     """
 
     source: str
     code: str
     filename: str
-    body: CodeType | None
-    shown: CodeType | None
-    starts: tuple[int, ...] = ()
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def awaits(self) -> bool:
+        """Whether any statement gives a coroutine."""
+        return any(awaits(part.code) for part in self.parts)
+
+    def text(self, part: Part) -> str:
+        """The Python of one statement."""
+        return "\n".join(self.code.splitlines()[part.lines[0] - 1 : part.lines[1]])
+
+    def rest(self, index: int) -> "Cell":
+        """The cell from the statement ``index`` on, which stands on the same lines."""
+        start = self.parts[index].lines[0] - 1
+        left = "\n" * start + "\n".join(self.code.splitlines()[start:])
+        return replace(self, code=left, parts=self.parts[index:])
 
     def so_far(self, raised: TracebackType | None) -> str:
         """Where code was that was stopped, and what of it had run, in words."""
@@ -33,15 +55,10 @@ class Cell:
             raised = raised.tb_next
         if raised is None:
             return "; files that it wrote stay"
-        at = max((each for each in self.starts if each <= raised.tb_lineno), default=1)
+        starts = (part.lines[0] for part in self.parts)
+        at = max((each for each in starts if each <= raised.tb_lineno), default=1)
         above = {1: "", 2: " line 1 ran, and"}.get(at, f" lines 1 to {at - 1} ran, and")
         return f" in line {raised.tb_lineno};{above} files that it wrote stay"
-
-    @property
-    def parts(self) -> tuple[tuple[CodeType, bool], ...]:
-        """The code objects in order, each with whether its value is displayed."""
-        both = ((self.body, False), (self.shown, True))
-        return tuple((code, shown) for code, shown in both if code is not None)
 
 
 def cell_name(turn: int, step: int, source: str) -> str:
@@ -79,33 +96,36 @@ def compile_cell(
     """
     code = source if code is None else code
     tree = ast.parse(code, filename)
-    starts = tuple(each.lineno for each in tree.body)
     last = tree.body[-1] if tree.body else None
-    shown: ast.expr | None = None
-    if isinstance(last, ast.Expr):
-        quiet = _is_quiet(code, last)
-        if transform is not None:
-            tree = transform(tree)
-        if not quiet and tree.body and isinstance(trailing := tree.body[-1], ast.Expr):
-            shown = trailing.value
-            tree.body.pop()
-    elif transform is not None:
+    is_shown = isinstance(last, ast.Expr) and not _is_quiet(code, last)
+    if transform is not None:
         tree = transform(tree)
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    body = None
-    if tree.body:
-        body = compile(tree, filename, "exec", flags, dont_inherit=True)
-        flags |= body.co_flags & _FUTURE
-    value = None
-    if shown is not None:
-        value = compile(ast.Expression(shown), filename, "eval", flags, dont_inherit=True)
-    return Cell(source=source, code=code, filename=filename, body=body, shown=value, starts=starts)
+    # What is wrong with the cell as a whole is said before any of it runs.
+    whole = compile(tree, filename, "exec", flags, dont_inherit=True)
+    flags |= whole.co_flags & _FUTURE
+    parts = []
+    for each in tree.body:
+        node: ast.Module | ast.Expression = ast.Module([each], [])
+        mode = "exec"
+        if isinstance(each, ast.Expr):
+            node, mode = ast.Expression(each.value), "eval"
+        compiled = compile(node, filename, mode, flags, dont_inherit=True)
+        is_last = each is tree.body[-1] and mode == "eval"
+        parts.append(Part(compiled, _lines(each), is_shown and is_last))
+    return Cell(source, code, filename, tuple(parts))
+
+
+def _lines(statement: ast.stmt) -> tuple[int, int]:
+    decorators = getattr(statement, "decorator_list", ())
+    first = min((statement.lineno, *(each.lineno for each in decorators)))
+    return first, statement.end_lineno or statement.lineno
 
 
 def compile_expression(source: str, filename: str) -> Cell:
     """Compile one expression; a statement is a SyntaxError."""
     cell = compile_cell(source, filename)
-    if cell.body is not None or cell.shown is None:
+    if len(cell.parts) != 1 or not cell.parts[0].is_shown:
         raise SyntaxError(
             "eval takes exactly one expression; give statements to execute",
             (filename, 1, 1, source.splitlines()[0] if source.strip() else ""),
@@ -114,18 +134,32 @@ def compile_expression(source: str, filename: str) -> Cell:
 
 
 def evaluate(
-    code: CodeType, namespace: dict[str, Any], local: dict[str, Any], show: Callable[[Any], None]
+    parts: Iterable[Part],
+    namespace: dict[str, Any],
+    local: dict[str, Any],
+    show: Callable[[Any], None],
 ) -> None:
-    """Run a code object that does not await, and show its value."""
-    show(eval(code, namespace, local))
+    """Run statements of which none awaits, and show what is shown."""
+    for part in parts:
+        value = eval(part.code, namespace, local)
+        if part.is_shown:
+            show(value)
 
 
 async def evaluate_awaiting(
-    code: CodeType, namespace: dict[str, Any], local: dict[str, Any], show: Callable[[Any], None]
+    parts: Iterable[Part],
+    namespace: dict[str, Any],
+    local: dict[str, Any],
+    show: Callable[[Any], None],
 ) -> None:
-    """Run a code object that awaits, and show its value."""
-    coroutine: Coroutine[Any, Any, Any] = eval(code, namespace, local)
-    show(await coroutine)
+    """Run statements of which some await, and show what is shown."""
+    for part in parts:
+        value = eval(part.code, namespace, local)
+        if awaits(part.code):
+            coroutine: Coroutine[Any, Any, Any] = value
+            value = await coroutine
+        if part.is_shown:
+            show(value)
 
 
 def awaits(code: CodeType) -> bool:

@@ -21,9 +21,7 @@ import random
 import re
 import sys
 import tempfile
-import threading
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,7 +30,8 @@ from typing import Any
 
 from parsimony_kernel.analysis.cell import Call
 from parsimony_kernel.analysis.read import read
-from parsimony_kernel.execution.capture import Capture, capture_in_context, live_shell
+from parsimony_kernel.execution.capture import Capture, live_shell
+from parsimony_kernel.execution.guard import keep
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.ledger import OriginLedger
 
@@ -64,7 +63,6 @@ _STARTING = frozenset(
         "os.spawn", "os.startfile", "os.startfile/2", "pty.spawn",
     }
 )  # fmt: skip
-_EVENTS = frozenset({"open", "sqlite3.connect", *_CHANGING, *_STARTING})
 
 # Functions that write past Python when they are handed a path.
 _NATIVE_WRITERS = frozenset(
@@ -123,7 +121,7 @@ def leaving_nothing(
             "and cannot be copied first; work on a copy, or run the code for real"
         )
     before, files = dict(namespace()), _Files(folder)
-    _guard(capture, folder)
+    keep(capture, _Bounds(folder).hear)
     try:
         with _process_kept():
             yield
@@ -178,9 +176,6 @@ def _process_kept() -> Iterator[None]:
             numbers.set_state(drawn_by_numpy)
 
 
-# What Python itself tells before it opens, removes or starts something.
-
-
 class _Bounds:
     """Where the code of one dry run may write."""
 
@@ -205,51 +200,21 @@ class _Bounds:
         around = {path.resolve(), *path.resolve().parents} & {*self._free, self._folder}
         return bool(around) and max(around, key=lambda each: len(each.parts)) != self._folder
 
-
-_dry: weakref.WeakKeyDictionary[Capture, _Bounds] = weakref.WeakKeyDictionary()
-_is_installed = False
-
-
-def _guard(capture: Capture, folder: Path) -> None:
-    """From now on what belongs to ``capture`` writes nothing, for as long as any of it runs."""
-    global _is_installed
-    _dry[capture] = _Bounds(folder)
-    if not _is_installed:
-        _is_installed = True
-        sys.addaudithook(_audit)
-
-
-def _audit(event: str, arguments: tuple[Any, ...]) -> None:
-    if event not in _EVENTS or not _dry:
-        return
-    bounds = _bounds_here()
-    if bounds is None:
-        return
-    if event in _STARTING:
-        raise DryRunError("a dry run starts no process: run the code for real")
-    if event == "open":
-        place, _, flags = arguments
-        if flags & _WRITING and not bounds.allow(place):
-            raise _refusal(place)
-    elif event == "sqlite3.connect":
-        _check_database(os.fsdecode(arguments[0]), bounds)
-    else:
-        for place, folder in _CHANGING[event]:
-            descriptor = None if folder is None else arguments[folder]
-            if not bounds.allow(arguments[place], descriptor):
-                raise _refusal(arguments[place])
-
-
-def _bounds_here() -> _Bounds | None:
-    """The bounds of the dry run to which the calling code belongs.
-
-    Not by when its thread was born, as for what is printed: others start threads meanwhile.
-    """
-    capture = capture_in_context()
-    if capture is not None:
-        return _dry.get(capture)
-    thread = threading.current_thread()
-    return next((_dry[each] for each in tuple(_dry) if thread in each.threads), None)
+    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Refuse what would write outside them, or start something."""
+        if event in _STARTING:
+            raise DryRunError("a dry run starts no process: run the code for real")
+        if event == "open":
+            place, _, flags = arguments
+            if flags & _WRITING and not self.allow(place):
+                raise _refusal(place)
+        elif event == "sqlite3.connect":
+            _check_database(os.fsdecode(arguments[0]), self)
+        else:
+            for place, folder in _CHANGING.get(event, ()):
+                descriptor = None if folder is None else arguments[folder]
+                if not self.allow(arguments[place], descriptor):
+                    raise _refusal(arguments[place])
 
 
 def _check_database(name: str, bounds: _Bounds) -> None:

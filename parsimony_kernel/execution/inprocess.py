@@ -27,15 +27,16 @@ from parsimony_kernel.core.outputs import (
 )
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.capture import Capture
-from parsimony_kernel.execution.cell import Cell, cell_name
+from parsimony_kernel.execution.cell import Cell, Part, cell_name
 from parsimony_kernel.execution.datasets import live_names
 from parsimony_kernel.execution.dry_run import DryRunError, leaving_nothing
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, traceback_of
+from parsimony_kernel.execution.guard import listening
 from parsimony_kernel.execution.inspection import attempt, is_a, plain
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
 from parsimony_kernel.lineage.checkpoint import Checkpoints
-from parsimony_kernel.lineage.file_access import Watch, watching
+from parsimony_kernel.lineage.file_access import Watch
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.lineage.snapshot import Standing, visible
 from parsimony_kernel.lineage.stamping import (
@@ -235,7 +236,8 @@ class InProcessExecutor(BaseCodeExecutor):
                     lost = checkpoints.protect(cell.code)
                     capture.stderr.write("" if dry_run else lost)
                 namespace = self._namespace()
-                with watching() as watch:
+                watch = Watch()
+                with listening(watch.hear):
                     observed = Observation(self, cell, namespace, folder, watch, capture)
                     try:
                         with self._kept(cell, folder, capture) if dry_run else nullcontext():
@@ -438,6 +440,10 @@ class Observation:
         self.summaries: list[KernelOutputType] = []
         self.is_cut = False
         self._is_compared = False
+
+    def parts(self) -> Iterator[Part]:
+        """The statements that run, in order."""
+        yield from self.cell.parts
 
     def still_running(self, end: CellEnd) -> str:
         """That something of code that was stopped goes on, in words; empty when nothing does."""

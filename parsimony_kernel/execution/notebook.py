@@ -7,7 +7,7 @@ and output stay as they were. The shell's own run of a cell keeps all of these, 
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import Any
@@ -23,7 +23,7 @@ from parsimony_kernel.execution.capture import (
 )
 from parsimony_kernel.execution.cell import (
     Cell,
-    awaits,
+    Part,
     cell_name,
     compile_cell,
     compile_expression,
@@ -103,7 +103,7 @@ class NotebookExecutor(InProcessExecutor):
             with guard, shell.builtin_trap, _users_state(shell):
                 shell.events.trigger("pre_execute")
                 drawn = open_figures()
-                end.error = await _drive(cell, capture, module, namespace, guard)
+                end.error = await _drive(cell, observed.parts(), capture, module, namespace, guard)
                 # What belongs to the end of a cell, such as showing the open figures.
                 shell.events.trigger("post_execute")
                 if end.error is None:
@@ -122,25 +122,21 @@ class NotebookExecutor(InProcessExecutor):
 
 async def _drive(
     cell: Cell,
+    parts: Iterable[Part],
     capture: Capture,
     module: dict[str, Any],
     namespace: dict[str, Any],
     guard: CodeGuard,
 ) -> BaseException | None:
-    for code, shown in cell.parts:
-        show = capture.show if shown else _ignore
+    if cell.awaits:
         if guard.reason is not None:
             return guard.exception()
-        if awaits(code):
-            coroutine = evaluate_awaiting(code, module, namespace, show)
-            error = await guard.drive(coroutine)
-            if error is not None:
-                return error
-            continue
-        try:
-            guard.call(evaluate, code, module, namespace, show)
-        except BaseException as exc:  # boundary: tool - the cell's code
-            return exc
+        return await guard.drive(evaluate_awaiting(parts, module, namespace, capture.show))
+    try:
+        guard.check()
+        guard.call(evaluate, parts, module, namespace, capture.show)
+    except BaseException as exc:  # boundary: tool - the cell's code
+        return exc
     return None
 
 
@@ -160,10 +156,6 @@ def _show_what_no_one_sees(
 def _surroundings() -> Callable[[], AbstractContextManager[Any]]:
     in_main = threading.current_thread() is threading.main_thread()
     return DESCRIPTORS.redirected if in_main else nullcontext
-
-
-def _ignore(_: Any) -> None:
-    """The value of a statement."""
 
 
 @contextmanager
@@ -197,11 +189,9 @@ def _run_inside(shell: Any, source: str) -> Any:
 
     filename = cell_name(0, 0, source)
     cell = compile_cell(source, filename, code=shell.transform_cell(source))
-    for code, shown in cell.parts:
-        if awaits(code):
-            raise RuntimeError("await works at the top of a cell, and not in the body of a magic")
-        show = sys.displayhook if shown else _ignore
-        evaluate(code, shell.user_global_ns, shell.user_ns, show)
+    if cell.awaits:
+        raise RuntimeError("await works at the top of a cell, and not in the body of a magic")
+    evaluate(cell.parts, shell.user_global_ns, shell.user_ns, sys.displayhook)
     return ExecutionResult(None)
 
 

@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from parsimony_kernel.execution.capture import (
 )
 from parsimony_kernel.execution.cell import (
     Cell,
-    awaits,
+    Part,
     compile_cell,
     compile_expression,
     evaluate,
@@ -134,7 +134,7 @@ class CodeExecutor(InProcessExecutor):
             try:
                 with working(capture):
                     with guard:
-                        end.error = self._work(cell, capture, namespace, guard)
+                        end.error = self._work(cell, observed.parts(), capture, namespace, guard)
                     standard.put_back()
                     settle(ran)
                     if not capture.is_closed:
@@ -192,20 +192,23 @@ class CodeExecutor(InProcessExecutor):
         self._loops.abandon()
 
     def _work(
-        self, cell: Cell, capture: Capture, namespace: dict[str, Any], guard: CodeGuard
+        self,
+        cell: Cell,
+        parts: Iterable[Part],
+        capture: Capture,
+        namespace: dict[str, Any],
+        guard: CodeGuard,
     ) -> BaseException | None:
         drawn = open_figures()
         try:
-            for code, shown in cell.parts:
-                guard.check()
-                show = capture.show if shown else _ignore
-                if awaits(code):
-                    coroutine = evaluate_awaiting(code, namespace, namespace, show)
-                    error = self._loops.current().run_until_complete(guard.drive(coroutine))
-                    if error is not None:
-                        return error
-                else:
-                    guard.call(evaluate, code, namespace, namespace, show)
+            guard.check()
+            if cell.awaits:
+                coroutine = evaluate_awaiting(parts, namespace, namespace, capture.show)
+                error = self._loops.current().run_until_complete(guard.drive(coroutine))
+                if error is not None:
+                    return error
+            else:
+                guard.call(evaluate, parts, namespace, namespace, capture.show)
             guard.call(show_figures, capture, drawn)
         except BaseException as exc:  # boundary: tool - the cell's code
             return exc
@@ -232,7 +235,3 @@ class _Loops:
         if self._loop is not None and not self._loop.is_running():
             self._loop.close()
         self._loop = None
-
-
-def _ignore(_: Any) -> None:
-    """The value of a statement."""

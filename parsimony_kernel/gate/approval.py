@@ -12,8 +12,8 @@ from parsimony_kernel.core.causes import NOT_APPROVED
 from parsimony_kernel.core.choices import APPROVAL
 from parsimony_kernel.core.effects import action_sha, is_sensitive
 from parsimony_kernel.core.kinds import HELD, Action, Failure
+from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.gate.inputs import inputs_of
-from parsimony_kernel.gate.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.tools import Tool
 

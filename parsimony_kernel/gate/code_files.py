@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel.gate.reach import Reach
+from parsimony_kernel.core.reach import Reach
 from parsimony_kernel.gate.screening import screened
 
 _MAX_READ = 2**20

@@ -15,9 +15,9 @@ from parsimony_kernel.analysis.calls import WRITES_BY_MODE, names
 from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text, Value
+from parsimony_kernel.core.reach import Finding, Reach, ReachKind
 from parsimony_kernel.gate.origins import Origins, Said
 from parsimony_kernel.gate.place import Place
-from parsimony_kernel.gate.reach import Reach, ReachKind
 
 _MAX_WHAT = 120
 _MAX_SOURCE = 200
@@ -125,7 +125,7 @@ class _Preview:
     """Reads cells in the order of their lines; ``found`` is what they reach, and where."""
 
     def __init__(self, place: Place, origins: Origins) -> None:
-        self.found: list[tuple[ReachKind, str, int]] = []
+        self.found: list[Finding] = []
         self._place = place
         self._origins = origins
         # Files that the code makes itself, by their full names.

@@ -1,16 +1,13 @@
-"""The files that Python opens for reading while a cell runs.
+"""The files that Python opens for reading while a cell runs, by its audit events.
 
-One audit hook per process, from the first use on; it does nothing while nobody watches. What a
-library reads with its own code, as pyarrow and DuckDB do, raises no event and is not seen.
+What a library reads with its own code, as pyarrow and DuckDB do, raises no event and is not seen.
 """
 
 import os
 import site
 import sys
 import sysconfig
-import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,52 +43,16 @@ class Watch:
 
     read: dict[str, None] = field(default_factory=dict)
 
-
-_watches: list[Watch] = []
-_lock = threading.Lock()
-_installed = False
-
-
-@contextmanager
-def watching() -> Iterator[Watch]:
-    """Watch, in every thread of the process, for as long as the body runs."""
-    watch = start_watching()
-    try:
-        yield watch
-    finally:
-        stop_watching(watch)
-
-
-def start_watching() -> Watch:
-    """Watch until ``stop_watching``, where no ``with`` spans the time."""
-    global _installed
-    watch = Watch()
-    with _lock:
-        if not _installed:
-            sys.addaudithook(_hear)
-            _installed = True
-        _watches.append(watch)
-    return watch
-
-
-def stop_watching(watch: Watch) -> None:
-    """Stop; for one that is stopped already, nothing."""
-    with _lock:
-        _watches[:] = [each for each in _watches if each is not watch]
-
-
-def _hear(event: str, args: tuple[Any, ...]) -> None:
-    if not _watches or (event != "open" and event != "sqlite3.connect"):
-        return
-    try:
-        path = _read_path(event, args)
-        if path is None:
+    def hear(self, event: str, args: tuple[Any, ...]) -> None:
+        """Note what an audit event says of a file that is opened for reading."""
+        if (event != "open" and event != "sqlite3.connect") or len(self.read) >= MOST_FILES:
             return
-        for watch in tuple(_watches):
-            if len(watch.read) < MOST_FILES:
-                watch.read.setdefault(path)
-    except Exception:  # boundary: subscriber - whoever opens a file must not notice
-        return
+        try:
+            path = _read_path(event, args)
+        except Exception:  # boundary: subscriber - whoever opens a file must not notice
+            return
+        if path is not None:
+            self.read.setdefault(path)
 
 
 def _read_path(event: str, args: tuple[Any, ...]) -> str | None:

@@ -66,7 +66,7 @@ def stamp_cell(
         cwd: the folder in which it ran; paths are told relative to it.
         at: the time, in ISO 8601.
         looked: what ``before_cell`` gave before it ran.
-        opened: the files that it opened for reading, see ``file_access.watching``.
+        opened: the files that it opened for reading, see ``file_access.Watch``.
         effect: what ``observe_cell`` gave, where that was asked already; ``before``, ``after``,
             ``looked`` and ``opened`` are of no account then.
         failed: it ended with an error.

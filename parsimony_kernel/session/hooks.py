@@ -19,11 +19,11 @@ from parsimony_kernel.core.chat import Completion, ToolCall
 from parsimony_kernel.core.clock import Clock
 from parsimony_kernel.core.effects import Effects
 from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted
+from parsimony_kernel.core.reach import Reach
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.gate.approval import Approval, approved
 from parsimony_kernel.gate.gate import StepOutcome
-from parsimony_kernel.gate.reach import Reach
 from parsimony_kernel.gate.screening import screened
 from parsimony_kernel.gate.stages import Stage
 from parsimony_kernel.limits.breaker import Breakers

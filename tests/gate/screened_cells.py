@@ -1,7 +1,7 @@
 """Cells of ordinary analyses, and cells that reach outside, each with the kind of its reach."""
 # ruff: noqa: E501  (cells stand on one line)
 
-from parsimony_kernel.gate.reach import ReachKind
+from parsimony_kernel.core.reach import ReachKind
 
 HARMLESS = {
     "read a csv": "import pandas as pd\ndf = pd.read_csv('data/orders.csv')\ndf.head()",

@@ -9,11 +9,11 @@ import pytest
 from parsimony_kernel.core.choices import OUTCOME
 from parsimony_kernel.core.effects import action_sha
 from parsimony_kernel.core.kinds import EFFECT_KEY, HELD, Action, Effect, Failure, FailureKind
+from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval, approved
 from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.gate.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.gate.screening import screened
 from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.toolbox.code import code_tools

@@ -22,7 +22,7 @@ from screened_cells import (
 )
 
 from parsimony_kernel.analysis.parse import parse
-from parsimony_kernel.gate.reach import Reach, ReachKind
+from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.gate.screening import screened
 from tests.corpora.entries import Entry, load
 

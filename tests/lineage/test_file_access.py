@@ -3,18 +3,22 @@
 import os
 import sqlite3
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from parsimony_kernel.lineage.file_access import (
-    MOST_FILES,
-    sources_in,
-    start_watching,
-    stop_watching,
-    watching,
-)
+from parsimony_kernel.execution.guard import leave, listen, listening
+from parsimony_kernel.lineage.file_access import MOST_FILES, Watch, sources_in
+
+
+@contextmanager
+def watching() -> Iterator[Watch]:
+    watch = Watch()
+    with listening(watch.hear):
+        yield watch
 
 
 @pytest.fixture
@@ -78,9 +82,10 @@ def test_watches_nest_and_nothing_is_heard_outside(folder: Path) -> None:
 
 
 def test_a_watch_ends_once_and_whatever_the_body_did(folder: Path) -> None:
-    watch = start_watching()
-    stop_watching(watch)
-    stop_watching(watch)
+    watch = Watch()
+    listen(watch.hear)
+    leave(watch.hear)
+    leave(watch.hear)
     with pytest.raises(ZeroDivisionError), watching() as other:
         raise ZeroDivisionError
     Path("data/a.csv").read_text()
