@@ -4,6 +4,7 @@ Names alone, whoever has them: what a cell defines itself goes before what stand
 """
 
 import builtins
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -33,6 +34,7 @@ DRAWING_METHODS = names("methods", "draw")
 ATOMIC_FUNCTIONS = names("functions", "atomic")
 COPYING_FUNCTIONS = names("functions", "copy")
 STREAM_FUNCTIONS = names("functions", "stream")
+SQL_CALLS = names("functions", "sql")
 SEEDING_FUNCTIONS = names("functions", "seed")
 STREAM_MODULES = names("modules", "stream")
 VALUE_MODULES = names("modules", "value")
@@ -50,6 +52,7 @@ CONVENTION: Mapping[str, str] = {
     **{name: name for name in _TABLE["convention"]["itself"]},
     **_TABLE["convention"]["as"],
 }
+PATTERNS = {row: re.compile(text, re.VERBOSE) for row, text in _TABLE["patterns"].items()}
 WRITES_BY_MODE: Mapping[str, str] = _TABLE["outside_write"]["modes"]
 # Builtins that leave what they are handed as it is.
 HARMLESS = (frozenset(dir(builtins)) | {"display"}) - {

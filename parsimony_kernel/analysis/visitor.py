@@ -12,6 +12,7 @@ from parsimony_kernel.analysis.calls import (
     MUTATES_RECEIVER,
     NAMESPACES,
     RUNS_TEXT,
+    SQL_CALLS,
     names,
 )
 from parsimony_kernel.analysis.cell import Call, Magic
@@ -51,7 +52,6 @@ _ANY_NAME = frozenset(
 _ANY_PART = frozenset({"__dict__", "__setitem__", "__setattr__", "__iadd__"})
 _MAGIC_CALLS = frozenset({"run_line_magic", "run_cell_magic"})
 _SHELL_CALLS = frozenset({"system", "getoutput"})
-_SQL_CALLS = frozenset({"sql", "query", "execute", "read_sql", "read_sql_query"})
 _TEXT_MAGICS, _TIMING_MAGICS = names("magics", "text"), names("magics", "timing")
 _QUIET_MAGICS = names("magics", "quiet") | names("magics", "outside")
 _SQL_TARGET = re.compile(r"\s*([^\W\d]\w*)\s*=?<<")
@@ -493,7 +493,7 @@ class Visitor(ast.NodeVisitor):
         else:
             self.names.touched_in(function)
             self.names.may_mutate(node)
-        if called in _SQL_CALLS:
+        if called in SQL_CALLS:
             self._visit_sql(strings_in(*node.args[:1]))
         if called in MUTATES_ARGUMENT and node.args:
             self.names.mutate(node.args[0])

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel.analysis.calls import WRITES_BY_MODE, names
+from parsimony_kernel.analysis.calls import PATTERNS, SQL_CALLS, WRITES_BY_MODE, names
 from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text, Value
@@ -25,58 +25,10 @@ _MAX_DEPTH = 5
 _MAX_COMMAND = 4_000
 _MAX_NAME = 1_000
 
-_ADDRESS = re.compile(
-    r"\s*(?:(?:https?|ftps?|sftp|s3[an]?|gs|gcs|az|abfss?|adl|hdfs|ssh|wss?|hf|r2|md|motherduck"
-    r"|postgres(?:ql)?|mysql|mariadb|mssql|oracle|snowflake|bigquery|redshift|clickhouse"
-    r"|databricks|trino|mongodb|redis|amqp)(?:\+\w+)?://|md:|motherduck:)",
-    re.IGNORECASE,
-)
-_LOOPBACK = re.compile(
-    r"(?:\w[\w+]*://)?(?:[^/@]*@)?(?:localhost|127\.[\d.]+|\[?::1\]?)(?=[:/]|$)", re.IGNORECASE
-)
-_REMOTE_IMAGE = re.compile(
-    r"""<(?:img|image|iframe|script|link)\b[^>]*?\b(?:src|href)=["']?(https?://[^"'\s>]*)"""
-    r"|!\[[^\]]*\]\((https?://[^)\s]*)",
-    re.IGNORECASE,
-)
-_KEY_PLACE = re.compile(
-    r"(?:^|[/\\])(?:\.ssh|\.aws|\.gnupg|\.kube|\.azure|\.docker|\.config[/\\]gcloud|\.netrc|_netrc"
-    r"|\.pgpass|\.my\.cnf|\.git-credentials|\.pypirc|\.npmrc|\.jupyter|\.env(?:\.\w+)?|id_rsa"
-    r"|id_dsa|id_ecdsa|id_ed25519|credentials\.json|service[_-]account\w*\.json|kaggle\.json"
-    r"|notebook_secret|notebook_cookie_secret|jupyter_cookie_secret|kernel-[\w*-]+\.json)(?=$|[/\\])"
-    r"|[/\\]share[/\\]jupyter(?:[/\\]|$)|Library[/\\]Jupyter(?:[/\\]|$)"
-    r"|^/proc/(?:self|\d+)/environ$|^/etc/(?:shadow|gshadow|sudoers)$"
-)
-_KEY_NAME = re.compile(
-    r"(?:^|_|API|SSH|ACCESS)KEY(?:S|_?ID)?(?:$|_)|TOKEN(?!IZ)|SECRET|PASSW|PASSPHRASE|_PWD"
-    r"|CREDENTIAL|AUTH(?!OR)|PRIVATE|(?:^|_)PAT(?:$|_)|DSN"
-    r"|(?:DATABASE|DB|REDIS|MONGO\w*)_UR[LI]|CONN\w*_STR",
-    re.IGNORECASE,
-)
-_INSTALLING = re.compile(
-    r"(?:^|[\s;&|/(`])(?:pip3?|pip3\.\d+|conda|mamba|micromamba|uv|pipx|poetry|pdm|apt|apt-get"
-    r"|aptitude|brew|npm|yarn|yum|dnf|apk|gem|cargo|easy_install)\s[^;&|\n]*?"
-    r"\b(?:install|uninstall|add|remove|purge|update|upgrade|download|create|sync)\b"
-    r"|\beasy_install\b"
-)
-_SQL_CALLS = frozenset({"sql", "execute", "query", "read_sql", "read_sql_query", "executescript"})
-_SQL_TARGET = re.compile(
-    r"\bcopy\b.*?\bto\s+'([^']+)'|\battach\s+(?:database\s+)?'([^']+)'|\bvacuum\s+into\s+'([^']+)'",
-    re.IGNORECASE | re.DOTALL,
-)
-_SQL_ADDRESS = re.compile(
-    r"'((?:https?|s3|gs|gcs|r2|az|abfss|hf|md|postgres(?:ql)?|mysql):[^']*)'", re.IGNORECASE
-)
-_SQL_INSTALL = re.compile(r"(?:^|;)\s*(?:force\s+)?install\s+(\w+)", re.IGNORECASE)
-
-_HOSTED = ("host", "url", "uri", "base_url", "address", "path", "source", "con", "username",
-           "filepath_or_buffer")  # fmt: skip
-_FILED = ("path", "path_or_buf", "path_or_buffer", "excel_writer", "fname", "filename", "file",
-          "fp", "fid", "outfile", "where", "dst", "name", "src", "paths", "database", "dest",
-          "output_file", "base_dir", "base_name", "extract_dir", "location")  # fmt: skip
-_COMMAND = ("args", "command", "cmd")
 _MODE = re.compile(r"[rwaxbtcn+]{1,3}")
 
+_ADDRESS, _LOOPBACK = PATTERNS["address"], PATTERNS["loopback"]
+_KEY_FILE, _KEY_NAME = PATTERNS["key_file"], PATTERNS["key_name"]
 _CALLS = {name: kind for kind in ReachKind for name in names(kind, "calls")}
 _MODULES = {name: kind for kind in ReachKind for name in names(kind, "modules")}
 _MAGICS = {name: kind for kind in ReachKind for name in names(kind, "magics")}
@@ -91,6 +43,8 @@ _ONE_KEY, _ALL_KEYS = names("secret", "one"), names("secret", "all")
 _SHOWING, _KEY_READERS = names("secret", "shows"), names("secret", "readers")
 _LOADS = names("dynamic_code", "loads")
 _HANDING, _HARMLESS = names("handing", "calls"), names("handing", "harmless")
+# By the names of the arguments that say it.
+_HOSTED, _FILED = names("network", "named"), names("outside_write", "named")
 
 
 def screened(
@@ -178,7 +132,7 @@ class _Preview:
             self._read_address(name or last, last, call)
         self._look_for_keys(name, last, call)
         self._use_file(name, last, call)
-        if last in _SQL_CALLS:
+        if last in SQL_CALLS:
             self._query(self._text(call, 0, "sql", "query"))
         if last in _DISPLAYS:
             for text in self._strings:
@@ -190,7 +144,7 @@ class _Preview:
 
     def _command(self, call: Call) -> str:
         """The command that is run, as far as it can be read."""
-        value = _argument(call, 0, *_COMMAND)
+        value = _argument(call, 0, "args", "command", "cmd")
         parts = value if isinstance(value, tuple) else (value, *call.args[1:])
         said = [self._origins.text(each) for each in parts]
         return " ".join("…" if each is None else each.text for each in said) if any(said) else ""
@@ -209,12 +163,12 @@ class _Preview:
 
     def _addressed(self, call: Call) -> list[str]:
         """The texts among the arguments that may be a host or an address."""
-        named = (call.keywords[each] for each in _HOSTED if each in call.keywords)
+        named = (value for name, value in call.keywords.items() if name in _HOSTED)
         said = (self._origins.text(each) for each in (*call.args[:2], *named))
         return [each.text for each in said if each is not None]
 
     def _show(self, name: str, text: str) -> None:
-        if image := _REMOTE_IMAGE.search(text):
+        if image := PATTERNS["remote_image"].search(text):
             self._add(ReachKind.network, f"{name} {image[1] or image[2]}")
 
     def _run(self, name: str, call: Call) -> None:
@@ -231,9 +185,12 @@ class _Preview:
 
     def _query(self, query: Said | None) -> None:
         text = "" if query is None else query.text
-        for found in _SQL_TARGET.finditer(text):
+        for found in PATTERNS["sql_file"].finditer(text):
             self._write(Said(found[1] or found[2] or found[3]))
-        for found in (*_SQL_ADDRESS.finditer(text), *_SQL_INSTALL.finditer(text)):
+        for found in (
+            *PATTERNS["sql_address"].finditer(text),
+            *PATTERNS["sql_install"].finditer(text),
+        ):
             self._add(ReachKind.network, found[1])
 
     # Keys
@@ -250,7 +207,7 @@ class _Preview:
         elif last in _KEY_READERS:
             for value in (call.receiver, *call.args, *call.keywords.values()):
                 said = self._origins.text(value)
-                if said is not None and _KEY_PLACE.search(said.text[-_MAX_NAME:]):
+                if said is not None and _KEY_FILE.search(said.text[-_MAX_NAME:]):
                     self._add(ReachKind.secret, said.text)
 
     # Files
@@ -353,7 +310,7 @@ class _Preview:
         elif kind is ReachKind.secret:
             if _ADDRESS.match(text):
                 self._add(ReachKind.network, said)
-            elif _KEY_PLACE.search(text):
+            elif _KEY_FILE.search(text):
                 self._add(kind, said)
         elif name in ("html", "markdown", "svg", "HTML"):
             self._show(f"%%{name}", body or "")
@@ -389,7 +346,11 @@ def _home(name: str, modules: Container[str]) -> str:
 
 def _kind_of_command(text: str) -> ReachKind:
     """Whether a command installs something or only starts another program."""
-    return ReachKind.installation if _INSTALLING.search(text[:_MAX_COMMAND]) else ReachKind.shell
+    return (
+        ReachKind.installation
+        if PATTERNS["install"].search(text[:_MAX_COMMAND])
+        else ReachKind.shell
+    )
 
 
 def _argument(call: Call, position: int, *keywords: str) -> Value | None:
