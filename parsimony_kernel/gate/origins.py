@@ -15,7 +15,7 @@ from parsimony_kernel.analysis.values import Ref, Text, Value
 _MAX_TEXT = 20_000
 _PATHS = (PosixPath, WindowsPath, PurePosixPath, PureWindowsPath)
 _ROOT = re.compile(r"[^.(]*")
-_BUILTINS = frozenset({*vars(builtins), "get_ipython"})
+_BUILTINS = frozenset({*vars(builtins), "display", "get_ipython"})
 # Other names for the same thing.
 _SAME = (
     (re.compile(r"^(?:posix|nt)(?=\.)"), "os"),

@@ -23,7 +23,6 @@ _MAX_WHAT = 120
 _MAX_SOURCE = 200
 _MAX_DEPTH = 5
 _MAX_COMMAND = 4_000
-_MAX_NAME = 1_000
 
 _MODE = re.compile(r"[rwaxbtcn+]{1,3}")
 
@@ -90,7 +89,7 @@ class _Preview:
 
     def read(self, code: str) -> None:
         cell = read(code)
-        self._strings = cell.strings
+        self._strings |= cell.strings
         parts: list[Call | Magic] = [*cell.magics, *cell.calls, *cell.items]
         for each in sorted(parts, key=lambda each: each.line):
             if not self._depth:
@@ -207,7 +206,7 @@ class _Preview:
         elif last in _KEY_READERS:
             for value in (call.receiver, *call.args, *call.keywords.values()):
                 said = self._origins.text(value)
-                if said is not None and _KEY_FILE.search(said.text[-_MAX_NAME:]):
+                if said is not None and _KEY_FILE.search(said.text):
                     self._add(ReachKind.secret, said.text)
 
     # Files
@@ -300,7 +299,7 @@ class _Preview:
         elif name == "store":
             self._store(text, said)
         elif name == "cd":
-            self._go(last if words else Said("~"))
+            self._go(last if text else Said("~"))
         elif name == "run":
             if words and self._place.is_outside(Said(words[0])):
                 self._add(ReachKind.dynamic_code, said)

@@ -199,6 +199,11 @@ HARMLESS = {
     "clear": "cache.clear()\nglobals()['x'] = 1\nax.clear()\nbuffer.reset()\ndf.reset_index()",
     "import what others wrote": "open('notes.txt', 'w')\nimport notes\nimport json",
     "further cell 30": "import shutil\nshutil.make_archive('out', 'zip', 'charts')",
+    "back to the last folder": "%cd -",
+    "a server of one's own": "import requests\nrequests.get(f'http://127.0.0.1:{port}/x')",
+    "own writer": "def save(x, where):\n    done[where] = x\n\nsave(1, '/srv/x')\nsave('/srv/x', 1)",
+    "own client": "client = Client(transport=mock)\nclient.get('https://example.org')",
+    "what the cell made": "open('a.tmp', 'w').close()\nimport os\nos.remove('a.tmp')",
 }  # fmt: skip
 
 SHELL, NETWORK, DELETION = ReachKind.shell, ReachKind.network, ReachKind.deletion
@@ -481,4 +486,14 @@ REACHING: list[tuple[ReachKind, str]] = [
     (FORGETTING, "reset -f"),
     (FORGETTING, "reset"),
     (FORGETTING, "%reset_selective -f .*"),
+    (FORGETTING, "for name in list(globals()):\n    del globals()[name]"),
+    (NETWORK, "from IPython.display import Image\nImage(url='https://example.org/a.png')"),
+    (NETWORK, "from IPython.display import SVG\nSVG(url='https://example.org/a.svg')"),
+    (NETWORK, "from IPython.display import HTML\nHTML(f'<img src=\"https://example.org/{i}.png\">')"),
+    (NETWORK, "display(Markdown('![map](https://example.org/map.png)'))"),
+    (NETWORK, "list(pool.map(pd.read_csv, ['https://example.org/a.csv']))"),
+    (OUTSIDE, "duckdb.sql(\"attach '/srv/a.duckdb' as a\")"),
+    (OUTSIDE, "%store model"),
+    (DYNAMIC, "import pickle\nwith open('/srv/m.pkl', 'rb') as f:\n    pickle.load(f)"),
+    (DYNAMIC, "%run /srv/setup.py"),
 ]  # fmt: skip
