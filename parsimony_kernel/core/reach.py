@@ -59,22 +59,6 @@ class Reach:
         return f"Line {self.line} {_SAID[self.kind]}: {self.what}."
 
 
-# Files that hold keys, by their path, and names that hold one.
-KEY_PLACE = re.compile(
-    r"(?:^|[/\\])(?:\.ssh|\.aws|\.gnupg|\.kube|\.azure|\.docker|\.config[/\\]gcloud|\.netrc|_netrc"
-    r"|\.pgpass|\.my\.cnf|\.git-credentials|\.pypirc|\.npmrc|\.jupyter|\.env(?:\.\w+)?|id_rsa"
-    r"|id_dsa|id_ecdsa|id_ed25519|credentials\.json|service[_-]account\w*\.json|kaggle\.json"
-    r"|notebook_secret|notebook_cookie_secret|jupyter_cookie_secret|kernel-[\w*-]+\.json)(?=$|[/\\])"
-    r"|[/\\]share[/\\]jupyter(?:[/\\]|$)|Library[/\\]Jupyter(?:[/\\]|$)"
-    r"|^/proc/(?:self|\d+)/environ$|^/etc/(?:shadow|gshadow|sudoers)$"
-)
-KEY_NAME = re.compile(
-    r"(?:^|_|API|SSH|ACCESS)KEY(?:S|_?ID)?(?:$|_)|TOKEN(?!IZ)|SECRET|PASSW|PASSPHRASE|_PWD"
-    r"|CREDENTIAL|AUTH(?!OR)|PRIVATE|(?:^|_)PAT(?:$|_)|DSN|(?:^|_)PASS(?:$|_)"
-    r"|(?:DATABASE|DB|REDIS|MONGO\w*)_UR[LI]|CONN\w*_STR",
-    re.IGNORECASE,
-)
-
 _PYTHON = frozenset(
     {".py", ".pyw", ".ipy", ".pyc", ".pyo", ".pyd", ".so", ".dylib", ".dll", ".pth"}
 )

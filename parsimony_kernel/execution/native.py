@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
+from parsimony_kernel.analysis.calls import PATTERNS
 from parsimony_kernel.analysis.cell import Call
 from parsimony_kernel.execution.reaching import host_of, texts_of
 
@@ -32,10 +33,6 @@ _FETCHERS = frozenset({"polars", "duckdb", "pyarrow", "deltalake", "rasterio", "
 WRITING_QUERY = re.compile(
     r"(?is)(?:^|;)\s*(?:COPY\b.+\bTO\b|EXPORT\s+DATABASE\b|ATTACH\b|CHECKPOINT\b|VACUUM\b.+\bINTO\b)"
 )
-_TARGET = re.compile(
-    r"(?is)\b(?:TO|INTO|EXPORT\s+DATABASE|ATTACH(?:\s+DATABASE)?(?:\s+IF\s+NOT\s+EXISTS)?)"
-    r"\s+'([^']+)'"
-)
 _READ_ONLY = re.compile(r"(?i)\bREAD_ONLY\b|mode=ro")
 _ADDRESS = re.compile(r"\b(?:https?|s3a?|gs|gcs|az|abfss?|ftp|hf|r2)://[^\s'\"),]+")
 
@@ -46,7 +43,8 @@ def writes(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
     if call.last in QUERIES:
         for text in texts:
             if WRITING_QUERY.search(text) and not _READ_ONLY.search(text):
-                yield from _TARGET.findall(text)
+                for found in PATTERNS["sql_file"].findall(text):
+                    yield from filter(None, found)
     elif call.last in WRITERS or _is_duckdb(call, namespace):
         is_read = call.last in _OPENERS and call.mode in (None, "r")
         yield from (each for each in texts if not is_read and not each.startswith(":"))
@@ -71,4 +69,4 @@ def _library(call: Call, namespace: Mapping[str, Any]) -> str:
     """The library that the call belongs to, by what its name stands for now."""
     root = namespace.get(call.root)
     name = root.__name__ if type(root) is ModuleType else type(root).__module__
-    return (call.origin or name).partition(".")[0]
+    return name.partition(".")[0]

@@ -19,7 +19,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from parsimony_kernel.core.reach import KEY_NAME, KEY_PLACE, ReachKind, runner_of
+from parsimony_kernel.analysis.calls import PATTERNS
+from parsimony_kernel.core.reach import ReachKind, runner_of
 from parsimony_kernel.execution.capture import live_shell
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.lineage.file_access import WRITES, WRITTEN
@@ -28,6 +29,7 @@ from parsimony_kernel.lineage.file_access import WRITES, WRITTEN
 Target = tuple[ReachKind, str]
 
 ENVIRONMENT = "parsimony.environment"
+_KEY_FILE, _KEY_NAME = PATTERNS["key_file"], PATTERNS["key_name"]
 
 # The arguments that are places which are made or changed, with those of their folders' descriptors.
 _CHANGED: dict[str, tuple[tuple[int, int | None], ...]] = {
@@ -189,7 +191,7 @@ class Judge:
         if event == "pickle.find_class":
             return self._unpickling(by)
         if event == ENVIRONMENT:
-            is_key = by.is_own and KEY_NAME.search(str(arguments[0]))
+            is_key = by.is_own and _KEY_NAME.search(str(arguments[0]))
             return (ReachKind.secret, str(arguments[0])) if is_key else None
         return _network(event, arguments)
 
@@ -205,7 +207,7 @@ class Judge:
         writes = isinstance(flags, int) and flags & WRITES
         if not writes:
             is_there = by.is_own or Path(path).exists()
-            if KEY_PLACE.search(path) and is_there and not by.is_importing:
+            if _KEY_FILE.search(path) and is_there and not by.is_importing:
                 return ReachKind.secret, _shown(path, self._workspace)
             self._opened = path
             is_copied = not _COPIERS.isdisjoint(by.modules)
@@ -308,14 +310,8 @@ def _starting(event: str, arguments: tuple[Any, ...], by: Caller) -> Target | No
     if not by.is_own and program in _PROBES:
         return None
     said = " ".join(words)
-    kind = ReachKind.installation if _INSTALLING.search(said) else ReachKind.shell
+    kind = ReachKind.installation if PATTERNS["install"].search(said) else ReachKind.shell
     return kind, said[:200]
-
-
-_INSTALLING = re.compile(
-    r"(?:^|[\s;&|/])(?:pip[\d.]*|conda|mamba|micromamba|uv|pipx|poetry|apt|apt-get|brew|npm)\s"
-    r"[^;&|\n]*?\b(?:install|uninstall|add|remove|update|upgrade|sync)\b"
-)
 
 
 def _command(event: str, arguments: tuple[Any, ...]) -> list[str]:

@@ -4,10 +4,8 @@ import asyncio
 import functools
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,6 @@ from parsimony_kernel.core.reach import Reach
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.gate.approval import Approval, Approving, Granted
-from parsimony_kernel.gate.code_files import module_text
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.screening import screened
 from parsimony_kernel.gate.stages import Stage
@@ -122,7 +119,7 @@ class NotebookHooks(RunHooks):
         executor = self._place.executor
         return Approving(
             self._approval,
-            functools.partial(self._reaches, state),
+            self._reaches,
             self._place.workspace.resolve() if executor.is_watched else None,
             self._granted.setdefault(state.run_id, Granted()),
             lambda: "" if (paused := executor.paused) is None else paused.sha,
@@ -206,23 +203,13 @@ class NotebookHooks(RunHooks):
             if chosen is None or name in chosen or re.search(rf"\b{re.escape(name)}\b", used):
                 yield name
 
-    def _reaches(self, state: RunState, code: str) -> tuple[Reach, ...]:
-        """What ``code`` would do outside this notebook's workspace.
-
-        Modules of the workspace whose files came into being or were changed since the run
-        started are read where they are imported.
-        """
-        workspace, folder = self._place.workspace.resolve(), self._place.folder.resolve()
+    def _reaches(self, code: str) -> tuple[Reach, ...]:
+        """What ``code`` would plainly do outside this notebook's workspace."""
         return screened(
             code,
-            workspace=workspace,
-            folder=folder,
+            workspace=self._place.workspace.resolve(),
+            folder=self._place.folder.resolve(),
             namespace=self._place.executor.variables(),
-            modules=functools.partial(
-                module_text,
-                folders=_importable(workspace, folder),
-                since_s=_seconds(state.started_at),
-            ),
         )
 
 
@@ -230,20 +217,6 @@ def _is_frame(value: Any) -> bool:
     # By its real class, so that no object of anybody's is asked.
     library = type(value).__module__.partition(".")[0]
     return library in ("pandas", "polars", "pyarrow") and is_table(value)
-
-
-def _importable(workspace: Path, folder: Path) -> tuple[Path, ...]:
-    """The folders of the workspace that modules may be imported from."""
-    listed = (folder / each for each in sys.path if isinstance(each, str))
-    return (folder, workspace, *(each for each in listed if each.is_relative_to(workspace)))
-
-
-def _seconds(started_at: str) -> float:
-    """A date in ISO 8601 as seconds since 1970; 0 where it is none."""
-    try:
-        return datetime.fromisoformat(started_at).timestamp()
-    except ValueError:
-        return 0.0
 
 
 def differences(
