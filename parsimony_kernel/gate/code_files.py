@@ -4,35 +4,17 @@ A file is code by its name or by its first line. Whoever writes it has not run i
 says later, where it is imported or started, what stands in it.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel.core.reach import Reach
+from parsimony_kernel.core.reach import Reach, runner_of
 from parsimony_kernel.gate.screening import screened
 
 _MAX_READ = 2**20
 
 _READ = frozenset({".py", ".pyw", ".ipy"})
-_PYTHON = _READ | {".pyc", ".pyo", ".pyd", ".so", ".dylib", ".dll", ".pth"}
-_SHELL = frozenset(
-    {".sh", ".bash", ".zsh", ".fish", ".ksh", ".csh", ".command", ".bat", ".cmd", ".ps1", ".psm1"}
-)
-_MAKE = re.compile(r"(?:gnu)?makefile|.*\.mk", re.IGNORECASE)
-
-
-def runner_of(name: str, text: str) -> str:
-    """Who would run a file of this name with this text; empty where it is no code."""
-    suffix = Path(name).suffix.casefold()
-    if suffix in _PYTHON:
-        return "Python"
-    if suffix in _SHELL:
-        return "a shell"
-    if _MAKE.fullmatch(Path(name).name):
-        return "make"
-    return "the system" if text.lstrip("\ufeff").startswith("#!") else ""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from parsimony_kernel.analysis.calls import PATTERNS, SQL_CALLS, WRITES_BY_MODE,
 from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text, Value
-from parsimony_kernel.core.reach import Finding, Reach, ReachKind
+from parsimony_kernel.core.reach import KEY_NAME, KEY_PLACE, Finding, Reach, ReachKind
 from parsimony_kernel.gate.origins import Origins, Said
 from parsimony_kernel.gate.place import Place
 
@@ -27,7 +27,6 @@ _MAX_COMMAND = 4_000
 _MODE = re.compile(r"[rwaxbtcn+]{1,3}")
 
 _ADDRESS, _LOOPBACK = PATTERNS["address"], PATTERNS["loopback"]
-_KEY_FILE, _KEY_NAME = PATTERNS["key_file"], PATTERNS["key_name"]
 _CALLS = {name: kind for kind in ReachKind for name in names(kind, "calls")}
 _MODULES = {name: kind for kind in ReachKind for name in names(kind, "modules")}
 _MAGICS = {name: kind for kind in ReachKind for name in names(kind, "magics")}
@@ -40,7 +39,7 @@ _PATH_WRITES, _GOING = names("outside_write", "methods"), names("outside_write",
 _LOOKS = names("installation", "looks")
 _ONE_KEY, _ALL_KEYS = names("secret", "one"), names("secret", "all")
 _SHOWING, _KEY_READERS = names("secret", "shows"), names("secret", "readers")
-_LOADS = names("dynamic_code", "loads")
+_LOADS = names("unpickling", "loads")
 _HANDING, _HARMLESS = names("handing", "calls"), names("handing", "harmless")
 # By the names of the arguments that say it.
 _HOSTED, _FILED = names("network", "named"), names("outside_write", "named")
@@ -197,7 +196,7 @@ class _Preview:
     def _look_for_keys(self, name: str, last: str, call: Call) -> None:
         if name in _ONE_KEY:
             key = self._text(call, 0, "key")
-            if key is not None and _KEY_NAME.search(key.text):
+            if key is not None and KEY_NAME.search(key.text):
                 self._add(ReachKind.secret, f"the environment variable {key.text}")
         elif name in _ALL_KEYS or (
             name in _SHOWING and "os.environ" in map(self._origins.name, call.args)
@@ -206,7 +205,7 @@ class _Preview:
         elif last in _KEY_READERS:
             for value in (call.receiver, *call.args, *call.keywords.values()):
                 said = self._origins.text(value)
-                if said is not None and _KEY_FILE.search(said.text):
+                if said is not None and KEY_PLACE.search(said.text):
                     self._add(ReachKind.secret, said.text)
 
     # Files
@@ -218,7 +217,7 @@ class _Preview:
         elif name in _LOADS:
             said = self._text(call, 0, *_FILED)
             if said is not None and self._place.is_outside(said):
-                self._add(ReachKind.dynamic_code, f"{name} {said.text}")
+                self._add(ReachKind.unpickling, f"{name} {said.text}")
         elif on is not None and on.path:
             if last in _PATH_DELETIONS:
                 self._remove("", [on], f".{last}()", self._text(call, 0, "target"))
@@ -304,12 +303,12 @@ class _Preview:
             if words and self._place.is_outside(Said(words[0])):
                 self._add(ReachKind.dynamic_code, said)
         elif name in ("env", "set_env"):
-            if "=" not in text and " " not in text and (not text or _KEY_NAME.search(text)):
+            if "=" not in text and " " not in text and (not text or KEY_NAME.search(text)):
                 self._add(ReachKind.secret, said)
         elif kind is ReachKind.secret:
             if _ADDRESS.match(text):
                 self._add(ReachKind.network, said)
-            elif _KEY_FILE.search(text):
+            elif KEY_PLACE.search(text):
                 self._add(kind, said)
         elif name in ("html", "markdown", "svg", "HTML"):
             self._show(f"%%{name}", body or "")

@@ -203,12 +203,17 @@ class Checkpoints:
         """Forget all checkpoints; what differs since the first is the value, if anything does."""
         if not self._taken:
             return None
-        first = self._merged(min(self._taken))
+        change = self.change_since(min(self._taken))
         self._taken.clear()
         self._named.clear()
         self._room, self._replaced = Room(), 0
-        changed = first.copies.changed()
-        return change_since(self._place, self._state(first, changed), changed)
+        return change
+
+    def change_since(self, number: int) -> Change | None:
+        """What differs by now from a checkpoint, if anything does. ``KeyError`` without it."""
+        then = self._merged(number)
+        changed = then.copies.changed()
+        return change_since(self._place, self._state(then, changed), changed)
 
     def undo(self, change: Change) -> tuple[PutBack, Change | None]:
         """Take ``change`` back, and give what takes that back again, if anything was done.

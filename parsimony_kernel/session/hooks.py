@@ -22,7 +22,7 @@ from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted
 from parsimony_kernel.core.reach import Reach
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.gate.approval import Approval, approved
+from parsimony_kernel.gate.approval import Approval, Approving, Granted
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.screening import screened
 from parsimony_kernel.gate.stages import Stage
@@ -78,6 +78,7 @@ class NotebookHooks(RunHooks):
         sharing: Sharing = Sharing(),
         inventory: Callable[[], str | None] = lambda: None,
         publisher: Publisher | None = None,
+        granted: dict[str, Granted] | None = None,
     ) -> None:
         super().__init__(breakers, tool_breakers)
         self._sharing = sharing
@@ -88,6 +89,7 @@ class NotebookHooks(RunHooks):
         self._secrets = secrets
         self._inventory = inventory
         self._publisher = publisher
+        self._granted = {} if granted is None else granted
         self._emitted: list[AgentEvent] = []
 
     def emit(self, event: AgentEvent) -> None:
@@ -110,10 +112,18 @@ class NotebookHooks(RunHooks):
         return emitted
 
     def stages(self, state: RunState) -> tuple[Stage, ...]:
-        asked = approved(self._approval, self._reaches)
-        return (
-            publishing_none(self._secrets, self._place.executor.origin_ledger, state.run_id),
-            showing_none(self._secrets, asked),
+        ledger = self._place.executor.origin_ledger
+        return (publishing_none(self._secrets, ledger, state.run_id),)
+
+    def approvals(self, state: RunState) -> Approving:
+        executor = self._place.executor
+        return Approving(
+            self._approval,
+            self._reaches,
+            self._place.workspace.resolve() if executor.is_watched else None,
+            self._granted.setdefault(state.run_id, Granted()),
+            lambda: "" if (paused := executor.paused) is None else paused.sha,
+            showing_none(self._secrets),
         )
 
     async def kept(self, call: ToolCall, outcome: StepOutcome, state: RunState) -> StepOutcome:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.gate.code_files import CodeFiles, runner_of
+from parsimony_kernel.core.reach import runner_of
+from parsimony_kernel.gate.code_files import CodeFiles
 
 STARTS = "import os\nos.system('make all')"
 
