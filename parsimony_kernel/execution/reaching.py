@@ -130,7 +130,8 @@ def caller(filename: str, workspace: str) -> Caller:
         elif name.startswith("<frozen importlib"):
             is_importing = is_importing or nearest is not True
         elif nearest is not True and not name.startswith(_OURS) and _is_told(frame):
-            modules.update((module.partition(".")[0], ".".join(module.split(".")[:2])))
+            names = module.split(".")
+            modules.update(".".join(names[:depth]) for depth in (1, 2, 3))
             if nearest is None and not _is_plumbing(name):
                 nearest = False
         frame = frame.f_back
@@ -145,6 +146,10 @@ def _is_told(frame: FrameType) -> bool:
 def _is_below(name: str, folder: str) -> bool:
     inside = name.startswith(folder) and not any(each in name for each in _INSTALLED)
     return inside and not name.startswith((_OURS, *_STANDARD))
+
+
+def _is_installed(path: str) -> bool:
+    return path.startswith(_STANDARD) or any(each in path for each in _INSTALLED)
 
 
 @functools.lru_cache(maxsize=4_096)
@@ -209,6 +214,10 @@ class Judge:
             is_there = by.is_own or Path(path).exists()
             if _KEY_FILE.search(path) and is_there and not by.is_importing:
                 return ReachKind.secret, _shown(path, self._workspace)
+            runs = path.endswith((".py", ".ipy")) and "IPython.core.magics" in by.modules
+            is_known = _is_within(path, self._workspace) or _is_installed(path)
+            if runs and not is_known and not by.is_importing:
+                return ReachKind.dynamic_code, _shown(path, self._workspace)
             self._opened = path
             is_copied = not _COPIERS.isdisjoint(by.modules)
             return None if is_copied or not Path(path).exists() else self._unpickling(by)
@@ -422,9 +431,8 @@ def _real(folder: str) -> str:
 
 
 def _temporary() -> tuple[str, ...]:
-    kept = tempfile.tempdir if isinstance(tempfile.tempdir, str) else "/tmp"
-    folders = (kept, os.environ.get("TMPDIR") or "/tmp", "/var/tmp")
-    return tuple(dict.fromkeys(map(_real, folders)))
+    kept = tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp"
+    return (_real(os.fsdecode(kept)), "/var/tmp")
 
 
 def _home() -> str:
