@@ -82,6 +82,10 @@ _WORKERS = frozenset({"multiprocessing", "concurrent", "loky", "joblib", "distri
 _UNPICKLERS = _WORKERS | {"copy", "copyreg", "numpy.core", "numpy._core", "cloudpickle", "dask"}
 _COPIERS = frozenset({"shutil", "hashlib", "zipfile", "tarfile", "filecmp"})
 _PICKLED = (".pkl", ".pickle", ".p", ".joblib", ".dill", ".pkl.gz", ".pkl.bz2", ".pkl.xz", ".pt")
+# Through which code reads the environment itself.
+_MAPPINGS = frozenset(
+    {"os", "_collections_abc", "collections", "collections.abc", "posixpath", "ntpath", "re"}
+)
 _LOCAL = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "", "::", "0.0.0.0"})
 
 _STANDARD = tuple(
@@ -148,6 +152,11 @@ def _is_below(name: str, folder: str) -> bool:
     return inside and not name.startswith((_OURS, *_STANDARD))
 
 
+def _is_magic(by: Caller) -> bool:
+    """Whether ``%run`` or its like reads a file, and not what reloads modules."""
+    return "IPython.core.magics" in by.modules and "IPython.extensions" not in by.modules
+
+
 def _is_installed(path: str) -> bool:
     return path.startswith(_STANDARD) or any(each in path for each in _INSTALLED)
 
@@ -196,7 +205,8 @@ class Judge:
         if event == "pickle.find_class":
             return self._unpickling(by)
         if event == ENVIRONMENT:
-            is_key = by.is_own and _KEY_NAME.search(str(arguments[0]))
+            is_key = by.modules <= _MAPPINGS and _KEY_NAME.search(str(arguments[0]))
+            is_key = is_key and by.is_own
             return (ReachKind.secret, str(arguments[0])) if is_key else None
         return _network(event, arguments)
 
@@ -214,7 +224,7 @@ class Judge:
             is_there = by.is_own or Path(path).exists()
             if _KEY_FILE.search(path) and is_there and not by.is_importing:
                 return ReachKind.secret, _shown(path, self._workspace)
-            runs = path.endswith((".py", ".ipy")) and "IPython.core.magics" in by.modules
+            runs = path.endswith((".py", ".ipy")) and _is_magic(by)
             is_known = _is_within(path, self._workspace) or _is_installed(path)
             if runs and not is_known and not by.is_importing:
                 return ReachKind.dynamic_code, _shown(path, self._workspace)
