@@ -11,8 +11,8 @@ from contextlib import suppress
 from types import FunctionType, ModuleType
 from typing import Any
 
-from parsimony_kernel.analysis.calls import PATTERNS
-from parsimony_kernel.analysis.cell import Call
+from parsimony_kernel.analysis.calls import PATTERNS, names
+from parsimony_kernel.analysis.cell import Call, Names
 from parsimony_kernel.execution.reaching import host_of, texts_of
 
 # Functions that write where they are handed a path.
@@ -35,6 +35,8 @@ _FETCHERS = frozenset({"polars", "duckdb", "pyarrow", "deltalake", "rasterio", "
 WRITING_QUERY = re.compile(
     r"(?is)(?:^|;)\s*(?:COPY\b.+\bTO\b|EXPORT\s+DATABASE\b|ATTACH\b|CHECKPOINT\b|VACUUM\b.+\bINTO\b)"
 )
+_READING = names("network", "gets")
+_SENDING = names("network", "sends")
 _CHANGING = re.compile(r"(?is)^\s*(?:INSERT|UPDATE|DELETE|REPLACE|CREATE|DROP|ALTER)\b")
 _READ_ONLY = re.compile(r"(?i)\bREAD_ONLY\b|mode=ro")
 _ADDRESS = re.compile(r"\b(?:https?|s3a?|gs|gcs|az|abfss?|ftp|hf|r2)://[^\s'\"),]+")
@@ -92,3 +94,17 @@ def _library(call: Call, namespace: Mapping[str, Any]) -> str:
     root = namespace.get(call.root)
     name = root.__name__ if type(root) is ModuleType else type(root).__module__
     return name.partition(".")[0]
+
+
+def only_reads(statement: Names, namespace: Mapping[str, Any]) -> bool:
+    """Whether what a statement sends, if anything, only asks for what it reads.
+
+    A function of the notebook is known by what it calls; what is not known may be an effect.
+    """
+    called = {call.last for call in statement.calls}
+    for call in statement.calls:
+        function = namespace.get(call.name)
+        if type(function) is FunctionType:
+            called.update(function.__code__.co_names)
+    carries = any({"data", "json"} & call.keywords.keys() for call in statement.calls)
+    return not (called.isdisjoint(_READING) or carries) and called.isdisjoint(_SENDING)

@@ -205,8 +205,8 @@ class Judge:
         if event == "pickle.find_class":
             return self._unpickling(by)
         if event == ENVIRONMENT:
-            is_key = by.modules <= _MAPPINGS and _KEY_NAME.search(str(arguments[0]))
-            is_key = is_key and by.is_own
+            reads = by.is_own and by.modules <= _MAPPINGS
+            is_key = reads and _KEY_NAME.search(str(arguments[0]))
             return (ReachKind.secret, str(arguments[0])) if is_key else None
         return _network(event, arguments)
 

@@ -354,3 +354,65 @@ async def test_afterwards_the_environment_is_as_it_was(desk: Desk) -> None:
     await desk.run("import os\nkind = type(os.environ).__name__")
     assert desk.executor.variables()["kind"] == "GuardedEnvironment"
     assert type(os.environ) is before
+
+
+class TestOnRecord:
+    """What leaves is on record before it does, and its end after."""
+
+    def noting(self, desk: Desk) -> list[str]:
+        noted: list[str] = []
+
+        def leaving(reach: Reach, statement: str, reads: bool) -> str:
+            there = [each.name for each in desk.outside.iterdir()]
+            noted.append(f"{reach.kind} {'reads' if reads else 'acts'} {there}")
+            return ""
+
+        desk.permit = desk.new_permit(*ReachKind)
+        desk.permit.leaving = leaving
+        desk.permit.ended = lambda: noted.append("ended")
+        return noted
+
+    async def test_once_for_a_statement_and_before_it_happens(self, desk: Desk) -> None:
+        noted = self.noting(desk)
+        await desk.run(
+            "a = 1\nfor n in range(3):\n    open('OUTSIDE/x', 'a').close()\n"
+            "open('OUTSIDE/y', 'w').close()"
+        )
+        assert noted == [
+            "outside_write acts []",
+            "ended",
+            "outside_write acts ['x']",
+            "ended",
+        ]
+
+    async def test_an_error_ends_it_and_a_deadline_does_not(self, desk: Desk) -> None:
+        noted = self.noting(desk)
+        await desk.run("with open('OUTSIDE/x', 'w'):\n    1 / 0")
+        assert noted.pop() == "ended"
+        await desk.run("with open('OUTSIDE/x', 'w'):\n    while True: pass", seconds=0.2)
+        assert noted[-1].startswith("outside_write")
+
+    async def test_a_download_only_reads(self, desk: Desk) -> None:
+        noted = self.noting(desk)
+        await desk.run(
+            f"import pandas as pd\ndef load(u):\n    return pd.read_csv(u)\nload({URL!r})"
+        )
+        assert noted[0].startswith("network reads")
+
+    async def test_what_has_no_known_end_is_asked_about_before_it_runs_again(
+        self, desk: Desk
+    ) -> None:
+        desk.permit = desk.new_permit(*ReachKind)
+        desk.permit.leaving = lambda reach, statement, reads: "the key of the first"
+        await desk.run("open('OUTSIDE/x', 'a').close()")
+        assert desk.permit.open_end == "the key of the first"
+        assert not list(desk.outside.iterdir())
+        assert desk.executor.paused is None
+
+    async def test_of_two_in_one_statement_the_first_is_not_done_again(self, desk: Desk) -> None:
+        desk.permit = desk.new_permit()
+        desk.permit.allows = lambda reach, lines: reach.what.endswith("/a")
+        await desk.run("for name in 'ab':\n    open(f'OUTSIDE/{name}', 'w').close()")
+        assert desk.permit.why_not.startswith("this has happened already")
+        assert [each.name for each in desk.outside.iterdir()] == ["a"]
+        assert desk.executor.paused is None

@@ -371,19 +371,19 @@ class TestTheStatement:
         monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
         monkeypatch.setattr("tempfile.tempdir", None)
 
-    async def held(self, start: Any, tmp_path: Path, *more: Any) -> tuple[NotebookSession, Any]:
-        session = start(call("run_code", code=self.CODE), *more, DONE)
+    async def held(self, start: Any, tmp_path: Path) -> Any:
+        session = start(call("run_code", code=self.CODE), DONE)
         await session.executor.execute("runs = []")
         asked = question(await ask(session))
         assert "Line 4 writes outside the workspace" in (asked.context or "")
         assert session.executor.variables()["runs"] == ["computed"]
         assert not (tmp_path.parent / "sent").exists()
-        return session, asked
+        return session
 
     async def test_run_it_goes_on_there_and_computes_nothing_twice(
         self, start: Any, tmp_path: Path
     ) -> None:
-        session, _ = await self.held(start, tmp_path)
+        session = await self.held(start, tmp_path)
         await gather(session.resume("Run it"))
         try:
             assert (tmp_path.parent / "sent").read_text() == "x"
@@ -395,7 +395,7 @@ class TestTheStatement:
     async def test_do_not_run_it_puts_back_what_the_step_had_done(
         self, start: Any, tmp_path: Path
     ) -> None:
-        session, _ = await self.held(start, tmp_path)
+        session = await self.held(start, tmp_path)
         await gather(session.resume("Do not run it"))
         assert not (tmp_path.parent / "sent").exists()
         assert session.executor.variables() == {"runs": []}
