@@ -390,7 +390,8 @@ COMMANDS = (
     Command(
         "undo",
         "[TURN]",
-        "put your variables back as they were before a turn, the newest by default; what you "
+        "put your variables, and the files of the workspace that it wrote to, back as they were "
+        "before a turn, the newest by default; what you "
         "changed since then stays",
         "handlers:undo",
         words=1,

@@ -39,6 +39,7 @@ from parsimony_kernel.gate.repetition import Repetition, not_repeating
 from parsimony_kernel.gate.stages import STAGES, Stage
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.lineage.checkpoint import Change
+from parsimony_kernel.lineage.files import Files
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.tools import Tool, Tools
 from parsimony_kernel.triage.classify import Classifier, RulesClassifier, from_messages
@@ -132,6 +133,10 @@ class RunHooks:
     def variables(self, state: RunState) -> tuple[str, ...]:
         """The names that this run has bound so far."""
         return ()
+
+    def files(self, state: RunState) -> Files | None:
+        """What keeps the files that this run writes to: nothing."""
+        return None
 
     def ended(self, state: RunState, change: Change | None) -> None:
         """The run has ended, or waits; ``change`` is what its code did to the variables."""

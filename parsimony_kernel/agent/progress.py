@@ -2,16 +2,17 @@
 
 Before each piece of code, and each function of the notebook that is a tool, the namespace is
 remembered. One that fails leaves the variables that existed as they were before it; a rollback
-goes back to a state after a step that passed. The transcript, files and what happened outside
-stay.
+goes back to a state after a step that passed. The transcript and what happened outside stay; files
+of the workspace come back where a step fails.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints, PutBack
+from parsimony_kernel.lineage.files import Files
 
 _MOST_NAMES = 12
 
@@ -39,8 +40,10 @@ class Progress:
     worked in the namespace meanwhile.
     """
 
-    def __init__(self, state: RunState) -> None:
+    def __init__(self, state: RunState, files: Files | None = None) -> None:
         self._state = state
+        self._files = files
+        self._files_before = 0
         make = getattr(state.code_executor, "checkpoints", None)
         self._store: Checkpoints | None = make() if callable(make) else None
         self._passed: list[Checkpoint] = []
@@ -57,6 +60,8 @@ class Progress:
 
     def begin(self, function: Any = None) -> None:
         """Code, or ``function``, is about to run: there is a state to go back to."""
+        if self._files is not None:
+            self._files_before = self._files.begin()
         if self._store is None:
             return
         self._before = self._store.take()
@@ -79,6 +84,8 @@ class Progress:
         paused = self._paused()
         if paused is None or self._store is None or self._before not in self._store:
             return
+        if self._files is not None:
+            paused.files += self._files.since(self._files_before)
         change = self._store.change_since(self._before)
         if change is not None:
             paused.changes.append(change)
@@ -91,7 +98,12 @@ class Progress:
         self._store.take()
         back = [self._store.undo(change)[0] for change in reversed(paused.changes)]
         self._state.code_executor.paused = None
+        if self._files is not None:
+            back.append(PutBack(restored=self._files.give_back(reversed(paused.files))))
         return " ".join(filter(None, map(told, back)))
+
+    def _put_back_files(self, since: int) -> tuple[str, ...]:
+        return () if self._files is None else self._files.put_back(since)
 
     def _paused(self) -> Any:
         return getattr(self._state.code_executor, "paused", None)
@@ -99,9 +111,11 @@ class Progress:
     def failed(self) -> PutBack:
         """What was begun has failed: what it did to names that existed before is taken back."""
         self._is_good = False
+        files = self._put_back_files(self._files_before)
         if self._store is None or self._before not in self._store:
-            return PutBack()
-        return self._store.put_back(self._before, keep_new=True)
+            return PutBack(restored=files)
+        back = self._store.put_back(self._before, keep_new=True)
+        return replace(back, restored=(*back.restored, *files))
 
     def go_back(self, checkpoint_id: str | None = None) -> str:
         """Go back to a state, by default the newest, and tell the model so.

@@ -99,7 +99,7 @@ class Run:
             self.secrets.of_prose(self.tools.to_llm()),
             cancellation=self.cancellation,
         )
-        self.progress = Progress(self.state)
+        self.progress = Progress(self.state, self.hooks.files(self.state))
         self.state.cancellation = self.cancellation
         self.state.terms = terms_of(self.context)
         if not self.state.started_at:

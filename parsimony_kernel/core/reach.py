@@ -20,10 +20,16 @@ class ReachKind(StrEnum):
     forgetting = "forgetting"
     runnable = "runnable"
     unpickling = "unpickling"
+    replacing = "replacing"
 
 
 # Whatever does more than read outside the notebook.
-ACTING = frozenset(ReachKind) - {ReachKind.secret, ReachKind.forgetting}
+ACTING = frozenset(ReachKind) - {
+    ReachKind.secret,
+    ReachKind.forgetting,
+    ReachKind.replacing,
+    ReachKind.unpickling,
+}
 
 _SAID = {
     ReachKind.shell: "starts another program",
@@ -36,6 +42,7 @@ _SAID = {
     ReachKind.dynamic_code: "runs code that cannot be read beforehand",
     ReachKind.forgetting: "forgets every variable, the person's own too",
     ReachKind.runnable: "writes a file that is run later",
+    ReachKind.replacing: "replaces a file that is too large to be kept for undo",
     ReachKind.unpickling: "loads a file that can run code while it is loaded",
 }
 

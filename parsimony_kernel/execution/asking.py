@@ -36,6 +36,7 @@ from parsimony_kernel.execution.reaching import (
 )
 from parsimony_kernel.execution.worker import refusal, watch_workers
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints, PutBack
+from parsimony_kernel.lineage.files import FileState
 from parsimony_kernel.lineage.ledger import OriginLedger
 
 _MAX_SOURCE = 200
@@ -51,6 +52,8 @@ class Paused:
     cell: Cell
     sha: str
     changes: list[Change] = field(default_factory=list)
+    # What its files held before.
+    files: list[FileState] = field(default_factory=list)
 
 
 class Asking:
@@ -89,7 +92,7 @@ class Asking:
         # What this statement has reached.
         self._left: list[Reach] = []
         self._is_over = True
-        self._judge = Judge(permit.workspace, self._said, permit.made)
+        self._judge = Judge(permit.workspace, self._said, permit.made, permit.keep)
 
     def parts(self, guard: CodeGuard) -> Iterator[Part]:
         """The statements of the cell, each with a state to go back to.
@@ -182,6 +185,8 @@ class Asking:
 
     def _leave(self, reach: Reach) -> None:
         """Put on record what is about to happen, before it does."""
+        if reach.kind is ReachKind.deletion:
+            self.permit.keep(str(self.permit.workspace / reach.what))
         if reach.kind not in ACTING or reach in self._left:
             return
         text = self._text
@@ -212,11 +217,11 @@ class Asking:
         namespace = self._namespace()
         for call in statement.calls:
             by = Caller(True, False, frozenset(), frozenset({self._line(call.line)}))
-            for path in writes(call, namespace):
-                if (found := self._judge.writing(path, by)) is not None:
-                    self._check(found, by)
-            for host in fetches(call, namespace):
-                self._check((ReachKind.network, host), by)
+            with ours():
+                found = [self._judge.writing(path, by) for path in writes(call, namespace)]
+                found += [(ReachKind.network, host) for host in fetches(call, namespace)]
+            for each in filter(None, found):
+                self._check(each, by)
 
     def _line(self, of_statement: int) -> int:
         return self._cell.parts[self.at].lines[0] + of_statement - 1

@@ -301,8 +301,9 @@ class InProcessExecutor(BaseCodeExecutor):
         permit.why_not = asking.why_not
         if permit.why_not or permit.open_end:
             return
-        rest, changes = observed.cell.rest(asking.at), [] if before is None else before.changes
-        self.paused = Paused(rest, permit.sha(asking.held), changes)
+        self.paused = Paused(observed.cell.rest(asking.at), permit.sha(asking.held))
+        if before is not None:
+            self.paused.changes, self.paused.files = before.changes, before.files
 
     def _kept(self, cell: Cell, folder: Path, capture: Capture) -> AbstractContextManager[None]:
         return leaving_nothing(

@@ -20,6 +20,7 @@ class Permit:
         allows: whether a reach may happen; with the lines of the cell that are on the stack.
         sha: gives the hash of the action with a reach that it is held for.
         approved: the hash that a person has allowed, if one has.
+        keep: keeps what a file of the workspace holds, before it is written to; whether it could.
         made: the paths that this run has made so far.
         leaving: puts on record that a statement is about to reach something, and whether it only
             reads; gives the key of an earlier attempt whose end nobody knows, or nothing.
@@ -36,6 +37,7 @@ class Permit:
     approved: str | None = None
     leaving: Callable[[Reach, str, bool], str] = lambda reach, statement, reads: ""
     ended: Callable[[], None] = lambda: None
+    keep: Callable[[str], bool] = lambda path: True
     made: set[str] = field(default_factory=set)
     left: list[Reach] = field(default_factory=list)
     held: Reach | None = None

@@ -176,13 +176,19 @@ class Judge:
         workspace: what may be written to.
         said: the texts that the code and the variables that it uses hold.
         made: the paths that the notebook's code has made, added to.
+        keep: keeps what a file of the workspace holds; whether it could.
     """
 
     def __init__(
-        self, workspace: Path, said: Callable[[], Iterable[str]], made: set[str] | None = None
+        self,
+        workspace: Path,
+        said: Callable[[], Iterable[str]],
+        made: set[str] | None = None,
+        keep: Callable[[str], bool] = lambda path: True,
     ) -> None:
         self._workspace = os.path.realpath(workspace)
         self._said = said
+        self._keep = keep
         self.made = set[str]() if made is None else made
         # The file that was opened for reading last, which what is unpickled comes from.
         self._opened = ""
@@ -231,10 +237,13 @@ class Judge:
             self._opened = path
             is_copied = not _COPIERS.isdisjoint(by.modules)
             return None if is_copied or not Path(path).exists() else self._unpickling(by)
-        return self._written(path, by)
+        return self._written(os.path.realpath(path), by)
 
     def _written(self, path: str, by: Caller) -> Target | None:
-        if path in self.made or by.is_importing or self._is_free(path, by):
+        if by.is_importing or self._is_free(path, by):
+            return None
+        if path in self.made:
+            self._keep(path)
             return None
         if _is_within(path, self._workspace):
             if ARTIFACT_FOLDER in Path(path[len(self._workspace) :]).parts:
@@ -244,6 +253,8 @@ class Judge:
                 return ReachKind.runnable, _shown(path, self._workspace)
             if not os.path.lexists(path):
                 self.made.add(path)
+            elif not self._keep(path):
+                return ReachKind.replacing, _shown(path, self._workspace)
             WRITTEN.setdefault(path)
             return None
         return ReachKind.outside_write, _shown(path, self._workspace)

@@ -20,6 +20,7 @@ from parsimony_kernel.execution.permit import Permit
 from parsimony_kernel.gate.inputs import inputs_of
 from parsimony_kernel.gate.stages import Attempt
 from parsimony_kernel.gate.writes import asked
+from parsimony_kernel.lineage.files import Files
 from parsimony_kernel.tools import Tool, ToolResult
 
 
@@ -43,11 +44,13 @@ _CODE = "code"
 @dataclass
 class Granted:
     """What a person has allowed in one run: targets by kind and name, and the reaches of code that
-    was read beforehand. ``made`` are the paths that the run has made."""
+    was read beforehand. ``made`` are the paths that the run has made, and ``files`` keeps what it
+    writes to."""
 
     targets: set[tuple[ReachKind, str]] = field(default_factory=set)
     previewed: dict[str, tuple[Reach, ...]] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
+    files: Files | None = None
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,7 @@ class Approving:
             attempt.approved,
             leaving,
             ended,
+            (lambda path: True) if self.granted.files is None else self.granted.files.keep,
             self.granted.made,
         )
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from parsimony_kernel.lineage.checkpoint import ABSENT, GONE, Change
 from parsimony_kernel.lineage.classes import is_frame
 from parsimony_kernel.lineage.copies import Copy
+from parsimony_kernel.lineage.files import FileState
 from parsimony_kernel.lineage.frame_difference import (
     MOST_CELLS,
     MOST_SHOWN,
@@ -112,8 +113,10 @@ class State:
     uncertain: frozenset[str] = frozenset()
 
 
-def of_changes(changes: Sequence[Change], summarise: Summarise = short) -> Diff:
-    """What ``changes``, oldest first, did together."""
+def of_changes(
+    changes: Sequence[Change], files: Sequence[FileState] = (), summarise: Summarise = short
+) -> Diff:
+    """What ``changes``, oldest first, did together, and what became of ``files``."""
     before, after, uncertain = dict[str, Any](), dict[str, Any](), set[str]()
     held, images = dict[int, Copy](), dict[int, Copy]()
     for change in changes:
@@ -123,7 +126,7 @@ def of_changes(changes: Sequence[Change], summarise: Summarise = short) -> Diff:
         held = {**change.before.copies.by_id, **held}
         images.update(change.images)
         uncertain |= change.before.uncopied | change.before.forgotten
-    return difference(
+    found = difference(
         State({name: value for name, value in before.items() if value is not ABSENT}, held),
         State(
             {name: value for name, value in after.items() if value is not ABSENT},
@@ -132,6 +135,14 @@ def of_changes(changes: Sequence[Change], summarise: Summarise = short) -> Diff:
         ),
         summarise,
     )
+    return Diff((*found.bindings, *map(_of_file, sorted(files, key=lambda each: each.path))))
+
+
+def _of_file(state: FileState) -> BindingDifference:
+    how: Literal["added", "changed", "deleted"] = "changed" if state.then else "deleted"
+    size = state.path.stat().st_size if state.path.is_file() else 0
+    after = f"file, {size:,} bytes" if state.then else ""
+    return BindingDifference(state.path.name, how, f"file, {state.size:,} bytes", after)
 
 
 def difference(before: State, after: State, summarise: Summarise = short) -> Diff:

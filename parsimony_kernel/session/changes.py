@@ -1,17 +1,19 @@
 """What the newest turns did to the variables, so that it can be told, taken back and done again."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.lineage.checkpoint import Change, PutBack
 from parsimony_kernel.lineage.dependents import Dependent, dependents
 from parsimony_kernel.lineage.diff import Diff, of_changes
+from parsimony_kernel.lineage.files import FileState, turned
 from parsimony_kernel.lineage.ledger import OriginLedger
 
 # Each holds what its turn replaced, or, where it was taken back, what its turn had made.
 MOST_TURNS = 10
 MOST_BYTES = 512 * 2**20
+_WRITTEN_SINCE = "written to since, so left"
 
 
 @dataclass
@@ -20,6 +22,16 @@ class _Turn:
 
     done: list[Change] = field(default_factory=list)
     undone: list[Change] = field(default_factory=list)
+    files: list[FileState] = field(default_factory=list)
+    files_undone: list[FileState] = field(default_factory=list)
+
+    @property
+    def is_done(self) -> bool:
+        return bool(self.done or self.files)
+
+    @property
+    def is_undone(self) -> bool:
+        return bool(self.undone or self.files_undone)
 
     @property
     def size(self) -> int:
@@ -35,29 +47,35 @@ class Changes:
     @property
     def runs(self) -> tuple[str, ...]:
         """The runs of which something can be taken back, oldest first."""
-        return tuple(run_id for run_id, turn in self._by_run.items() if turn.done)
+        return tuple(run_id for run_id, turn in self._by_run.items() if turn.is_done)
 
     @property
     def undone(self) -> tuple[str, ...]:
         """The runs of which something was taken back and can be done again, oldest first."""
-        return tuple(run_id for run_id, turn in self._by_run.items() if turn.undone)
+        return tuple(run_id for run_id, turn in self._by_run.items() if turn.is_undone)
 
-    def add(self, run_id: str, change: Change) -> None:
-        """Remember a change; a run that waited in between has several.
+    def add(self, run_id: str, change: Change | None, files: Sequence[FileState] = ()) -> None:
+        """Remember a change, and the files that were written to; a run that waited in between has
+        several.
 
         The oldest runs are forgotten where there are too many, or they hold too much. The newest
         stays in any case.
         """
         held = self._by_run.pop(run_id, None)
-        earlier = [] if held is None else held.done
-        self._keep(run_id, _Turn([*earlier, change]))
+        turn = _Turn() if held is None else _Turn(held.done, files=held.files)
+        turn.done = [*turn.done, *([] if change is None else [change])]
+        # What a file held first counts, and what it holds last.
+        last = {each.path: each for each in files}
+        known = [replace(each, then=last.pop(each.path, each).then) for each in turn.files]
+        turn.files = [*known, *last.values()]
+        self._keep(run_id, turn)
 
     def diff(self, run_id: str) -> Diff:
         """What a run did to the variables. ``KeyError`` when it is not remembered, or undone."""
         turn = self._by_run[run_id]
-        if not turn.done:
+        if not turn.is_done:
             raise KeyError(run_id)
-        return of_changes(turn.done)
+        return of_changes(turn.done, turn.files)
 
     def undo(self, run_id: str, executor: BaseCodeExecutor) -> PutBack:
         """Take a run back, its newest change first. ``KeyError`` when that cannot be done.
@@ -77,8 +95,12 @@ class Changes:
     def _turned(self, run_id: str, executor: BaseCodeExecutor, *, redone: bool) -> PutBack:
         checkpoints, turn = executor.checkpoints(), self._by_run.get(run_id)
         changes = [] if turn is None else turn.undone if redone else turn.done
-        if checkpoints is None or turn is None or not changes:
+        if checkpoints is None or turn is None:
             raise KeyError(run_id)
+        files = turn.files_undone if redone else turn.files
+        if not changes and not files:
+            raise KeyError(run_id)
+        back_again, left = turned(files)
         done, inverses, rests = [], list[Change](), list[Change]()
         found: dict[int, Dependent] = {}
         for change in reversed(changes):
@@ -90,22 +112,29 @@ class Changes:
                 found.setdefault(each.cell.number, each)
         rests.reverse()
         now = (
-            _Turn([*turn.done, *inverses], rests)
+            _Turn([*turn.done, *inverses], rests, [*turn.files, *back_again], left)
             if redone
-            else _Turn(rests, [*turn.undone, *inverses])
+            else _Turn(rests, [*turn.undone, *inverses], left, [*turn.files_undone, *back_again])
+        )
+        done.append(
+            PutBack(
+                restored=tuple(each.path.name for each in back_again),
+                kept=tuple(each.path.name for each in left),
+                reasons={each.path.name: _WRITTEN_SINCE for each in left},
+            )
         )
         order = tuple(self._by_run)
         del self._by_run[run_id]
-        if now.done or now.undone:
+        if now.is_done or now.is_undone:
             self._keep(run_id, now, order)
         return merged(done, tuple(found[number] for number in sorted(found)))
 
     def settle(self, run_ids: Collection[str]) -> None:
         """Forget what was taken back of these runs: others have taken their place."""
         for run_id in self._by_run.keys() & set(run_ids):
-            done = self._by_run[run_id].done
-            if done:
-                self._by_run[run_id] = _Turn(done)
+            turn = self._by_run[run_id]
+            if turn.is_done:
+                self._by_run[run_id] = _Turn(turn.done, files=turn.files)
             else:
                 del self._by_run[run_id]
 

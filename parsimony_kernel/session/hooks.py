@@ -28,6 +28,7 @@ from parsimony_kernel.gate.screening import screened
 from parsimony_kernel.gate.stages import Stage
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.lineage.checkpoint import Change
+from parsimony_kernel.lineage.files import Files
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.session.changes import Changes
 from parsimony_kernel.session.secrets import DiscreetEffects, publishing_none, showing_none
@@ -121,7 +122,7 @@ class NotebookHooks(RunHooks):
             self._approval,
             self._reaches,
             self._place.workspace.resolve() if executor.is_watched else None,
-            self._granted.setdefault(state.run_id, Granted()),
+            self._grants(state),
             self.effects(state),
             state.run_id,
             lambda: "" if (paused := executor.paused) is None else paused.sha,
@@ -182,8 +183,19 @@ class NotebookHooks(RunHooks):
         )
 
     def ended(self, state: RunState, change: Change | None) -> None:
-        if change is not None:
-            self._changes.add(state.run_id, change)
+        files = self._grants(state).files
+        replaced = () if files is None else files.close()
+        if change is not None or replaced:
+            self._changes.add(state.run_id, change, replaced)
+
+    def files(self, state: RunState) -> Files | None:
+        return self._grants(state).files
+
+    def _grants(self, state: RunState) -> Granted:
+        if state.run_id not in self._granted:
+            new = self._granted[state.run_id] = Granted()
+            new.files = Files(self._place.workspace.resolve(), new.made)
+        return self._granted[state.run_id]
 
     def changes_since(self, record: SuspensionRecord) -> str | None:
         if self._sharing.share is Share.none:

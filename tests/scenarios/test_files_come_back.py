@@ -1,0 +1,109 @@
+"""A file that a turn wrote to comes back: a step fails or is declined, or the turn is undone."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.core.events import AgentEvent, RunCompleted, UserInputRequested
+from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.session.session import NotebookSession
+from parsimony_kernel.session.turns import TurnOptions
+from parsimony_kernel.testing.scripted import call
+
+DONE = call("return_done", summary="ok")
+OVERWRITE = "with open('data.csv', 'w') as f:\n    n = f.write('new')"
+
+
+@pytest.fixture
+def start(scripted: Any) -> Any:
+    return scripted
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "data.csv"
+    path.write_text("old")
+    return path
+
+
+async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
+    return [event async for event in events]
+
+
+async def ask(session: NotebookSession, approve: Approval = Approval.guarded) -> AgentEvent:
+    options = TurnOptions(approve=approve)
+    return (await gather(session.turn("do it", cell_key="a", options=options)))[-1]
+
+
+@pytest.mark.parametrize("approve", Approval)
+async def test_undo_brings_it_back_and_redo_makes_it_again(
+    start: Any, data: Path, approve: Approval
+) -> None:
+    session = start(call("run_code", code=OVERWRITE), DONE)
+    last = await ask(session, approve)
+    if approve is Approval.always:
+        last = (await gather(session.resume("Run it")))[-1]
+    assert isinstance(last, RunCompleted)
+    assert data.read_text() == "new"
+    found = {each.name: each for each in session.past.diff()[1].bindings}
+    assert (found["data.csv"].before, found["data.csv"].after) == ("file, 3 bytes", "file, 3 bytes")
+    back = session.past.undo()[1]
+    assert "data.csv" in back.restored
+    assert data.read_text() == "old"
+    session.past.redo()
+    assert data.read_text() == "new"
+    session.past.undo()
+    assert data.read_text() == "old"
+
+
+async def test_what_was_written_to_since_is_left(start: Any, data: Path) -> None:
+    session = start(call("run_code", code=OVERWRITE), DONE)
+    await ask(session)
+    data.write_text("mine again")
+    back = session.past.undo()[1]
+    assert "data.csv" in back.kept
+    assert data.read_text() == "mine again"
+
+
+async def test_a_step_that_fails_leaves_it_as_the_step_found_it(start: Any, data: Path) -> None:
+    fails = "with open('data.csv', 'w') as f:\n    f.write('half')\n    1 / 0"
+    session = start(call("run_code", code=OVERWRITE), call("run_code", code=fails), DONE)
+    await ask(session)
+    assert data.read_text() == "new"
+    session.past.undo()
+    assert data.read_text() == "old"
+
+
+async def test_do_not_run_it_brings_it_back(start: Any, data: Path) -> None:
+    code = f"{OVERWRITE}\nimport os\nprogram = ['ls'][0]\ndone = getattr(os, 'system')(program)"
+    session = start(call("run_code", code=code), DONE)
+    assert isinstance(await ask(session), UserInputRequested)
+    assert data.read_text() == "new"
+    await gather(session.resume("Do not run it"))
+    assert data.read_text() == "old"
+
+
+async def test_what_is_too_large_to_be_kept_is_asked_about(
+    start: Any, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parsimony_kernel.lineage.files.ROOM_BYTES", 2)
+    session = start(call("run_code", code=OVERWRITE), DONE)
+    asked = await ask(session)
+    assert isinstance(asked, UserInputRequested)
+    assert "replaces a file that is too large to be kept for undo: data.csv" in (
+        asked.context or ""
+    )
+    assert data.read_text() == "old"
+    await gather(session.resume("Run it"))
+    assert data.read_text() == "new"
+
+
+async def test_a_file_that_the_turn_made_stays(start: Any, tmp_path: Path) -> None:
+    more = "with open('made.csv', 'a') as f:\n    n = f.write('more')"
+    makes = more.replace("more", "made")
+    session = start(call("run_code", code=makes), call("run_code", code=more), DONE)
+    await ask(session)
+    session.past.undo()
+    assert (tmp_path / "made.csv").read_text() == "mademore"
