@@ -1,0 +1,77 @@
+"""What watching code costs: an ``open``, and a cell, with and without somebody who listens.
+
+Usage: python -m benchmarks.guard
+
+Medians in microseconds, and their ratio to the same without the hook, in one run. A hook cannot be
+taken out again, so what is without it is measured first.
+"""
+
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from parsimony_kernel.core import audit
+from parsimony_kernel.core.reach import Reach
+from parsimony_kernel.execution.permit import Permit, permitting
+from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.lineage.file_access import Watch
+
+ROUNDS = 41
+CODE = "a = 1\nb = [a, 2]\nc = sum(b)\nd = {'c': c}\nsorted(d)"
+
+
+def median_us(what: Callable[[], Any], times: int) -> float:
+    """The median time of one call, in microseconds."""
+    taken = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        for _ in range(times):
+            what()
+        taken.append((time.perf_counter() - started) / times * 1e6)
+    return statistics.median(taken)
+
+
+def opening(path: Path) -> None:
+    with path.open("rb"):
+        pass
+
+
+async def cells(executor: CodeExecutor, permit: Permit | None) -> float:
+    taken = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        with permitting(permit):
+            await executor.execute(CODE)
+        taken.append((time.perf_counter() - started) * 1e6)
+    return statistics.median(taken)
+
+
+def allows(reach: Reach, lines: frozenset[int]) -> bool:
+    return False
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.csv"
+        path.write_text("x\n1\n")
+        without = median_us(lambda: opening(path), 200)
+        watch = Watch()
+        audit.listen(watch.hear)
+        heard = median_us(lambda: opening(path), 200)
+        audit.leave(watch.hear)
+        idle = median_us(lambda: opening(path), 200)
+        executor = CodeExecutor(cwd=folder)
+        plain = asyncio.run(cells(executor, None))
+        judged = asyncio.run(cells(executor, Permit(Path(folder), allows)))
+    print(f"open: {without:.1f} without the hook, {idle:.1f} with it idle ({idle / without:.2f}),")
+    print(f"      {heard:.1f} while a cell is recorded ({heard / without:.2f})")
+    print(f"cell of five statements: {plain:.0f}, {judged:.0f} where it is judged", end=" ")
+    print(f"({judged / plain:.2f})")
+
+
+if __name__ == "__main__":
+    main()
