@@ -41,7 +41,7 @@ from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.lineage.slice import slice as slice_of
 from parsimony_kernel.lineage.snapshot import visible
-from parsimony_kernel.lineage.stamping import before_cell, stamp_cell
+from parsimony_kernel.lineage.stamping import Looked, before_cell, observe_cell, stamp_effect
 from parsimony_kernel.lineage.why import why
 from parsimony_kernel.session.changes import Changes
 
@@ -50,7 +50,7 @@ LARGE_BYTES = 10**9
 CHANGED_BYTES = (10**6, 10**8, 10**9)
 PUBLISHED_ROWS = (10**3, 10**5, 10**6, 5 * 10**6)
 SHOWN_ROWS = (10**4, 10**6, 10**7)
-LEDGER_CELLS = (10, 100, 1_000)
+LEDGER_CELLS = (100, 300, 1_000, 3_000)
 KEPT_CELLS = 1_000
 TURNS = 10
 # Cells of one configuration in one round; a cell is short and the machine is not quiet.
@@ -77,6 +77,18 @@ def frame_of(size: int) -> pd.DataFrame:
     """A frame of 8 columns of floats and ``size`` bytes; its first two are ``v`` and ``w``."""
     numbers = np.ones((max(size // 64, 1), 8))
     return pd.DataFrame(numbers, columns=["v", "w", *(f"c{n}" for n in range(6))])
+
+
+def stamp(
+    ledger: OriginLedger,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    code: str,
+    looked: Looked | None = None,
+) -> None:
+    """Stamp what a person's cell did."""
+    effect, _ = observe_cell(before, after, code, Path(), looked=looked)
+    stamp_effect(ledger, effect, code, USER, "", cwd=Path())
 
 
 def milliseconds(work: Callable[..., object], *given: object) -> float:
@@ -195,7 +207,7 @@ class Namespace:
         running = time.perf_counter()
         exec(code, self.bound)
         ran = time.perf_counter()
-        stamp_cell(self.ledger, before, self.visible(), code, USER, Path(), "", looked=looked)
+        stamp(self.ledger, before, self.visible(), code, looked)
         stamped = time.perf_counter()
         change = self.checkpoints.close()
         if change is None:
@@ -223,7 +235,7 @@ def undo(rounds: int) -> Iterator[Row]:
                 code_took.append(took)
                 ready.append(beside)
                 begun = time.perf_counter()
-                done, _ = own.checkpoints.undo(change)
+                done, *_ = own.checkpoints.undo(change)
                 back.append((time.perf_counter() - begun) * 1_000)
                 frame = own.bound["frame"]
                 if done.lost or frame.shape[1] != 8 or frame.iloc[0, 0] != 1.0:
@@ -265,7 +277,7 @@ def publish(rounds: int) -> Iterator[Row]:
             value = table(rows, number)
             code = f"df = made({number})"
             ledger = OriginLedger()
-            stamp_cell(ledger, {}, {"df": value}, code, USER, Path(), "")
+            stamp(ledger, {}, {"df": value}, code)
             with tempfile.TemporaryDirectory() as folder:
                 publisher = Publisher(ArtifactStore(Path(folder)), notebook_path="work.ipynb")
                 ask = partial(publisher.publish_dataset, variable="df", title="A table")
@@ -323,7 +335,7 @@ def recorded(count: int, seed: int) -> tuple[OriginLedger, list[str]]:
         before = visible(bound, {})
         looked = before_cell(code, bound)
         exec(code, bound)
-        stamp_cell(ledger, before, visible(bound, {}), code, USER, Path(), "", looked=looked)
+        stamp(ledger, before, visible(bound, {}), code, looked)
     return ledger, codes
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from parsimony_agent.cell import Cells, locate, working_folder
+from parsimony_kernel.core.audit import leave, listen
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
-from parsimony_kernel.execution.guard import leave, listen
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.file_access import Watch
 from parsimony_kernel.lineage.look import Looked, before_cell

@@ -26,6 +26,7 @@ from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.effects import Effects, MemoryEffects
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.state import RunState, SuspensionRecord
+from parsimony_kernel.gate.approval import Approving
 from parsimony_kernel.gate.claims import claims_observed
 from parsimony_kernel.gate.frame_columns import frame_of
 from parsimony_kernel.gate.gate import Gate, StepOutcome
@@ -95,6 +96,7 @@ class RunHooks:
             effects=self.effects(state),
             run_id=state.run_id,
             breakers=self._tool_breakers,
+            approvals=self.approvals(state),
             walker=None if procedure is None else Walker.at(procedure, state.procedure_state),
         )
 
@@ -114,6 +116,10 @@ class RunHooks:
     def stages(self, state: RunState) -> tuple[Stage, ...]:
         """What the host checks of each action, after everything else."""
         return ()
+
+    def approvals(self, state: RunState) -> Approving | None:
+        """When a person is asked before an action: never."""
+        return None
 
     def effects(self, state: RunState) -> Effects:
         """The record of this run's writes."""

@@ -74,6 +74,28 @@ class Progress:
         """Nobody knows what the state is now: something may still be changing it."""
         self._is_good = False
 
+    def held(self) -> None:
+        """What was begun waits for a person; what it has done so far goes if it may not go on."""
+        paused = self._paused()
+        if paused is None or self._store is None or self._before not in self._store:
+            return
+        change = self._store.change_since(self._before)
+        if change is not None:
+            paused.changes.append(change)
+
+    def declined(self) -> str:
+        """Take back what the code that may not go on had done; what came of it, in words."""
+        paused = self._paused()
+        if paused is None or self._store is None:
+            return ""
+        self._store.take()
+        back = [self._store.undo(change)[0] for change in reversed(paused.changes)]
+        self._state.code_executor.paused = None
+        return " ".join(filter(None, map(told, back)))
+
+    def _paused(self) -> Any:
+        return getattr(self._state.code_executor, "paused", None)
+
     def failed(self) -> PutBack:
         """What was begun has failed: what it did to names that existed before is taken back."""
         self._is_good = False

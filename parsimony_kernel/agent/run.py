@@ -215,7 +215,9 @@ class Run:
             async for event in self._call(call, rest=(), approved=held.sha):
                 yield event
         else:
-            message = "The person did not allow this. Nothing was run; their words follow."
+            back = self.progress.declined()
+            ran = f"What ran before it is taken back. {back}" if back else "Nothing was run."
+            message = f"The person did not allow this. {ran} Their words follow."
             self._answer(call, to_text({"error": "not_allowed", "message": message}))
         if not self.state.done:
             yield self.snapshot()
@@ -375,6 +377,8 @@ class Run:
             if outcome.request is None:
                 self.progress.passed()
             return outcome
+        if HELD in failure.metadata:
+            self.progress.held()
         if failure.refusal in GUIDANCE or HELD in failure.metadata:
             return outcome
         # Variables go with what happened outside: that is not taken back either.

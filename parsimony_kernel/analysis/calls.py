@@ -4,6 +4,7 @@ Names alone, whoever has them: what a cell defines itself goes before what stand
 """
 
 import builtins
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -16,7 +17,7 @@ _TABLE: dict[str, dict[str, Any]] = tomllib.loads(
 
 def names(table: str, row: str) -> frozenset[str]:
     """The names in one row of the table: ``names("methods", "mutate")``."""
-    return frozenset(_TABLE[table][row])
+    return frozenset(_TABLE[table].get(row, ()))
 
 
 MUTATES_RECEIVER = names("methods", "mutate")
@@ -33,6 +34,7 @@ DRAWING_METHODS = names("methods", "draw")
 ATOMIC_FUNCTIONS = names("functions", "atomic")
 COPYING_FUNCTIONS = names("functions", "copy")
 STREAM_FUNCTIONS = names("functions", "stream")
+SQL_CALLS = names("functions", "sql")
 SEEDING_FUNCTIONS = names("functions", "seed")
 STREAM_MODULES = names("modules", "stream")
 VALUE_MODULES = names("modules", "value")
@@ -46,6 +48,12 @@ AGGREGATES = names("columns", "aggregate")
 READS_COLUMNS = names("columns", "read") | KEEPS_COLUMNS | GROUPS | AGGREGATES | {*COLUMNS_BY_PLACE}
 COLUMNS_OR_LEVELS = names("columns", "levels")
 LIBRARIES = names("columns", "libraries")
+CONVENTION: Mapping[str, str] = {
+    **{name: name for name in _TABLE["convention"]["itself"]},
+    **_TABLE["convention"]["as"],
+}
+PATTERNS = {row: re.compile(text, re.VERBOSE) for row, text in _TABLE["patterns"].items()}
+WRITES_BY_MODE: Mapping[str, str] = _TABLE["outside_write"]["modes"]
 # Builtins that leave what they are handed as it is.
 HARMLESS = (frozenset(dir(builtins)) | {"display"}) - {
     "__import__", "compile", "delattr", "eval", "exec", "getattr", "globals", "locals",

@@ -4,9 +4,11 @@ The syntax is all there is to go by, so that code which has not run can be asked
 towards naming too much: a name that only might be read counts as read.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from parsimony_kernel.analysis.roots import Root, Steps
+from parsimony_kernel.analysis.values import Ref, Value
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,7 @@ class Call:
 
     Args:
         name: what is called, as it is written: ``pd.read_csv``; of what has no name, the last part.
-        origin: the same by its full name, where the cell imports it: ``pandas.read_csv``.
+        origin: what that stands for: ``pandas.read_csv`` where the cell imports it so.
         root: the name that it begins with, through other calls: ``pd`` for ``pd.f().g()``.
         line: its line in the cell, from 1.
         names: the names at the end of the arguments, called ones as well: ``x`` for ``a.x`` and
@@ -23,16 +25,22 @@ class Call:
         texts: the strings among the arguments, and within them.
         handed: all names in its arguments, and in what a method is called on.
         mode: the second argument or ``mode=``, where it is a string; ``None`` where none is given.
+        receiver: what a method is called on.
+        args: the arguments by their places, up to one with a star.
+        keywords: the arguments by their names.
     """
 
     name: str
-    origin: str
+    origin: Ref | None
     root: str
     line: int
     names: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     handed: frozenset[str] = frozenset()
     mode: str | None = None
+    receiver: Value | None = None
+    args: tuple[Value | None, ...] = ()
+    keywords: Mapping[str, Value | None] = field(default_factory=dict, hash=False)
 
     @property
     def last(self) -> str:
@@ -66,6 +74,8 @@ class Names:
         may_mutate: all that are plainly changed in place, or handed to what does that.
         literals: the strings, except what is plainly only written to.
         modules: the names of imports, with what they are bound to: ``pandas``, ``math:sqrt``.
+        items: the parts that are looked up by a key, and deleted from a namespace by one that
+            isn't known, as calls of ``__getitem__`` and ``__delitem__``.
         links: names, each with one whose object, or a part of it, it is bound to or given.
         paths: the names of ``mutated``, with the steps to the part that is changed.
         keeps_state: it makes what may give something else each time: a class, a generator, a
@@ -90,6 +100,7 @@ class Names:
     links: tuple[tuple[str, Root], ...] = ()
     paths: tuple[tuple[str, Steps], ...] = ()
     calls: tuple[Call, ...] = ()
+    items: tuple[Call, ...] = ()
     magics: tuple[Magic, ...] = ()
     keeps_state: bool = False
     opaque: bool = False
@@ -100,6 +111,9 @@ class Names:
     def imports(self) -> frozenset[str]:
         """The names that import statements bind."""
         return frozenset(name for name, _ in self.modules) & self.writes
+
+
+NOTHING = Names()
 
 
 @dataclass(frozen=True)
@@ -113,7 +127,7 @@ class Statement(Names):
         rebinds: it gives names to new objects and does nothing else, such as an assignment.
         certain: the names that it binds whatever happens.
         now: those of ``reads`` that are read when it runs, not by functions that it defines.
-        later: what its functions do when they run.
+        later: what its functions do when they run; ``NOTHING`` where there is none of it.
         pairs: of ``a, b = x, y`` what each name is made from.
     """
 
@@ -123,7 +137,7 @@ class Statement(Names):
     rebinds: bool = False
     certain: frozenset[str] = frozenset()
     now: frozenset[str] = frozenset()
-    later: Names = field(default_factory=Names)
+    later: Names = NOTHING
     pairs: tuple[tuple[str, frozenset[str]], ...] = ()
 
     def inputs_of(self, name: str) -> frozenset[str]:

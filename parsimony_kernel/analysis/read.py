@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import replace
 
-from parsimony_kernel.analysis.cell import Cell, Names, Statement
+from parsimony_kernel.analysis.cell import NOTHING, Cell, Names, Statement
 from parsimony_kernel.analysis.parse import parse, parse_cell
 from parsimony_kernel.analysis.state import Found, written
 from parsimony_kernel.analysis.visitor import Visitor
@@ -15,7 +15,7 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BINDINGS = (*_DEFINITIONS, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)
 
 
-@functools.lru_cache(maxsize=1_024)
+@functools.lru_cache(maxsize=4_096)
 def read(code: str) -> Cell:
     """What ``code`` does, which is Python or a cell in IPython's syntax. Never raises."""
     try:
@@ -98,10 +98,11 @@ def _statement(node: ast.stmt, visitor: Visitor, code: str, lines: list[str]) ->
         source = "".join(lines[first - 1 : last]).rstrip()
     now = frozenset(state.found.reads)
     state.found.merge(visitor.later)
+    later = Names(**visitor.later.frozen())
     return Statement(
         **state.found.frozen(),
         now=now,
-        later=Names(**visitor.later.frozen()),
+        later=later if later != NOTHING else NOTHING,
         source=source,
         lines=(first, last),
         defines=isinstance(node, _DEFINITIONS),

@@ -7,6 +7,9 @@ from typing import Any
 
 from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.roots import Root, Steps, roots_of
+from parsimony_kernel.analysis.values import Value
+
+_NONE = frozenset[str]()
 
 
 @dataclass
@@ -32,6 +35,7 @@ class Found:
     links: dict[tuple[str, Root], None] = field(default_factory=dict)
     paths: dict[tuple[str, Steps], None] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    items: list[Call] = field(default_factory=list)
     magics: list[Magic] = field(default_factory=list)
     keeps_state: bool = False
     opaque: bool = False
@@ -54,7 +58,7 @@ class Found:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         del values["fresh"]
         told: dict[str, Any] = {
-            name: frozenset(value) if isinstance(value, set) else value
+            name: _frozen(value) if isinstance(value, set) else value
             for name, value in values.items()
         }
         return told | {
@@ -63,10 +67,16 @@ class Found:
             "links": tuple(self.links),
             "paths": tuple(self.paths),
             "calls": tuple(self.calls),
+            "items": tuple(self.items),
             "magics": tuple(self.magics),
-            "reached": frozenset(self.reached - self.mutated),
-            "may_mutate": frozenset(self.may_mutate | self.mutated | self.reached),
+            "reached": _frozen(self.reached - self.mutated),
+            "may_mutate": _frozen(self.may_mutate | self.mutated | self.reached),
         }
+
+
+def _frozen(names: set[str]) -> frozenset[str]:
+    """``names`` for good. Most are empty, and Python makes a new set of each."""
+    return frozenset(names) if names else _NONE
 
 
 class State:
@@ -87,6 +97,8 @@ class State:
         # Every name that is bound anywhere, parameters and targets of comprehensions as well.
         self.bound: set[str] = set()
         self.aliases: dict[str, dict[Root, None]] = {}
+        # What the names around stand for that were bound so far, in whatever scope.
+        self.known: dict[str, Value | None] = {}
         # Names bound to what they stood for already.
         self._again: set[str] = set()
         # Within a block that may or may not run, or run again.
@@ -118,6 +130,7 @@ class State:
     def write(self, name: str) -> None:
         """``name`` is bound."""
         self.bound.add(name)
+        self.known[name] = None
         if self.is_local(name):
             return
         if not self.functions:
@@ -128,6 +141,7 @@ class State:
 
     def delete(self, name: str) -> None:
         """``name`` is unbound."""
+        self.known[name] = None
         if not self.functions:
             self.found.deletes.add(name)
             self.certain.pop(name, None)

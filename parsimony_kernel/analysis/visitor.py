@@ -12,6 +12,7 @@ from parsimony_kernel.analysis.calls import (
     MUTATES_RECEIVER,
     NAMESPACES,
     RUNS_TEXT,
+    SQL_CALLS,
     names,
 )
 from parsimony_kernel.analysis.cell import Call, Magic
@@ -26,6 +27,14 @@ from parsimony_kernel.analysis.roots import (
 from parsimony_kernel.analysis.scopes import bound_in, parameters
 from parsimony_kernel.analysis.sql import names_in_query
 from parsimony_kernel.analysis.state import Found, State, holder_of, names_in, written
+from parsimony_kernel.analysis.values import (
+    Ref,
+    Value,
+    arguments_of,
+    item_of,
+    keywords_of,
+    value_of,
+)
 
 # Calls whose text argument names something that is written, not read.
 _WRITERS = ("to_", "save", "write", "dump", "savefig", "mkdir", "unlink", "rename")
@@ -43,7 +52,6 @@ _ANY_NAME = frozenset(
 _ANY_PART = frozenset({"__dict__", "__setitem__", "__setattr__", "__iadd__"})
 _MAGIC_CALLS = frozenset({"run_line_magic", "run_cell_magic"})
 _SHELL_CALLS = frozenset({"system", "getoutput"})
-_SQL_CALLS = frozenset({"sql", "query", "execute", "read_sql", "read_sql_query"})
 _TEXT_MAGICS, _TIMING_MAGICS = names("magics", "text"), names("magics", "timing")
 _QUIET_MAGICS = names("magics", "quiet") | names("magics", "outside")
 _SQL_TARGET = re.compile(r"\s*([^\W\d]\w*)\s*=?<<")
@@ -58,9 +66,9 @@ class Visitor(ast.NodeVisitor):
         self.pairs: dict[str, frozenset[str]] = {}
         # Of the statement at hand, what its functions do when they run.
         self.later = Found()
-        # The code that magics and ``exec`` run, and the line before the text at hand.
+        # The code that magics and ``exec`` run; the line before the text at hand, and its last.
         self.inner: list[ast.Module] = []
-        self._line = 0
+        self._line, self._end = 0, sys.maxsize
         self._statement: ast.stmt | None = None
 
     def begin(self, number: int, statement: ast.stmt) -> None:
@@ -124,18 +132,53 @@ class Visitor(ast.NodeVisitor):
                 case _:
                     self.names.found.opaque = True
                     self.visit(node.slice)
+                    if isinstance(node.ctx, ast.Del):
+                        self._look_up(node, "__delitem__")
             return
         if not isinstance(node.ctx, ast.Load):
             self.names.mutate(node.value)
+        else:
+            self._look_up(node, "__getitem__")
         self.generic_visit(node)
+
+    def _look_up(self, node: ast.Subscript, method: str) -> None:
+        made = ast.Attribute(node.value, method, ast.Load())
+        origin = self._value(made)
+        if isinstance(origin, Ref):
+            at, key = self._at(node), self._value(node.slice)
+            self.names.found.items.append(Call(written(made), origin, "", at, args=(key,)))
+
+    def _at(self, node: ast.expr) -> int:
+        """The line of the cell in which ``node`` stands."""
+        return min(self._line + node.lineno, self._end)
+
+    def _value(self, node: ast.expr) -> Value | None:
+        return value_of(node, self.names.known)
+
+    def _bind(self, target: ast.expr, value: Value | None) -> None:
+        """``target``, which has been visited, stands for ``value``."""
+        if isinstance(target, ast.Name):
+            self.names.known[target.id] = value
+        elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, tuple):
+            for each, item in zip(target.elts, value, strict=False):
+                self._bind(each, item)
+
+    @contextmanager
+    def _scope(self, local: Iterable[str] = ()) -> Iterator[None]:
+        """What is bound within is unknown around it; ``local`` are unknown within as well."""
+        outer, self.names.known = self.names.known, {**self.names.known, **dict.fromkeys(local)}
+        yield
+        self.names.known = outer
 
     # Statements whose parts are evaluated in another order than they are written
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self._visit_value(node)
+        value = self._value(node.value)
         self._visit_all(node.targets)
         for target in node.targets:
             self.names.alias(target, node.value)
+            self._bind(target, value)
 
     def _visit_value(self, node: ast.Assign) -> None:
         """Visit what is assigned; of ``a, b = x, y`` it is told what each name is made from."""
@@ -161,15 +204,19 @@ class Visitor(ast.NodeVisitor):
         self.visit(node.annotation)
         if node.value is not None:
             self.visit(node.value)
+            value = self._value(node.value)
             self.visit(node.target)
             self.names.alias(node.target, node.value)
+            self._bind(node.target, value)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         self.visit(node.value)
+        value = self._value(ast.BinOp(node.target, node.op, node.value))
         if isinstance(node.target, ast.Name):
             self.names.read(node.target.id)
             self.names.mutate(node.target)
         self.visit(node.target)
+        self._bind(node.target, value)
         # A container that is added to keeps what it held.
         self.names.maybe += 1
         self.names.alias(node.target, ast.BinOp(node.target, node.op, node.value))
@@ -177,23 +224,33 @@ class Visitor(ast.NodeVisitor):
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.visit(node.value)
+        value = self._value(node.value)
         self.visit(node.target)
         self.names.alias(node.target, node.value)
+        self._bind(node.target, value)
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
         self.visit(node.iter)
         self.names.touched_in(node.iter)
         self.names.alias(node.target, node.iter, part=True)
-        self._visit_maybe([node.target, *node.body], node.orelse)
+        self._visit_maybe(self._round(node, item_of(self._value(node.iter))), node.orelse)
 
     visit_AsyncFor = visit_For
 
+    def _round(self, node: ast.For | ast.AsyncFor, value: Value | None) -> Iterator[ast.AST]:
+        """The parts of a round of a loop; its target is known when the first is asked for."""
+        yield node.target
+        self._bind(node.target, value)
+        yield from node.body
+
     def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
         for item in node.items:
+            value = self._value(item.context_expr)
             self.visit(item)
             self.names.touched_in(item.context_expr)
             if item.optional_vars is not None:
                 self.names.alias(item.optional_vars, item.context_expr, part=True)
+                self._bind(item.optional_vars, value)
         self._visit_all(node.body)
 
     visit_AsyncWith = visit_With
@@ -285,6 +342,7 @@ class Visitor(ast.NodeVisitor):
             if alias.asname is None and "." in alias.name:
                 self.names.read(name)  # the other modules of the package that it has stay
             self._import(name, alias.name)
+            self.names.known[name] = Ref(alias.name if alias.asname else name)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         for alias in node.names:
@@ -293,6 +351,8 @@ class Visitor(ast.NodeVisitor):
             else:
                 home = "." * node.level + (node.module or "")
                 self._import(alias.asname or alias.name, f"{home}:{alias.name}")
+                if not node.level:
+                    self.names.known[alias.asname or alias.name] = Ref(f"{home}.{alias.name}")
 
     def _import(self, name: str, home: str) -> None:
         self.names.write(name)
@@ -336,7 +396,7 @@ class Visitor(ast.NodeVisitor):
         self.names.declared.append(frozenset(declared))
         self.names.found.keeps_state |= self.names.functions > 0
         self.names.functions += 1
-        with self._deferred():
+        with self._deferred(), self._scope(local):
             self._visit_all(body)
         self.names.functions -= 1
         self.names.local.pop()
@@ -353,7 +413,8 @@ class Visitor(ast.NodeVisitor):
         self.names.local.append(frozenset(bound - declared))
         self.names.declared.append(frozenset(declared))
         self.names.functions += 1
-        self._visit_all(node.body)
+        with self._scope():
+            self._visit_all(node.body)
         self.names.functions -= 1
         self.names.local.pop()
         self.names.declared.pop()
@@ -375,13 +436,16 @@ class Visitor(ast.NodeVisitor):
             self.names.alias(generator.target, generator.iter, part=True)
         self.names.local.append(frozenset(targets))
         self.names.declared.append(self.names.declared[-1] if self.names.declared else frozenset())
-        for position, generator in enumerate(node.generators):
-            if position:
-                self.visit(generator.iter)
-            self.visit(generator.target)
-            self._visit_all(generator.ifs)
-        parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-        self._visit_maybe(parts)
+        with self._scope():
+            for position, generator in enumerate(node.generators):
+                if position:
+                    self.visit(generator.iter)
+                value = item_of(self._value(generator.iter))
+                self.visit(generator.target)
+                self._bind(generator.target, value)
+                self._visit_all(generator.ifs)
+            parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+            self._visit_maybe(parts)
         self.names.local.pop()
         self.names.declared.pop()
         for name in targets:
@@ -429,7 +493,7 @@ class Visitor(ast.NodeVisitor):
         else:
             self.names.touched_in(function)
             self.names.may_mutate(node)
-        if called in _SQL_CALLS:
+        if called in SQL_CALLS:
             self._visit_sql(strings_in(*node.args[:1]))
         if called in MUTATES_ARGUMENT and node.args:
             self.names.mutate(node.args[0])
@@ -486,28 +550,31 @@ class Visitor(ast.NodeVisitor):
             for text in strings_in(*node.args[:1]):
                 for each in _QUERIED.findall(text):
                     self.names.read(each)
-        if called in _SHELL_CALLS:
+        on = self._value(function.value)
+        if called in _SHELL_CALLS and isinstance(on, Ref) and on.name.endswith("get_ipython()"):
             text = " ".join(strings_in(*node.args))
-            self.names.found.magics.append(Magic("", text, self._line + node.lineno))
+            self.names.found.magics.append(Magic("", text, self._at(node)))
             self._expand(text)
         self.names.touched_in(function.value)
         return False
 
     def _call(self, node: ast.Call) -> Call:
         name, root = written(node.func), _root_of(node.func)
-        first, _, rest = name.partition(".")
-        home = self.names.origin_of(first).replace(":", ".").lstrip(".")
+        origin, known = self._value(node.func), self.names.known
         handed = [*node.args, *(each.value for each in node.keywords)]
         return Call(
             name,
-            f"{home}.{rest}".rstrip(".") if home and first == root else "",
+            origin if isinstance(origin, Ref) else None,
             root,
-            self._line + node.lineno,
+            self._at(node),
             tuple(map(last_name, handed)),
             tuple(strings_in(*handed)),
             frozenset(each for part in (node.func, *handed) for each in names_in(part))
             - ({root} if isinstance(node.func, ast.Name) else set()),
             mode_of(node),
+            self._value(node.func.value) if isinstance(node.func, ast.Attribute) else None,
+            arguments_of(node, known),
+            keywords_of(node, known),
         )
 
     def visit_Compare(self, node: ast.Compare) -> None:
@@ -535,8 +602,10 @@ class Visitor(ast.NodeVisitor):
     def _dynamic(self, node: ast.Call) -> None:
         self._visit_all(node.keywords)
         match node.args:
-            case [ast.Constant(value=str(text))]:
-                self._run_text(text, node.lineno - 1)
+            case [ast.Constant(value=str(text)) as said]:
+                end, self._end = self._end, min(self._end, self._line + (said.end_lineno or 0))
+                self._run_text(text, said.lineno - 1)
+                self._end = end
             case [_, ast.Name() | ast.Dict() | ast.Attribute() | ast.Subscript() as held, *_]:
                 self._visit_all(node.args)
                 self.names.mutate(held)
@@ -553,7 +622,7 @@ class Visitor(ast.NodeVisitor):
             self._reach_any(True)
             return
         name, line, body = plain[0], "".join(plain[1:2]), "".join(plain[2:])
-        magic = Magic(name, line, self._line + node.lineno, body if len(plain) > 2 else None)
+        magic = Magic(name, line, self._at(node), body if len(plain) > 2 else None)
         self.names.found.magics.append(magic)
         self._expand(line)
         if name in _QUIET_MAGICS:

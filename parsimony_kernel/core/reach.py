@@ -1,7 +1,9 @@
 """What a code cell would do outside the notebook. Values only."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import PurePath
 
 
 class ReachKind(StrEnum):
@@ -16,6 +18,8 @@ class ReachKind(StrEnum):
     process = "process"
     dynamic_code = "dynamic_code"
     forgetting = "forgetting"
+    runnable = "runnable"
+    unpickling = "unpickling"
 
 
 # Whatever does more than read outside the notebook.
@@ -31,6 +35,8 @@ _SAID = {
     ReachKind.process: "interferes with running processes",
     ReachKind.dynamic_code: "runs code that cannot be read beforehand",
     ReachKind.forgetting: "forgets every variable, the person's own too",
+    ReachKind.runnable: "writes a file that is run later",
+    ReachKind.unpickling: "loads a file that can run code while it is loaded",
 }
 
 
@@ -51,3 +57,27 @@ class Reach:
     def sentence(self) -> str:
         """For a person."""
         return f"Line {self.line} {_SAID[self.kind]}: {self.what}."
+
+
+_PYTHON = frozenset(
+    {".py", ".pyw", ".ipy", ".pyc", ".pyo", ".pyd", ".so", ".dylib", ".dll", ".pth"}
+)
+_SHELL = frozenset(
+    {".sh", ".bash", ".zsh", ".fish", ".ksh", ".csh", ".command", ".bat", ".cmd", ".ps1", ".psm1"}
+)
+_MAKE = re.compile(r"(?:gnu)?makefile|.*\.mk", re.IGNORECASE)
+
+
+def runner_of(name: str, text: str = "") -> str:
+    """Who would run a file of this name with this text; empty where it is no code."""
+    path = PurePath(name)
+    suffix = path.suffix.casefold()
+    if suffix in _PYTHON:
+        return "Python"
+    if suffix in _SHELL:
+        return "a shell"
+    if _MAKE.fullmatch(path.name):
+        return "make"
+    if path.parts[-3:-1] == (".git", "hooks"):
+        return "git"
+    return "the system" if text.lstrip("\ufeff").startswith("#!") else ""

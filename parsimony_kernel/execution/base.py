@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from parsimony_kernel.core.outputs import KernelOutput
+from parsimony_kernel.execution.asking import Paused
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.ledger import OriginLedger
 
@@ -17,6 +18,10 @@ class BaseCodeExecutor(ABC):
     """
 
     origin_ledger: OriginLedger
+    # Whether code is stopped before it reaches outside.
+    is_watched = False
+    # Code that was stopped before it reached outside, and may go on.
+    paused: Paused | None = None
 
     @abstractmethod
     async def execute(

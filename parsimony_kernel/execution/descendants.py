@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from parsimony_kernel.execution.guard import ours
+
 MARKS = "PARSIMONY_STARTED_BY"
 
 # One that starts others while it is looked for may be seen too late.
@@ -28,9 +30,10 @@ def new_mark() -> str:
 
 def marked(environment: Mapping[Any, Any] | None, mark: str) -> dict[Any, Any]:
     """``environment``, or the one of this process, with ``mark`` added to the marks it has."""
-    given = os.environ if environment is None else environment
-    before = given.get(MARKS)
-    return {**given, MARKS: mark if not before else f"{before}:{mark}"}
+    with ours():
+        given = os.environ if environment is None else environment
+        before = given.get(MARKS)
+        return {**given, MARKS: mark if not before else f"{before}:{mark}"}
 
 
 def kill_marked(mark: str) -> None:
@@ -71,7 +74,8 @@ class Started:
         """Kill them and what they have started."""
         if not self.children:
             return
-        kill_marked(self.mark)
-        for child in tuple(self.children):
-            if getattr(child, "pid", None) is not None:
-                child.kill()
+        with ours():
+            kill_marked(self.mark)
+            for child in tuple(self.children):
+                if getattr(child, "pid", None) is not None:
+                    child.kill()

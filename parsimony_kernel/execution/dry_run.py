@@ -18,7 +18,6 @@ that are older than the cell.
 import io
 import os
 import random
-import re
 import sys
 import tempfile
 import warnings
@@ -32,13 +31,13 @@ from parsimony_kernel.analysis.cell import Call
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.execution.capture import Capture, live_shell
 from parsimony_kernel.execution.guard import keep
+from parsimony_kernel.execution.native import QUERIES, WRITERS, WRITING_QUERY
 from parsimony_kernel.lineage.checkpoint import Checkpoints
+from parsimony_kernel.lineage.file_access import WRITES
 from parsimony_kernel.lineage.ledger import OriginLedger
 
 _ABSENT = object()
 _MOST_NAMES = 10
-
-_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 # Which arguments of an audit event are places that it changes, each with its folder's descriptor.
 _CHANGING: dict[str, tuple[tuple[int, int | None], ...]] = {
@@ -64,19 +63,6 @@ _STARTING = frozenset(
     }
 )  # fmt: skip
 
-# Functions that write past Python when they are handed a path.
-_NATIVE_WRITERS = frozenset(
-    {
-        "write_table", "write_dataset", "write_to_dataset", "write_feather", "write_parquet",
-        "write_csv", "write_ipc", "write_ipc_stream", "write_ndjson", "write_json", "write_avro",
-        "write_delta", "sink_parquet", "sink_csv", "sink_ipc", "sink_ndjson", "to_parquet",
-        "to_feather", "to_orc", "to_hdf", "to_netcdf", "to_zarr",
-    }
-)  # fmt: skip
-_QUERIES = frozenset({"sql", "query", "execute", "executemany", "from_query"})
-_WRITING_QUERY = re.compile(
-    r"(?is)(?:^|;)\s*(?:COPY\b.+\bTO\b|EXPORT\s+DATABASE\b|ATTACH\b|CHECKPOINT\b)"
-)
 _BUFFERS = frozenset({"BytesIO", "StringIO", "BufferOutputStream"})
 
 _MOST_FILES = 1_000
@@ -121,7 +107,7 @@ def leaving_nothing(
             "and cannot be copied first; work on a copy, or run the code for real"
         )
     before, files = dict(namespace()), _Files(folder)
-    keep(capture, _Bounds(folder).hear)
+    keep(capture, _Bounds(folder))
     try:
         with _process_kept():
             yield
@@ -206,7 +192,7 @@ class _Bounds:
             raise DryRunError("a dry run starts no process: run the code for real")
         if event == "open":
             place, _, flags = arguments
-            if flags & _WRITING and not self.allow(place):
+            if flags & WRITES and not self.allow(place):
                 raise _refusal(place)
         elif event == "sqlite3.connect":
             _check_database(os.fsdecode(arguments[0]), self)
@@ -248,8 +234,8 @@ def _refuse_native_writers(code: str, namespace: dict[str, Any]) -> None:
         if statement.rebinds and _BUFFERS.intersection(each.last for each in statement.calls):
             buffers |= statement.writes
     for call in cell.calls:
-        native = call.last in _NATIVE_WRITERS and call.names and not _to_buffer(call, buffers)
-        if native or (call.last in _QUERIES and _WRITING_QUERY.search("".join(call.texts))):
+        native = call.last in WRITERS and call.names and not _to_buffer(call, buffers)
+        if native or (call.last in QUERIES and WRITING_QUERY.search("".join(call.texts))):
             raise DryRunError(
                 f"a dry run writes nothing: {call.last}() in line {call.line} writes past Python, "
                 "where it cannot be kept from it; leave it out, or run the code for real"

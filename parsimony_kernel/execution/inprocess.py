@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from parsimony_kernel.core.audit import listening
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.outputs import (
     ExceptionObject,
@@ -25,15 +26,16 @@ from parsimony_kernel.core.outputs import (
     KernelOutput,
     KernelOutputType,
 )
+from parsimony_kernel.execution.asking import Asking, Paused
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part, cell_name
 from parsimony_kernel.execution.datasets import live_names
 from parsimony_kernel.execution.dry_run import DryRunError, leaving_nothing
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, traceback_of
-from parsimony_kernel.execution.guard import listening
 from parsimony_kernel.execution.inspection import attempt, is_a, plain
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
+from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch
@@ -44,7 +46,7 @@ from parsimony_kernel.lineage.stamping import (
     Looked,
     before_cell,
     observe_cell,
-    stamp_cell,
+    stamp_effect,
     stopped_line,
 )
 
@@ -122,6 +124,8 @@ class InProcessExecutor(BaseCodeExecutor):
         self._clock = clock
         self._cwd = None if cwd is None else Path(cwd).resolve()
         self._steps: dict[str, int] = {}
+
+    is_watched = True
 
     # What a subclass says
 
@@ -225,8 +229,13 @@ class InProcessExecutor(BaseCodeExecutor):
         async with process_turn():
             with working_folder(self._cwd, lambda text: capture.stderr.write(text)) as folder:
                 filename = self._name(scope, source)
+                permit = None if dry_run else current_permit()
+                paused = self._going_on(permit)
                 try:
-                    cell = self._compile(source, filename, expression=expression)
+                    if paused is not None:
+                        cell = paused.cell
+                    else:
+                        cell = self._compile(source, filename, expression=expression)
                 except (
                     Exception,
                     RecursionError,
@@ -239,6 +248,7 @@ class InProcessExecutor(BaseCodeExecutor):
                 watch = Watch()
                 with listening(watch.hear):
                     observed = Observation(self, cell, namespace, folder, watch, capture)
+                    observed.asking = self._asking(permit, cell, capture)
                     try:
                         with self._kept(cell, folder, capture) if dry_run else nullcontext():
                             end = await self._run(
@@ -251,6 +261,8 @@ class InProcessExecutor(BaseCodeExecutor):
                             observed.compare()
                     except DryRunError as exc:
                         return self._rejected(exc, filename, source)
+            if permit is not None:
+                self._hold(permit, observed, end, paused)
             theirs = () if dry_run or scope is None else self._overwritten(observed)
             if not dry_run:
                 self._stamp(observed, end, scope, producer)
@@ -264,6 +276,36 @@ class InProcessExecutor(BaseCodeExecutor):
                 overwritten=theirs,
                 duration=self._clock.monotonic() - started,
             )
+
+    def _asking(self, permit: Permit | None, cell: Cell, capture: Capture) -> Asking | None:
+        if permit is None:
+            return None
+        given = self._hidden
+        return Asking(permit, cell, capture, self._namespace, self._bindings, given)
+
+    def _going_on(self, permit: Permit | None) -> Paused | None:
+        """The code that waited, where this is what it waited for."""
+        if permit is None:
+            return None
+        paused, self.paused = self.paused, None
+        return paused if paused is not None and permit.approved == paused.sha else None
+
+    def _hold(
+        self, permit: Permit, observed: "Observation", end: CellEnd, before: Paused | None
+    ) -> None:
+        """Keep what is left of code that was stopped before it reached outside."""
+        asking = observed.asking
+        if asking is None or asking.held is None or end.reason not in (None, "held"):
+            return
+        permit.held = asking.held
+        if asking.moved_on:
+            permit.why_not = (
+                f"it had read on in {', '.join(asking.moved_on)}, which cannot be read again, so "
+                "the statement is not run a second time"
+            )
+            return
+        rest, changes = observed.cell.rest(asking.at), [] if before is None else before.changes
+        self.paused = Paused(rest, permit.sha(asking.held), changes)
 
     def _kept(self, cell: Cell, folder: Path, capture: Capture) -> AbstractContextManager[None]:
         return leaving_nothing(
@@ -328,15 +370,13 @@ class InProcessExecutor(BaseCodeExecutor):
         ledger = self.origin_ledger
         if observed.is_recorded:
             observed.recorded(
-                lambda: stamp_cell(
+                lambda: stamp_effect(
                     ledger,
-                    observed.before,
-                    observed.after,
+                    observed.effect,
                     observed.cell.code,
                     given,
-                    observed.folder,
                     self._clock.now().isoformat(),
-                    effect=observed.effect,
+                    cwd=observed.folder,
                     failed=end.error is not None or end.reason is not None,
                     stopped_at=observed.stopped_at,
                 ),
@@ -377,8 +417,16 @@ class InProcessExecutor(BaseCodeExecutor):
     def _error(
         self, end: CellEnd, observed: "Observation", seconds: float | None
     ) -> ExceptionObject | None:
-        if end.error is None and end.reason is None:
+        held = None if observed.asking is None else observed.asking.held
+        if end.error is None and end.reason is None and held is None:
             return None
+        if held is not None and end.reason in (None, "held"):
+            return ExceptionObject(
+                name="PermissionError",
+                message=f"stopped before this: {held.sentence}",
+                line=held.line,
+                source_line=held.source_line,
+            )
         told = observed.told
         if told is None or end.error is None:
             told = self.output_factory.exception_unasked(
@@ -423,6 +471,7 @@ class Observation:
         self._executor = executor
         self._watch = watch
         self._capture = capture
+        self.asking: Asking | None = None
         self.is_recorded = True
         self._looked: Looked | None = self.recorded(lambda: before_cell(cell.code, namespace), None)
         self.namespace = namespace
@@ -441,9 +490,9 @@ class Observation:
         self.is_cut = False
         self._is_compared = False
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self, guard: CodeGuard) -> Iterator[Part]:
         """The statements that run, in order."""
-        yield from self.cell.parts
+        return iter(self.cell.parts) if self.asking is None else self.asking.parts(guard)
 
     def still_running(self, end: CellEnd) -> str:
         """That something of code that was stopped goes on, in words; empty when nothing does."""
@@ -478,6 +527,8 @@ class Observation:
         if self._is_compared:
             return
         self._is_compared = True
+        if self.asking is not None:
+            self.asking.end()
         self.before = self._standing.now(self.namespace)
         self.after = visible(self.namespace, self._executor._hidden(), self.before)
         looked = self._looked

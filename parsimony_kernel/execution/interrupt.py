@@ -26,7 +26,7 @@ from parsimony_kernel.execution.cell import NAME_PREFIX
 from parsimony_kernel.execution.tasks import staying
 
 T = TypeVar("T")
-Reason = Literal["deadline", "stop", "cancel"]
+Reason = Literal["deadline", "stop", "cancel", "held"]
 
 # The first pause lets clean-up finish: subprocess gives an interrupted child a quarter of a second.
 _FIRST_RESEND_S = 0.3
@@ -50,6 +50,10 @@ class DeadlineReached(BaseException):
     """The time of the code is up. Not an ``Exception``, so that ``except Exception`` lets it by."""
 
 
+class Held(BaseException):
+    """The code was stopped before it reached outside. No ``Exception`` either."""
+
+
 class _Withdrawn(BaseException):
     """Arrives in place of an interruption that is taken back."""
 
@@ -58,6 +62,7 @@ _EXCEPTION: dict[Reason, type[BaseException]] = {
     "deadline": DeadlineReached,
     "stop": KeyboardInterrupt,
     "cancel": asyncio.CancelledError,
+    "held": Held,
 }
 _INTERRUPTIONS = tuple(_EXCEPTION.values())
 _undying: list[Any] = []

@@ -103,7 +103,9 @@ class NotebookExecutor(InProcessExecutor):
             with guard, shell.builtin_trap, _users_state(shell):
                 shell.events.trigger("pre_execute")
                 drawn = open_figures()
-                end.error = await _drive(cell, observed.parts(), capture, module, namespace, guard)
+                end.error = await _drive(
+                    cell, observed.parts(guard), capture, module, namespace, guard
+                )
                 # What belongs to the end of a cell, such as showing the open figures.
                 shell.events.trigger("post_execute")
                 if end.error is None:

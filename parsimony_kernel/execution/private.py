@@ -134,7 +134,9 @@ class CodeExecutor(InProcessExecutor):
             try:
                 with working(capture):
                     with guard:
-                        end.error = self._work(cell, observed.parts(), capture, namespace, guard)
+                        end.error = self._work(
+                            cell, observed.parts(guard), capture, namespace, guard
+                        )
                     standard.put_back()
                     settle(ran)
                     if not capture.is_closed:

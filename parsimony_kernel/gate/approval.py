@@ -5,7 +5,9 @@ runs, and an action that was changed is asked about anew.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.core.causes import NOT_APPROVED
@@ -13,9 +15,10 @@ from parsimony_kernel.core.choices import APPROVAL
 from parsimony_kernel.core.effects import action_sha, is_sensitive
 from parsimony_kernel.core.kinds import HELD, Action, Failure
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
+from parsimony_kernel.execution.permit import Permit
 from parsimony_kernel.gate.inputs import inputs_of
-from parsimony_kernel.gate.stages import Attempt, Stage
-from parsimony_kernel.tools import Tool
+from parsimony_kernel.gate.stages import Attempt
+from parsimony_kernel.tools import Tool, ToolResult
 
 
 class Approval(StrEnum):
@@ -31,32 +34,123 @@ class Approval(StrEnum):
     always = "always"
 
 
-def approved(mode: Approval, reaches: Callable[[str], Sequence[Reach | str]]) -> Stage:
-    """Code that reaches outside, writes, and calls that say that they reach wait for a person.
+@dataclass
+class Granted:
+    """What a person has allowed in one run: targets by kind and name, and the reaches of code that
+    was read beforehand. ``made`` are the paths that the run has made."""
 
-    So does a function that is called after something grave and does not say what it does. A write
+    targets: set[tuple[ReachKind, str]] = field(default_factory=set)
+    previewed: dict[str, tuple[Reach, ...]] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Approving:
+    """When a person is asked in one run.
+
+    Code that reaches outside, writes, and calls that say that they reach wait for a person. So
+    does a function that is called after something grave and does not say what it does. A write
     that is on record does not run, and nobody is asked about it.
 
     Args:
-        reaches: says of a cell what it would do outside, each place as it was screened or in a
-            sentence. Whatever does more than read is noted in the attempt, in every mode.
+        reaches: says of a cell what it would do outside, as far as it can be read.
+        workspace: what code may write to; ``None`` where nothing watches it run, so that reading
+            it is all there is, and what does more than read is asked about before each.
+        paused: gives the hash under which code that was stopped may go on.
+        refuses: says why nobody can be asked about an action, if so.
     """
 
-    def stage(attempt: Attempt) -> Failure | None:
+    mode: Approval
+    reaches: Callable[[str], Sequence[Reach | str]]
+    workspace: Path | None = None
+    granted: Granted = field(default_factory=Granted)
+    paused: Callable[[], str] = str
+    refuses: Callable[[Attempt], Failure | None] = lambda attempt: None
+
+    def stage(self, attempt: Attempt) -> Failure | None:
+        """What has to be allowed before the action begins."""
         tool = attempt.tools[attempt.action]
-        found = _found(tool, attempt, reaches)
-        attempt.outside.extend(_said(each) for each in found if _acts(each))
+        if attempt.approved and attempt.approved == self.paused():
+            return None
+        found = _found(tool, attempt, self.reaches)
+        if tool.tool_type != "code" or self.workspace is None:
+            attempt.outside.extend(_said(each) for each in found if _acts(each))
+        known = self.granted.previewed.get(_code(attempt), ())
+        found = [each for each in found if each not in known and not self._is_granted(each)]
         places = (*map(_said, found), *_of_tool(tool))
         asks = tool.asks or any(map(_forgets, found))
-        if attempt.recorded or (mode is Approval.auto and not asks):
+        if attempt.recorded or (self.mode is Approval.auto and not asks):
             return None
-        if not places and not (mode is Approval.always and _does_something(tool)):
+        if not places and not (self.mode is Approval.always and _does_something(tool)):
             return None
-        # With what it reaches now: a name in it may mean another file when it runs.
-        sha = action_sha(attempt.action, {**inputs_of(tool, attempt.inputs), "": places})
-        return None if attempt.approved == sha else _ask(attempt, tool, places, sha)
+        sha = _sha(attempt, tool, places)
+        if attempt.approved == sha:
+            read = tuple(each for each in found if isinstance(each, Reach))
+            self.granted.previewed[_code(attempt)] = (*known, *read)
+            return None
+        return self.refuses(attempt) or _ask(attempt, tool, places, sha)
 
-    return stage
+    def _is_granted(self, reach: Reach | str) -> bool:
+        return isinstance(reach, Reach) and any(
+            kind is reach.kind and what in reach.what for kind, what in self.granted.targets
+        )
+
+    def permit(self, attempt: Attempt) -> Permit | None:
+        """What the code of an action that begins may reach; ``None`` where nothing watches it."""
+        tool = attempt.tools[attempt.action]
+        if tool.tool_type != "code" or self.workspace is None:
+            return None
+
+        def allows(reach: Reach, lines: frozenset[int]) -> bool:
+            if self.mode is Approval.auto or (reach.kind, reach.what) in self.granted.targets:
+                return True
+            read = self.granted.previewed.get(_code(attempt), ())
+            return any(_covers(each, reach, lines) for each in read)
+
+        return Permit(
+            self.workspace,
+            allows,
+            lambda reach: _sha(attempt, tool, (reach.sentence,)),
+            attempt.approved,
+            self.granted.made,
+        )
+
+    def held(self, attempt: Attempt, permit: Permit, result: ToolResult) -> ToolResult:
+        """What came of an action whose code was stopped before it reached outside: a question."""
+        tool, reach = attempt.tools[attempt.action], permit.held
+        for each in permit.left:
+            self.granted.targets.add((each.kind, each.what))
+        if reach is None or permit.why_not or self.refuses(attempt) is not None:
+            return result
+        after = (_said(each) for each in _found(tool, attempt, self.reaches))
+        places = tuple(dict.fromkeys((reach.sentence, *after)))
+        failure = _ask(attempt, tool, places, permit.sha(reach))
+        data = None if result.failure is None else result.failure.partial_data
+        return ToolResult.from_failure(replace(failure, partial_data=data))
+
+
+# What a person has allowed with what was read beforehand, beside the same kind.
+_WITH = {
+    ReachKind.installation: {ReachKind.shell, ReachKind.network, ReachKind.outside_write},
+    ReachKind.shell: {ReachKind.installation, ReachKind.process},
+    ReachKind.outside_write: {ReachKind.runnable},
+    ReachKind.network: {ReachKind.secret},
+}
+
+
+def _covers(read: Reach, reach: Reach, lines: frozenset[int]) -> bool:
+    is_kind = reach.kind is read.kind or reach.kind in _WITH.get(read.kind, ())
+    return is_kind and (read.line in lines or reach.what in read.what)
+
+
+def _code(attempt: Attempt) -> str:
+    return str(attempt.inputs.get("code", ""))
+
+
+def _sha(attempt: Attempt, tool: Tool, places: Sequence[str]) -> str:
+    """The hash of the action with what it reaches now: a name in it may mean another file when it
+    runs."""
+    return action_sha(attempt.action, {**inputs_of(tool, attempt.inputs), "": places})
 
 
 def _does_something(tool: Tool) -> bool:

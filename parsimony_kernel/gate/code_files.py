@@ -1,40 +1,20 @@
-"""Files of the workspace that hold code: what writing one comes to, and what importing one runs.
+"""Files of the workspace that hold code, and what writing one comes to.
 
 A file is code by its name or by its first line. Whoever writes it has not run it; but nothing
 says later, where it is imported or started, what stands in it.
 """
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel.core.reach import Reach
+from parsimony_kernel.core.reach import Reach, runner_of
 from parsimony_kernel.gate.screening import screened
 
 _MAX_READ = 2**20
-# Times on a disk may be coarser than those of the clock, in seconds.
-_COARSE_S = 2.0
 
 _READ = frozenset({".py", ".pyw", ".ipy"})
-_PYTHON = _READ | {".pyc", ".pyo", ".pyd", ".so", ".dylib", ".dll", ".pth"}
-_SHELL = frozenset(
-    {".sh", ".bash", ".zsh", ".fish", ".ksh", ".csh", ".command", ".bat", ".cmd", ".ps1", ".psm1"}
-)
-_MAKE = re.compile(r"(?:gnu)?makefile|.*\.mk", re.IGNORECASE)
-
-
-def runner_of(name: str, text: str) -> str:
-    """Who would run a file of this name with this text; empty where it is no code."""
-    suffix = Path(name).suffix.casefold()
-    if suffix in _PYTHON:
-        return "Python"
-    if suffix in _SHELL:
-        return "a shell"
-    if _MAKE.fullmatch(Path(name).name):
-        return "make"
-    return "the system" if text.lstrip("\ufeff").startswith("#!") else ""
 
 
 @dataclass(frozen=True)
@@ -71,25 +51,6 @@ class CodeFiles:
 
     def _screened(self, text: str) -> tuple[Reach, ...]:
         return screened(text, workspace=self.workspace, folder=self.folder)
-
-
-def module_text(name: str, folders: Iterable[Path], since_s: float) -> str | None:
-    """The text of the module ``name`` where its file in one of ``folders`` is newer than that.
-
-    ``since_s`` is in seconds since 1970; a file is as new as its last change of any kind, which
-    no code can date back. ``None`` for a file that is older, compiled or not there.
-    """
-    parts = name.split(".")
-    for folder in folders:
-        inner = folder.joinpath(*parts[:-1])
-        for path in (inner / f"{parts[-1]}.py", inner / parts[-1] / "__init__.py"):
-            try:
-                found = path.stat()
-            except (OSError, ValueError):
-                continue
-            is_new = max(found.st_mtime, found.st_ctime) >= since_s - _COARSE_S
-            return _text_of(path) if is_new else None
-    return None
 
 
 def _text_of(path: Path) -> str | None:

@@ -16,7 +16,9 @@ from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.text import words_of
+from parsimony_kernel.execution.permit import permitting
 from parsimony_kernel.gate.answers import answer_of
+from parsimony_kernel.gate.approval import Approving
 from parsimony_kernel.gate.cut_off import cut_off
 from parsimony_kernel.gate.envelope import Envelope, refused, succeeded, told
 from parsimony_kernel.gate.outputs import validated_output
@@ -74,11 +76,14 @@ class Gate:
         run_id: str = "",
         walker: Walker | None = None,
         breakers: Breakers | None = None,
+        approvals: Approving | None = None,
     ) -> None:
         self._tools = tools
+        self._approvals = approvals
         self._timeout_s = timeout_s
         self._walker = walker
-        self._stages = stages if walker is None else _walked(stages, walker)
+        asked = () if approvals is None else (approvals.stage,)
+        self._stages = (*(stages if walker is None else _walked(stages, walker)), *asked)
         self._writes = Writes(effects or MemoryEffects(), run_id, self._run)
         self._breakers = ToolBreakers(breakers or Breakers())
         self._over = False
@@ -130,10 +135,16 @@ class Gate:
                 return self._refuse(action, failure)
         admitted()
         tool = self._tools[action]
-        if standing is not None:
-            result = await self._writes.tell(tool, inputs, cancellation, standing)
-        else:
-            result = await self._guarded(tool, inputs, cancellation)
+        approvals = self._approvals
+        permit = None if approvals is None else approvals.permit(attempt)
+        with permitting(permit):
+            if standing is not None:
+                result = await self._writes.tell(tool, inputs, cancellation, standing)
+            else:
+                result = await self._guarded(tool, inputs, cancellation)
+        if approvals is not None and permit is not None:
+            result = approvals.held(attempt, permit, result)
+            attempt.outside.extend(each.sentence for each in permit.left)
         if attempt.outside:
             result = cut_off(tool, result, attempt.outside, self._writes.key(tool, inputs))
         result = validated_output(tool, result)

@@ -1,28 +1,49 @@
-"""What a cell of code would do outside the notebook, read from its text.
+"""A preview of what a cell would do outside the notebook: the obvious cases, read from its text.
 
-This is no sandbox. It shows a person what the code says it will do, so that they can decide;
-code that hides what it does is not found, and nothing is held back by it. So it does not see
-
-- a file whose name is computed, and what lies behind a link: in ``.ockham`` as well;
-- a module that a library imports by itself, that is compiled, or that lies in a folder which the
-  code puts on ``sys.path`` itself;
-- a namespace that is emptied name by name.
+It asks before the first line runs. What it doesn't see, the audit hook sees happen
+(``execution/guard``): values that travel through functions, computed paths, text that is run. So
+it errs towards saying nothing. Names of calls are in ``analysis/calls.toml``.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel.analysis.parse import parse_cell
+from parsimony_kernel.analysis.calls import PATTERNS, SQL_CALLS, WRITES_BY_MODE, names
+from parsimony_kernel.analysis.cell import Call, Magic
+from parsimony_kernel.analysis.read import read
+from parsimony_kernel.analysis.values import Ref, Text, Value
 from parsimony_kernel.core.reach import Finding, Reach, ReachKind
-from parsimony_kernel.gate.call_reaches import CallReaches, Modules
+from parsimony_kernel.gate.origins import Origins, Said
 from parsimony_kernel.gate.place import Place
-from parsimony_kernel.gate.stand_ins import Scopes
 
 _MAX_WHAT = 120
 _MAX_SOURCE = 200
 _MAX_DEPTH = 5
+_MAX_COMMAND = 4_000
+
+_MODE = re.compile(r"[rwaxbtcn+]{1,3}")
+
+_ADDRESS, _LOOPBACK = PATTERNS["address"], PATTERNS["loopback"]
+_KEY_FILE, _KEY_NAME = PATTERNS["key_file"], PATTERNS["key_name"]
+_CALLS = {name: kind for kind in ReachKind for name in names(kind, "calls")}
+_MODULES = {name: kind for kind in ReachKind for name in names(kind, "modules")}
+_MAGICS = {name: kind for kind in ReachKind for name in names(kind, "magics")}
+_LIBRARIES, _VERBS = names("network", "libraries"), names("network", "verbs")
+_HOSTS, _READERS = names("network", "hosts"), names("network", "readers")
+_DISPLAYS = names("network", "shows")
+_MOVING, _PATH_DELETIONS = names("deletion", "moves"), names("deletion", "methods")
+_FIRST, _SECOND = names("outside_write", "first"), names("outside_write", "second")
+_PATH_WRITES, _GOING = names("outside_write", "methods"), names("outside_write", "moves")
+_LOOKS = names("installation", "looks")
+_ONE_KEY, _ALL_KEYS = names("secret", "one"), names("secret", "all")
+_SHOWING, _KEY_READERS = names("secret", "shows"), names("secret", "readers")
+_LOADS = names("dynamic_code", "loads")
+_HANDING, _HARMLESS = names("handing", "calls"), names("handing", "harmless")
+# By the names of the arguments that say it.
+_HOSTED, _FILED = names("network", "named"), names("outside_write", "named")
 
 
 def screened(
@@ -31,9 +52,8 @@ def screened(
     workspace: Path,
     folder: Path | None = None,
     namespace: Mapping[str, Any] | None = None,
-    modules: Modules = lambda name: None,
 ) -> tuple[Reach, ...]:
-    """Where ``code`` reaches outside the notebook, in the order of its lines.
+    """Where ``code`` plainly reaches outside the notebook, in the order of its lines.
 
     Never raises. ``code`` may hold IPython's syntax, or be what IPython makes of it.
 
@@ -43,58 +63,299 @@ def screened(
             their names: links are not followed.
         namespace: what is bound before the code runs, for names that it does not bind itself.
             Without it, ``os``, ``pd`` and their like stand for what they usually do.
-        modules: gives the text of a module that is read where it is imported, as if it stood
-            there; ``None`` for one that is taken for what its name says.
     """
     place = Place(str(workspace), str(folder or workspace))
-    try:
-        found = _screen(code, place, Scopes(namespace or {}), _each_once(modules))
-    except RecursionError:
-        found = [(ReachKind.dynamic_code, "the code is nested too deeply to be read", 1)]
+    preview = _Preview(place, Origins(namespace or {}))
+    preview.read(code)
     lines = re.split(r"\r\n|\r|\n", code)  # as Python counts them
-    ordered = sorted(dict.fromkeys(_told_once(found)), key=lambda each: each[2])
     return tuple(
         Reach(kind, _flat(what, _MAX_WHAT), line, _flat(_line(lines, line), _MAX_SOURCE))
-        for kind, what, line in ordered
+        for kind, what, line in sorted(dict.fromkeys(preview.found), key=lambda each: each[2])
     )
 
 
-def _each_once(modules: Modules) -> Modules:
-    """``modules``, of which each is given when it is imported for the first time."""
-    given: set[str] = set()
+class _Preview:
+    """Reads cells in the order of their lines; ``found`` is what they reach, and where."""
 
-    def once(name: str) -> str | None:
-        if name in given:
-            return None
-        given.add(name)
-        return modules(name)
+    def __init__(self, place: Place, origins: Origins) -> None:
+        self.found: list[Finding] = []
+        self._place = place
+        self._origins = origins
+        # Files that the code makes itself, by their full names.
+        self._made: set[str] = set()
+        self._strings: frozenset[str] = frozenset()
+        self._line = 1
+        self._depth = 0
 
-    return once
+    def read(self, code: str) -> None:
+        cell = read(code)
+        self._strings |= cell.strings
+        parts: list[Call | Magic] = [*cell.magics, *cell.calls, *cell.items]
+        for each in sorted(parts, key=lambda each: each.line):
+            if not self._depth:
+                self._line = each.line
+            if isinstance(each, Magic):
+                self._magic(each)
+            else:
+                self._call(each)
+
+    def _add(self, kind: ReachKind, what: str) -> None:
+        self.found.append((kind, what, self._line))
+
+    # Calls
+
+    def _call(self, call: Call) -> None:
+        if call.last in _HANDING:
+            for number, each in enumerate(call.args):
+                if isinstance(each, Ref) and self._origins.name(each):
+                    rest = call.args[number + 1 :]
+                    self._call(replace(call, name=each.name, origin=each, receiver=None, args=rest))
+                    break
+        name = self._origins.name(call.origin)
+        # A method is known by its own name, whatever it is called on.
+        last = name.rpartition(".")[2] if call.name == call.root else call.last
+        kind = _kind_of(name)
+        if kind is ReachKind.shell:
+            command = self._command(call)
+            self._add(_kind_of_command(command), command or name)
+        elif kind is ReachKind.network:
+            self._connect(name, call)
+        elif kind is ReachKind.deletion:
+            self._delete(name, call)
+        elif kind is ReachKind.dynamic_code:
+            self._run(name, call)
+        elif kind is not None:
+            told = self._text(call, 0)
+            self._add(kind, name if told is None else f"{name} {told.text}")
+        else:
+            self._read_address(name or last, last, call)
+        self._look_for_keys(name, last, call)
+        self._use_file(name, last, call)
+        if last in SQL_CALLS:
+            self._query(self._text(call, 0, "sql", "query"))
+        if last in _DISPLAYS:
+            for text in self._strings:
+                self._show(last, text)
+
+    def _text(self, call: Call, position: int, *keywords: str) -> Said | None:
+        """The argument of a call that stands at a place or goes by a name."""
+        return self._origins.text(_argument(call, position, *keywords))
+
+    def _command(self, call: Call) -> str:
+        """The command that is run, as far as it can be read."""
+        value = _argument(call, 0, "args", "command", "cmd")
+        parts = value if isinstance(value, tuple) else (value, *call.args[1:])
+        said = [self._origins.text(each) for each in parts]
+        return " ".join("…" if each is None else each.text for each in said) if any(said) else ""
+
+    def _connect(self, name: str, call: Call) -> None:
+        texts = self._addressed(call)
+        address = next(filter(_ADDRESS.match, texts), next(iter(texts), ""))
+        if not _LOOPBACK.match(address) and (address or name not in _HOSTS):
+            self._add(ReachKind.network, f"{name} {address}".strip())
+
+    def _read_address(self, name: str, last: str, call: Call) -> None:
+        if last in _READERS:
+            for address in filter(_ADDRESS.match, self._addressed(call)):
+                if not _LOOPBACK.match(address):
+                    self._add(ReachKind.network, f"{name} {address}")
+
+    def _addressed(self, call: Call) -> list[str]:
+        """The texts among the arguments that may be a host or an address."""
+        named = (value for name, value in call.keywords.items() if name in _HOSTED)
+        said = (self._origins.text(each) for each in (*call.args[:2], *named))
+        return [each.text for each in said if each is not None]
+
+    def _show(self, name: str, text: str) -> None:
+        if image := PATTERNS["remote_image"].search(text):
+            self._add(ReachKind.network, f"{name} {image[1] or image[2]}")
+
+    def _run(self, name: str, call: Call) -> None:
+        first = call.args[0] if call.args else Text(())
+        if isinstance(first, Text) and first.parts == call.texts[:1] and name in ("exec", "eval"):
+            return  # it has been read where it stands
+        text = self._text(call, 0)
+        if text is None or not text.whole or self._depth == _MAX_DEPTH:
+            self._add(ReachKind.dynamic_code, f"{name}(…)")
+            return
+        self._depth += 1
+        self.read(text.text)
+        self._depth -= 1
+
+    def _query(self, query: Said | None) -> None:
+        text = "" if query is None else query.text
+        for found in PATTERNS["sql_file"].finditer(text):
+            self._write(Said(found[1] or found[2] or found[3]))
+        for found in (
+            *PATTERNS["sql_address"].finditer(text),
+            *PATTERNS["sql_install"].finditer(text),
+        ):
+            self._add(ReachKind.network, found[1])
+
+    # Keys
+
+    def _look_for_keys(self, name: str, last: str, call: Call) -> None:
+        if name in _ONE_KEY:
+            key = self._text(call, 0, "key")
+            if key is not None and _KEY_NAME.search(key.text):
+                self._add(ReachKind.secret, f"the environment variable {key.text}")
+        elif name in _ALL_KEYS or (
+            name in _SHOWING and "os.environ" in map(self._origins.name, call.args)
+        ):
+            self._add(ReachKind.secret, "the whole environment")
+        elif last in _KEY_READERS:
+            for value in (call.receiver, *call.args, *call.keywords.values()):
+                said = self._origins.text(value)
+                if said is not None and _KEY_FILE.search(said.text):
+                    self._add(ReachKind.secret, said.text)
+
+    # Files
+
+    def _use_file(self, name: str, last: str, call: Call) -> None:
+        on = self._origins.text(call.receiver)
+        if name in _GOING:
+            self._go(self._text(call, 0, "path"))
+        elif name in _LOADS:
+            said = self._text(call, 0, *_FILED)
+            if said is not None and self._place.is_outside(said):
+                self._add(ReachKind.dynamic_code, f"{name} {said.text}")
+        elif on is not None and on.path:
+            if last in _PATH_DELETIONS:
+                self._remove("", [on], f".{last}()", self._text(call, 0, "target"))
+            elif last in _PATH_WRITES or (last == "open" and self._writes(call, 0, "r")):
+                self._write(on)
+        else:
+            written = name if name in _FIRST | _SECOND else last
+            reads = "read_only" in call.keywords or "os.O_RDONLY" in map(
+                self._origins.name, call.args
+            )
+            if written in WRITES_BY_MODE:
+                reads = not self._writes(call, 1, WRITES_BY_MODE[written])
+            if written in _FIRST | _SECOND and not reads:
+                self._write(self._text(call, int(written in _SECOND), *_FILED))
+
+    def _writes(self, call: Call, position: int, mode: str) -> bool:
+        """Whether a file is opened to be written; ``mode`` is what no word of it means."""
+        given = (call.keywords.get("mode", call.keywords.get("flag")), *call.args[position:])
+        said = (self._origins.text(each) for each in given)
+        modes = [each.text for each in said if each is not None and _MODE.fullmatch(each.text)]
+        return not set("wax+cn").isdisjoint(modes[0] if modes else mode)
+
+    def _write(self, said: Said | None) -> None:
+        if said is None:
+            return
+        if _ADDRESS.match(said.text):
+            if not _LOOPBACK.match(said.text):
+                self._add(ReachKind.network, said.text)
+        elif self._place.is_outside(said):
+            of_record = " (the record)" if self._place.is_of_record(said) else ""
+            self._add(ReachKind.outside_write, said.text + of_record)
+        elif said.whole:
+            self._made.add(self._place.reached(said.text))
+
+    def _delete(self, name: str, call: Call) -> None:
+        value = _argument(call, 0, "path", "src", "name", "paths")
+        said = map(self._origins.text, value if isinstance(value, tuple) else (value,))
+        gone = [each for each in said if each is not None]
+        to = self._text(call, 1, "dst") if name in _MOVING else None
+        self._remove(f"{name} ", gone, "", to)
+
+    def _remove(self, before: str, gone: list[Said], after: str, to: Said | None) -> None:
+        """Files go, or go ``to`` another place; what the code has made itself is its own."""
+        others = [each for each in gone if self._place.reached(each.text) not in self._made]
+        if to is not None:
+            self._made.add(self._place.reached(to.text))
+        if others:
+            went = f" to {self._place.shown(to)}" if to is not None else ""
+            names_of = " or ".join(map(self._place.shown, others))
+            self._add(ReachKind.deletion, before + names_of + after + went)
+        elif to is not None and self._place.is_outside(to):
+            self._write(to)
+
+    def _go(self, said: Said | None) -> None:
+        if said is not None and self._place.is_outside(said):
+            self._add(ReachKind.outside_write, f"moves to {said.text}")
+        elif said is not None and said.whole:
+            self._place.move(said)
+
+    # Lines and cells of IPython
+
+    def _magic(self, magic: Magic) -> None:
+        name, text, body = magic.name, magic.text, magic.body
+        kind = _MAGICS.get(name)
+        said = f"%{'' if body is None else '%'}{name} {text}".strip()
+        words = [each.strip("'\"") for each in text.split() if not each.startswith("-")]
+        last = Said(words[-1] if words else "", path=True)
+        if name in ("", "!"):
+            self._add(_kind_of_command(text), f"!{text}")
+        elif kind is ReachKind.shell:
+            self._add(_kind_of_command(f"{text}\n{body or ''}"), f"{said} {body or ''}".strip())
+        elif kind is ReachKind.installation:
+            if not words or words[0] not in _LOOKS:
+                self._add(kind, said)
+        elif kind is ReachKind.outside_write:
+            if name not in ("hist", "history") or "-f" in text.split():
+                self._write(Said(words[0], path=True) if name == "save" and words else last)
+        elif name == "store":
+            self._store(text, said)
+        elif name == "cd":
+            self._go(last if text else Said("~"))
+        elif name == "run":
+            if words and self._place.is_outside(Said(words[0])):
+                self._add(ReachKind.dynamic_code, said)
+        elif name in ("env", "set_env"):
+            if "=" not in text and " " not in text and (not text or _KEY_NAME.search(text)):
+                self._add(ReachKind.secret, said)
+        elif kind is ReachKind.secret:
+            if _ADDRESS.match(text):
+                self._add(ReachKind.network, said)
+            elif _KEY_FILE.search(text):
+                self._add(kind, said)
+        elif name in ("html", "markdown", "svg", "HTML"):
+            self._show(f"%%{name}", body or "")
+        elif kind is not None:
+            self._add(kind, said)
+
+    def _store(self, text: str, said: str) -> None:
+        """``%store`` keeps variables in the home folder, and brings them back."""
+        if ">" in text:
+            self._write(Said(text.rpartition(">")[2].strip(" '\""), path=True))
+        elif text:
+            is_read = text.startswith("-r")
+            self._add(ReachKind.dynamic_code if is_read else ReachKind.outside_write, said)
 
 
-def _screen(
-    code: str, place: Place, scopes: Scopes, modules: Modules, depth: int = 0
-) -> list[Finding]:
-    """What ``code`` reaches; ``depth`` counts how many texts that are run it stands in."""
-
-    def within(text: str, inner: Scopes, line: int) -> list[Finding]:
-        read = _screen(text, place, inner, modules, depth + 1)
-        return [(kind, what, line) for kind, what, _ in read]
-
-    found: list[Finding] = []
-    inner = within if depth < _MAX_DEPTH else None
-    CallReaches(place, scopes, found, inner, modules).read(parse_cell(code)[1])
-    return found
+def _kind_of(name: str) -> ReachKind | None:
+    """Where a call of this full name reaches whatever its arguments are."""
+    if name in _CALLS or not name:
+        return _CALLS.get(name)
+    owner, _, last = name.rpartition(".")
+    if name in _HOSTS or (last in _VERBS and _home(owner.removesuffix("()"), _LIBRARIES)):
+        return ReachKind.network
+    known = "" if _home(name, _HARMLESS) else _home(owner, _MODULES)
+    return _MODULES.get(known)
 
 
-def _told_once(found: Sequence[Finding]) -> list[Finding]:
-    """The findings without deletions of a line that another one tells with what goes."""
-    named = {(what.partition(" ")[0], line) for _, what, line in found if " " in what}
-    return [
-        (kind, what, line)
-        for kind, what, line in found
-        if kind is not ReachKind.deletion or (what, line) not in named
-    ]
+def _home(name: str, modules: Container[str]) -> str:
+    """The one of ``modules`` that a name lies in, empty where there is none."""
+    parts = [] if "(" in name else name.split(".")
+    homes = (".".join(parts[:length]) for length in range(1, len(parts) + 1))
+    return next((each for each in homes if each in modules), "")
+
+
+def _kind_of_command(text: str) -> ReachKind:
+    """Whether a command installs something or only starts another program."""
+    return (
+        ReachKind.installation
+        if PATTERNS["install"].search(text[:_MAX_COMMAND])
+        else ReachKind.shell
+    )
+
+
+def _argument(call: Call, position: int, *keywords: str) -> Value | None:
+    """The argument of a call that stands at a place or goes by a name."""
+    named = (call.keywords[each] for each in keywords if each in call.keywords)
+    return next(named, call.args[position] if len(call.args) > position else None)
 
 
 def _line(lines: Sequence[str], number: int) -> str:

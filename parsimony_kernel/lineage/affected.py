@@ -1,24 +1,24 @@
 """The names that lead to objects that changed: their own, those of their memory and of holders."""
 
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import islice
 from sys import getrefcount
 from typing import Any
 
+from parsimony_kernel.lineage.classes import loaded
+from parsimony_kernel.lineage.kinds.atoms import SIMPLE, are_simple
 from parsimony_kernel.lineage.look import Looked
-from parsimony_kernel.lineage.objects.frames import writes_nothing
-from parsimony_kernel.lineage.objects.immutable import SIMPLE
-from parsimony_kernel.lineage.objects.memory import (
+from parsimony_kernel.lineage.memory import (
     is_still,
     may_share,
     owners,
     owners_of_kind,
     shares_memory,
 )
-from parsimony_kernel.lineage.objects.parts import (
+from parsimony_kernel.lineage.parts import (
     DEEPEST,
     MOST_LOOKED_INTO,
-    are_simple,
     can_hold,
     parts_in,
     parts_of_kind,
@@ -47,7 +47,7 @@ def names_of(
     memory = {
         root
         for key, value in touched.items()
-        if not (key in columns and writes_nothing(value))
+        if not (key in columns and _writes_nothing(value))
         for root in owners(value)
     }
     memory -= {id(array) for get, content in looked.contents if is_still(array := get(), content)}
@@ -130,3 +130,10 @@ def _leading_to(changed: Set[int], groups: Sequence[Sequence[Any]]) -> set[int]:
     for held in reversed(looked_into):
         leading |= {key for key, parts in held if not leading.isdisjoint(map(id, parts))}
     return leading
+
+
+def _writes_nothing(value: Any) -> bool:
+    """Whether a column that is set is no write into memory: of a frame of pandas 3 or later."""
+    if all(type(value) is not each for each in loaded("pandas", "DataFrame")):
+        return False
+    return int(sys.modules["pandas"].__version__.partition(".")[0]) >= 3

@@ -85,25 +85,30 @@ def change_since(place: Place, before: State, changed: Mapping[int, Copy]) -> Ch
         for name in now
         if name in before.bindings and versions.get(name, 0) != before.versions.get(name, 0)
     }
-    held = {name: before.bindings[name] for name in names if name in before.bindings}
-    kept = before.copies.reachable(held.values()).union(*before.holds.values())
-    copies = {key: copy for key, copy in before.copies.by_id.items() if key in kept}
+    state = _narrowed(before, names)
     images = {}
-    for key in changed.keys() & kept:
+    for key in changed.keys() & state.copies.by_id.keys():
         try:
-            images[key] = copies[key].again()
+            images[key] = changed[key].again()
         except Exception:  # boundary: user object - what it holds may be anything
             continue
-    state = State(
-        held,
-        {name: before.versions.get(name, 0) for name in names},
-        Copies(copies),
-        before.holds,
-        before.uncopied & names,
-        before.forgotten,
-        before.when,
-    )
     return _change(place, state, images, now)
+
+
+def _narrowed(state: State, names: Collection[str]) -> State:
+    """What ``state`` knows of ``names``."""
+    bindings = {name: value for name, value in state.bindings.items() if name in names}
+    holds = {name: found for name, found in state.holds.items() if name in names}
+    kept = state.copies.reachable(bindings.values()).union(*holds.values())
+    return replace(
+        state,
+        bindings=bindings,
+        versions={name: state.versions.get(name, 0) for name in names},
+        copies=Copies({key: copy for key, copy in state.copies.by_id.items() if key in kept}),
+        holds=holds,
+        uncopied=state.uncopied & set(names),
+        forgotten=state.forgotten & set(names),
+    )
 
 
 class TakenBack(NamedTuple):
@@ -163,39 +168,23 @@ def _rest(change: Change, since: "_Since") -> Change | None:
     before, names = change.before, change.versions.keys() & since.later
     if not names:
         return None
-    held = {name: value for name, value in before.bindings.items() if name in names}
-    holds = {name: found for name, found in before.holds.items() if name in names}
-    kept = before.copies.reachable(held.values()).union(*holds.values())
-    copies = {key: copy for key, copy in before.copies.by_id.items() if key in kept}
-    state = State(
-        held,
-        {name: before.versions[name] for name in names},
-        Copies(copies),
-        holds,
-        before.uncopied & names,
-        before.forgotten & names,
-        before.when,
-    )
-    images = {key: each for key, each in change.images.items() if key in since.touched & kept}
+    state = _narrowed(before, names)
+    kept = since.touched & state.copies.by_id.keys()
     return Change(
         state,
         {name: each for name, each in change.after.items() if name in names},
-        images,
+        {key: each for key, each in change.images.items() if key in kept},
         {name: change.versions[name] for name in names},
         change.runs,
-        _size(held.values(), copies.values()),
+        _size(state.bindings.values(), state.copies.by_id.values()),
     )
 
 
 def _inverse(place: Place, change: Change, changed: Mapping[int, Copy], stood: State) -> Change:
     """What takes an undo of ``change`` back, after it was done; ``stood`` is what was before."""
-    held = {name: stood.bindings[name] for name in stood.versions if name in stood.bindings}
-    holds = {
-        name: found for name in held if (found := stood.holds.get(name, set()) & changed.keys())
-    }
+    holds = {name: found & changed.keys() for name, found in stood.holds.items()}
     every = Copies({**change.before.copies.by_id, **{key: change.images[key] for key in changed}})
-    kept = every.reachable(held.values()).union(*holds.values())
-    copies = Copies({key: every.by_id[key] for key in kept})
+    state = _narrowed(replace(stood, copies=every, holds=holds), stood.versions.keys())
     # What could be mended holds what it did before the change; another has a stand-in.
     images = {
         key: each
@@ -203,8 +192,7 @@ def _inverse(place: Place, change: Change, changed: Mapping[int, Copy], stood: S
         for each in (copy, change.images[key])
         if not each.is_changed
     }
-    uncopied = {name for name, found in holds.items() if not found <= images.keys()}
-    state = State(held, dict(stood.versions), copies, holds, uncopied, when=stood.when)
+    state.uncopied = {name for name, found in state.holds.items() if not found <= images.keys()}
     return _change(place, state, images, dict(place.bindings()))
 
 

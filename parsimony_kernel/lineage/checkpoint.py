@@ -203,24 +203,24 @@ class Checkpoints:
         """Forget all checkpoints; what differs since the first is the value, if anything does."""
         if not self._taken:
             return None
-        first = self._merged(min(self._taken))
+        change = self.change_since(min(self._taken))
         self._taken.clear()
         self._named.clear()
         self._room, self._replaced = Room(), 0
-        changed = first.copies.changed()
-        return change_since(self._place, self._state(first, changed), changed)
+        return change
 
-    def undo(self, change: Change) -> tuple[PutBack, Change | None]:
-        """Take ``change`` back, and give what takes that back again, if anything was done.
+    def change_since(self, number: int) -> Change | None:
+        """What differs by now from a checkpoint, if anything does. ``KeyError`` without it."""
+        then = self._merged(number)
+        changed = then.copies.changed()
+        return change_since(self._place, self._state(then, changed), changed)
+
+    def undo(self, change: Change) -> TakenBack:
+        """Take ``change`` back.
 
         A name that was bound or changed again since is left, with all that it holds, and is
         ``kept``; so is whatever holds a part of that.
         """
-        done = self.take_back(change)
-        return done.back, done.inverse
-
-    def take_back(self, change: Change) -> TakenBack:
-        """The same, with what of ``change`` was left and can be taken back later."""
         return take_back(self._place, change)
 
     def _state(self, target: _Checkpoint, changed: Mapping[int, Copy]) -> State:

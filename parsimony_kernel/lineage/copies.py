@@ -12,8 +12,8 @@ from typing import Any
 
 from parsimony_kernel.lineage.kinds.atoms import ATOMS, is_atomic
 from parsimony_kernel.lineage.kinds.instances import Held, InstanceKind
-from parsimony_kernel.lineage.kinds.kind import Kind
 from parsimony_kernel.lineage.kinds.lookup import COMMON, kind_of
+from parsimony_kernel.lineage.kinds.plain import Kind
 
 # What copies may take up in memory for all of a run and for one cell, and what looking for them
 # may take for one: about 50 ms.

@@ -4,28 +4,34 @@ Bounded in time and size, and no code of a person's is run: what cannot be compa
 as different from all but itself.
 """
 
+import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from parsimony_kernel.lineage.checkpoint import ABSENT, GONE, Change
+from parsimony_kernel.lineage.classes import is_frame
 from parsimony_kernel.lineage.copies import Copy
 from parsimony_kernel.lineage.frame_difference import (
     MOST_CELLS,
+    MOST_SHOWN,
     Allowance,
     FrameDifference,
+    differing,
     differs_from,
     frame_difference,
+    is_known,
+    is_table,
 )
-from parsimony_kernel.lineage.kinds.atoms import ATOMS, is_atomic
-from parsimony_kernel.lineage.kinds.frames import is_frame, plain_frame, same_frames
+from parsimony_kernel.lineage.kinds.atoms import is_atomic
+from parsimony_kernel.lineage.kinds.frames import is_polars, plain_frame, same_frames
 from parsimony_kernel.lineage.kinds.instances import fields
 from parsimony_kernel.lineage.kinds.lookup import kind_of
-from parsimony_kernel.lineage.kinds.polars import is_polars
+from parsimony_kernel.lineage.kinds.plain import is_array
 from parsimony_kernel.lineage.short import short
 
-MOST_SHOWN = 5
 # Objects that are looked at inside of all variables; of one always one in so many of that.
 MOST_EFFORT = 100_000
 _LEAST = 100
@@ -182,13 +188,14 @@ def _words(value: Any, state: State, summarise: Summarise) -> str:
 
 def _content(value: Any, state: State) -> Any:
     """What ``value`` held in ``state``: a frame, an array or a container of no one's class."""
+    copy = state.contents.get(id(value))
     if is_frame(type(value)):
-        copy = state.contents.get(id(value))
         return plain_frame(value, None if copy is None else copy.held)
-    if type(value) in _PLAIN_KINDS or _is_array(value) or is_polars(type(value)):
-        copy = state.contents.get(id(value))
-        return value if copy is None else copy.held
-    return value
+    if copy is None or not (
+        type(value) in _PLAIN_KINDS or is_array(value) or is_polars(type(value))
+    ):
+        return value
+    return copy.held
 
 
 _PLAIN_KINDS = frozenset({list, dict, set, bytearray})
@@ -203,7 +210,7 @@ class _Limits:
     """What may still be looked at in one diff."""
 
     effort: int
-    cells: Allowance = field(default_factory=Allowance.of_a_diff)
+    cells: Allowance = field(default_factory=Allowance)
 
 
 class _Comparison:
@@ -220,134 +227,113 @@ class _Comparison:
 
     def inside(self, one: Any, other: Any) -> FrameDifference | ItemsDifference | None:
         """What differs inside, where both are of one kind that can be looked into."""
-        if is_frame(type(one)) or is_frame(type(other)) or _is_other_frame(one):
-            return self._frames(one, other)
-        if _is_array(one) and _is_array(other):
+        if is_table(one) or is_table(other):
+            return self._frames(one, other, 0)
+        if is_array(one) and is_array(other):
             return self._arrays(one, other)
         if type(one) is not type(other) or is_atomic(one):
             return None
-        a, b = self._held(one, self._before), self._held(other, self._after)
-        match a, b:
-            case dict(), dict():
-                return self._counted(self._mappings, a, b)
-            case set(), set():
-                return self._counted(self._sets, a, b)
-            case (list(), list()) | (tuple(), tuple()):
-                return self._counted(self._sequences, a, b)
-        return None
+        held = self._held(one, self._before), self._held(other, self._after)
+        if not isinstance(held[0], dict | set | list | tuple):
+            return None
+        counts, first, is_complete = Counter[str](), list[Item](), True
+        try:
+            for how, place, *values in self._items(*held, 1):
+                counts[how] += 1
+                if len(first) < MOST_SHOWN and how != "reordered":
+                    place, was, now = (
+                        "" if each is ABSENT else short(each) for each in (place, *values)
+                    )
+                    first.append(Item(place, was, now))
+        except _Spent:
+            is_complete = False
+        return ItemsDifference(
+            counts["added"],
+            counts["removed"],
+            counts["changed"],
+            tuple(first),
+            is_complete,
+            bool(counts["reordered"]),
+        )
 
     def differ(self, one: Any, other: Any, depth: int = 0) -> bool:
         """Whether two values differ in what they held; ``True`` where that cannot be told."""
+        if is_atomic(one) or is_atomic(other):
+            return differs_from(one, other)
         try:
             return self._differ(one, other, depth)
         except _Spent:
             self.is_spent = True
             return True
 
-    def _frames(self, one: Any, other: Any) -> FrameDifference | None:
+    def _frames(self, one: Any, other: Any, depth: int) -> FrameDifference | None:
         a, b = _content(one, self._before), _content(other, self._after)
-        return frame_difference(a, b, lambda value: self.differ(value, value), self._cells)
+        return frame_difference(a, b, lambda x, y: self.differ(x, y, depth + 1), self._cells)
 
     def _arrays(self, one: Any, other: Any) -> ItemsDifference | None:
         numpy = sys.modules["numpy"]
         a, b = _content(one, self._before), _content(other, self._after)
         if a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind not in "biufcmMSU":
             return None
-        a, b = a.reshape(-1), b.reshape(-1)
-        step = self._cells.plain_step(a.size)
-        with numpy.errstate(all="ignore"):
-            differs = a[::step] != b[::step]
-            if a.dtype.kind in "fcmM" and differs.any():
-                differs &= ~((a[::step] != a[::step]) & (b[::step] != b[::step]))
-        (places,) = differs.nonzero()
+        step = self._cells.step(a.size)
+        a, b = a.reshape(-1)[::step], b.reshape(-1)[::step]
+        places = differing(a, b, differs_from)
         first = tuple(
             Item(
                 str(tuple(int(n) for n in numpy.unravel_index(place * step, one.shape))),
-                short(a[place * step]),
-                short(b[place * step]),
+                short(a[place]),
+                short(b[place]),
             )
             for place in places[:MOST_SHOWN]
         )
         return ItemsDifference(changed=len(places), first=first, is_complete=step == 1)
 
-    def _counted(
-        self, count: Callable[[Any, Any, "_Tally"], None], one: Any, other: Any
-    ) -> ItemsDifference:
-        tally = _Tally()
-        is_complete = True
-        try:
-            count(one, other, tally)
-        except _Spent:
-            is_complete = False
-        return ItemsDifference(
-            tally.added,
-            tally.removed,
-            tally.changed,
-            tuple(tally.first),
-            is_complete,
-            tally.is_reordered,
-        )
-
-    def _mappings(self, one: dict[Any, Any], other: dict[Any, Any], tally: "_Tally") -> None:
-        if not (self._are_known(one) and self._are_known(other)):
+    def _items(self, one: Any, other: Any, depth: int) -> Iterator[tuple[Any, ...]]:
+        """How each item that differs does, its place and its values, as they are found."""
+        if isinstance(one, dict | set):
             # Keys that only their own code could compare: the same objects are the same keys.
-            one = {_ByIdentity(key): value for key, value in one.items()}
-            other = {_ByIdentity(key): value for key, value in other.items()}
-        for key, value in one.items():
-            if key not in other:
-                tally.remove(key, value)
-            elif self._differ(value, other[key], 1):
-                tally.change(key, value, other[key])
-        for key, value in other.items():
-            if key not in one:
-                tally.add(key, value)
-        tally.is_reordered = [key for key in one if key in other] != [
-            key for key in other if key in one
-        ]
-
-    def _sets(self, one: set[Any], other: set[Any], tally: "_Tally") -> None:
-        if not (self._are_known(one) and self._are_known(other)):
-            one, other = {_ByIdentity(each) for each in one}, {_ByIdentity(each) for each in other}
-        for each in one - other:
-            tally.remove("", each)
-        for each in other - one:
-            tally.add("", each)
-
-    def _sequences(self, one: Sequence[Any], other: Sequence[Any], tally: "_Tally") -> None:
-        shorter = min(len(one), len(other))
-        start = 0
-        while start < shorter and not self._differ(one[start], other[start], 1):
+            by_value = self._are_known(one) and self._are_known(other)
+            a, b = (
+                {
+                    key if by_value else id(key): (
+                        (key, each[key]) if isinstance(each, dict) else (ABSENT, key)
+                    )
+                    for key in each
+                }
+                for each in (one, other)
+            )
+            for mark, (place, was) in a.items():
+                if mark not in b:
+                    yield "removed", place, was, ABSENT
+                elif place is not ABSENT and self._differ(was, b[mark][1], depth):
+                    yield "changed", place, was, b[mark][1]
+            for mark, (place, now) in b.items():
+                if mark not in a:
+                    yield "added", place, ABSENT, now
+            both = [mark for mark in a if mark in b], [mark for mark in b if mark in a]
+            if isinstance(one, dict) and both[0] != both[1]:
+                yield "reordered", None, None, None
+            return
+        shorter, start, end = min(len(one), len(other)), 0, 0
+        while start < shorter and not self._differ(one[start], other[start], depth):
             start += 1
-        end = 0
-        while end < shorter - start and not self._differ(one[-1 - end], other[-1 - end], 1):
+        while end < shorter - start and not self._differ(one[-1 - end], other[-1 - end], depth):
             end += 1
-        left, right = one[start : len(one) - end], other[start : len(other) - end]
-        for place, (a, b) in enumerate(zip(left, right, strict=False), start):
-            if self._differ(a, b, 1):
-                tally.change(place, a, b)
-        both = min(len(left), len(right))
-        for place in range(both, len(left)):
-            tally.remove(start + place, left[place])
-        for place in range(both, len(right)):
-            tally.add(start + place, right[place])
+        for place in range(start, max(len(one), len(other)) - end):
+            if place >= len(one) - end:
+                yield "added", place, ABSENT, other[place]
+            elif place >= len(other) - end:
+                yield "removed", place, one[place], ABSENT
+            elif self._differ(one[place], other[place], depth):
+                yield "changed", place, one[place], other[place]
 
     def _differ(self, one: Any, other: Any, depth: int) -> bool:
         self.effort -= 1
         if self.effort < 0:
             raise _Spent
-        if is_frame(type(one)) and is_frame(type(other)):
-            a, b = _content(one, self._before), _content(other, self._after)
-            if same_frames(a, b):
-                return False
-            if depth > _MOST_DEPTH:
-                raise _Spent
-            self.effort -= min(MOST_CELLS, a.size) // 100
-            return bool(
-                frame_difference(
-                    a, b, lambda value: self.differ(value, value, depth + 1), self._cells
-                )
-            )
-        if _is_array(one) and _is_array(other):
+        if is_table(one) and is_table(other):
+            return self._frames_differ(one, other, depth)
+        if is_array(one) and is_array(other):
             if one is other and id(one) not in self._before.contents:
                 return False
             arrays = self._arrays(one, other)
@@ -363,37 +349,25 @@ class _Comparison:
             raise _Spent
         self._pairs[pair] = False
         a, b = self._held(one, self._before), self._held(other, self._after)
-        if a is None or b is None:
-            return one is not other
+        if type(a) is not type(b) or not isinstance(a, dict | set | list | tuple | bytes):
+            return one is not other or a is not b
         # What has the id of an object here must not be given to another.
         self._alive += [a, b]
-        found = self._pairs[pair] = self._held_differ(a, b, depth + 1)
+        found = a != b if isinstance(a, bytes) else any(self._items(a, b, depth + 1))
+        self._pairs[pair] = found
         return found
 
-    def _held_differ(self, one: Any, other: Any, depth: int) -> bool:
-        if type(one) is not type(other):
-            return True
-        match one:
-            case dict():
-                if len(one) != len(other) or not (self._are_known(one) and self._are_known(other)):
-                    return list(map(id, one)) != list(map(id, other)) or any(
-                        self._differ(a, b, depth)
-                        for a, b in zip(one.values(), other.values(), strict=True)
-                    )
-                return list(one) != list(other) or any(
-                    self._differ(value, other[key], depth) for key, value in one.items()
-                )
-            case set():
-                if self._are_known(one) and self._are_known(other):
-                    return bool(one != other)
-                return set(map(id, one)) != set(map(id, other))
-            case list() | tuple():
-                return len(one) != len(other) or any(
-                    self._differ(a, b, depth) for a, b in zip(one, other, strict=True)
-                )
-            case bytes():
-                return bool(one != other)
-        return one is not other
+    def _frames_differ(self, one: Any, other: Any, depth: int) -> bool:
+        a, b = _content(one, self._before), _content(other, self._after)
+        if one is other and a is b:
+            return False
+        if is_frame(type(one)) and same_frames(a, b):
+            return False
+        if depth > _MOST_DEPTH:
+            raise _Spent
+        self.effort -= min(MOST_CELLS, math.prod(a.shape)) // 100
+        found = self._frames(one, other, depth)
+        return found is None or bool(found)
 
     def _held(self, value: Any, state: State) -> Any:
         """What a container or an instance held, as a dict, a list, a tuple, a set or bytes."""
@@ -404,10 +378,6 @@ class _Comparison:
         held = kind.copy(value) if copy is None else copy.held
         if (named := fields(kind, held)) is not None:
             return named
-        if isinstance(held, dict):
-            return dict(held)
-        if type(held).__name__ == "deque":
-            return list(held)
         return bytes(held) if isinstance(held, bytearray) else held
 
     def _are_known(self, keys: Iterable[Any]) -> bool:
@@ -416,60 +386,6 @@ class _Comparison:
             self.effort -= 1
             if self.effort < 0:
                 raise _Spent
-            parts = key if type(key) is tuple else (key,)
-            if any(type(part) not in ATOMS or type(part) is frozenset for part in parts):
+            if not is_known(key):
                 return False
         return True
-
-
-class _Tally:
-    """Differences as they are found, the first of them in words."""
-
-    def __init__(self) -> None:
-        self.added = self.removed = self.changed = 0
-        self.is_reordered = False
-        self.first: list[Item] = []
-
-    def add(self, place: Any, value: Any) -> None:
-        self.added += 1
-        self._show(place, "", _unwrapped(value))
-
-    def remove(self, place: Any, value: Any) -> None:
-        self.removed += 1
-        self._show(place, _unwrapped(value), "")
-
-    def change(self, place: Any, before: Any, after: Any) -> None:
-        self.changed += 1
-        self._show(place, short(before), short(after))
-
-    def _show(self, place: Any, before: str, after: str) -> None:
-        if len(self.first) < MOST_SHOWN:
-            where = "" if place == "" and type(place) is str else _unwrapped(place)
-            self.first.append(Item(where, before, after))
-
-
-@dataclass(frozen=True, eq=False)
-class _ByIdentity:
-    """A key or an element that is known by its identity alone."""
-
-    value: Any
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ByIdentity) and self.value is other.value
-
-
-def _unwrapped(value: Any) -> str:
-    return short(value.value if type(value) is _ByIdentity else value)
-
-
-def _is_array(value: Any) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and type(value) is numpy.ndarray
-
-
-def _is_other_frame(value: Any) -> bool:
-    module = type(value).__module__
-    return type(module) is str and module.partition(".")[0] in ("polars", "pyarrow")

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from parsimony_kernel.lineage.diff import MOST_SHOWN, BindingDifference, Diff, ItemsDifference
-from parsimony_kernel.lineage.frame_difference import FrameDifference
+from parsimony_kernel.lineage.diff import BindingDifference, Diff, ItemsDifference
+from parsimony_kernel.lineage.frame_difference import MOST_SHOWN, FrameDifference
 
 _MOST_NAMES = 40
 

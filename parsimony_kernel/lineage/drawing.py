@@ -7,7 +7,7 @@ told by words or a line as well, and the text of the explanation is the picture'
 import hashlib
 import html
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from parsimony_kernel.lineage.why import Explanation, Input, Step
@@ -16,18 +16,31 @@ MOST_NODES = 40
 _MOST_SOURCES_OF_A_STEP = 6
 _WIDTH = 900
 _MARGIN = 18
-_BOX_WIDTH = 264
-_BOX_HEIGHT = 62
-_IN_A_ROW = 3
-_GAP = 18
-_LANE = 16  # where a line passes a row of boxes
-_BETWEEN = 46
-_TOP = 52
+_TOP, _BETWEEN = 52, 46
+_BOX_WIDTH, _BOX_HEIGHT = 264, 62
+# Where the boxes of a row stand, by their number, and where a line passes between them.
+_COLUMNS = {1: (450,), 2: (150, 750), 3: (150, 450, 750)}
+_LANES = (300, 600)
 
-# Light and dark: paper, ink, quiet ink, box, line, the agent's border, a stale line.
-_LIGHT = ("#ffffff", "#1b1f24", "#57606a", "#f6f8fa", "#6e7781", "#0860ca", "#9a4a00")
-_DARK = ("#16191d", "#e8eaed", "#a4adb6", "#22272e", "#8b949e", "#6cb2ff", "#ffb05c")
-_STALE = "stale"
+# Light, which stands in the elements themselves, and dark, which a style gives them.
+_PAPER, _INK, _QUIET, _FILL, _LINE, _AGENT, _STALE = (
+    "#ffffff", "#1b1f24", "#57606a", "#f6f8fa", "#6e7781", "#0860ca", "#9a4a00",
+)  # fmt: skip
+_STYLE = (
+    "@media (prefers-color-scheme:dark){.pkw .pkw-paper{fill:#16191d}.pkw text{fill:#e8eaed}"
+    ".pkw .pkw-place{fill:#a4adb6}.pkw .pkw-mark{fill:#ffb05c}.pkw .pkw-halo{stroke:#16191d}"
+    ".pkw .pkw-box{fill:#22272e;stroke:#8b949e}.pkw .pkw-agent{stroke:#6cb2ff}"
+    ".pkw .pkw-line{stroke:#8b949e}.pkw .pkw-tip{fill:#8b949e}"
+    ".pkw .pkw-line.pkw-stale{stroke:#ffb05c}.pkw .pkw-tip.pkw-stale{fill:#ffb05c}}"
+)
+_FONT = "system-ui,-apple-system,Segoe UI,Helvetica,Arial,sans-serif"
+_TEXTS: dict[str, dict[str, object]] = {
+    "pkw-head": {"font_size": 16, "font_weight": 600, "fill": _INK},
+    "pkw-name": {"font_size": 13.5, "font_weight": 600, "fill": _INK},
+    "pkw-place": {"font_size": 12, "fill": _QUIET},
+    "pkw-mark": {"font_size": 12, "fill": _STALE},
+    "pkw-code": {"font_size": 11, "fill": _INK, "font_family": "ui-monospace,monospace"},
+}
 
 Key = tuple[str, str, int]
 
@@ -36,37 +49,36 @@ Key = tuple[str, str, int]
 class _Node:
     """A box. ``kind`` is user, agent, source, unknown or more; ``mark`` says it changed since."""
 
-    key: Key
     title: str
     place: str
-    code: str
-    kind: str
-    whole: str
+    code: str = ""
+    kind: str = "more"
+    whole: str = ""
     parents: list[Key] = field(default_factory=list)
     mark: str = ""
     row: int = 0
-    x: float = 0
-    width: float = 0
+    x: int = 0
+
+    @property
+    def top(self) -> int:
+        return _TOP + self.row * (_BOX_HEIGHT + _BETWEEN)
 
 
 def draw(told: Explanation) -> str:
-    """The explanation as an SVG document of at most 900 pixels' width.
+    """The explanation as an SVG document of 900 pixels' width.
 
     At most forty boxes; what does not fit is one box that counts it.
     """
     if not told.steps:
-        return _document(told, [_text(_MARGIN, 34, told.text(), "pkw-name")], _TOP)
+        return _document(told, _text(_MARGIN, 34, told.text(), "pkw-name"), _TOP)
     nodes = _nodes(told)
-    rows = _rows(nodes)
-    lanes = _lay_out(nodes, rows)
-    height = _TOP + len(rows) * (_BOX_HEIGHT + _BETWEEN) - _BETWEEN + _MARGIN
-    body = [_text(_MARGIN, 32, f"Where {told.name} comes from", "pkw-head")]
-    body += _lines(nodes, lanes)
-    body += [_box(node, is_last=node.key == _key(told.steps[0])) for node in nodes.values()]
-    return _document(told, body, height)
-
-
-# What is shown
+    height = _TOP + _lay_out(nodes) * (_BOX_HEIGHT + _BETWEEN) - _BETWEEN + _MARGIN
+    drawn = _text(_MARGIN, 32, f"Where {told.name} comes from", "pkw-head")
+    for node in nodes.values():
+        drawn += _lines(node, [nodes[key] for key in node.parents])
+    for key, node in nodes.items():
+        drawn += _box(node, is_last=key == _key(told.steps[0]))
+    return _document(told, drawn, height)
 
 
 def _key(step: Step | Input) -> Key:
@@ -75,7 +87,6 @@ def _key(step: Step | Input) -> Key:
 
 def _nodes(told: Explanation) -> dict[Key, _Node]:
     shown = list(told.steps)
-    nodes: dict[Key, _Node] = {}
     while True:
         nodes = _nodes_of(shown, told.left_out + len(told.steps) - len(shown))
         if len(nodes) <= MOST_NODES or len(shown) == 1:
@@ -85,233 +96,154 @@ def _nodes(told: Explanation) -> dict[Key, _Node]:
 
 def _nodes_of(shown: Sequence[Step], left_out: int) -> dict[Key, _Node]:
     nodes: dict[Key, _Node] = {}
-    more: Key = ("more", "", 0)
     for step in shown:
+        first, *more = step.code.splitlines() or [""]
         kind = "user" if step.place == "your cell" else "agent"
         nodes[_key(step)] = _Node(
-            _key(step),
             f"{step.name} v{step.version}",
             step.place,
-            _first_line(step.code),
+            f"{first} …" if more else first,
             kind,
             step.code,
         )
+    word = "step" if left_out == 1 else "steps"
+    earlier = _Node(f"{left_out:,} earlier {word}" if left_out else "earlier steps", "not drawn")
     for step in shown:
         node = nodes[_key(step)]
         for each in step.inputs:
             key = _key(each)
             if each.is_unknown:
-                nodes.setdefault(
-                    key, _Node(key, each.name, "origin not known", "", "unknown", each.name)
-                )
+                unknown = _Node(each.name, "origin not known", kind="unknown", whole=each.name)
+                nodes.setdefault(key, unknown)
             elif key not in nodes:
-                key = more
-                word = "step" if left_out == 1 else "steps"
-                title = f"{left_out:,} earlier {word}" if left_out else "earlier steps"
-                nodes.setdefault(key, _Node(key, title, "not drawn", "", "more", title))
-            if key != node.key and key not in node.parents:
+                key = ("more", "", 0)
+                nodes[key] = earlier
+            if nodes[key] is not node and key not in node.parents:
                 node.parents.append(key)
-            if each.is_stale and key != more:
+            if each.is_stale and nodes[key] is not earlier:
                 nodes[key].mark = f"changed since: now v{each.now}" if each.now else "gone now"
         for source in step.sources[:_MOST_SOURCES_OF_A_STEP]:
             key = ("source", source.path, 0)
-            digest = ""
-            if source.digest is not None:
-                digest = f"sha256 {source.digest[:12]}" if source.digest else "content not recorded"
-            nodes.setdefault(key, _Node(key, source.path, "source", digest, "source", source.path))
+            digest = f"sha256 {source.digest[:12]}" if source.digest else "content not recorded"
+            digest = "" if source.digest is None else digest
+            nodes.setdefault(key, _Node(source.path, "source", digest, "source", source.path))
             node.parents.append(key)
         if (rest := len(step.sources) - _MOST_SOURCES_OF_A_STEP) > 0:
             key = ("source", step.name, step.version)
-            title = f"{rest:,} more sources"
-            nodes[key] = _Node(key, title, "not drawn", "", "more", title)
+            nodes[key] = _Node(f"{rest:,} more sources", "not drawn")
             node.parents.append(key)
     return nodes
 
 
-def _first_line(code: str) -> str:
-    first, *more = code.splitlines() or [""]
-    return f"{first} …" if more else first
-
-
-# Where it stands
-
-
-def _rows(nodes: dict[Key, _Node]) -> list[list[Key]]:
-    """The boxes row by row from the top, each below all that went into it."""
-    depth: dict[Key, int] = {}
-
-    def below(key: Key, path: frozenset[Key]) -> int:
-        if key not in depth:
-            above = [each for each in nodes[key].parents if each not in path]
-            depth[key] = max((below(each, path | {key}) + 1 for each in above), default=0)
-        return depth[key]
-
-    for key in nodes:
-        below(key, frozenset())
-    # What begins a line stands right above what uses it, not at the very top.
-    for key, node in nodes.items():
-        users = [depth[each.key] for each in nodes.values() if key in each.parents]
-        if not node.parents and users:
-            depth[key] = max(0, min(users) - 1)
-    rows: list[list[Key]] = []
-    for level in sorted(set(depth.values())):
-        there = [key for key in nodes if depth[key] == level]
-        for start in range(0, len(there), _IN_A_ROW):
-            rows.append(there[start : start + _IN_A_ROW])
+def _lay_out(nodes: dict[Key, _Node]) -> int:
+    """Give each box its place, right above the first that uses it; how many rows there are."""
+    above = dict.fromkeys(nodes, 0)
+    for _ in nodes:  # as many times as a way can have steps; what leads to itself ends too
+        for key, node in nodes.items():
+            for parent in node.parents:
+                above[parent] = max(above[parent], above[key] + 1)
+    rows: list[list[_Node]] = []
+    for level in sorted(set(above.values()), reverse=True):
+        there = [node for key, node in nodes.items() if above[key] == level]
+        rows += [there[start : start + 3] for start in range(0, len(there), 3)]
     for number, row in enumerate(rows):
-        for key in row:
-            nodes[key].row = number
-    return rows
+
+        def wish(node: _Node) -> float:
+            return sum(nodes[key].x for key in node.parents) / max(1, len(node.parents))
+
+        for node, x in zip(sorted(row, key=wish), _COLUMNS[len(row)], strict=True):
+            node.row, node.x = number, x
+    return len(rows)
 
 
-def _lay_out(nodes: dict[Key, _Node], rows: list[list[Key]]) -> dict[tuple[Key, int], float]:
-    """Give each box its place; where the line from a box passes each row below it."""
-    last_user = {
-        key: max((each.row for each in nodes.values() if key in each.parents), default=0)
-        for key in nodes
-    }
-    lanes: dict[tuple[Key, int], float] = {}
-    for number, row in enumerate(rows):
-        passing = [key for key, node in nodes.items() if node.row < number < last_user[key]]
-
-        def wish(key: Key, number: int = number) -> float:
-            above = nodes[key].parents if nodes[key].row == number else [key]
-            found = [
-                lanes.get((each, number - 1), nodes[each].x)
-                for each in above
-                if nodes[each].row < number
-            ]
-            return sum(found) / len(found) if found else _WIDTH / 2
-
-        order = sorted([*row, *passing], key=wish)
-        gap = min(_GAP, _WIDTH / 4 / len(order))
-        free = _WIDTH - 2 * _MARGIN - gap * (len(order) - 1)
-        lane = min(_LANE, free / 4 / max(1, len(passing)))
-        box = min(_BOX_WIDTH, (free - lane * len(passing)) / len(row))
-        widths = [box if nodes[key].row == number else lane for key in order]
-        x = (_WIDTH - sum(widths) - gap * (len(order) - 1)) / 2
-        for key, width in zip(order, widths, strict=True):
-            if nodes[key].row == number:
-                nodes[key].x, nodes[key].width = x + width / 2, width
-            else:
-                lanes[key, number] = x + width / 2
-            x += width + gap
-    return lanes
-
-
-def _top(row: int) -> float:
-    return _TOP + row * (_BOX_HEIGHT + _BETWEEN)
-
-
-# The text of the picture
-
-
-def _lines(nodes: dict[Key, _Node], lanes: dict[tuple[Key, int], float]) -> Iterable[str]:
-    for node in nodes.values():
-        for key in node.parents:
-            parent = nodes[key]
-            if parent.row >= node.row:
-                continue
-            x, y = parent.x, _top(parent.row) + _BOX_HEIGHT
-            path = [f"M{x:.0f} {y:.0f}"]
-            for row in range(parent.row + 1, node.row):
-                lane = lanes[key, row]
-                path.append(_curve(x, y, lane, _top(row)))
-                x, y = lane, _top(row) + _BOX_HEIGHT
-                path.append(f"L{x:.0f} {y:.0f}")
-            path.append(_curve(x, y, node.x, _top(node.row) - 7))
-            stale = " pkw-stale" if parent.mark else ""
-            dashes = ' stroke-dasharray="6 4"' if parent.mark else ""
-            yield (
-                f'<path class="pkw-line{stale}" d="{" ".join(path)}" fill="none" '
-                f'stroke="{_LIGHT[4]}" stroke-width="1.5"{dashes}/>'
-                f'<path class="pkw-tip{stale}" fill="{_LIGHT[4]}" d="M{node.x - 4.5:.1f} '
-                f'{_top(node.row) - 8:.0f}h9l-4.5 7z"/>'
-            )
-    for node in nodes.values():
-        if any(nodes[key].mark for key in node.parents):
-            yield _text(node.x + 9, _top(node.row) - 5, _STALE, "pkw-mark")
+def _lines(node: _Node, parents: Sequence[_Node]) -> str:
+    drawn = ""
+    for place, parent in enumerate(parents):
+        if parent.row >= node.row:
+            continue
+        x, y = parent.x, parent.top + _BOX_HEIGHT
+        way = f"M{x} {y}"
+        if parent.row < node.row - 1:
+            middle = (parent.x + node.x) / 2
+            lane = min(_LANES, key=lambda x: abs(x - middle)) + 6 * (place % 5 - 2)
+            way += _curve(x, y, lane, y + _BETWEEN)
+            x, y = lane, node.top - _BETWEEN
+            way += f"L{x} {y}"
+        way += _curve(x, y, node.x, node.top - 7)
+        stale, colour = (" pkw-stale", _STALE) if parent.mark else ("", _LINE)
+        line = {
+            "fill": "none",
+            "stroke": colour,
+            "stroke_width": 1.5,
+            **_dashes("6 4", parent.mark),
+        }
+        drawn += _tag("path", f"pkw-line{stale}", d=way, **line)
+        tip = f"M{node.x - 4.5} {node.top - 8}h9l-4.5 7z"
+        drawn += _tag("path", f"pkw-tip{stale}", d=tip, fill=colour)
+    if any(parent.mark for parent in parents):
+        halo = {"stroke": _PAPER, "stroke_width": 4, "paint_order": "stroke"}
+        drawn += _text(node.x + 9, node.top - 5, "stale", "pkw-mark", **halo)
+    return drawn
 
 
 def _curve(x: float, y: float, to_x: float, to_y: float) -> str:
     middle = (y + to_y) / 2
-    return f"C{x:.0f} {middle:.0f} {to_x:.0f} {middle:.0f} {to_x:.0f} {to_y:.0f}"
+    return f"C{x} {middle} {to_x} {middle} {to_x} {to_y}"
+
+
+def _dashes(pattern: str, has_any: object) -> dict[str, object]:
+    return {"stroke_dasharray": pattern} if has_any else {}
 
 
 def _box(node: _Node, *, is_last: bool) -> str:
-    left, top = node.x - node.width / 2, _top(node.row)
-    columns = int(node.width - 24)
-    radius = {"source": 20, "more": 20}.get(node.kind, 5)
-    dashes = ' stroke-dasharray="3 3"' if node.kind in ("unknown", "more") else ""
+    left, columns = node.x - _BOX_WIDTH // 2, _BOX_WIDTH - 24
+    border = {
+        "stroke": _AGENT if node.kind == "agent" else _LINE,
+        "stroke_width": 3 if is_last else 1.25,
+        **_dashes("3 3", node.kind in ("unknown", "more")),
+    }
     place = f"! {node.mark} ({node.place})" if node.mark else node.place
-    shown = [
-        _text(left + 12, top + 20, _cut(node.title, columns // 8), "pkw-name"),
-        _text(
-            left + 12,
-            top + 37,
-            _cut(place, int(columns / 6.6)),
-            "pkw-mark" if node.mark else "pkw-place",
-        ),
-    ]
-    if node.code:
-        shown.append(_text(left + 12, top + 53, _cut(node.code, int(columns / 6.7)), "pkw-code"))
-    return (
-        f"<g><title>{_escaped(f'{node.title}: {node.whole}')}</title>"
-        f'<rect class="pkw-box pkw-{node.kind}" x="{left:.0f}" y="{top:.0f}" '
-        f'width="{node.width:.0f}" height="{_BOX_HEIGHT}" rx="{radius}" fill="{_LIGHT[3]}" '
-        f'stroke="{_LIGHT[5 if node.kind == "agent" else 4]}" '
-        f'stroke-width="{3 if is_last else 1.25}"{dashes}/>' + "".join(shown) + "</g>"
+    kind = "pkw-mark" if node.mark else "pkw-place"
+    size = {"x": left, "y": node.top, "width": _BOX_WIDTH, "height": _BOX_HEIGHT}
+    radius = 20 if node.kind in ("source", "more") else 5
+    return _tag(
+        "g",
+        "",
+        _tag("title", "", _escaped(f"{node.title}: {node.whole or node.title}"))
+        + _tag("rect", f"pkw-box pkw-{node.kind}", **size, rx=radius, fill=_FILL, **border)
+        + _text(left + 12, node.top + 20, _cut(node.title, columns // 8), "pkw-name")
+        + _text(left + 12, node.top + 37, _cut(place, int(columns / 6.6)), kind)
+        + _text(left + 12, node.top + 53, _cut(node.code, int(columns / 6.7)), "pkw-code"),
     )
 
 
-def _text(x: float, y: float, text: str, kind: str) -> str:
-    size = {"pkw-head": 16, "pkw-name": 13.5, "pkw-code": 11}.get(kind, 12)
-    weight = ' font-weight="600"' if kind in ("pkw-head", "pkw-name") else ""
-    family = ' font-family="ui-monospace,monospace"' if kind == "pkw-code" else ""
-    colour = {"pkw-place": _LIGHT[2], "pkw-mark": _LIGHT[6]}.get(kind, _LIGHT[1])
-    halo = ""
-    if text == _STALE:
-        halo = f' stroke="{_LIGHT[0]}" stroke-width="4" paint-order="stroke"'
-    return (
-        f'<text class="{kind}{" pkw-halo" if halo else ""}"{halo} x="{x:.0f}" y="{y:.0f}" '
-        f'font-size="{size}"{weight}{family} fill="{colour}">{_escaped(text)}</text>'
-    )
+def _text(x: int, y: int, text: str, kind: str, **halo: object) -> str:
+    name = f"{kind} pkw-halo" if halo else kind
+    look = {**_TEXTS[kind], **halo}
+    return _tag("text", name, _escaped(text), x=x, y=y, **look) if text else ""
 
 
-def _document(told: Explanation, body: Iterable[str], height: float) -> str:
-    text, drawn = told.text(), "".join(body)
+def _tag(tag: str, kind: str = "", body: str = "", /, **attributes: object) -> str:
+    """An element with ``body``, which is escaped already."""
+    given = {"class": kind, **attributes} if kind else attributes
+    words = "".join(f' {name.replace("_", "-")}="{each}"' for name, each in given.items())
+    return f"<{tag}{words}>{body}</{tag}>"
+
+
+def _document(told: Explanation, drawn: str, height: int) -> str:
     # Of what is drawn, which holds no times: the same picture is the same document.
     mark = hashlib.sha256(f"{told.name} {drawn}".encode("utf-8", "replace")).hexdigest()[:12]
-    heading = f"Where {told.name} comes from"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="pkw pkw-{mark}" role="img" '
-        f'aria-labelledby="pkw-t-{mark} pkw-d-{mark}" viewBox="0 0 {_WIDTH} {height:.0f}" '
-        f'width="{_WIDTH}" height="{height:.0f}" style="max-width:100%;height:auto" '
-        'font-family="system-ui,-apple-system,Segoe UI,Helvetica,Arial,sans-serif">'
-        f'<title id="pkw-t-{mark}">{_escaped(heading)}</title>'
-        f'<desc id="pkw-d-{mark}">{_escaped(text)}</desc>'
-        f"<style>{_style()}</style>"
-        f'<rect class="pkw-paper" width="100%" height="100%" rx="6" fill="{_LIGHT[0]}"/>'
-        + drawn
-        + "</svg>"
+    about = {"role": "img", "aria_labelledby": f"pkw-t-{mark} pkw-d-{mark}"}
+    size = {"viewBox": f"0 0 {_WIDTH} {height}", "width": _WIDTH, "height": height}
+    body = (
+        _tag("title", "", _escaped(f"Where {told.name} comes from"), id=f"pkw-t-{mark}")
+        + _tag("desc", "", _escaped(told.text()), id=f"pkw-d-{mark}")
+        + _tag("style", "", _STYLE)
+        + _tag("rect", "pkw-paper", width="100%", height="100%", rx=6, fill=_PAPER)
     )
-
-
-def _style() -> str:
-    """The colours for dark surroundings; the light ones stand in the elements themselves."""
-    paper, ink, quiet, box, line, agent, stale = _DARK
-    light = (
-        f".pkw .pkw-line.pkw-stale{{stroke:{_LIGHT[6]}}}.pkw .pkw-tip.pkw-stale{{fill:{_LIGHT[6]}}}"
-    )
-    dark = (
-        f".pkw .pkw-paper{{fill:{paper}}}.pkw text{{fill:{ink}}}"
-        f".pkw .pkw-place{{fill:{quiet}}}.pkw .pkw-mark{{fill:{stale}}}"
-        f".pkw .pkw-box{{fill:{box};stroke:{line}}}.pkw .pkw-agent{{stroke:{agent}}}"
-        f".pkw .pkw-halo{{stroke:{paper}}}"
-        f".pkw .pkw-line{{stroke:{line}}}.pkw .pkw-tip{{fill:{line}}}"
-        f".pkw .pkw-line.pkw-stale{{stroke:{stale}}}.pkw .pkw-tip.pkw-stale{{fill:{stale}}}"
-    )
-    return f"{light}@media (prefers-color-scheme:dark){{{dark}}}"
+    look = {"style": "max-width:100%;height:auto", "font_family": _FONT}
+    address = "http://www.w3.org/2000/svg"
+    return _tag("svg", f"pkw pkw-{mark}", body + drawn, xmlns=address, **about, **size, **look)
 
 
 def _cut(text: str, most: int) -> str:

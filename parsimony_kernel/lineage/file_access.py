@@ -35,24 +35,38 @@ _FOLDERS = frozenset(
     }
 )  # fmt: skip
 _WRITES = os.O_WRONLY | os.O_TRUNC
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+# What code of this process has written: absolute paths, the links of their folders followed.
+WRITTEN: dict[str, None] = {}
+_MOST_WRITTEN = 10_000
 
 
 @dataclass
 class Watch:
-    """What was opened for reading meanwhile: absolute paths, in the order of the first time."""
+    """What was opened for reading meanwhile: absolute paths, in the order of the first time. What
+    is written is kept for the process."""
 
     read: dict[str, None] = field(default_factory=dict)
 
     def hear(self, event: str, args: tuple[Any, ...]) -> None:
         """Note what an audit event says of a file that is opened for reading."""
-        if (event != "open" and event != "sqlite3.connect") or len(self.read) >= MOST_FILES:
+        if event != "open" and event != "sqlite3.connect":
             return
         try:
-            path = _read_path(event, args)
+            if event == "open" and type(args[2]) is int and args[2] & WRITES:
+                _note_written(args[0])
+            path = _read_path(event, args) if len(self.read) < MOST_FILES else None
         except Exception:  # boundary: subscriber - whoever opens a file must not notice
             return
         if path is not None:
             self.read.setdefault(path)
+
+
+def _note_written(place: Any) -> None:
+    if isinstance(place, str | bytes | os.PathLike) and len(WRITTEN) < _MOST_WRITTEN:
+        path = Path(os.fsdecode(place))
+        WRITTEN.setdefault(str(path.parent.resolve() / path.name))
 
 
 def _read_path(event: str, args: tuple[Any, ...]) -> str | None:

@@ -16,17 +16,18 @@ from itertools import islice
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
 
-from parsimony_kernel.lineage.kinds.atoms import ATOMS
-from parsimony_kernel.lineage.snapshot import is_theirs, module_of
+from parsimony_kernel.lineage.classes import is_frame, is_theirs, loaded, module_of
+from parsimony_kernel.lineage.kinds.atoms import ATOM_IDS
+from parsimony_kernel.lineage.kinds.plain import arrays_inside
+from parsimony_kernel.lineage.parts import around
 
 # Steps that looking at one value may take, and at those of one cell; a step is under 2 µs.
 MOST_STEPS = 250
 MOST_STEPS_OF_A_CELL = 300
-# By identity: a class may have a hash of its own.
-_ATOMS = frozenset(map(id, ATOMS))
 _POINTS = 256
 _WHOLE_BYTES = 32 * 2**10
 _MOST_ITEMS = 256
+_MOST_WHOLE = 8 * _MOST_ITEMS
 _DEEPEST = 4
 _MOST_BLOCKS = 32
 _LEAVES = (ModuleType, FunctionType, BuiltinFunctionType, type, range, slice)
@@ -35,8 +36,8 @@ _CONSTANT_MODULES = (
     "zoneinfo", "numpy.dtypes", "pandas.core.dtypes.", "pandas.core.indexes.", "polars.datatypes",
     "polars.series", "polars.expr", "polars.lazyframe",
 )  # fmt: skip
+_bases_of = type.__dict__["__mro__"].__get__
 _PLAIN_BASES = ("builtins", "abc", "collections", "collections.abc", "enum", "typing", "types")
-_EXTENSION_PARTS = ("_ndarray", "_data", "_mask", "_pa_array", "_left", "_right", "_dtype")
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +102,13 @@ class _Items:
         )
 
 
+_CONTAINERS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
+    (OrderedDict, (OrderedDict.__iter__, dict.values)),
+    (dict, (dict.__iter__, dict.values)),
+    *((base, (base.__iter__,)) for base in (list, tuple, set, deque)),
+)
+
+
 class _Look:
     def __init__(self, steps: int) -> None:
         self.steps = steps
@@ -111,7 +119,7 @@ class _Look:
     def at(self, value: Any, depth: int) -> None:
         kind = type(value)
         self.steps -= 1
-        if id(kind) in _ATOMS:
+        if id(kind) in ATOM_IDS:
             self.seen.append(_Items((value,)))
             return
         self.seen.append(id(value))
@@ -121,54 +129,38 @@ class _Look:
         if self.steps < 0 or depth > _DEEPEST:
             self.is_whole = False
             return
-        if issubclass(kind, dict):
-            self._mapping(value, depth)
-        elif issubclass(kind, list):
-            self._items(list.__len__(value), value, depth, list)
-        elif issubclass(kind, tuple):
-            self._items(tuple.__len__(value), value, depth, tuple)
-        elif issubclass(kind, set):
-            self._unordered(set.__len__(value), set.__iter__(value), depth)
-        elif issubclass(kind, deque):
-            self._unordered(deque.__len__(value), deque.__iter__(value), depth)
-        elif issubclass(kind, bytearray):
-            self._bytes(value)
-        elif not self._of_a_library(value, kind, depth):
-            self._object(value, kind, depth)
-            return
+        for base, ways in _CONTAINERS:
+            if issubclass(kind, base):
+                self._container(value, base, ways, depth)
+                break
+        else:
+            if issubclass(kind, bytearray):
+                self._bytes(value)
+            elif not self._of_a_library(value, kind, depth):
+                self._object(value, kind, depth)
+                return
         if is_theirs(kind):
             self._attributes(value, depth)
 
-    # Containers
-
-    def _items(self, size: int, value: Any, depth: int, kind: Any) -> None:
+    def _container(self, value: Any, base: Any, ways: tuple[Any, ...], depth: int) -> None:
+        size = base.__len__(value)
         self.seen.append(size)
-        if size <= 8 * _MOST_ITEMS:
-            self._all(kind.__getitem__(value, slice(None)), depth)
-        else:
-            self.is_whole = False
-            step = size // _MOST_ITEMS + 1
-            every, last = slice(None, None, step), slice(-8, None)
-            self._all((*kind.__getitem__(value, every), *kind.__getitem__(value, last)), depth)
-
-    def _unordered(self, size: int, items: Iterable[Any], depth: int) -> None:
-        self.seen.append(size)
-        if size <= 8 * _MOST_ITEMS:
-            self._all(tuple(items), depth)
-        else:
-            self.is_whole = False
-            self._all(tuple(islice(items, _MOST_ITEMS)), depth)
-
-    def _mapping(self, value: dict[Any, Any], depth: int) -> None:
-        ordered = issubclass(type(value), OrderedDict)
-        keys = OrderedDict.__iter__(value) if ordered else dict.keys(value)
-        self._unordered(dict.__len__(value), keys, depth)
-        self._unordered(dict.__len__(value), dict.values(value), depth)
+        is_whole = size <= _MOST_WHOLE
+        self.is_whole = self.is_whole and is_whole
+        for way in ways:
+            if is_whole:
+                items = tuple(way(value))
+            elif base in (list, tuple):
+                every, last = slice(None, None, size // _MOST_ITEMS + 1), slice(-8, None)
+                items = (*base.__getitem__(value, every), *base.__getitem__(value, last))
+            else:
+                items = tuple(islice(way(value), _MOST_ITEMS))
+            self._all(items, depth)
 
     def _all(self, items: Any, depth: int) -> None:
         """Constants at once, which keeps them alive and no more; the others one by one."""
         self.steps -= len(items) // 40
-        if _ATOMS.issuperset(map(id, map(type, items))):
+        if ATOM_IDS.issuperset(map(id, map(type, items))):
             self.seen.append(_Items(items))
             return
         for item in items:
@@ -193,7 +185,7 @@ class _Look:
                 attributes = type.__dict__["__dict__"].__get__(value)
                 self.seen += [
                     _Items(attributes),
-                    _Items(each for each in attributes.values() if id(type(each)) in _ATOMS),
+                    _Items(each for each in attributes.values() if id(type(each)) in ATOM_IDS),
                 ]
                 for each in attributes.values():
                     if issubclass(type(each), list | dict | set) or is_theirs(type(each)):
@@ -204,7 +196,7 @@ class _Look:
             if depth == 0:
                 self._function(value)
             return
-        if issubclass(kind, _LEAVES) or _is_constant(kind):
+        if issubclass(kind, _LEAVES) or module_of(kind).startswith(_CONSTANT_MODULES):
             return
         if kind is GeneratorType:
             self.is_whole = False
@@ -222,11 +214,7 @@ class _Look:
         for each in (value.__defaults__, value.__kwdefaults__, value.__dict__):
             if each:
                 self.at(each, 1)
-        for cell in value.__closure__ or ():
-            try:
-                self.seen.append(_Items((cell.cell_contents,)))
-            except ValueError:  # not bound yet
-                self.seen.append(None)
+        self.seen.append(_Items(around(value)))
 
     def _attributes(self, value: Any, depth: int) -> None:
         if not gc.is_tracked(value):
@@ -238,31 +226,24 @@ class _Look:
             if not issubclass(type(each), type) and type(each) is not ModuleType
         ]
         self.seen.append(len(held))
-        if len(held) > 8 * _MOST_ITEMS or not all(map(_is_plain, _bases(type(value)))):
+        if len(held) > _MOST_WHOLE or not all(map(_is_plain, _bases_of(type(value)))):
             self.is_whole = False
-        self._all(held[: 8 * _MOST_ITEMS], depth)
+        self._all(held[:_MOST_WHOLE], depth)
 
     # Libraries that are loaded
 
     def _of_a_library(self, value: Any, kind: type, depth: int) -> bool:
-        numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
-        if numpy is not None and issubclass(kind, getattr(numpy, "ndarray", ())):
+        if issubclass(kind, loaded("numpy", "ndarray")):
             self._array(value, _POINTS, depth)
-            return True
-        if numpy is not None and issubclass(kind, getattr(numpy, "generic", ())):
-            return True
-        if pandas is not None and hasattr(pandas, "DataFrame"):
-            if issubclass(kind, (pandas.DataFrame, pandas.Series)):
-                self._frame(value, depth)
-                return True
-            if issubclass(kind, pandas.Index):
-                self._index(value)
-                return True
-        polars = sys.modules.get("polars")
-        if polars is not None and kind is getattr(polars, "DataFrame", None):
+        elif is_frame(kind):
+            self._frame(value, depth)
+        elif issubclass(kind, loaded("pandas", "Index")):
+            self._index(value)
+        elif issubclass(kind, loaded("polars", "DataFrame")):
             self._polars(value)
-            return True
-        return False
+        else:
+            return issubclass(kind, loaded("numpy", "generic"))
+        return True
 
     def _array(self, value: Any, points: int, depth: int) -> None:
         numpy = sys.modules["numpy"]
@@ -297,35 +278,30 @@ class _Look:
         if len(blocks) > _MOST_BLOCKS:
             self.is_whole = False
             blocks = blocks[:: len(blocks) // _MOST_BLOCKS + 1]
-        numpy = sys.modules["numpy"]
         points = max(_POINTS // max(len(blocks), 1), 8)
         for block in blocks:
-            if type(block.values) is numpy.ndarray:
+            if type(block.values) in loaded("numpy", "ndarray"):
                 self._array(block.values, points, depth)
             else:
                 self._extension(block.values, points, depth)
         self.seen.append(_plain(getattr(value, "_name", None)))
         if attrs := getattr(value, "_attrs", None):
-            self._mapping(attrs, depth)
+            self._container(attrs, dict, (dict.__iter__, dict.values), depth)
         for name, each in object.__getattribute__(value, "__dict__").items():
             if type(name) is str and not name.startswith("_"):
                 self.seen.append(name)
                 self.at(each, depth + 1)
 
     def _extension(self, value: Any, points: int, depth: int) -> None:
-        numpy = sys.modules["numpy"]
         self.steps -= 4
-        known = False
-        for name in _EXTENSION_PARTS:
-            part = getattr(value, name, None)
-            if part is None or part is value:
-                continue
-            known = True
-            if isinstance(part, numpy.ndarray):
+        parts = [part for part in arrays_inside(value) if part is not value]
+        for part in parts:
+            if isinstance(part, loaded("numpy", "ndarray")):
                 self._array(part, points, depth)
             else:
                 self.seen.append(_Same(part))
-        self.is_whole = self.is_whole and known
+        self.seen.append(_Same(getattr(value, "_dtype", Any)))
+        self.is_whole = self.is_whole and bool(parts)
 
     def _index(self, value: Any) -> None:
         """Its labels cannot change; its names can."""
@@ -351,19 +327,10 @@ def _positions(size: int, points: int) -> Any:
     return numpy.linspace(0, max(size - 1, 0), points).astype(numpy.intp)
 
 
-def _bases(kind: type) -> tuple[type, ...]:
-    bases: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
-    return bases
-
-
 def _is_plain(kind: type) -> bool:
     """Whether what an object has from this class is all among what it refers to."""
     return is_theirs(kind) or module_of(kind) in _PLAIN_BASES
 
 
-def _is_constant(kind: type) -> bool:
-    return module_of(kind).startswith(_CONSTANT_MODULES)
-
-
 def _plain(value: Any) -> Any:
-    return value if id(type(value)) in _ATOMS else id(value)
+    return value if id(type(value)) in ATOM_IDS else id(value)

@@ -1,23 +1,20 @@
-"""Which names hold which objects, a bounded number of objects deep. No code of a person's runs.
-
-What there is is followed many objects at a time, only to see which names share any; what holds what
-is asked of those alone that have something to do with the objects in question.
-"""
+"""Which names hold which objects, a bounded number of objects deep. No code of a person's runs."""
 
 import gc
 import itertools
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import FrameType, TracebackType
 from typing import Any
 
+from parsimony_kernel.lineage.classes import is_frame, package_of
 from parsimony_kernel.lineage.copies import Copies
 from parsimony_kernel.lineage.kinds.atoms import ATOMS, is_atomic
-from parsimony_kernel.lineage.kinds.bases import package_of
-from parsimony_kernel.lineage.kinds.frames import is_frame
 from parsimony_kernel.lineage.kinds.instances import OUTSIDE, InstanceKind
 from parsimony_kernel.lineage.kinds.lookup import COMMON, kind_of
+from parsimony_kernel.lineage.kinds.plain import is_array
+from parsimony_kernel.lineage.memory import owner
 
 # Places in objects that are looked at in all: about half a second. What holds many comes last, so
 # that it takes nothing from the others. Beyond that a name is not told as one that holds an object;
@@ -52,27 +49,21 @@ class Holding:
         apart_from: Collection[int] = (),
     ) -> None:
         self.objects: dict[int, Any] = {}
+        self._parts: dict[int, list[int]] = {}
         self._copies = copies or Copies()
         self._apart_from = apart_from
-        # The group of each object: what one value leads to, joined with what shares a part of it.
-        self._group: dict[int, int] = {}
-        self._joined: list[int] = []
         # How far an object is from the nearest one of a known kind that led to it.
         self._depth: dict[int, int] = {}
         self._left, self._left_opaque = MOST_LOOKED_AT, _MOST_OPAQUE
-        self._look(values)
+        self._look(self._new(values, 0))
 
     def holders(self, names: Mapping[str, Any], targets: Mapping[int, Any]) -> dict[str, set[int]]:
         """The ids of ``targets`` that each of ``names`` holds, for those that hold any."""
         if not targets:
             return {}
-        views = self._views_of(targets)
-        groups = {self._root(self._group[key]) for key in targets if key in self._group}
-        parts = {
-            key: [*map(id, self._parts_of(value)), *views.get(key, ())]
-            for key, value in self.objects.items()
-            if self._root(self._group[key]) in groups
-        }
+        parts = dict(self._parts)
+        for key, more in self._views_of(targets).items():
+            parts[key] = [*parts.get(key, ()), *more]
         leads = _leading_to(targets, parts)
         found = {}
         for name, value in names.items():
@@ -90,55 +81,43 @@ class Holding:
             found[name] = seen & targets.keys()
         return found
 
-    def _look(self, values: Iterable[Any]) -> None:
-        level = [(group, self._new([value], group)) for group, value in enumerate(values)]
-        many: list[tuple[int, Any]] = []
-        while level:
-            level = [
-                (group, found)
-                for group, objects in level
-                for parts, depth in self._inside(objects, group, many)
-                if (found := self._new(parts, group, depth))
-            ]
-            if not level and many:
-                group, value = many.pop(0)
-                level = [(group, self._new(_live_parts(value), group))]
+    def _look(self, level: list[Any]) -> None:
+        many: list[Any] = []
+        while level or many:
+            found: list[Any] = []
+            plain = []
+            for value in level or [many.pop(0)]:
+                if not level or type(value) not in COMMON or id(value) in self._copies.by_id:
+                    found += self._inside(value)
+                elif len(value) > _MANY:
+                    many.append(value)
+                else:
+                    plain.append(value)
+            for start in range(0, len(plain), _MANY):
+                chunk = plain[start : start + _MANY]
+                if not ATOMS.issuperset(map(type, gc.get_referents(*chunk))):
+                    for value in chunk:
+                        found += self._inside(value)
+            level = found
 
-    def _inside(
-        self, objects: list[Any], group: int, many: list[tuple[int, Any]]
-    ) -> Iterator[tuple[list[Any], int]]:
-        """What ``objects`` hold, and how far that is from an object of a known kind; those that
-        hold many are put off."""
-        plain = []
-        for value in objects:
-            if type(value) not in COMMON or id(value) in self._copies.by_id:
-                yield self._parts_of(value), self._depth.get(id(value), 0)
-            elif len(value) > _MANY:
-                many.append((group, value))
-            else:
-                plain.append(value)
-        if plain:
-            yield gc.get_referents(*plain), 0
+    def _inside(self, value: Any) -> list[Any]:
+        """Those of what ``value`` holds that are to be looked into and were not yet."""
+        parts = self._parts_of(value)
+        if len(parts) > self._left:
+            return []
+        self._left -= len(parts)
+        self._parts[id(value)] = list(map(id, parts))
+        return self._new(parts, self._depth.get(id(value), 0))
 
-    def _new(self, parts: Iterable[Any], group: int, depth: int = 0) -> list[Any]:
-        """Those of ``parts`` that are to be looked into and were not yet, now in ``group``."""
-        taken: list[Any] = []
-        for part in parts:
-            if type(part) not in ATOMS:
-                taken.append(part)
-                if len(taken) > self._left:
-                    return []
-        if not taken:
-            return taken
-        self._left -= len(taken)
+    def _new(self, parts: Iterable[Any], depth: int) -> list[Any]:
         found = []
-        for part in taken:
+        for part in parts:
             key = id(part)
-            known = self._group.get(key)
-            if known is not None:
-                self._join(known, group)
-            elif key not in self._apart_from and self._is_followed(part, depth):
-                self._group[key] = group
+            if (
+                key not in self.objects
+                and key not in self._apart_from
+                and self._is_followed(part, depth)
+            ):
                 self.objects[key] = part
                 found.append(part)
         return found
@@ -156,17 +135,6 @@ class Holding:
         self._depth[id(value)] = depth + 1
         return True
 
-    def _root(self, group: int) -> int:
-        while group < len(self._joined) and self._joined[group] != group:
-            group = self._joined[group]
-        return group
-
-    def _join(self, one: int, other: int) -> None:
-        one, other = self._root(one), self._root(other)
-        if one != other:
-            self._joined += range(len(self._joined), max(one, other) + 1)
-            self._joined[max(one, other)] = min(one, other)
-
     def _parts_of(self, value: Any) -> list[Any]:
         copy = self._copies.by_id.get(id(value))
         if copy is not None:
@@ -178,39 +146,33 @@ class Holding:
             except Exception:  # boundary: user object - what it holds may be anything
                 parts = gc.get_referents(value)
         found = [part for part in parts if type(part) not in ATOMS]
-        base = value.base if _is_array(value) else None
+        base = value.base if is_array(value) else None
         return found if base is None else [*found, base]
 
     def _views_of(self, targets: Mapping[int, Any]) -> dict[int, list[int]]:
         """The ids of targets by that of arrays that lie in their memory, or have it in theirs."""
-        changed = [value for value in targets.values() if _is_array(value)]
         views = defaultdict[int, list[int]](list)
-        if not changed:
+        if not (changed := [value for value in targets.values() if is_array(value)]):
             return views
-        numpy = sys.modules["numpy"]
         owners = defaultdict[int, list[Any]](list)
-        for value in self.objects.values():
-            if _is_array(value):
-                owners[id(_owner(value))].append(value)
+        for value in filter(is_array, self.objects.values()):
+            owners[id(owner(value, type(value)))].append(value)
         for value in changed:
-            for other in owners[id(_owner(value))]:
-                if other is not value and numpy.may_share_memory(value, other):
+            for other in owners[id(owner(value, type(value)))]:
+                if other is not value and sys.modules["numpy"].may_share_memory(value, other):
                     views[id(other)].append(id(value))
-                    self._join(self._group[id(other)], self._group.setdefault(id(value), 0))
         return views
 
 
-def _leading_to(targets: Mapping[int, Any], parts: Mapping[int, list[int]]) -> set[int]:
+def _leading_to(targets: Mapping[int, Any], parts: dict[int, list[int]]) -> set[int]:
     """The ids of ``targets`` and of all that leads to them."""
-    parents = defaultdict[int, list[int]](list)
-    for key, each in parts.items():
-        for part in each:
-            parents[part].append(key)
-    found, pending = set(targets), list(targets)
-    while pending:
-        more = [each for each in parents.get(pending.pop(), ()) if each not in found]
-        found.update(more)
-        pending += more
+    found, known = set(targets), 0
+    while known < len(found):
+        known = len(found)
+        # What holds something was mostly seen before that, so one round finds nearly all.
+        for key in reversed(parts):
+            if not found.isdisjoint(parts[key]):
+                found.add(key)
     return found
 
 
@@ -224,20 +186,9 @@ def _live_parts(value: Any) -> Iterable[Any]:
     known = kind_of(value)
     if known is None or isinstance(known, InstanceKind):
         return list[Any](gc.get_referents(value))
-    if _is_array(value) and value.dtype.kind != "O":
+    if is_array(value) and value.dtype.kind != "O":
         return ()
-    if is_frame(kind) or _is_array(value):
+    if is_frame(kind) or is_array(value):
         return known.parts(known.copy(value))
     held = known.copy(value)
     return (*known.parts(held), *held) if isinstance(held, dict) else known.parts(held)
-
-
-def _is_array(value: Any) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and type(value) is numpy.ndarray
-
-
-def _owner(value: Any) -> Any:
-    while _is_array(value) and value.base is not None:
-        value = value.base
-    return value

@@ -5,6 +5,7 @@ does not depend on the size of the data.
 """
 
 import stat
+from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -139,10 +140,9 @@ class OriginLedger:
 
     def at_version(self, ref: InputRef) -> VariableOrigin | None:
         """The origin that ``ref`` names."""
-        for origin in self._origins.get(ref.name, ()):
-            if origin.version == ref.version:
-                return origin
-        return None
+        history = self._origins.get(ref.name, ())
+        # They count from 1 without a gap, see ``stamp``.
+        return history[ref.version - 1] if 0 < ref.version <= len(history) else None
 
     def version(self, name: str) -> int:
         """Which binding of ``name`` is the current one; 0 when it was never seen."""
@@ -246,10 +246,10 @@ class OriginLedger:
     def ancestry(self, name: str) -> Iterator[VariableOrigin]:
         """``name``'s origin and those of all that went into it, each once, newest first."""
         current = self.get(name)
-        pending = [current] if current else []
+        pending = deque([current] if current else [])
         seen: set[tuple[str, int]] = set()
         while pending:
-            origin = pending.pop(0)
+            origin = pending.popleft()
             if (origin.name, origin.version) in seen:
                 continue
             seen.add((origin.name, origin.version))

@@ -14,16 +14,16 @@ from typing import Any
 
 from parsimony_kernel.analysis.columns import columns_only
 from parsimony_kernel.analysis.read import read
+from parsimony_kernel.lineage.classes import is_theirs
 from parsimony_kernel.lineage.fingerprint import (
     MOST_STEPS,
     MOST_STEPS_OF_A_CELL,
     Fingerprint,
     fingerprint,
 )
-from parsimony_kernel.lineage.objects.immutable import is_immutable
-from parsimony_kernel.lineage.objects.memory import contents_of
-from parsimony_kernel.lineage.objects.parts import held_by, parts_in, reachable_from
-from parsimony_kernel.lineage.objects.paths import part_at
+from parsimony_kernel.lineage.kinds.atoms import is_immutable
+from parsimony_kernel.lineage.memory import contents_of
+from parsimony_kernel.lineage.parts import held_by, part_at, parts_in, reachable_from
 from parsimony_kernel.lineage.reach import (
     changes_by,
     changes_through,
@@ -31,7 +31,7 @@ from parsimony_kernel.lineage.reach import (
     used_through,
     uses_by_name,
 )
-from parsimony_kernel.lineage.snapshot import Standing, is_theirs
+from parsimony_kernel.lineage.snapshot import Standing
 
 _MOST_UNNAMED = 64
 _MOST_PLAIN = 8
@@ -61,8 +61,6 @@ class Looked:
     # The names whose objects its functions change, and whether one changes what it is handed.
     through: frozenset[str] = frozenset()
     by_argument: bool = False
-    # What the text of the cell changes and could be seen whole.
-    plain: Mapping[str, Fingerprint] = field(default_factory=dict)
     # The small arrays in which frames have their values, and their bytes.
     contents: tuple[tuple[Callable[[], Any], bytes], ...] = ()
     # The frames with which the cell does nothing that writes into the memory they have.
@@ -70,7 +68,7 @@ class Looked:
 
     def is_same(self, name: str, value: Any) -> bool:
         """Whether ``value``, which ``name`` had before and has now, is seen not to have changed."""
-        seen = self.plain.get(name) or self.seen.get(name)
+        seen = self.seen.get(name)
         if seen is None or not seen.is_whole or issubclass(type(value), type | FunctionType):
             return False
         return not seen.differs_from(value)
@@ -125,6 +123,13 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     seen: dict[str, Fingerprint] = {}
     values: dict[str, Any] = {}
     left = MOST_STEPS_OF_A_CELL
+
+    def see(name: str, value: Any, most: int = MOST_STEPS) -> None:
+        nonlocal left
+        if left > 0:
+            seen[name] = fingerprint(value, min(left, most))
+            left -= seen[name].taken
+
     for name in (*sorted(likely), *sorted(maybe - likely - names.mutated)):
         value = namespace.get(name)
         if name not in namespace or is_immutable(value):
@@ -132,9 +137,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         if left <= 0 and name not in likely:
             break
         values[name] = value
-        if left > 0:
-            seen[name] = fingerprint(value, min(left, MOST_STEPS))
-            left -= seen[name].taken
+        see(name, value)
     own = _unnamed(bound)
     parts = own | held if by_argument else own
     named = set(map(id, values.values()))
@@ -142,15 +145,13 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         if left > 0 and key not in named and not is_immutable(value):
             name = f"{number}"  # that no variable has
             values[name] = value
-            seen[name] = fingerprint(value, min(left, MOST_STEPS))
-            left -= seen[name].taken
+            see(name, value)
             if key in own:
                 likely.add(name)
-    plain = {
-        name: fingerprint(value, min(left, _MOST_OF_PLAIN))
-        for name in sorted(names.mutated - seen.keys())[:_MOST_PLAIN]
-        if left > 0 and name in namespace and not is_immutable(value := namespace[name])
-    }
+    # What the text of the cell changes, and can be seen whole, may be seen not to have changed.
+    for name in sorted(names.mutated - seen.keys())[:_MOST_PLAIN]:
+        if name in namespace and not is_immutable(namespace[name]):
+            see(name, namespace[name], _MOST_OF_PLAIN)
     columns = frozenset[str]()
     if names.mutated and not (theirs or own or names.opaque or names.reached):
         columns = columns_only(code)
@@ -169,7 +170,6 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         resizes,
         frozenset(through),
         by_argument,
-        {name: each for name, each in plain.items() if each.is_whole},
         () if resizes else tuple(contents_of(map(namespace.get, names.mutated | likely))),
         columns,
     )

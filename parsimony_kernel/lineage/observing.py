@@ -14,11 +14,11 @@ from typing import Any
 from parsimony_kernel.analysis.cell import Cell
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.affected import names_of
+from parsimony_kernel.lineage.classes import is_tabular
 from parsimony_kernel.lineage.file_access import sources_in
+from parsimony_kernel.lineage.kinds.atoms import is_immutable
 from parsimony_kernel.lineage.look import Looked
-from parsimony_kernel.lineage.objects.frames import is_tabular
-from parsimony_kernel.lineage.objects.immutable import is_immutable
-from parsimony_kernel.lineage.objects.paths import part_at
+from parsimony_kernel.lineage.parts import part_at
 from parsimony_kernel.lineage.reach import changes_through
 from parsimony_kernel.lineage.snapshot import Standing, difference
 

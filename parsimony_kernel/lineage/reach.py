@@ -10,7 +10,8 @@ from typing import Any
 from parsimony_kernel.analysis.calls import MUTATES
 from parsimony_kernel.analysis.cell import Names
 from parsimony_kernel.analysis.read import read_function
-from parsimony_kernel.lineage.snapshot import is_theirs
+from parsimony_kernel.lineage.classes import is_theirs
+from parsimony_kernel.lineage.parts import around
 
 _STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
 _MOST_FUNCTIONS = 200
@@ -118,11 +119,7 @@ def _functions_of(value: Any) -> Iterator[FunctionType]:
         if kind is FunctionType:
             if each.__module__ == "__main__":
                 yield each
-            for cell in each.__closure__ or ():
-                try:
-                    pending.append(cell.cell_contents)
-                except ValueError:  # not bound yet
-                    continue
+            pending += around(each)
         elif kind is functools.partial:
             pending += [each.func, *each.args, *each.keywords.values()]
         elif kind is MethodType:

@@ -7,8 +7,9 @@ import sys
 import uuid
 from typing import Any
 
+from parsimony_kernel.lineage.classes import is_frame
 from parsimony_kernel.lineage.kinds.atoms import is_missing, is_scalar_of_pandas
-from parsimony_kernel.lineage.kinds.frames import frame_shape, is_frame
+from parsimony_kernel.lineage.kinds.frames import frame_shape
 
 MOST_CHARS = 60
 # Longer numbers are not written out.

@@ -5,15 +5,14 @@ only those top-level statements are left out that provably touch nothing that is
 be told at all is a ``SliceError``. No script is guessed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from parsimony_kernel.lineage.ledger import CellRun, OriginLedger
-from parsimony_kernel.lineage.slicing.cell import SliceError
-from parsimony_kernel.lineage.slicing.plan import Plan
 from parsimony_kernel.lineage.slicing.program import Program
-from parsimony_kernel.lineage.slicing.statements import ANY, SEEDS, is_future
+from parsimony_kernel.lineage.slicing.statements import SEEDS, is_future
+from parsimony_kernel.lineage.slicing.walk import SliceError, Walk
 
 __all__ = ["SEEDS", "Part", "Script", "SliceError", "slice"]
 
@@ -67,49 +66,33 @@ def slice(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None = 
     if not origin.cell_run:
         raise SliceError(f"the run of the cell that made {name!r} was not recorded", {name})
     program = Program(ledger.cell_runs())
-    plan = Plan(program, ledger)
-    plan.need_at_end(name, origin.cell_run)
-    plan.resolve()
-    return _written(name, plan, turns or {})
+    walk = Walk(program, ledger)
+    walk.run(name)
+    if walk.missing and program.has_stars():
+        walk = Walk(program, ledger, stars=True)
+        walk.run(name)
+    elif walk.missing:
+        lost = min(walk.missing)
+        raise SliceError(
+            f"nothing is known of where {lost!r} comes from: run the cell that binds it again, "
+            "then the cells that use it",
+            {lost},
+        )
+    return _written(name, walk, program, turns or {})
 
 
-def _written(name: str, plan: Plan, turns: Mapping[str, int]) -> Script:
-    program = plan.program
+def _written(name: str, walk: Walk, program: Program, turns: Mapping[str, int]) -> Script:
     parts: list[Part] = []
-    removals: dict[int, list[str]] = {}
-    current: dict[str, int] = {}
     futures: dict[str, None] = {}
-    for number in sorted(plan.chosen):
-        chosen = plan.chosen[number]
-        if not chosen.kept:
-            continue
-        _must_stand(chosen.finds, current)
-        if gone := sorted(chosen.absent & current.keys()):
-            removals[len(parts)] = gone
-            for lost in gone:
-                del current[lost]
-        statements = program.statements(chosen.run)
-        texts, lines = [], []
-        made = program.made(chosen.run)
-        for index in chosen.kept:
-            each = statements[index]
-            if is_future(each):
-                futures.setdefault(each.source)
-                continue
-            texts.append(each.source)
-            lines.append(each.lines)
-            for bound in each.writes | chosen.wanted:
-                if bound in made or bound not in program.tracked or bound in chosen.wanted:
-                    current[bound] = number
-                elif bound not in current:
-                    current[bound] = plan.standing(bound, number)
-            for other in program.changed(each, current.keys() & made):
-                current[other] = number
-            for gone_now in each.deletes - each.writes:
-                current.pop(gone_now, None)
-        if texts:
-            parts.append(Part(chosen.run, tuple(texts), tuple(lines)))
-    _must_stand(plan.at_end, current)
+    for number in sorted(walk.kept):
+        run = program.runs[number - 1]
+        every = program.statements(run)
+        statements = [every[index] for index in walk.kept[number]]
+        futures |= dict.fromkeys(each.source for each in statements if is_future(each))
+        plain = [each for each in statements if not is_future(each)]
+        if plain:
+            texts, lines = [each.source for each in plain], [each.lines for each in plain]
+            parts.append(Part(run, tuple(texts), tuple(lines)))
     sources = tuple(
         dict.fromkeys(
             source
@@ -118,13 +101,9 @@ def _written(name: str, plan: Plan, turns: Mapping[str, int]) -> Script:
             if _is_read_by(source, part, program)
         )
     )
-    return Script(
-        name,
-        _text(name, plan, parts, removals, tuple(futures), sources, turns),
-        tuple(parts),
-        sources,
-        tuple(sorted(plan.unknown)),
-    )
+    imports = sorted(SEEDS[each] for each in walk.seeds)
+    code = _text(name, parts, (*futures,), imports, sources, turns)
+    return Script(name, code, tuple(parts), sources, tuple(sorted(walk.unknown)))
 
 
 def _is_read_by(source: str, part: Part, program: Program) -> bool:
@@ -142,35 +121,22 @@ def _names(literal: str, source: str) -> bool:
     return literal == source or PurePath(literal).name == PurePath(source).name
 
 
-def _must_stand(finds: Mapping[str, int], current: Mapping[str, int]) -> None:
-    for name, number in finds.items():
-        if name != ANY and current.get(name) != number:
-            raise SliceError(
-                f"{name!r} went in twice, once as it is now and once as it was before an undo, "
-                "and no order of the cells gives both: run the cells that use it again",
-                {name},
-            )
-
-
 def _text(
     name: str,
-    plan: Plan,
-    parts: list[Part],
-    removals: Mapping[int, list[str]],
-    futures: tuple[str, ...],
-    sources: tuple[str, ...],
+    parts: Sequence[Part],
+    futures: Sequence[str],
+    imports: Sequence[str],
+    sources: Sequence[str],
     turns: Mapping[str, int],
 ) -> str:
     blocks = [f"# Rebuilds {name}."]
     blocks += [f"# Reads {_one_line(source)}" for source in sources]
     if futures:
         blocks += ["", *futures]
-    imports = sorted(SEEDS[each] for each in plan.seeds)
     if imports:
         blocks += ["", *imports]
-    for place, part in enumerate(parts):
+    for part in parts:
         blocks += ["", f"# {_one_line(_place(part.run, turns))}"]
-        blocks += [f"del {each}" for each in removals.get(place, ())]
         blocks += part.statements
     return "\n".join(blocks) + "\n"
 

@@ -4,13 +4,14 @@ A snapshot is shallow: it holds the objects and compares them by identity, so it
 the number of names and never on the size of the data. No code of an object's own is run.
 """
 
-import sys
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
+
+from parsimony_kernel.lineage.classes import loaded, said_module
 
 _ABSENT = object()
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -21,8 +22,6 @@ _LARGE = 10_000
 _SAMPLE = 64
 _PLAIN = frozenset(map(id, (int, str, bytes, bytearray)))
 _SIZED = frozenset(map(id, (list, dict, set, tuple, str, bytes, bytearray)))
-
-_module_of = type.__dict__["__module__"].__get__
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Standing:
         for name in used:
             value = bindings.get(name)
             kind = type(value)
-            if resizes and _is_array(kind):
+            if resizes and issubclass(kind, loaded("numpy", "ndarray")):
                 self._ids[name] = id(value)
             elif _is_weak(kind):
                 self._weak[name] = weakref.ref(value)
@@ -99,11 +98,6 @@ def _is_weak(kind: type) -> bool:
     return bool(type.__dict__["__weakrefoffset__"].__get__(kind)) and not issubclass(
         kind, _IMPORTABLE
     )
-
-
-def _is_array(kind: type) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and issubclass(kind, getattr(numpy, "ndarray", ()))
 
 
 def _sample(value: Any) -> tuple[Any, ...]:
@@ -145,38 +139,14 @@ def visible(
     }
 
 
-def is_theirs(kind: type) -> bool:
-    """Whether a class is of the notebook, as one that says no module is; no metaclass is asked."""
-    try:
-        module = _module_of(kind)
-    except AttributeError:
-        return True
-    return type(module) is not str or module == "__main__"
-
-
-def module_of(kind: type) -> str:
-    """The module that a class says, empty where it says none. Its metaclass is not asked."""
-    try:
-        module = _module_of(kind)
-    except AttributeError:
-        return ""
-    return module if type(module) is str else ""
-
-
 def _is_imported(value: Any) -> bool:
     kind = type(value)
     if not issubclass(kind, _IMPORTABLE):
         return False
     if issubclass(kind, ModuleType):
         return True
-    if issubclass(kind, type):
-        try:
-            module = _module_of(value)  # past the metaclass, which is the user's
-        except AttributeError:
-            return False
-    else:
-        module = value.__module__
-    return module is None or (type(module) is str and module != "__main__")
+    module = said_module(value) if issubclass(kind, type) else value.__module__
+    return module is None or (type(module) is str and module not in ("", "__main__"))
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Difference:

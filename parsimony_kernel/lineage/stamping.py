@@ -4,10 +4,10 @@ The same for the user's cells and the agent's. One call per cell; nothing here l
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.derivation import Derivation
@@ -24,7 +24,7 @@ from parsimony_kernel.lineage.look import Looked, before_cell
 from parsimony_kernel.lineage.observing import CellEffect, observe_cell, stopped_line
 
 __all__ = [
-    "CellEffect", "Looked", "Producer", "before_cell", "observe_cell", "sources_in", "stamp_cell",
+    "CellEffect", "Looked", "Producer", "before_cell", "observe_cell", "sources_in",
     "stamp_effect", "stopped_line",
 ]  # fmt: skip
 
@@ -42,42 +42,6 @@ class Producer(Protocol):
     def run_id(self) -> str: ...
 
 
-def stamp_cell(
-    ledger: OriginLedger,
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    code: str,
-    scope: Producer,
-    cwd: Path,
-    at: str,
-    *,
-    looked: Looked | None = None,
-    opened: Iterable[str] = (),
-    effect: CellEffect | None = None,
-    failed: bool = False,
-    stopped_at: int = 0,
-) -> CellEffect:
-    """Stamp each name that the cell changed with its origin.
-
-    Args:
-        before: the visible names before the cell ran, see ``snapshot.visible``.
-        after: the same afterwards.
-        code: the cell after IPython's transforms.
-        cwd: the folder in which it ran; paths are told relative to it.
-        at: the time, in ISO 8601.
-        looked: what ``before_cell`` gave before it ran.
-        opened: the files that it opened for reading, see ``file_access.Watch``.
-        effect: what ``observe_cell`` gave, where that was asked already; ``before``, ``after``,
-            ``looked`` and ``opened`` are of no account then.
-        failed: it ended with an error.
-        stopped_at: the line of ``code`` at which, see ``stopped_line``.
-    """
-    if effect is None:
-        effect, _ = observe_cell(before, after, code, cwd, looked=looked, opened=opened)
-    stamp_effect(ledger, effect, code, scope, at, cwd=cwd, failed=failed, stopped_at=stopped_at)
-    return effect
-
-
 def stamp_effect(
     ledger: OriginLedger,
     effect: CellEffect,
@@ -92,6 +56,10 @@ def stamp_effect(
     """Stamp what a cell is known to have done.
 
     Args:
+        code: the cell after IPython's transforms.
+        at: the time, in ISO 8601.
+        failed: it ended with an error.
+        stopped_at: the line of ``code`` at which, see ``stopped_line``.
         cwd: the folder in which it ran, right after it has. Without it, that is the folder of the
             process, and it may have been long ago: of a file that was changed after ``at``,
             nothing is known then.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.analysis.cell import Cell
-from parsimony_kernel.lineage.kinds.callables import changes_arguments, is_bound
+from parsimony_kernel.lineage.kinds.plain import changes_arguments, is_bound
 from parsimony_kernel.lineage.reach import used_through
 
 

@@ -150,7 +150,7 @@ def _inputs(
 
 
 def _is_import(origin: VariableOrigin) -> bool:
-    return origin.name in read(origin.code).imports
+    return "import" in origin.code and origin.name in read(origin.code).imports
 
 
 def _unexplained(ledger: OriginLedger, name: str, present: Collection[str]) -> Explanation:

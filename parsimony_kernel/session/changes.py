@@ -82,7 +82,7 @@ class Changes:
         done, inverses, rests = [], list[Change](), list[Change]()
         found: dict[int, Dependent] = {}
         for change in reversed(changes):
-            back, inverse, rest = checkpoints.take_back(change)
+            back, inverse, rest = checkpoints.undo(change)
             done.append(back)
             inverses += [] if inverse is None else [inverse]
             rests += [] if rest is None else [rest]

@@ -4,10 +4,8 @@ import asyncio
 import functools
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +22,7 @@ from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted
 from parsimony_kernel.core.reach import Reach
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.gate.approval import Approval, approved
-from parsimony_kernel.gate.code_files import module_text
+from parsimony_kernel.gate.approval import Approval, Approving, Granted
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.screening import screened
 from parsimony_kernel.gate.stages import Stage
@@ -81,6 +78,7 @@ class NotebookHooks(RunHooks):
         sharing: Sharing = Sharing(),
         inventory: Callable[[], str | None] = lambda: None,
         publisher: Publisher | None = None,
+        granted: dict[str, Granted] | None = None,
     ) -> None:
         super().__init__(breakers, tool_breakers)
         self._sharing = sharing
@@ -91,6 +89,7 @@ class NotebookHooks(RunHooks):
         self._secrets = secrets
         self._inventory = inventory
         self._publisher = publisher
+        self._granted = {} if granted is None else granted
         self._emitted: list[AgentEvent] = []
 
     def emit(self, event: AgentEvent) -> None:
@@ -113,10 +112,18 @@ class NotebookHooks(RunHooks):
         return emitted
 
     def stages(self, state: RunState) -> tuple[Stage, ...]:
-        asked = approved(self._approval, functools.partial(self._reaches, state))
-        return (
-            publishing_none(self._secrets, self._place.executor.origin_ledger, state.run_id),
-            showing_none(self._secrets, asked),
+        ledger = self._place.executor.origin_ledger
+        return (publishing_none(self._secrets, ledger, state.run_id),)
+
+    def approvals(self, state: RunState) -> Approving:
+        executor = self._place.executor
+        return Approving(
+            self._approval,
+            self._reaches,
+            self._place.workspace.resolve() if executor.is_watched else None,
+            self._granted.setdefault(state.run_id, Granted()),
+            lambda: "" if (paused := executor.paused) is None else paused.sha,
+            showing_none(self._secrets),
         )
 
     async def kept(self, call: ToolCall, outcome: StepOutcome, state: RunState) -> StepOutcome:
@@ -196,23 +203,13 @@ class NotebookHooks(RunHooks):
             if chosen is None or name in chosen or re.search(rf"\b{re.escape(name)}\b", used):
                 yield name
 
-    def _reaches(self, state: RunState, code: str) -> tuple[Reach, ...]:
-        """What ``code`` would do outside this notebook's workspace.
-
-        Modules of the workspace whose files came into being or were changed since the run
-        started are read where they are imported.
-        """
-        workspace, folder = self._place.workspace.resolve(), self._place.folder.resolve()
+    def _reaches(self, code: str) -> tuple[Reach, ...]:
+        """What ``code`` would plainly do outside this notebook's workspace."""
         return screened(
             code,
-            workspace=workspace,
-            folder=folder,
+            workspace=self._place.workspace.resolve(),
+            folder=self._place.folder.resolve(),
             namespace=self._place.executor.variables(),
-            modules=functools.partial(
-                module_text,
-                folders=_importable(workspace, folder),
-                since_s=_seconds(state.started_at),
-            ),
         )
 
 
@@ -220,20 +217,6 @@ def _is_frame(value: Any) -> bool:
     # By its real class, so that no object of anybody's is asked.
     library = type(value).__module__.partition(".")[0]
     return library in ("pandas", "polars", "pyarrow") and is_table(value)
-
-
-def _importable(workspace: Path, folder: Path) -> tuple[Path, ...]:
-    """The folders of the workspace that modules may be imported from."""
-    listed = (folder / each for each in sys.path if isinstance(each, str))
-    return (folder, workspace, *(each for each in listed if each.is_relative_to(workspace)))
-
-
-def _seconds(started_at: str) -> float:
-    """A date in ISO 8601 as seconds since 1970; 0 where it is none."""
-    try:
-        return datetime.fromisoformat(started_at).timestamp()
-    except ValueError:
-        return 0.0
 
 
 def differences(

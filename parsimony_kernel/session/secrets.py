@@ -10,7 +10,7 @@ from typing import Any
 
 from parsimony_kernel.core.causes import BAD_ARGUMENTS
 from parsimony_kernel.core.effects import Effects, Standing, action_sha
-from parsimony_kernel.core.kinds import HELD, Failure
+from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.llm.secrets import Secrets
@@ -18,15 +18,12 @@ from parsimony_kernel.llm.secrets import Secrets
 _INSTEAD = "Read it from os.environ[…] where it is needed, and never write it out"
 
 
-def showing_none(secrets: Secrets, asked: Stage) -> Stage:
-    """``asked``, which holds calls for a person, for calls without a secret in them."""
+def showing_none(secrets: Secrets) -> Stage:
+    """Nobody is asked about a call with a secret in it."""
 
     def stage(attempt: Attempt) -> Failure | None:
-        failure = asked(attempt)
-        if failure is None or HELD not in failure.metadata:
-            return failure
         if secrets.of_json(dict(attempt.inputs)) == dict(attempt.inputs):
-            return failure
+            return None
         return _refused(attempt, "the person would be asked about a call with a secret in it")
 
     return stage

@@ -44,7 +44,7 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.clean import clean_executor
 from parsimony_kernel.execution.interrupt import stop_on_sigint, stop_running_code
 from parsimony_kernel.execution.run_scope import RunScope
-from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.gate.approval import Approval, Granted
 from parsimony_kernel.gate.playbook import Playbook
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.limits.sharing import breakers_for
@@ -156,6 +156,8 @@ class NotebookSession:
         )
         # A name is another function in another notebook, so these are its own.
         self._tool_breakers = Breakers(clock)
+        # What was allowed, by run: a question may be answered much later.
+        self._granted: dict[str, Granted] = {}
         self._breakers = breakers or Breakers(clock)
         self._owner = f"{os.getpid()}:{self._session_id}"
         self._log = TurnLog(journal, history, owner=self._owner, connection_file=connection_file)
@@ -586,6 +588,7 @@ class NotebookSession:
             replace(running.sharing, own_tools=frozenset(own)),
             lambda: self._in_words(running)[0],
             self._publisher(),
+            self._granted,
         )
         tools = self._tools(running, guardrails, hooks.emit) + own
         playbook = read_playbook(procedure, self._folder, self.executor, tools)

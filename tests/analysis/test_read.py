@@ -5,6 +5,7 @@ import pytest
 from parsimony_kernel.analysis.calls import MUTATES_RECEIVER, PURE_METHODS
 from parsimony_kernel.analysis.cell import Cell
 from parsimony_kernel.analysis.read import read
+from parsimony_kernel.analysis.values import Ref, Text
 
 
 @pytest.mark.parametrize(
@@ -223,14 +224,40 @@ def test_a_statement_reads_what_another_one_of_the_cell_binds() -> None:
 @pytest.mark.parametrize(
     ("code", "name", "origin", "names"),
     [
-        ("import pandas as pd\npd.read_csv(p)", "pd.read_csv", "pandas.read_csv", ("p",)),
-        ("from os import path as p\np.join(a.b, c())", "p.join", "os.path.join", ("b", "c")),
-        ("df.head(3)", "df.head", "", ("",)),
-        ("f()[0].go()", "go", "", ()),
+        ("import pandas as pd\npd.read_csv(p)", "pd.read_csv", Ref("pandas.read_csv"), ("p",)),
+        ("from os import path as p\np.join(a.b)", "p.join", Ref("os.path.join"), ("b",)),
+        ("df.head(3)", "df.head", Ref("df.head", outer=True), ("",)),
+        ("f()[0].go()", "go", None, ()),
+        ("rm = os.remove\nrm(p)", "rm", Ref("os.remove", outer=True), ("p",)),
+        ("def rm(p): ...\nrm(p)", "rm", None, ("p",)),
+        ("def f(os):\n    os.remove(p)", "os.remove", None, ("p",)),
+        ("def f():\n    import os\n    os.remove(p)", "os.remove", Ref("os.remove"), ("p",)),
+        ("g = globals()\ng.clear()", "g.clear", Ref("globals().clear", outer=True), ()),
     ],
 )
 def test_calls_have_resolved_origins(
-    code: str, name: str, origin: str, names: tuple[str, ...]
+    code: str, name: str, origin: Ref | None, names: tuple[str, ...]
 ) -> None:
-    call = read(code).calls[0]
-    assert (call.name, call.origin, call.names) == (name, origin, names)
+    calls = [each for each in read(code).calls if each.name == name]
+    assert [(each.origin, each.names) for each in calls] == [(origin, names)]
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("show('a')", Text(("a",))),
+        ("a = 'x'\na += '/y'\nshow(a)", Text(("x", "/y"))),
+        ("show(f'{base}/{x[0]}.csv')", Text((Ref("base", outer=True), "/", None, ".csv"))),
+        ("show('a/%s' % b)", Text(("a/", None))),
+        ("show(Path('a') / x[0])", Text(("a", "/", None), path=True)),
+        ("show(open('a.txt').name)", None),
+        ("with open('a.txt') as f:\n    show(f)", Text(("a.txt",), path=True)),
+        ("for u in ['a', 'b']:\n    show(u)", (Text(("a",)), Text(("b",)))),
+        ("[show(p) for p in Path('a').iterdir()]", Text(("a", "/", "*"), path=True)),
+        ("show(['a', 1, b])", (Text(("a",)), None, Ref("b", outer=True))),
+        ("b = 1\nshow(b)", None),
+    ],
+)
+def test_arguments_stand_for_what_the_text_says(code: str, value: object) -> None:
+    (call,) = (each for each in read(code).calls if each.name == "show")
+    assert call.args == (value,)

@@ -103,7 +103,7 @@ async def test_an_error_that_a_transformer_of_the_users_raises_is_told(
     assert output.error.name == "E"
 
 
-@pytest.mark.parametrize("step", ["before_cell", "observe_cell", "stamp_cell"])
+@pytest.mark.parametrize("step", ["before_cell", "observe_cell", "stamp_effect"])
 async def test_a_cell_whose_lineage_fails_gives_its_output_and_says_so(
     executor: InProcessExecutor,
     monkeypatch: pytest.MonkeyPatch,

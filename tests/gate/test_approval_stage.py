@@ -12,7 +12,7 @@ from parsimony_kernel.core.kinds import EFFECT_KEY, HELD, Action, Effect, Failur
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.gate.approval import Approval, approved
+from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.screening import screened
 from parsimony_kernel.gate.stages import STAGES
@@ -25,7 +25,9 @@ Reaches = Callable[[str], Sequence[Reach | str]]
 def gate_of(
     of: Tool, mode: Approval = Approval.guarded, reaches: Reaches = lambda code: ()
 ) -> Gate:
-    return Gate(Tools([of]), timeout_s=5, stages=(*STAGES, approved(mode, reaches)), run_id="r1")
+    return Gate(
+        Tools([of]), timeout_s=5, stages=(*STAGES, Approving(mode, reaches).stage), run_id="r1"
+    )
 
 
 def named(name: str, **options: Any) -> Tool:
@@ -251,7 +253,7 @@ async def test_real_code_that_its_executor_cuts_off_is_uncertain_where_it_reache
     def reaches(code: str) -> tuple[Reach, ...]:
         return screened(code, workspace=tmp_path)
 
-    stages = (*STAGES, approved(Approval.auto, reaches))
+    stages = (*STAGES, Approving(Approval.auto, reaches).stage)
     gate = Gate(tools, timeout_s=60, stages=stages)
     outcome = await gate.step("run_code", {"code": f"{line}\nwhile True:\n    pass"})
     assert outcome.failure is not None

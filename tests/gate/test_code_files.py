@@ -1,12 +1,11 @@
-"""A file that would be run is known by its name or its first line, and by when it was changed."""
+"""A file that would be run is known by its name or its first line."""
 
-import os
-import time
 from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.gate.code_files import CodeFiles, module_text, runner_of
+from parsimony_kernel.core.reach import runner_of
+from parsimony_kernel.gate.code_files import CodeFiles
 
 STARTS = "import os\nos.system('make all')"
 
@@ -64,34 +63,3 @@ class TestWriting:
         told = of.edited({"path": "a.py", "old": "run", "new": "os.system"})
         assert told[1:] == ("Line 2 starts another program: make all.",)
         assert of.edited({"path": "none.txt", "old": "a", "new": "b"}) == ()
-
-
-class TestModules:
-    def test_a_module_is_found_by_its_name_in_each_folder(self, tmp_path: Path) -> None:
-        (tmp_path / "p" / "q").mkdir(parents=True)
-        for name in ("a.py", "p/__init__.py", "p/b.py", "p/q/__init__.py"):
-            (tmp_path / name).write_text(name)
-        folders = (tmp_path / "none", tmp_path)
-        found = {name: module_text(name, folders, 0) for name in ("a", "p", "p.b", "p.q", "p.c")}
-        assert found == {
-            "a": "a.py",
-            "p": "p/__init__.py",
-            "p.b": "p/b.py",
-            "p.q": "p/q/__init__.py",
-            "p.c": None,
-        }
-
-    def test_one_that_is_older_is_not_read(self, tmp_path: Path) -> None:
-        (tmp_path / "a.py").write_text("x")
-        now = time.time()
-        assert module_text("a", (tmp_path,), now) == "x"
-        assert module_text("a", (tmp_path,), now + 60) is None
-
-    def test_one_that_was_dated_back_is_read(self, tmp_path: Path) -> None:
-        (tmp_path / "a.py").write_text("x")
-        os.utime(tmp_path / "a.py", (0, 0))
-        assert module_text("a", (tmp_path,), time.time()) == "x"
-
-    @pytest.mark.parametrize("name", ["", ".", "..", "a\0", "a/b", "x" * 5000])
-    def test_any_name_has_an_answer(self, tmp_path: Path, name: str) -> None:
-        assert module_text(name, (tmp_path,), 0) is None

@@ -1,4 +1,4 @@
-"""What a cell would do outside is found; an ordinary analysis reaches nothing."""
+"""What a cell plainly does outside is told before it runs; an ordinary analysis reaches nothing."""
 
 import functools
 import os
@@ -24,6 +24,7 @@ from screened_cells import (
 from parsimony_kernel.analysis.parse import parse
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.gate.screening import screened
+from tests.corpora.entries import Entry, load
 
 WORKSPACE = Path("/home/ada/work")
 
@@ -59,17 +60,32 @@ def test_what_reaches_outside_is_found_with_its_kind(kind: ReachKind, code: str)
 PLAIN = [
     (kind, code)
     for kind, code in REACHING
-    if "import *" not in code
-    and '"""' not in code
+    if '"""' not in code
     and parse(code)[1] is None
     and not code.startswith("reset")  # a magic where it stands alone, and a subtraction elsewhere
 ]
 
 
-@pytest.mark.parametrize(("kind", "code"), PLAIN, ids=[f"{k}-{c}" for k, c in PLAIN])
 @pytest.mark.parametrize("head", ["async def step():\n", "if ready:\n", "class Step:\n"])
-def test_it_is_found_wherever_it_stands(kind: ReachKind, code: str, head: str) -> None:
-    assert kind in kinds(head + textwrap.indent(code, "    "))
+def test_it_is_found_wherever_it_stands(head: str) -> None:
+    missed = [code for k, code in PLAIN if k not in kinds(head + textwrap.indent(code, "    "))]
+    assert missed == []
+
+
+def joined(entry: Entry) -> str:
+    return "\n".join([*entry.before, entry.cell])
+
+
+def test_no_everyday_cell_is_asked_about() -> None:
+    cells = {each.id: each for each in load("harmless", outside="/srv/share")}
+    texts = [(name, text) for name, each in cells.items() for text in (each.cell, joined(each))]
+    assert [name for name, text in texts if reaches(text)] == []
+
+
+def test_most_everyday_reaches_are_seen_before_the_first_line() -> None:
+    """The others are the audit hook's to see."""
+    cells = load("reaching", outside="/srv/share", home="/home/ada")
+    assert sum(bool(reaches(each.cell)) for each in cells) >= 200
 
 
 def test_what_ipython_makes_of_a_cell_is_read_like_the_cell() -> None:
@@ -112,7 +128,6 @@ def test_each_reach_says_where_it_stands_and_one_sentence_for_people() -> None:
         ("from os import remove as rm\nname = 'a' + '.csv'\nrm(name)", "os.remove a.csv"),
         ("import os\nfor p in ['a.csv', 'b.csv']:\n    os.remove(p)", "os.remove a.csv or b.csv"),
         ("import os\nos.remove(f'out/{name}.csv')", "os.remove out/…"),
-        ("import os\nos.remove(name)", "os.remove"),
         ("import shutil\nshutil.rmtree('out')", "shutil.rmtree out"),
         ("import shutil\nshutil.rmtree(Path('out') / 'old')", "shutil.rmtree out/old"),
         ("import shutil\nshutil.move('a.csv', '/srv/b.csv')", "shutil.move a.csv to /srv/b.csv"),
@@ -121,8 +136,7 @@ def test_each_reach_says_where_it_stands_and_one_sentence_for_people() -> None:
         ("from pathlib import Path\nPath('old/a.csv').unlink()", "old/a.csv.unlink()"),
         ("from pathlib import Path\n(Path.cwd() / 'a.csv').resolve().unlink()", "a.csv.unlink()"),
         ("from pathlib import Path\nPath('/srv/x').rmdir()", "/srv/x.rmdir()"),
-        ("from pathlib import Path\nPath('a.csv').with_suffix('.bak').unlink()", "a….unlink()"),
-        ("for p in paths:\n    p.unlink()", "p.unlink()"),
+        ("for p in Path('out').glob('*.tmp'):\n    p.unlink()", "out/*.tmp.unlink()"),
     ],
 )
 def test_what_is_deleted_is_named_as_it_lies_in_the_workspace(code: str, what: str) -> None:
@@ -135,43 +149,6 @@ def test_what_is_deleted_is_named_by_what_earlier_cells_have_bound() -> None:
         "Line 2 deletes or moves files: os.remove old/a.csv."
     ]
     assert reaches("wipe(target)", namespace=bound)[0].what == "shutil.rmtree old/a.csv"
-
-
-class TestModules:
-    HELPERS = "import subprocess\nsubprocess.run(['touch', 'made'])"
-
-    def read(self, code: str, **modules: str) -> list[str]:
-        return [each.sentence for each in reaches(code, modules=modules.get)]
-
-    @pytest.mark.parametrize(
-        "code",
-        [
-            "import h",
-            "import h as harmless",
-            "from h import go",
-            "def later():\n    import h",
-            "import importlib\nimportlib.import_module('h')",
-            "import importlib\nimport os as h\nimportlib.reload(__import__('h'))",
-        ],
-    )
-    def test_one_that_is_given_is_read_where_it_is_imported(self, code: str) -> None:
-        (said,) = self.read(code, h=self.HELPERS)
-        assert "starts another program: touch made (in h)" in said
-
-    def test_a_package_and_what_its_modules_import_are_read(self) -> None:
-        assert self.read("import p.inner", p="import h", h=self.HELPERS)
-        assert self.read("import p.inner", **{"p.inner": self.HELPERS})
-
-    def test_one_that_does_nothing_outside_is_not_told(self) -> None:
-        assert self.read("import h", h="def double(x):\n    return 2 * x") == []
-
-    def test_those_that_import_one_another_are_read_once(self) -> None:
-        assert self.read("import a, b", a="import b", b="import a") == []
-
-    def test_one_behind_too_many_others_is_said_not_to_be_read(self) -> None:
-        chain = {f"m{n}": f"import m{n + 1}" for n in range(9)}
-        (said,) = self.read("import m0", **chain)
-        assert "cannot be read beforehand" in said
 
 
 def test_a_magic_that_goes_over_several_lines_moves_no_other_line() -> None:
@@ -222,7 +199,6 @@ def test_an_object_of_the_namespace_is_not_asked_anything() -> None:
 
 def test_one_call_is_told_once() -> None:
     assert len(reaches("import os\nos.remove('a')")) == 1
-    assert len(reaches("import sys\ngetattr(sys.modules['os'], 'remove')('a')")) == 1
     assert len(reaches("import subprocess\nsubprocess.run(['ls'])")) == 1
     assert len(reaches("import os\nos.environ['API_KEY']")) == 1
     assert len(reaches("import requests\nrequests.get(url).json()['a']")) == 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.core.kinds import HELD
-from parsimony_kernel.gate.approval import Approval, approved
+from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.patterns.escalation import (
@@ -63,7 +63,7 @@ class Bank:
             self.paid.append(("run_code", code, None))
             return "ran"
 
-        stages = (*STAGES, approved(Approval.guarded, lambda code: self.reached))
+        stages = (*STAGES, Approving(Approval.guarded, lambda code: self.reached).stage)
         return Gate(Tools([refund, transfer, run_code]), timeout_s=5, stages=stages)
 
 

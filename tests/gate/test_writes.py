@@ -22,7 +22,7 @@ from parsimony_kernel.core.choices import OUTCOME
 from parsimony_kernel.core.effects import Effects, MemoryEffects, Standing, action_sha
 from parsimony_kernel.core.kinds import EFFECT_KEY, HELD, Action, Effect, Failure, FailureKind
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.gate.approval import Approval, approved
+from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.storage.database import JournalError
@@ -177,7 +177,7 @@ async def test_what_is_allowed_is_allowed_in_other_words() -> None:
     gate = Gate(
         Tools([tool(effect="write")(till.pay)]),
         timeout_s=5,
-        stages=(*STAGES, approved(Approval.guarded, lambda code: ())),
+        stages=(*STAGES, Approving(Approval.guarded, lambda code: ()).stage),
         run_id=RUN,
     )
     held = failure_of(await gate.step("pay", {"id": "A1"})).metadata[HELD]
@@ -339,7 +339,7 @@ def allowing(office: Office, write: Tool) -> Gate:
     return Gate(
         Tools([write]),
         timeout_s=5,
-        stages=(*STAGES, approved(Approval.guarded, lambda code: ())),
+        stages=(*STAGES, Approving(Approval.guarded, lambda code: ()).stage),
         effects=office.effects,
         run_id=RUN,
     )

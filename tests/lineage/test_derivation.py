@@ -8,7 +8,7 @@ import pytest
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.lineage.snapshot import visible
-from parsimony_kernel.lineage.stamping import before_cell, stamp_cell
+from parsimony_kernel.lineage.stamping import before_cell, observe_cell, stamp_effect
 from parsimony_kernel.lineage.why import why
 
 SCOPE = RunScope("", "n.ipynb", "mine", actor="user")
@@ -24,9 +24,10 @@ def ledger_of(*cells: str) -> OriginLedger:
             exec(compile(code, "<cell>", "exec"), names)
         except ZeroDivisionError:
             failed = True
-        stamp_cell(
-            ledger, before, visible(names, {}), code, SCOPE, Path.cwd(), "", looked=looked,
-            failed=failed, stopped_at=code.count("\n") + 1 if failed else 0,
+        effect, _ = observe_cell(before, visible(names, {}), code, Path.cwd(), looked=looked)
+        stamp_effect(
+            ledger, effect, code, SCOPE, "", cwd=Path.cwd(), failed=failed,
+            stopped_at=code.count("\n") + 1 if failed else 0,
         )  # fmt: skip
     return ledger
 

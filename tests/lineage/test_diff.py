@@ -232,7 +232,7 @@ def test_what_shares_its_memory_is_not_looked_at(monkeypatch: pytest.MonkeyPatch
         looked.append(len(one))
         return []
 
-    monkeypatch.setattr(frame_limits, "_differing", differing)
+    monkeypatch.setattr(frame_limits, "differing", differing)
     found = frames(before, after)
     assert (found.compared, looked) == (20, [])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from parsimony_kernel.execution.guard import leave, listen, listening
+from parsimony_kernel.core.audit import leave, listen, listening
 from parsimony_kernel.lineage.file_access import MOST_FILES, Watch, sources_in
 
 

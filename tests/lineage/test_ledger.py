@@ -8,7 +8,7 @@ import pytest
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger
 from parsimony_kernel.lineage.snapshot import visible
-from parsimony_kernel.lineage.stamping import before_cell, stamp_cell, stopped_line
+from parsimony_kernel.lineage.stamping import before_cell, observe_cell, stamp_effect, stopped_line
 
 SCOPE = RunScope(run_id="r", notebook_path="nb.ipynb", cell_id="c", actor="user")
 
@@ -25,15 +25,14 @@ class Notebook:
             exec(code, self.names)
         except Exception as exc:
             error = exc
-        stamp_cell(
+        effect, _ = observe_cell(before, visible(self.names, {}), code, Path.cwd(), looked=looked)
+        stamp_effect(
             self.ledger,
-            before,
-            visible(self.names, {}),
+            effect,
             code,
             SCOPE,
-            Path.cwd(),
             "",
-            looked=looked,
+            cwd=Path.cwd(),
             failed=error is not None,
             stopped_at=stopped_line(error, self.names),
         )

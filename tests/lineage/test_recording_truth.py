@@ -11,7 +11,7 @@ import pytest
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.lineage.snapshot import visible
-from parsimony_kernel.lineage.stamping import CellEffect, before_cell, stamp_cell
+from parsimony_kernel.lineage.stamping import CellEffect, before_cell, observe_cell, stamp_effect
 
 SCOPE = RunScope(run_id="r", notebook_path="nb.ipynb", cell_id="c", actor="user")
 
@@ -34,9 +34,9 @@ class Notebook:
         except ZeroDivisionError:
             failed = True
         after = visible(self.names, {})
-        return stamp_cell(
-            self.ledger, before, after, code, SCOPE, Path.cwd(), "", looked=looked, failed=failed
-        )
+        effect, _ = observe_cell(before, after, code, Path.cwd(), looked=looked)
+        stamp_effect(self.ledger, effect, code, SCOPE, "", cwd=Path.cwd(), failed=failed)
+        return effect
 
     def contents(self) -> dict[str, Any]:
         return {name: content(value) for name, value in visible(self.names, {}).items()}

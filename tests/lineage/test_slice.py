@@ -12,7 +12,7 @@ from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, VariableOrigin
 from parsimony_kernel.lineage.slice import SEEDS, Script, SliceError, slice
 from parsimony_kernel.lineage.snapshot import visible
-from parsimony_kernel.lineage.stamping import stamp_cell
+from parsimony_kernel.lineage.stamping import observe_cell, stamp_effect
 
 USER = RunScope("", "n.ipynb", "mine", actor="user")
 AGENT = RunScope("run 1", "n.ipynb", "cell")
@@ -348,10 +348,46 @@ async def test_a_variable_that_nobody_made_cannot_be_sliced(desk: Desk) -> None:
         desk.slice("ghost")
 
 
-async def test_what_did_not_run_after_an_error_is_left_out(desk: Desk, tmp_path: Path) -> None:
-    await desk.run("x = [1]\n1 / 0\nx = [2]")
+@pytest.mark.parametrize("code", ["x = [1]\n1 / 0\nx = [2]", "x = [1]; 1 / 0"])
+async def test_what_did_not_run_after_an_error_is_left_out(
+    desk: Desk, code: str, tmp_path: Path
+) -> None:
+    await desk.run(code)
     assert kept(desk.slice("x")) == ["x = [1]"]
     assert desk.rebuilt("x", tmp_path) == [1]
+
+
+# Cells that stopped with an error nobody knows where, and what of them is kept for ``x``.
+STOPPED: dict[str, list[str] | None] = {
+    "x = 1\n1 / 0": ["x = 1"],
+    "k = 2\nx = k\n1 / 0\nk = 3": ["k = 2", "x = k"],
+    "x = 1\n1 / 0\nx = 2": None,
+    "x = []\nx.append(1)\n1 / 0": None,
+    "for x in (1, 0):\n    1 / x": None,
+}
+
+
+@pytest.mark.parametrize("code", STOPPED)
+def test_where_a_cell_stopped_must_not_matter_if_it_is_unknown(code: str, tmp_path: Path) -> None:
+    ledger, names = OriginLedger(), dict[str, Any]()
+    with contextlib.suppress(ZeroDivisionError):
+        exec(code, names)
+    effect, _ = observe_cell({}, visible(names, {}), code, tmp_path)
+    stamp_effect(ledger, effect, code, USER, "", cwd=tmp_path, failed=True)
+    wanted = STOPPED[code]
+    if wanted is not None:
+        assert kept(slice(ledger, "x")) == wanted
+        return
+    with pytest.raises(SliceError, match="stopped with an error"):
+        slice(ledger, "x")
+
+
+async def test_what_holds_nobody_s_work_is_no_source(desk: Desk) -> None:
+    await desk.run("x = [1]", "y = [2]")
+    desk.executor.origin_ledger.go_back("x", 0)
+    await desk.run("z = x + y")
+    with pytest.raises(SliceError, match="run the cell that makes 'x' again"):
+        desk.slice("z")
 
 
 async def test_a_change_that_stopped_half_way_is_refused(desk: Desk) -> None:
@@ -397,7 +433,8 @@ def test_a_cell_that_runs_text_finds_all_that_stood_before(tmp_path: Path) -> No
     for code in ("x = 1\nz = 3", "n = 'x'\nexec(f'y = {n} + 1')", "y2 = y"):
         before = visible(names, {})
         exec(code, names)
-        stamp_cell(ledger, before, visible(names, {}), code, USER, tmp_path, "")
+        effect, _ = observe_cell(before, visible(names, {}), code, tmp_path)
+        stamp_effect(ledger, effect, code, USER, "", cwd=tmp_path)
     again: dict[str, Any] = {}
     exec(slice(ledger, "y2").code, again)
     assert again["y2"] == 2

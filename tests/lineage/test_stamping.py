@@ -9,7 +9,7 @@ import pytest
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger
 from parsimony_kernel.lineage.snapshot import difference, visible
-from parsimony_kernel.lineage.stamping import CellEffect, sources_in, stamp_cell
+from parsimony_kernel.lineage.stamping import CellEffect, observe_cell, sources_in, stamp_effect
 
 SCOPE = RunScope(run_id="r", notebook_path="nb.ipynb", cell_id="c", actor="user")
 
@@ -25,8 +25,9 @@ class Notebook:
     def cell(self, code: str) -> CellEffect:
         before = visible(self.names, {})
         exec(code, self.names)
-        after = visible(self.names, {})
-        return stamp_cell(self.ledger, before, after, code, SCOPE, self.cwd, "2024-05-01T00:00:00")
+        effect, _ = observe_cell(before, visible(self.names, {}), code, self.cwd)
+        stamp_effect(self.ledger, effect, code, SCOPE, "2024-05-01T00:00:00", cwd=self.cwd)
+        return effect
 
 
 @pytest.fixture

@@ -92,10 +92,18 @@ async def test_leave_is_for_one_run_of_one_code(start: Any, tmp_path: Path) -> N
     assert not (tmp_path / "other").exists()
 
 
-async def test_the_same_code_a_second_time_is_asked_about_again(start: Any) -> None:
-    session = start(*[call("run_code", code=SHELL)] * 2)
+async def test_what_was_allowed_is_not_asked_about_again_in_that_turn(start: Any) -> None:
+    again = SHELL.replace("out", "other")
+    session = start(call("run_code", code=SHELL), call("run_code", code=again), DONE, DONE)
     await ask(session)
-    question(await gather(session.resume("Run it")))
+    assert isinstance((await gather(session.resume("Run it")))[-1], RunCompleted)
+
+
+async def test_what_was_allowed_in_one_turn_is_asked_about_in_the_next(start: Any) -> None:
+    session = start(call("run_code", code=SHELL), DONE, call("run_code", code=SHELL), DONE)
+    await ask(session)
+    await gather(session.resume("Run it"))
+    question(await ask(session))
 
 
 async def test_an_answer_is_taken_once_however_often_it_is_given(start: Any) -> None:
@@ -272,15 +280,18 @@ class TestCodeInAFile:
         session = start(call("edit_file", path="notes", old="touch", new="#!/bin/sh\ntouch"))
         question(await ask(session))
 
-    async def test_what_code_has_written_is_read_where_it_is_imported(
+    async def test_what_code_has_written_is_asked_about_and_again_where_it_reaches(
         self, start: Any, tmp_path: Path
     ) -> None:
         writes = f"with open('approval_helpers.py', 'w') as f:\n    f.write({self.HELPERS!r})"
         session = start(call("run_code", code=writes), call("run_code", code=self.IMPORTS), DONE)
         asked = question(await ask(session))
-        assert (tmp_path / "approval_helpers.py").exists()
-        told = "Line 3 starts another program: touch made (in approval_helpers)"
+        told = "Line 1 writes a file that is run later: approval_helpers.py"
         assert told in (asked.context or "")
+        assert not (tmp_path / "approval_helpers.py").exists()
+        asked = question(await gather(session.resume("Run it")))
+        assert (tmp_path / "approval_helpers.py").exists()
+        assert "starts another program: touch made" in (asked.context or "")
         assert not (tmp_path / "made").exists()
         await gather(session.resume("Run it"))
         assert (tmp_path / "made").exists()

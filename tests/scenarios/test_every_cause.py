@@ -30,7 +30,7 @@ from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind
 from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.gate.approval import Approval, approved
+from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.gate.procedure import Edge, Procedure
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.limits.breaker import Breakers
@@ -310,7 +310,7 @@ MEETINGS = (
         APPROVAL,
         each_new("pay", "to", 1),
         tools=[paying(work)],
-        stages=[approved(Approval.guarded, lambda code: ())],
+        stages=[Approving(Approval.guarded, lambda code: ()).stage],
     ),
     Meeting(LOOP, [call("look", at="x")] * 4, tools=[look]),
     Meeting(PROVIDER, [Answered(429)] * 4, "429"),
@@ -599,7 +599,7 @@ def played(names: Sequence[str], executor: CodeExecutor) -> Ran:
     """A run of these steps under every check that there is."""
     clock, policy = ManualClock(), Watching()
     steps = [EVERYTHING[name](n) for n, name in enumerate(names)]
-    checks = Meeting("", [], stages=[approved(Approval.guarded, lambda code: ())])
+    checks = Meeting("", [], stages=[Approving(Approval.guarded, lambda code: ()).stage])
     agent = Agent(
         ScriptedModel([*steps, *END]),
         tools=[add, look, shatter, wait, fetch, erase, connect, plan, paying(lose)],

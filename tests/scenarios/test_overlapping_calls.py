@@ -24,7 +24,7 @@ from parsimony_kernel.core.events import (
     UserInputRequested,
 )
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.gate.approval import Approval, approved
+from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call, calls
 from parsimony_kernel.tools import Tool, Tools, tool
@@ -37,7 +37,7 @@ _PASSES = 50
 
 class Asking(RunHooks):
     def stages(self, state: RunState) -> Any:
-        return (approved(Approval.guarded, lambda _: ()),)
+        return (Approving(Approval.guarded, lambda _: ()).stage,)
 
 
 class Desk:

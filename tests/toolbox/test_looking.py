@@ -6,7 +6,7 @@ import pytest
 
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope
-from parsimony_kernel.gate.approval import Approval, approved
+from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.toolbox.code import code_tools
 from parsimony_kernel.toolbox.inspect import inspection_tools
@@ -66,7 +66,7 @@ class TestTrying:
     async def test_code_that_is_tried_waits_for_the_person_as_other_code_does(
         self, executor: CodeExecutor
     ) -> None:
-        asked = approved(Approval.guarded, lambda code: ("it starts another program",))
+        asked = Approving(Approval.guarded, lambda code: ("it starts another program",)).stage
         gate = Gate(code_tools(executor, timeout_s=60), stages=(asked,), timeout_s=60)
         outcome = await gate.step("dry_execute_code", {"code": "!ls"})
         assert outcome.failure is not None
@@ -78,7 +78,7 @@ class TestStartingAfresh:
     async def test_the_person_is_asked_in_every_mode(
         self, executor: CodeExecutor, mode: Approval
     ) -> None:
-        asked = approved(mode, lambda code: ())
+        asked = Approving(mode, lambda code: ()).stage
         gate = Gate(restart_tools(executor), stages=(asked,), timeout_s=60)
         outcome = await gate.step("restart_kernel", {"reason": "memory is full"})
         assert outcome.failure is not None

@@ -15,7 +15,7 @@ from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.kinds import HELD, Failure
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
-from parsimony_kernel.gate.approval import Approval, approved
+from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.toolbox.refresh import refresh_tools
 
@@ -60,7 +60,7 @@ class Desk:
         self, words: str, mode: Approval = Approval.guarded, leave: str | None = None
     ) -> StepOutcome:
         tools = refresh_tools(self.publisher, self.emitted.append, self.clean)
-        stages = (approved(mode, lambda code: ()),)
+        stages = (Approving(mode, lambda code: ()).stage,)
         gate = Gate(tools, stages=stages, timeout_s=60)
         return await gate.step("refresh", {"artifact": words}, approved=leave)
 

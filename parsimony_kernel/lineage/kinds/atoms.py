@@ -9,9 +9,9 @@ import logging
 import operator
 import pathlib
 import re
-import sys
 import uuid
 import weakref
+from collections.abc import Iterable
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -19,11 +19,14 @@ from types import (
     GetSetDescriptorType,
     MemberDescriptorType,
     MethodDescriptorType,
+    MethodType,
     ModuleType,
     UnionType,
     WrapperDescriptorType,
 )
 from typing import Any
+
+from parsimony_kernel.lineage.classes import is_theirs, loaded, module_of
 
 # The most frequent ones first: they are looked for in every container.
 ATOMS = frozenset(
@@ -37,6 +40,7 @@ ATOMS = frozenset(
         object, operator.itemgetter, operator.attrgetter,
     }
 )  # fmt: skip
+ATOM_IDS = frozenset(map(id, ATOMS))
 _ATOMIC = (
     enum.Enum, ModuleType, pathlib.PurePath, datetime.tzinfo, weakref.ref, logging.Logger,
 )  # fmt: skip
@@ -46,37 +50,47 @@ _DESCRIBING = frozenset({"dataclasses", "typing"})
 _OF_ARROW = ("_PandasConvertible", "Scalar", "DataType", "Schema", "Field", "Buffer")
 
 
+# By identity: a class may have a hash of its own.
+SIMPLE = frozenset(map(id, (int, float, str, bool, type(None), bytes, complex)))
+
+
+def are_simple(values: Iterable[Any]) -> bool:
+    """Whether all of ``values`` are plain numbers, strings and the like."""
+    return SIMPLE.issuperset(map(id, map(type, values)))
+
+
+def is_immutable(value: Any) -> bool:
+    """Whether nothing changes ``value`` itself in place; what a method is bound to may change."""
+    kind = type(value)
+    return kind is MethodType or kind is BuiltinFunctionType or is_atomic(value)
+
+
 def is_atomic(value: Any) -> bool:
     """Whether ``value`` cannot change, nor anything that is reached through it."""
     kind = type(value)
-    if kind in ATOMS or issubclass(kind, _ATOMIC):
+    if id(kind) in SIMPLE or issubclass(kind, _ATOMIC) or id(kind) in ATOM_IDS:
         return True
     if issubclass(kind, type):
-        return bool(value.__module__ != "__main__")
+        return not is_theirs(value)
     if kind is FunctionType:
         return bool(value.__module__ != "__main__")
     if kind is BuiltinFunctionType:
         return value.__self__ is None or type(value.__self__) is ModuleType
-    module = kind.__module__
-    if type(module) is not str:
-        return False
+    module = module_of(kind)
     if module == "numpy":
-        numpy = sys.modules.get("numpy")
-        return numpy is not None and issubclass(kind, numpy.generic | numpy.dtype | numpy.ufunc)
+        return issubclass(kind, loaded("numpy", "generic", "dtype", "ufunc"))
     if module in _DESCRIBING or module.startswith("numpy.dtypes"):
         return True
     if module == "pyarrow.lib":
-        arrow = sys.modules["pyarrow.lib"]
-        return issubclass(kind, tuple(getattr(arrow, name) for name in _OF_ARROW))
+        return issubclass(kind, loaded("pyarrow.lib", *_OF_ARROW))
     return is_scalar_of_pandas(kind)
 
 
 def is_scalar_of_pandas(kind: type) -> bool:
     """Whether ``kind`` is that of single values of pandas: times, spans, intervals, missing."""
-    module = kind.__module__
-    return type(module) is str and (
-        module.startswith("pandas._libs.")
-        or (module == "pandas" and kind.__name__ in _SCALARS_OF_PANDAS)
+    module = module_of(kind)
+    return module.startswith("pandas._libs.") or (
+        module == "pandas" and kind.__name__ in _SCALARS_OF_PANDAS
     )
 
 
@@ -86,9 +100,7 @@ def is_missing(value: Any) -> bool:
     if value is None or kind is float:
         return value is None or value != value
     if is_scalar_of_pandas(kind):
-        pandas = sys.modules["pandas"]
-        return value is pandas.NaT or value is pandas.NA
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and kind.__module__ == "numpy" and issubclass(kind, numpy.generic):
+        return any(value is each for each in loaded("pandas", "NaT", "NA"))
+    if module_of(kind) == "numpy" and issubclass(kind, loaded("numpy", "generic")):
         return value.dtype.kind in "fcmM" and bool(value != value)
     return False

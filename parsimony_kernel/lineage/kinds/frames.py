@@ -8,21 +8,22 @@ memory: here its managers are asked, as its own methods with inplace=True do.
 import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any
 
-from parsimony_kernel.lineage.kinds.arrays import ARRAYS_INSIDE, same_memory
+from parsimony_kernel.lineage.classes import is_frame, loaded
 from parsimony_kernel.lineage.kinds.atoms import is_atomic
-from parsimony_kernel.lineage.kinds.containers import MAPPING
 from parsimony_kernel.lineage.kinds.instances import attributes_of
+from parsimony_kernel.lineage.kinds.plain import (
+    MAPPING,
+    Kind,
+    arrays_inside,
+    same_memory,
+    same_objects,
+)
 
 _ABSENT = object()
 _SAMPLED = 1_000
-
-
-def is_frame(kind: type) -> bool:
-    """Whether values of ``kind`` are frames or series of pandas."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and issubclass(kind, pandas.DataFrame | pandas.Series)
 
 
 def copies_lazily() -> bool:
@@ -46,7 +47,7 @@ class _HeldFrame:
 
 
 @dataclass(frozen=True)
-class FrameKind:
+class FrameKind(Kind):
     """A frame or a series, with what its class says belongs to it."""
 
     def size(self, value: Any) -> int:
@@ -164,8 +165,7 @@ def _places(block: Any) -> Iterator[tuple[int, int]]:
     By column: a write to one takes it out of its block and leaves the others where they are.
     """
     values, numpy = block.values, sys.modules["numpy"]
-    inside = (getattr(values, name, None) for name in ARRAYS_INSIDE)
-    found = [values, *(each for each in inside if each is not None)]
+    found = [values, *arrays_inside(values)]
     array = next((each for each in found if isinstance(each, numpy.ndarray)), None)
     size = int(getattr(values, "nbytes", 0))
     if array is None:
@@ -188,7 +188,7 @@ def _same_managers(one: Any, other: Any) -> bool:
     if len(one.blocks) != len(other.blocks):
         return False
     axes = zip(one.axes, other.axes, strict=True)
-    if not all((a is b or a.is_(b)) and _same_names(a, b) for a, b in axes):
+    if not all((a is b or a.is_(b)) and same_objects(a.names, b.names) for a, b in axes):
         return False
     return all(
         list(a.mgr_locs) == list(b.mgr_locs) and same_memory(a.values, b.values)
@@ -196,7 +196,51 @@ def _same_managers(one: Any, other: Any) -> bool:
     )
 
 
-def _same_names(one: Any, other: Any) -> bool:
-    return len(one.names) == len(other.names) and all(
-        a is b for a, b in zip(one.names, other.names, strict=True)
-    )
+def is_polars(kind: type) -> bool:
+    """Whether values of ``kind`` are frames or series of polars."""
+    return kind in loaded("polars", "DataFrame", "Series")
+
+
+class _PolarsKind(Kind):
+    """A frame or a series of polars. Columns are shared until one is written to, so that a copy
+    takes no room, and one whose memory begins where it did has not changed."""
+
+    def size(self, value: Any) -> int:
+        return 0
+
+    def copy(self, value: Any) -> Any:
+        return value.clone()
+
+    def same(self, value: Any, held: Any) -> bool:
+        pairs = zip(_columns(value), _columns(held), strict=False)
+        return value.shape == held.shape and all(starmap(_same_series, pairs))
+
+    def set_back(self, value: Any, held: Any) -> Any:
+        inner = "_s" if type(value) in loaded("polars", "Series") else "_df"
+        setattr(value, inner, getattr(held.clone(), inner))
+        return value
+
+    def parts(self, held: Any) -> Collection[Any]:
+        return ()
+
+
+POLARS = _PolarsKind()
+
+
+def _columns(value: Any) -> list[Any]:
+    return [value] if type(value) in loaded("polars", "Series") else value.get_columns()
+
+
+def _same_series(one: Any, other: Any) -> bool:
+    if one.name != other.name or one.dtype != other.dtype:
+        return False
+    place = _place(one)
+    return bool(place == _place(other) if place else one.equals(other))
+
+
+def _place(series: Any) -> Any:
+    """Where its values begin and end in memory, where they are plain and lie in one piece."""
+    try:
+        return series._get_buffer_info()
+    except Exception:  # boundary: user object - polars tells of plain values in one piece only
+        return None

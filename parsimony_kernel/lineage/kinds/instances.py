@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from types import FunctionType, MemberDescriptorType
 from typing import Any, NamedTuple
 
-from parsimony_kernel.lineage.kinds.bases import BARE, Base, State, base_of, package_of
-from parsimony_kernel.lineage.kinds.containers import MAPPING, MappingKind
-from parsimony_kernel.lineage.kinds.kind import Kind
+from parsimony_kernel.lineage.classes import is_theirs, package_of
+from parsimony_kernel.lineage.kinds.plain import BARE, MAPPING, Kind, MappingKind, State, base_of
 
 # What these make stands for something outside of the namespace: a front end, a kernel, a thread
 # that waits and would never be woken.
@@ -51,7 +50,7 @@ class Held(NamedTuple):
 
 
 @dataclass(frozen=True)
-class InstanceKind:
+class InstanceKind(Kind):
     """Instances of one class.
 
     Args:
@@ -62,7 +61,7 @@ class InstanceKind:
         caches: the attributes in which it keeps what it can work out again.
     """
 
-    base: Base | None
+    base: Kind
     members: tuple[Any, ...]
     has_attributes: bool
     own: type | None
@@ -70,11 +69,11 @@ class InstanceKind:
 
     def size(self, value: Any) -> int:
         size = sys.getsizeof(attributes_of(value)) if self.has_attributes else 0
-        return size + (0 if self.base is None else self.base.kind.size(value))
+        return size + self.base.size(value)
 
     def copy(self, value: Any) -> Held:
         return Held(
-            None if self.base is None else self.base.kind.copy(self.base.look(value)),
+            self.base.copy(value),
             _slots(value, self.members) if self.members else {},
             attributes_of(value).copy() if self.has_attributes else {},
         )
@@ -84,12 +83,13 @@ class InstanceKind:
         return (
             MAPPING.same(self._uncached(now), self._uncached(held.attributes))
             and (not self.members or MAPPING.same(_slots(value, self.members), held.slots))
-            and self._has_items(value, held)
+            and self.base.same(value, held.items)
         )
 
     def set_back(self, value: Any, held: Held) -> Any:
-        if self.base is not None and not self._has_items(value, held):
-            self.base.write(value, held.items)
+        has_items = self.base.same(value, held.items)
+        if not has_items and self.base.set_back(value, held.items) is not value:
+            raise TypeError("what it is made of cannot be given back")
         now = _slots(value, self.members)
         for member, each in held.slots.items():
             member.__set__(value, each)
@@ -103,10 +103,9 @@ class InstanceKind:
         return value
 
     def parts(self, held: Held) -> Collection[Any]:
-        items = () if self.base is None else self.base.kind.parts(held.items)
         own = () if self.own is None else (self.own,)
         attributes = self._uncached(held.attributes)
-        return [*items, *held.slots.values(), *attributes.values(), *own]
+        return [*self.base.parts(held.items), *held.slots.values(), *attributes.values(), *own]
 
     def leaves_out(self, value: Any, part: Any) -> bool:
         """Whether an instance does not pickle ``part``: a cache, a counter, a renderer."""
@@ -116,9 +115,6 @@ class InstanceKind:
             return False
         state = value.__getstate__()
         return isinstance(state, dict) and all(each is not part for each in state.values())
-
-    def _has_items(self, value: Any, held: Held) -> bool:
-        return self.base is None or self.base.kind.same(self.base.look(value), held.items)
 
     def _uncached(self, attributes: dict[str, Any]) -> dict[str, Any]:
         if not self.caches:
@@ -134,7 +130,7 @@ def fields(kind: Kind, held: Any) -> dict[str, Any] | None:
     if isinstance(held.items, State):
         digest = hashlib.sha256(held.items.content).hexdigest()
         items["its state"] = f"{len(held.items.content):,} bytes, {digest[:8]}"
-    elif kind.base is not None:
+    elif kind.base is not BARE:
         items["its items"] = held.items
     slots = {member.__name__: each for member, each in held.slots.items()}
     return {**items, **slots, **held.attributes}
@@ -146,13 +142,12 @@ def instance_kind(kind: type) -> InstanceKind | None:
     if any(package_of(each) in OUTSIDE for each in kind.__mro__):
         return None
     last = kind
-    while last not in BARE and _is_of_python(last) and last.__base__ is not None:
+    while (base := base_of(last)) is not BARE and _is_of_python(last) and last.__base__ is not None:
         last = last.__base__
-    base = base_of(last)
-    if base is None and last not in BARE:
+    if base is None:
         return None
     members = tuple(member for each in kind.__mro__ for member in _members(each))
-    own = kind if kind.__module__ == "__main__" else None
+    own = kind if is_theirs(kind) else None
     caches = frozenset[str]() if own else _caches(kind)
     return InstanceKind(base, members, kind.__dictoffset__ != 0, own, caches)
 
@@ -198,31 +193,25 @@ def _slots(value: Any, members: Collection[Any]) -> dict[Any, Any]:
     return found
 
 
-@dataclass(frozen=True)
-class ClassKind(MappingKind):
+def _class(value: type) -> dict[str, Any]:
+    own = type.__dict__["__dict__"].__get__(value).items()
+    return {name: each for name, each in own if name not in ("__dict__", "__weakref__")}
+
+
+def _write_class(value: type, held: dict[str, Any]) -> None:
+    now = _class(value)
+    for name in now.keys() - held.keys():
+        type.__delattr__(value, name)
+    for name, each in held.items():
+        if now.get(name, _ABSENT) is not each:
+            type.__setattr__(value, name, each)
+
+
+class _ClassKind(MappingKind):
     """The attributes of a class of the notebook."""
 
     def size(self, value: Any) -> int:
         return 64 * len(vars(value))
-
-    def copy(self, value: Any) -> Any:
-        return {
-            name: each
-            for name, each in type.__dict__["__dict__"].__get__(value).items()
-            if name not in ("__dict__", "__weakref__")
-        }
-
-    def same(self, value: Any, held: Any) -> bool:
-        return super().same(self.copy(value), held)
-
-    def set_back(self, value: Any, held: Any) -> Any:
-        now = self.copy(value)
-        for name in now.keys() - held.keys():
-            type.__delattr__(value, name)
-        for name, each in held.items():
-            if now.get(name, _ABSENT) is not each:
-                type.__setattr__(value, name, each)
-        return value
 
     def parts(self, held: Any) -> Collection[Any]:
         """What it holds but its functions, and what its metaclass keeps."""
@@ -233,4 +222,4 @@ class ClassKind(MappingKind):
         ]
 
 
-CLASS = ClassKind()
+CLASS = _ClassKind(_class, _write_class)

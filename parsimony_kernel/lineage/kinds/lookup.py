@@ -1,51 +1,36 @@
 """Of which kind an object is, and what a copy of it takes."""
 
 import sys
-from array import array
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import deque
 from itertools import islice
-from types import CellType, FunctionType
+from types import FunctionType
 from typing import Any
 
-from parsimony_kernel.lineage.kinds.arrays import ARRAY, is_array
+from parsimony_kernel.lineage.classes import is_frame, is_theirs
 from parsimony_kernel.lineage.kinds.atoms import ATOMS, is_atomic
-from parsimony_kernel.lineage.kinds.callables import BOUND, BOUND_TYPES, CELL, FUNCTION, is_bound
-from parsimony_kernel.lineage.kinds.containers import BYTES, MAPPING, SEQUENCE, SET, TUPLE
-from parsimony_kernel.lineage.kinds.frames import FRAME, frame_bytes, is_frame
+from parsimony_kernel.lineage.kinds.frames import FRAME, POLARS, frame_bytes, is_polars
 from parsimony_kernel.lineage.kinds.instances import CLASS, InstanceKind, instance_kind
-from parsimony_kernel.lineage.kinds.kind import Kind
-from parsimony_kernel.lineage.kinds.polars import POLARS, is_polars
+from parsimony_kernel.lineage.kinds.plain import ARRAY, BY_TYPE, TUPLE, Kind, is_array, is_bound
 
 _SAMPLED = 50
 _DEEPEST = 3
 COMMON = frozenset({list, dict, tuple, set, deque})
-_MAPPINGS = (dict, OrderedDict, defaultdict, Counter)
-_BY_TYPE: dict[type, Kind] = {
-    **dict.fromkeys((list, deque), SEQUENCE),
-    **dict.fromkeys(_MAPPINGS, MAPPING),
-    set: SET,
-    **dict.fromkeys((bytearray, array), BYTES),
-    tuple: TUPLE,
-    **dict.fromkeys(BOUND_TYPES, BOUND),
-    FunctionType: FUNCTION,
-    CellType: CELL,
-}
 
 
 def kind_of(value: Any) -> Kind | None:
     """How ``value`` is copied; ``None`` for an object that is not."""
     kind: Any = type(value)
-    if (known := _BY_TYPE.get(kind)) is not None:
+    if (known := BY_TYPE.get(kind)) is not None:
         return known
     if issubclass(kind, type):
-        return CLASS if value.__module__ == "__main__" else None
+        return CLASS if is_theirs(value) else None
     if issubclass(kind, tuple) and not kind.__dictoffset__:
         return TUPLE
     if is_frame(kind):
         return FRAME
     if is_polars(kind):
         return POLARS
-    if is_array(value):
+    if is_array(value) and (value.dtype.kind == "O" or not value.dtype.hasobject):
         return ARRAY
     return instance_kind(kind)
 
@@ -71,10 +56,9 @@ def bytes_of(value: Any) -> int:
     kind = type(value)
     if is_frame(kind):
         return frame_bytes(value)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and kind is numpy.ndarray:
+    if is_array(value):
         return int(value.nbytes)
-    return sys.getsizeof(value) if kind in _BY_TYPE or kind in ATOMS else 64
+    return sys.getsizeof(value) if kind in BY_TYPE or kind in ATOMS else 64
 
 
 def is_opaque(value: Any) -> bool:

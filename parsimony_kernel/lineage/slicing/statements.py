@@ -1,8 +1,7 @@
 """The top-level statements of a cell, and what each does with names, for a slice."""
 
 import builtins
-import functools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from parsimony_kernel.analysis.calls import (
@@ -19,7 +18,7 @@ from parsimony_kernel.analysis.calls import (
     VIEW_METHODS,
     names,
 )
-from parsimony_kernel.analysis.cell import Call, Names, Statement
+from parsimony_kernel.analysis.cell import NOTHING, Call, Cell, Statement
 from parsimony_kernel.analysis.read import read
 
 # What a private namespace holds before any code has run, and how to get it elsewhere.
@@ -38,8 +37,6 @@ SEEDS: Mapping[str, str] = {
     "get_ipython": "from IPython import get_ipython",
 }
 BUILTINS = frozenset(vars(builtins)) | {"__name__", "__builtins__"}
-# What star imports, exec and %run bind: names that no text tells.
-ANY = "*"
 # The random numbers that libraries keep for all.
 RANDOM = "*random"
 
@@ -65,37 +62,43 @@ class Vocabulary:
     harmless: set[str]
 
 
-def vocabulary(codes: tuple[str, ...]) -> Vocabulary:
-    """What ``codes`` import and define. A function is harmless until it, or one that it calls, is
+def vocabulary(cells: Iterable[Cell]) -> Vocabulary:
+    """What ``cells`` import and define. A function is harmless until it, or one that it calls, is
     not."""
-    homes = dict(read("\n".join(SEEDS.values())).modules)
-    known = Vocabulary(homes, set(), set(), set())
+    known = Vocabulary(dict(read("\n".join(SEEDS.values())).modules), set(), set(), set())
     functions: list[Statement] = []
-    for cell in map(read, codes):
-        homes |= dict(cell.modules)
+    callers: dict[str, list[Statement]] = {}
+    for cell in cells:
+        known.homes |= dict(cell.modules)
         known.defined |= cell.defined
-        functions += [each for each in cell.statements if each.later != Names()]
+        functions += [each for each in cell.statements if each.later is not NOTHING]
     for each in functions:
         known.harmless |= each.writes & known.defined
-        known.stateful |= each.writes if each.keeps_state else set()
-    size = -1
-    while size != len(known.harmless) - len(known.stateful):
-        size = len(known.harmless) - len(known.stateful)
-        for each in functions:
-            later = each.later
-            if any(gives_streams(call, known) for call in later.calls):
-                known.stateful |= each.writes
-            plain = all(is_harmless(call, known) for call in later.calls)
-            if each.keeps_state or later.may_mutate or later.writes or not plain:
-                known.harmless -= each.writes
+        for call in each.later.calls:
+            callers.setdefault(call.name, []).append(each)
+            callers.setdefault(call.root, []).append(each)
+    while functions:
+        each = functions.pop()
+        calls = each.later.calls
+        news = set[str]()
+        if each.keeps_state or any(gives_streams(call, known) for call in calls):
+            news |= each.writes - known.stateful
+            known.stateful |= each.writes
+        plain = all(is_harmless(call, known) for call in calls)
+        if each.keeps_state or each.later.may_mutate or each.later.writes or not plain:
+            news |= each.writes & known.harmless
+            known.harmless -= each.writes
+        for name in news:
+            functions += callers.get(name, ())
     return known
 
 
-@functools.lru_cache(maxsize=4_096)
-def statements_of(code: str) -> tuple[Statement, ...]:
+def statements_of(cell: Cell) -> tuple[Statement, ...]:
     """The statements of a cell, with those of magics that run Python in place of the magics."""
+    if not cell.magics:
+        return cell.statements
     found: list[Statement] = []
-    for each in read(code).statements:
+    for each in cell.statements:
         found += _of_magic(each) or [each]
     return tuple(found)
 
@@ -108,7 +111,7 @@ def _of_magic(statement: Statement) -> list[Statement]:
             and statement.source.startswith("get_ipython().run_")
             and not (magic.body and magic.text)
         ):
-            inner = statements_of(magic.body or magic.text)
+            inner = statements_of(read(magic.body or magic.text))
             return [replace(each, lines=statement.lines) for each in inner]
     return []
 
@@ -208,12 +211,6 @@ class Sharing:
         for other in others:
             self._group[self.group(other)] = self.group(one)
 
-    def affects(self, changed: str, is_deep: bool, name: str) -> bool:
-        """Whether a change of ``changed``, of its top or of what it holds, may be one of
-        ``name``."""
-        groups = self.groups_changed(changed, is_deep)
-        return changed == name or not groups.isdisjoint(self.groups_of(name))
-
     def groups_of(self, name: str) -> set[str]:
         """The groups of its object and of what that holds."""
         if name not in self._groups:
@@ -251,7 +248,7 @@ class Sharing:
                     self._join(f"{call.root}*", *([each] if each != call.root else []), f"{each}*")
             elif len(held) > 1 and not is_plain(call, known):
                 self._join(*held, *(f"{each}*" for each in held))
-        if statement.later != Names():
+        if statement.later is not NOTHING:
             for name in statement.writes:
                 for each in _variables(statement.reads, known) - {name}:
                     self._join(f"{name}*", each, f"{each}*")

@@ -1,0 +1,45 @@
+"""The one audit hook of this process (PEP 578). While nobody listens, it costs one check."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+Hear = Callable[[str, tuple[Any, ...]], None]
+
+_listeners: tuple[Hear, ...] = ()
+_lock = threading.Lock()
+_is_installed = False
+
+
+def listen(hear: Hear) -> None:
+    """Let ``hear`` know of every event from now on, until ``leave``; it may raise."""
+    global _is_installed, _listeners
+    with _lock:
+        if not _is_installed:
+            _is_installed = True
+            sys.addaudithook(_audit)
+        _listeners = (*_listeners, hear)
+
+
+def leave(hear: Hear) -> None:
+    """Stop listening; for one that has stopped already, nothing."""
+    global _listeners
+    with _lock:
+        _listeners = tuple(each for each in _listeners if each != hear)
+
+
+@contextmanager
+def listening(hear: Hear) -> Iterator[None]:
+    """Let ``hear`` know of what happens in the body, in any thread."""
+    listen(hear)
+    try:
+        yield
+    finally:
+        leave(hear)
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    for hear in _listeners:
+        hear(event, arguments)

@@ -1,0 +1,249 @@
+"""Code that is stopped just before it reaches outside, and goes on from there when it may.
+
+The unit is the top-level statement: what the one that was stopped had changed is put back, the
+ones before it stay done. Whoever allows it lets the code go on at that very statement.
+"""
+
+import os
+import random
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import GeneratorType
+from typing import Any
+
+from parsimony_kernel.analysis.cell import Cell as Code
+from parsimony_kernel.analysis.read import read
+from parsimony_kernel.core.reach import Reach, ReachKind
+from parsimony_kernel.execution.capture import Capture
+from parsimony_kernel.execution.cell import Cell, Part
+from parsimony_kernel.execution.guard import keep, ours
+from parsimony_kernel.execution.interrupt import CodeGuard, Held
+from parsimony_kernel.execution.native import fetches, writes
+from parsimony_kernel.execution.permit import Permit
+from parsimony_kernel.execution.reaching import (
+    EVENTS,
+    Caller,
+    GuardedEnvironment,
+    Judge,
+    caller,
+    is_number,
+    texts_of,
+)
+from parsimony_kernel.execution.worker import refusal, watch_workers
+from parsimony_kernel.lineage.checkpoint import Change, Checkpoints, PutBack
+from parsimony_kernel.lineage.ledger import OriginLedger
+
+_MAX_SOURCE = 200
+
+
+@dataclass
+class Paused:
+    """Code that waits at a statement: what is left of its cell, under which hash it may go on, and
+    what it has done so far."""
+
+    cell: Cell
+    sha: str
+    changes: list[Change] = field(default_factory=list)
+
+
+class Asking:
+    """Lets one run of a cell go as far as it may.
+
+    Args:
+        namespace: gives the live namespace.
+        bindings: gives the names in it that code may bind, with their objects.
+        given: gives what the namespace has of itself.
+    """
+
+    def __init__(
+        self,
+        permit: Permit,
+        cell: Cell,
+        capture: Capture,
+        namespace: Callable[[], dict[str, Any]],
+        bindings: Callable[[], Mapping[str, Any]],
+        given: Callable[[], Mapping[str, Any]],
+    ) -> None:
+        self.permit = permit
+        self.held: Reach | None = None
+        self._guard: CodeGuard | None = None
+        self.at = 0
+        self._cell = cell
+        self._capture = capture
+        self._namespace = namespace
+        self._bindings = bindings
+        self._given = given
+        self._before: Checkpoints | None = None
+        self._process: Callable[[], None] = _nothing
+        self._streams: dict[str, int] = {}
+        self._thread = 0
+        # A name was resolved that is allowed, so its addresses are.
+        self._is_resolved = False
+        self._is_over = True
+        self._judge = Judge(permit.workspace, self._said, permit.made)
+
+    def parts(self, guard: CodeGuard) -> Iterator[Part]:
+        """The statements of the cell, each with a state to go back to.
+
+        Args:
+            guard: wakes the code, when a thread of it has been stopped.
+        """
+        self._guard = guard
+        keep(self._capture, self)
+        watch_workers()
+        self._thread = threading.get_ident()
+        self._is_over = False
+        _watch_environment(1)
+        for at, part in enumerate(self._cell.parts):
+            self.at = at
+            with ours():
+                statement = self._begin(part)
+            self._check_native(statement)
+            yield part
+            if self.held is not None:  # the code has caught the stop
+                raise Held
+
+    def end(self) -> PutBack | None:
+        """The code has ended: what outlives it may not reach. What the held statement did is put
+        back; what came of that, or ``None`` where nothing is held."""
+        if not self._is_over:
+            self._is_over = True
+            _watch_environment(-1)
+        if self.held is None or self._before is None:
+            return None
+        self._process()
+        return self._before.put_back(0)
+
+    @property
+    def moved_on(self) -> tuple[str, ...]:
+        """What the held statement has read of that cannot be read again."""
+        bound = self._bindings()
+        return tuple(
+            sorted(name for name, at in self._streams.items() if _position(bound.get(name)) != at)
+        )
+
+    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Stop the code before an event that it may not cause."""
+        if event not in EVENTS:
+            return
+        with ours():
+            by = caller(self._cell.filename, str(self.permit.workspace))
+            found = self._judge.target(event, arguments, by)
+        if found is not None:
+            self._check(found, by)
+
+    def _check(self, found: tuple[ReachKind, str], by: Caller) -> None:
+        kind, what = found
+        if self._capture.is_forked:
+            raise refusal(what)
+        if self._is_over:
+            raise PermissionError(f"this code has ended, and may not reach {what} any more")
+        if self.held is not None:
+            raise Held
+        reach = self._reach(kind, what, by)
+        if kind is ReachKind.network and self._is_resolved and is_number(what):
+            return
+        approved = self.permit.approved
+        is_allowed = approved is not None and approved == self.permit.sha(reach)
+        first, last = self._cell.parts[self.at].lines
+        lines = by.lines | frozenset(range(first, last + 1))
+        if is_allowed or self.permit.allows(reach, lines):
+            self._is_resolved = self._is_resolved or kind is ReachKind.network
+            self.permit.left.append(reach)
+            return
+        self.held = reach
+        if threading.get_ident() != self._thread and self._guard is not None:
+            self._guard.interrupt("held")
+        raise Held
+
+    def _reach(self, kind: ReachKind, what: str, by: Caller) -> Reach:
+        first, last = self._cell.parts[self.at].lines
+        inside = [line for line in by.lines if first <= line <= last]
+        line = min(inside, default=first)
+        lines = self._cell.code.splitlines()
+        text = " ".join(lines[line - 1].split()) if line <= len(lines) else ""
+        return Reach(kind, what, line, text[:_MAX_SOURCE])
+
+    def _check_native(self, statement: Code) -> None:
+        """Stop before what libraries would do past Python in this statement."""
+        namespace = self._namespace()
+        for call in statement.calls:
+            by = Caller(True, False, frozenset(), frozenset({self._line(call.line)}))
+            for path in writes(call, namespace):
+                if (found := self._judge.writing(path, by)) is not None:
+                    self._check(found, by)
+            for host in fetches(call, namespace):
+                self._check((ReachKind.network, host), by)
+
+    def _line(self, of_statement: int) -> int:
+        return self._cell.parts[self.at].lines[0] + of_statement - 1
+
+    def _begin(self, part: Part) -> Code:
+        """Remember what the statement may change."""
+        statement = read(self._cell.text(part))
+        if not (statement.calls or statement.magics or statement.modules):
+            self._before = None
+            return statement
+        self._before = Checkpoints(self._namespace, self._bindings, OriginLedger(), self._given)
+        self._before.take()
+        self._before.protect(self._cell.text(part))
+        self._process = _process_state()
+        self._is_resolved = False
+        bound = self._bindings()
+        self._streams = {
+            name: at for name in statement.reads if (at := _position(bound.get(name))) is not None
+        }
+        return statement
+
+    def _said(self) -> tuple[str, ...]:
+        cell = read(self._cell.code)
+        return (*cell.strings, *texts_of(cell.reads, self._namespace()))
+
+
+def _position(value: Any) -> int | None:
+    """How far a stream has been read, as far as that can be told; ``None`` for what is none."""
+    if type(value) is GeneratorType:
+        return -1 if value.gi_frame is None else value.gi_frame.f_lasti
+    if not hasattr(type(value), "__next__"):
+        return None
+    with suppress(Exception):  # boundary: user object - its own ways of telling
+        return int(value.tell() if hasattr(value, "tell") else value.__length_hint__())
+    return None
+
+
+def _process_state() -> Callable[[], None]:
+    """What a process has one of; what it gives puts that back."""
+    folder, drawn = Path.cwd(), random.getstate()
+    numbers: Any = sys.modules.get("numpy.random")
+    drawn_by_numpy = None if numbers is None else numbers.get_state()
+
+    def put_back() -> None:
+        random.setstate(drawn)
+        if numbers is not None:
+            numbers.set_state(drawn_by_numpy)
+        with suppress(OSError):
+            os.chdir(folder)
+
+    return put_back
+
+
+def _nothing() -> None:
+    """Nothing was begun."""
+
+
+def _watch_environment(by: int) -> None:
+    """Reading a variable of the environment is an event while more judge it than do not."""
+    global _judging
+    _judging += by
+    plain = type(os.environ)
+    if _judging and plain is os._Environ:
+        os.environ.__class__ = GuardedEnvironment
+    elif not _judging and plain is GuardedEnvironment:
+        os.environ.__class__ = os._Environ
+
+
+_judging = 0

@@ -1,0 +1,72 @@
+"""What libraries do with their own code when a statement calls them, where Python sees nothing.
+
+They are known by the names of their functions, and what they are handed is looked up: texts in the
+statement, and what the names in it hold when it is about to run.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+from parsimony_kernel.analysis.calls import PATTERNS
+from parsimony_kernel.analysis.cell import Call
+from parsimony_kernel.execution.reaching import host_of, texts_of
+
+# Functions that write where they are handed a path.
+WRITERS = frozenset(
+    {
+        "write_table", "write_dataset", "write_to_dataset", "write_feather", "write_parquet",
+        "write_csv", "write_ipc", "write_ipc_stream", "write_ndjson", "write_json", "write_avro",
+        "write_delta", "sink_parquet", "sink_csv", "sink_ipc", "sink_ndjson", "to_parquet",
+        "to_feather", "to_orc", "to_hdf", "to_netcdf", "to_zarr", "HDFStore", "File", "Dataset",
+        "imwrite", "save_model", "OSFile", "open_output_stream",
+    }
+)  # fmt: skip
+# Functions that run a query, or connect to a database.
+QUERIES = frozenset({"sql", "query", "execute", "executemany", "executescript", "from_query"})
+# Libraries that fetch with their own code.
+_OPENERS = frozenset({"File", "Dataset", "HDFStore"})
+_CLOUDS = frozenset({"S3FileSystem", "GcsFileSystem", "AzureFileSystem", "HadoopFileSystem"})
+_FETCHERS = frozenset({"polars", "duckdb", "pyarrow", "deltalake", "rasterio", "fiona", "pyogrio"})
+
+WRITING_QUERY = re.compile(
+    r"(?is)(?:^|;)\s*(?:COPY\b.+\bTO\b|EXPORT\s+DATABASE\b|ATTACH\b|CHECKPOINT\b|VACUUM\b.+\bINTO\b)"
+)
+_READ_ONLY = re.compile(r"(?i)\bREAD_ONLY\b|mode=ro")
+_ADDRESS = re.compile(r"\b(?:https?|s3a?|gs|gcs|az|abfss?|ftp|hf|r2)://[^\s'\"),]+")
+
+
+def writes(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
+    """The paths to which a call writes past Python."""
+    texts = (*call.texts, *texts_of(call.names, namespace))
+    if call.last in QUERIES:
+        for text in texts:
+            if WRITING_QUERY.search(text) and not _READ_ONLY.search(text):
+                for found in PATTERNS["sql_file"].findall(text):
+                    yield from filter(None, found)
+    elif call.last in WRITERS or _is_duckdb(call, namespace):
+        is_read = call.last in _OPENERS and call.mode in (None, "r")
+        yield from (each for each in texts if not is_read and not each.startswith(":"))
+
+
+def _is_duckdb(call: Call, namespace: Mapping[str, Any]) -> bool:
+    writes = call.last == "connect" or call.last.startswith(("to_", "write_"))
+    return writes and _library(call, namespace) in ("duckdb", "_duckdb")
+
+
+def fetches(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
+    """The hosts from which a call fetches past Python."""
+    if call.last in _CLOUDS:
+        yield call.last
+    if call.last in QUERIES or _library(call, namespace) in _FETCHERS:
+        for text in (*call.texts, *texts_of(call.handed, namespace)):
+            for address in _ADDRESS.findall(text):
+                yield host_of(address) or address
+
+
+def _library(call: Call, namespace: Mapping[str, Any]) -> str:
+    """The library that the call belongs to, by what its name stands for now."""
+    root = namespace.get(call.root)
+    name = root.__name__ if type(root) is ModuleType else type(root).__module__
+    return name.partition(".")[0]
