@@ -10,9 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from difflib import get_close_matches
-from types import SimpleNamespace
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+from jupyter_kernel_client.manager import KernelHttpManager, fetch
+from requests import exceptions as errors
+from websocket import WebSocketException
 
 from parsimony_kernel.execution.remote_kernel import (
     START_S,
@@ -75,7 +79,7 @@ class GatewayKernel(Kernel):
         self.url, inside = server_address(url)
         token = token or inside
         self._headers = {"Authorization": f"token {token}"} if token else {}
-        self._looked_at = float("-inf")
+        self._id, self._looked_at = "", float("-inf")
 
     def start(self) -> None:
         names = self._asked(self._names)
@@ -87,12 +91,13 @@ class GatewayKernel(Kernel):
                 f"{', '.join(sorted(names)) or 'none'}."
             )
         self.manager = self._managed(None)
-        self._asked(lambda: self.manager.start_kernel(self.name, timeout=START_S), "start a kernel")
+        start = partial(self.manager.start_kernel, self.name, timeout=START_S)
+        self._id = self._asked(start, "start a kernel")["id"]
         self._connect()
         try:
             # What is asked before the kernel's sockets are bound is lost.
             self.client.wait_for_ready(START_S)
-        except (RuntimeError, OSError, _libraries().WebSocketException) as exc:
+        except (RuntimeError, OSError, WebSocketException) as exc:
             raise RemoteKernelError(
                 f"The kernel {self.name!r} of {self.url} does not answer."
             ) from exc
@@ -103,7 +108,6 @@ class GatewayKernel(Kernel):
         self.client.start_channels()
         app = self.client.kernel_socket
         if app is None or not self.client.connection_ready.is_set():
-            self._hang_up()
             raise RemoteKernelError(
                 f"{self.url} starts kernels but lets no websocket through; a proxy before it must "
                 "pass `Upgrade: websocket` on."
@@ -117,13 +121,11 @@ class GatewayKernel(Kernel):
         app.on_message = arrived
 
     def reconnect(self) -> None:
-        kernel = self.manager.kernel
-        self._hang_up()
         for left in reversed(range(_RECONNECTS)):
+            self._hang_up()
             try:
-                if kernel is not None:
-                    self.manager = self._asked(lambda: self._managed(kernel["id"]))
-                if kernel is None or not self.manager.has_kernel:
+                self.manager = self._asked(partial(self._managed, self._id))
+                if not self.manager.has_kernel:
                     self._death = _ENDED
                     raise Disconnected(_ENDED)
                 self._connect()
@@ -136,7 +138,7 @@ class GatewayKernel(Kernel):
     def send(self, code: str, expression: str) -> None:
         try:
             super().send(code, expression)
-        except (OSError, _libraries().WebSocketException) as exc:
+        except (OSError, WebSocketException) as exc:
             raise Disconnected(_CLOSED) from exc
 
     def _read(self, get: Callable[..., Any], seconds: float) -> Iterator[dict[str, Any]]:
@@ -148,8 +150,8 @@ class GatewayKernel(Kernel):
         if self._death is None and time.monotonic() - self._looked_at >= _LOOK_S:
             self._looked_at = time.monotonic()
             try:
-                if not self._asked(lambda: self.manager.is_alive(_REQUEST_S)):
-                    self._death = _ENDED
+                is_alive = self._asked(partial(self.manager.is_alive, _REQUEST_S))
+                self._death = None if is_alive else _ENDED
             except RemoteKernelError as exc:
                 self._death = unreachable(exc)
         return self._death
@@ -169,27 +171,26 @@ class GatewayKernel(Kernel):
             self.client.stop_channels()
 
     def _managed(self, kernel_id: str | None) -> Any:
-        return _libraries().KernelHttpManager(
+        return KernelHttpManager(
             self.url,
             None,
             kernel_id=kernel_id,
-            headers=dict(self._headers),
+            headers=self._headers,
             client_kwargs={"log": _SILENT, "timeout": _REQUEST_S, "ping_interval": _PING_S},
             log=_SILENT,
         )
 
     def _names(self) -> list[str]:
-        address = f"{self.url}/api/kernelspecs"
-        answer = _libraries().fetch(address, headers=dict(self._headers), timeout=_REQUEST_S)
-        return list(answer.json()["kernelspecs"])
+        specs = fetch(f"{self.url}/api/kernelspecs", headers=self._headers, timeout=_REQUEST_S)
+        return list(specs.json()["kernelspecs"])
 
     def _asked(self, request: Callable[[], T], of: str = "answer") -> T:
         """What a request of the library gives. Raises ``RemoteKernelError``."""
-        errors, status = _libraries(), 0
+        status = 0
         try:
             return request()
         except errors.HTTPError as exc:
-            status = exc.response.status_code
+            status = exc.response.status_code if exc.response is not None else 0
             said = _SAID.get(status, _FAILED)
         except errors.SSLError as exc:
             said = _UNTRUSTED if "CERTIFICATE_VERIFY" in str(exc) else _NO_TLS
@@ -221,17 +222,3 @@ def server_address(url: str) -> tuple[str, str | None]:
     for page in ("/lab", "/tree", "/api"):
         path = path.removesuffix(page)
     return urlunsplit((parts.scheme, parts.netloc, path, "", "")), token
-
-
-def _libraries() -> Any:
-    """The manager of kernels, a plain request, and what requests and websockets raise."""
-    try:
-        from jupyter_kernel_client.manager import KernelHttpManager, fetch
-        from requests import exceptions
-        from websocket import WebSocketException
-    except ImportError as exc:
-        raise RemoteKernelError(
-            'Kernels behind a server need another package: pip install "parsimony-kernel[remote]"'
-        ) from exc
-    found = dict(vars(exceptions), KernelHttpManager=KernelHttpManager, fetch=fetch)
-    return SimpleNamespace(**found, WebSocketException=WebSocketException)

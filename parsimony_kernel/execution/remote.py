@@ -6,18 +6,17 @@ kernel; the call says which variables are gone, and the next one has a fresh ker
 
 import asyncio
 import weakref
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from itertools import chain
-from types import TracebackType
 from typing import Any
 
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.execution.gateway import GatewayKernel
 from parsimony_kernel.execution.remote_calls import (
     CLOSE_S,
-    Ended,
+    INTERRUPTED,
+    STOPPED,
     Far,
     Job,
     Loss,
@@ -30,7 +29,6 @@ from parsimony_kernel.lineage.ledger import CellRun, OriginLedger, VariableOrigi
 
 GRACE_S = 3.0
 _NAMES_TOLD = 10
-_UNSTOPPABLE = "it could not be interrupted, so its kernel was ended"
 
 
 class RemoteExecutor(BaseCodeExecutor):
@@ -68,9 +66,17 @@ class RemoteExecutor(BaseCodeExecutor):
         def make() -> Kernel:
             if url is None:
                 return LocalKernel(kernel_name)
+            try:
+                from parsimony_kernel.execution.gateway import GatewayKernel
+            except ImportError as exc:
+                raise RemoteKernelError(
+                    "Kernels behind a server need another package: "
+                    'pip install "parsimony-kernel[remote]"'
+                ) from exc
             return GatewayKernel(url, token, kernel_name)
 
-        make()  # says at once what is wrong with the address
+        with suppress(RemoteKernelError):
+            make()  # says at once what is wrong with the address
         self.origin_ledger = OriginLedger()
         self._cwd = cwd
         self._variables: dict[str, Any] = {}
@@ -122,9 +128,11 @@ class RemoteExecutor(BaseCodeExecutor):
         Raises ``NotADirectoryError`` when it is none there, ``RemoteKernelError`` when there is
         no kernel.
         """
-        ended = await asyncio.wrap_future(self._far.call({"do": "set_cwd", "cwd": cwd}))
-        self._settle(ended)
-        answer = ended.answer or {}
+        try:
+            answer = await asyncio.wrap_future(self._far.call({"do": "set_cwd", "cwd": cwd}))
+        except Loss:
+            answer = INTERRUPTED
+        self._settle(answer)
         if "error" in answer:
             is_none = answer["error"]["name"] == "NotADirectoryError"
             raise (NotADirectoryError if is_none else OSError)(answer["error"]["message"])
@@ -155,7 +163,6 @@ class RemoteExecutor(BaseCodeExecutor):
     async def kill(self) -> None:
         """End the kernel, whatever it does. The variables are gone; the next call has another."""
         await asyncio.wrap_future(self._far.end())
-        self._far.untold = None
         self._forget()
         self._gone = ()
 
@@ -177,12 +184,7 @@ class RemoteExecutor(BaseCodeExecutor):
     async def __aenter__(self) -> "RemoteExecutor":
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.shutdown()
 
     # Calls
@@ -191,89 +193,79 @@ class RemoteExecutor(BaseCodeExecutor):
         if seconds is not None and not seconds > 0:
             raise ValueError(f"timeout_seconds is {seconds!r}; give more than 0, or None")
         try:
-            ended = await self._ended({**request, "cwd": self._cwd}, seconds)
+            answer = await self._answer({**request, "cwd": self._cwd}, seconds)
+        except Loss as loss:
+            self._forget()
+            error = _lost(loss, self._gone, seconds)
+            self._gone = ()
+            return loss.heard.model_copy(update={"outputs": (*loss.heard.outputs, error)})
         except RemoteKernelError as exc:
             error = ExceptionObject(name="RemoteKernelError", message=str(exc))
             return KernelOutput(outputs=(error,))
-        return self._output(ended, seconds)
+        self._settle(answer)
+        return KernelOutput.model_validate(answer["output"])
 
-    async def _ended(self, request: Request, seconds: float | None) -> Ended:
+    async def _answer(self, request: Request, seconds: float | None) -> dict[str, Any]:
         self._job = job = self._far.call(request, seconds, cell=True)
         call = asyncio.wrap_future(job)
         try:
-            return await asyncio.shield(call)
+            answer: dict[str, Any] = await asyncio.shield(call)
+            return answer
         except asyncio.CancelledError:
             ours = asyncio.current_task()
             if call.cancelled() and not (ours and ours.cancelling()):
-                return Ended(ran=False)  # interrupted while it waited for its kernel
+                # Interrupted while it waited for its kernel.
+                return {**INTERRUPTED, "output": KernelOutput(outputs=(STOPPED,))}
             job.stop()
             while not call.done():
                 try:
                     await asyncio.wait({call})
                 except asyncio.CancelledError:
                     job.kill()
-            if not call.cancelled() and call.exception() is None:
-                # Nobody waits for it any more: what is lost is told to the next cell.
-                self._far.untold = call.result().loss or self._far.untold
-                self._settle(call.result())
+            if not call.cancelled():
+                match call.exception():
+                    case None:
+                        self._settle(call.result())
+                    case Loss() as loss:  # nobody waits for it: it is told to the next cell
+                        self._far.untold = loss
+                        self._forget()
             raise
         finally:
             self._job = None
 
-    def _output(self, ended: Ended, seconds: float | None) -> KernelOutput:
-        """What came of a cell, after it was written into variables and ledger."""
-        self._settle(ended)
-        answer = ended.answer or {}
-        if "output" in answer:
-            return KernelOutput.model_validate(answer["output"])
-        if ended.loss is not None:
-            gone, self._gone = self._gone, ()
-            error = _lost(ended.loss, gone, seconds, ran=ended.ran)
-        else:
-            error = ExceptionObject(name="KeyboardInterrupt", message="stopped by the user")
-        return KernelOutput(
-            stdout=ended.stdout,
-            stderr=ended.stderr,
-            outputs=(error,),
-            truncated=ended.truncated,
-        )
-
-    def _settle(self, ended: Ended) -> None:
+    def _settle(self, answer: dict[str, Any]) -> None:
         """Write into variables and ledger what became of them."""
-        if ended.loss is not None:
-            self._gone = (*self._gone, *self._variables)
-            self._forget()
-        answer = ended.answer
-        if answer is not None:
-            for name in answer["gone"]:
-                self._variables.pop(name, None)
-            for name, told in answer["names"].items():
-                self._variables[name] = value_from(name, told, self._bring)
-            self._copy(answer["ledger"])
-            if self._seen is not None:
-                self._seen.update((kind, name) for kind, name in answer.get("seen_live_names", ()))
+        for name in answer["gone"]:
+            self._variables.pop(name, None)
+        for name, told in answer["names"].items():
+            self._variables[name] = value_from(name, told, self._bring)
+        self._copy(answer["ledger"])
+        if self._seen is not None:
+            self._seen.update((kind, name) for kind, name in answer.get("seen_live_names", ()))
 
-    def _copy(self, told: list[tuple[str, Any]]) -> None:
+    def _copy(self, told: list[dict[str, Any]]) -> None:
         """Do again, in the same order, what was done to the ledger there."""
         ledger, versions = self.origin_ledger, self._versions
-        for what, given in told:
-            if what == "drop":
-                ledger.drop(given)
-                continue
-            for ref in chain(*(given.get(kind, ()) for kind in ("inputs", "reads", "made"))):
-                ref["version"] = versions.get((ref["name"], ref["version"]), 0)
-            if what == "stamp":
-                number = given["cell_run"] and ledger.next_cell_run()
-                version = ledger.next_version(given["name"])
-                versions[given["name"], given["version"]] = version
-                here = {**given, "version": version, "cell_run": number}
-                ledger.stamp(VariableOrigin.model_validate(here))
-            else:
-                here = {**given, "number": ledger.next_cell_run()}
-                ledger.record(CellRun.model_validate(here))
+
+        def here(ref: dict[str, Any]) -> dict[str, Any]:
+            return {**ref, "version": versions.get((ref["name"], ref["version"]), 0)}
+
+        for each in told:
+            run, number = each["run"], ledger.next_cell_run()
+            for ref in run["made"]:
+                versions[ref["name"], ref["version"]] = ledger.next_version(ref["name"])
+            for origin in each["origins"]:
+                inputs = tuple(map(here, origin["inputs"]))
+                made = {**here(origin), "inputs": inputs, "cell_run": number}
+                ledger.stamp(VariableOrigin.model_validate(made))
+            for name in run["deleted"]:
+                ledger.drop(name)
+            refs = {kind: tuple(map(here, run[kind])) for kind in ("reads", "made")}
+            ledger.record(CellRun.model_validate({**run, **refs, "number": number}))
 
     def _forget(self) -> None:
         """Nothing is left of what the names stood for."""
+        self._gone = (*self._gone, *self._variables)
         self._variables.clear()
         self._versions.clear()
         for name, version in self.origin_ledger.versions().items():
@@ -283,31 +275,27 @@ class RemoteExecutor(BaseCodeExecutor):
 
 def _bring(far: Far, name: str, max_bytes: int) -> Any:
     """Bring a variable over. Knows the kernel and not the executor, which it would keep."""
-    ended: Ended = far.call({"do": "fetch", "name": name, "limit": max_bytes}).result()
-    if ended.loss is not None:
+    try:
+        answer = far.call({"do": "fetch", "name": name, "limit": max_bytes}).result()
+    except Loss as loss:
         raise RemoteKernelError(
-            f"{name!r} is gone: the kernel {ended.loss}; run the cell that makes it again."
-        )
-    answer = ended.answer or {"error": {"message": "the kernel was interrupted; try again"}}
-    if "error" in answer:
-        raise RemoteKernelError(f"{answer['error']['message']}.")
+            f"{name!r} is gone: the kernel {loss}; run the cell that makes it again."
+        ) from loss
+    if "form" not in answer:
+        told = answer.get("error", {"message": "the kernel was interrupted; try again"})
+        raise RemoteKernelError(f"{told['message']}.")
     return brought(answer["form"], answer["data"])
 
 
-def _lost(
-    loss: Loss, names: tuple[str, ...], seconds: float | None, *, ran: bool
-) -> ExceptionObject:
+def _lost(loss: Loss, names: tuple[str, ...], seconds: float | None) -> ExceptionObject:
     """What is said of a kernel that is gone: what happened, what is gone with it, what is next."""
     name, what = {
-        "deadline": (
-            "TimeoutError",
-            f"timeout: the code was stopped after {seconds or 0:g} s; {_UNSTOPPABLE}",
-        ),
-        "stop": ("KeyboardInterrupt", f"stopped by the user; {_UNSTOPPABLE}"),
+        "deadline": ("TimeoutError", f"timeout: the code was stopped after {seconds or 0:g} s; "),
+        "stop": ("KeyboardInterrupt", "stopped by the user; "),
         "death": ("KernelDied", f"the kernel {loss}"),
     }[loss.why]
-    if not ran:
-        what += ", before this code, which was not run"
+    what += "" if loss.why == "death" else "it could not be interrupted, so its kernel was ended"
+    what += "" if loss.ran else ", before this code, which was not run"
     shown = ", ".join(names[:_NAMES_TOLD])
     more = f" and {len(names) - _NAMES_TOLD} more" if len(names) > _NAMES_TOLD else ""
     gone = f"gone with it: {shown}{more}" if names else "it held no variables"

@@ -13,10 +13,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.execution.capture import BoundedText
 from parsimony_kernel.execution.remote_kernel import (
     Disconnected,
@@ -31,45 +30,33 @@ Request = dict[str, Any]
 # A request that is no cell of code.
 CHORE_S = 60.0
 _POLL_S = 0.05
-# How long what a dead kernel had sent may still be under way.
 _DRAIN_S = 0.3
 CLOSE_S = 5.0
 
-# What an interruption leaves in a reply, and what every answer holds.
+# What an interruption leaves in a reply, and what every answer holds: then as good as nothing.
 _INTERRUPTIONS = frozenset({"KeyboardInterrupt", "CancelledError"})
-_ALWAYS = frozenset({"names", "gone", "ledger"})
+INTERRUPTED: dict[str, Any] = {"names": {}, "gone": [], "ledger": []}
+STOPPED = ExceptionObject(name="KeyboardInterrupt", message="stopped by the user")
 _TOLD_CHARS = 200
 
 _SIDE = "parsimony_kernel.execution.remote_side"
 _ON_SIDE = f'__import__("sys").modules["{_SIDE}"]'
 
 
-class Loss(Exception):
+class Loss(RemoteKernelError):
     """The kernel is gone with all its variables.
 
     ``str()`` says how, in words that follow "the kernel"; ``why`` is what ended it: its own end, a
-    deadline, or a stop.
+    deadline, or a stop. ``ran`` says whether the request reached it, and ``heard`` is what was
+    printed until then.
     """
 
-    def __init__(self, how: str, why: Literal["death", "deadline", "stop"] = "death") -> None:
-        super().__init__(how)
+    ran = False
+    heard = KernelOutput()
+
+    def __init__(self, how: object, why: Literal["death", "deadline", "stop"] = "death") -> None:
+        super().__init__(str(how))
         self.why = why
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a request ended: with an answer, without one, or with the loss of the kernel.
-
-    The streams are what came ahead of an answer that never did; ``ran`` says whether the request
-    reached the kernel.
-    """
-
-    answer: dict[str, Any] | None = None
-    loss: Loss | None = None
-    stdout: str = ""
-    stderr: str = ""
-    truncated: bool = False
-    ran: bool = True
 
 
 class _Heard(BoundedText):
@@ -79,13 +66,16 @@ class _Heard(BoundedText):
 
 
 class Job(Future[Any]):
-    """Something to do with the kernel. Until there is one, a job that is cancelled is not begun."""
+    """Something to do with the kernel. One that is cancelled before there is one is not begun."""
 
-    def __init__(self, prepare: Callable[[], None], do: Callable[[], Any]) -> None:
+    stopped_at: float | None = None
+    is_killed = False
+
+    def __init__(self, do: Callable[[], Any], relies: bool | None = None) -> None:
         super().__init__()
-        self.prepare, self.do = prepare, do
-        self.stopped_at: float | None = None
-        self.is_killed = False
+        self.do = do
+        # On what a kernel holds (true), on a kernel (false), or on nothing.
+        self.relies = relies
 
     def stop(self) -> None:
         """Interrupt it, again if need be, and then end its kernel."""
@@ -98,14 +88,10 @@ class Job(Future[Any]):
         self.is_killed = True
 
 
-def _nothing() -> None:
-    pass
-
-
 class Far(threading.Thread):
     """The kernel of one executor, started when it is needed, and the thread that speaks with it.
 
-    A daemon: it keeps no process alive. Its methods may be called from any thread.
+    A daemon: it keeps no process alive. Its jobs may be asked for from any thread.
 
     Args:
         make: a kernel that is not started yet.
@@ -117,39 +103,35 @@ class Far(threading.Thread):
         super().__init__(name="parsimony-remote-kernel", daemon=True)
         # A loss that no cell was told of yet.
         self.untold: Loss | None = None
-        self._make = make
-        self._grace_s = grace_s
+        self._make, self._grace_s = make, grace_s
         self._kernel: Kernel | None = None
-        self._nonce = ""
-        self._number = 0
-        self._has_run = False
+        self._nonce, self._number, self._has_run = "", 0, False
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._job = Job(_nothing, _nothing)
+        self._job = Job(self._drop)
         _threads.add(self)
         self.start()
 
     def call(self, request: Request, seconds: float | None = CHORE_S, *, cell: bool = False) -> Job:
-        """Have ``request`` done, within ``seconds`` if any are given; gives an ``Ended``.
+        """Have ``request`` done, within ``seconds`` if any are given; gives the answer.
 
-        What finds its kernel gone and may rely on what was in it is not done.
+        Raises ``Loss``, also where it may rely on what was in a kernel that is gone: then it is
+        not done.
         """
         relies = cell or request["do"] == "fetch"
-        return self._submit(
-            partial(self._ready, relies), partial(self._call, request, seconds, cell, relies)
-        )
+        return self._submit(Job(lambda: self._call(request, seconds, cell, relies), relies))
 
     def open(self) -> Job:
         """Have a kernel that is ready."""
-        return self._submit(partial(self._ready, False), _nothing)
+        return self._submit(Job(lambda: None, False))
 
     def fresh(self) -> Job:
         """Forget the variables: be another executor in the same kernel, or in the next one."""
-        return self._submit(_nothing, self._fresh)
+        return self._submit(Job(self._fresh))
 
     def end(self) -> Job:
         """End the kernel, whatever it does. The next request has another."""
         self._job.kill()
-        return self._submit(_nothing, self._drop)
+        return self._submit(Job(self._end))
 
     def close(self) -> None:
         """End the kernel and the thread; more than once."""
@@ -158,10 +140,9 @@ class Far(threading.Thread):
             _threads.discard(self)
             self._jobs.put(None)
 
-    def _submit(self, prepare: Callable[[], None], do: Callable[[], Any]) -> Job:
+    def _submit(self, job: Job) -> Job:
         if self not in _threads:
             raise RemoteKernelError("The executor was shut down; make another one.")
-        job = Job(prepare, do)
         self._jobs.put(job)
         return job
 
@@ -169,7 +150,8 @@ class Far(threading.Thread):
         while (job := self._jobs.get()) is not None:
             self._job = job
             try:
-                job.prepare()
+                if job.relies is not None:
+                    self._ready(job.relies)
                 if job.set_running_or_notify_cancel():
                     job.set_result(job.do())
             except Exception as exc:  # boundary: front end - it is raised where the job is awaited
@@ -192,15 +174,22 @@ class Far(threading.Thread):
                 self._drop()
                 raise
 
-    def _call(self, request: Request, seconds: float | None, cell: bool, relies: bool) -> Ended:
-        loss = self.untold
-        if relies and loss is not None:
-            self.untold = None if cell else loss
-            return Ended(loss=loss, ran=False)
-        ended = self._ask(request, seconds)
-        self._has_run = ended.loss is None and (self._has_run or cell)
-        self.untold = self.untold if cell else self.untold or ended.loss
-        return ended
+    def _call(self, request: Request, seconds: float | None, cell: bool, relies: bool) -> Any:
+        if relies and self.untold is not None:
+            loss, self.untold = self.untold, None if cell else self.untold
+            raise Loss(loss, loss.why)
+        assert self._kernel is not None
+        said = {"stdout": _Heard(), "stderr": _Heard()}
+        try:
+            answer = self._answer(request, seconds, said)
+        except (Disconnected, RemoteKernelError) as exc:
+            lost = exc if isinstance(exc, Loss) else Loss(self._kernel.death() or unreachable(exc))
+            self._drop()
+            lost.ran, lost.heard = True, _output(said)
+            self.untold = self.untold if cell else lost
+            raise lost from exc
+        self._has_run |= cell
+        return answer or {**INTERRUPTED, "output": _output(said, STOPPED)}
 
     def _fresh(self) -> None:
         self._has_run, self.untold = False, None
@@ -209,6 +198,10 @@ class Far(threading.Thread):
                 self._open(clear=True)
             except RemoteKernelError:  # it is gone, or broken by code; nothing in it is needed
                 self._drop()
+
+    def _end(self) -> None:
+        self._drop()
+        self.untold = None
 
     def _drop(self) -> None:
         """Leave the kernel to its end."""
@@ -219,9 +212,8 @@ class Far(threading.Thread):
     def _open(self, *, clear: bool = False) -> None:
         """Be known to the kernel under a new nonce."""
         self._nonce = secrets.token_hex(8)
-        code = (
-            f'__import__("importlib").import_module("{_SIDE}").open_side("{self._nonce}", {WORDS})'
-        )
+        side = f'__import__("importlib").import_module("{_SIDE}")'
+        code = f"{side}.open_side({self._nonce!r}, {WORDS})"
         if clear:
             code += f"\nawait {_ON_SIDE}.clear({self._nonce!r})"
         try:
@@ -230,26 +222,6 @@ class Far(threading.Thread):
             raise RemoteKernelError(f"The kernel {exc} when it was first asked.") from exc
         if reply.get("status") != "ok":
             raise RemoteKernelError(_no_side(reply.get("ename", ""), reply.get("evalue", "")))
-
-    def _ask(self, request: Request, seconds: float | None) -> Ended:
-        assert self._kernel is not None
-        said = {"stdout": _Heard(), "stderr": _Heard()}
-        answer = loss = None
-        try:
-            answer = self._answer(request, seconds, said)
-        except Loss as exc:
-            loss = exc
-        except (Disconnected, RemoteKernelError) as exc:
-            loss = Loss(self._kernel.death() or unreachable(exc))
-        if loss is not None:
-            self._drop()
-        return Ended(
-            answer=answer,
-            loss=loss,
-            stdout=said["stdout"].text(),
-            stderr=said["stderr"].text(),
-            truncated=any(each.is_cut or each.has_gaps for each in said.values()),
-        )
 
     def _answer(
         self, request: Request, seconds: float | None, said: dict[str, _Heard]
@@ -293,31 +265,37 @@ class Far(threading.Thread):
         self, code: str, expression: str, seconds: float | None, said: dict[str, _Heard]
     ) -> dict[str, Any]:
         """The reply to one request. Raises ``Loss`` and ``Disconnected``."""
-        kernel, job = self._kernel, self._job
+        kernel, job, begun, strikes = self._kernel, self._job, 0.0, 0
         assert kernel is not None
         kernel.send(code, expression)
-        begun: float | None = None
-        strikes = 0
         while True:
-            reply = kernel.reply(_POLL_S)
-            for kind, content in kernel.heard():
+            reply, how = kernel.reply(_POLL_S), kernel.death()
+            # What a dead kernel had sent may still be under way.
+            for kind, content in kernel.heard(0 if reply or how is None else _DRAIN_S):
                 begun = begun or time.monotonic()
                 _hear(kind, content, said)
             if reply is not None:
                 return reply
-            if (how := kernel.death()) is not None:
-                for kind, content in kernel.heard(_DRAIN_S):
-                    _hear(kind, content, said)
+            if how is not None:
                 raise Loss(how)
             why: Literal["deadline", "stop"] = "deadline" if job.stopped_at is None else "stop"
             due = begun + seconds if begun and seconds else float("inf")
-            over = time.monotonic() - (due if job.stopped_at is None else job.stopped_at)
+            over = time.monotonic() - (job.stopped_at or due)
             if job.is_killed or over > self._grace_s:
                 raise Loss("was ended", "stop" if job.is_killed else why)
             # Past a deadline the far side interrupts the code itself.
             if why == "stop" and over >= strikes * self._grace_s / 3:
                 strikes += 1
                 kernel.interrupt()
+
+
+def _output(said: dict[str, _Heard], *outputs: ExceptionObject) -> KernelOutput:
+    return KernelOutput(
+        stdout=said["stdout"].text(),
+        stderr=said["stderr"].text(),
+        outputs=outputs,
+        truncated=any(each.is_cut or each.has_gaps for each in said.values()),
+    )
 
 
 def _hear(kind: str, content: dict[str, Any], said: dict[str, _Heard]) -> None:
@@ -335,7 +313,7 @@ def _answer_in(reply: dict[str, Any]) -> dict[str, Any] | None:
         answer = json.loads(told["data"][ANSWER_MIME])
     except (LookupError, ValueError, TypeError):
         return None
-    return answer if type(answer) is dict and answer.keys() >= _ALWAYS else None
+    return answer if type(answer) is dict and answer.keys() >= INTERRUPTED.keys() else None
 
 
 def _error(reply: dict[str, Any]) -> tuple[str, str]:
@@ -357,16 +335,13 @@ def _broken(reply: dict[str, Any]) -> str:
 
 def _no_side(name: str, text: str) -> str:
     if name in ("ModuleNotFoundError", "ImportError"):
-        return (
-            f"The kernel's environment cannot import parsimony_kernel ({text}); install it there: "
-            "pip install parsimony-kernel"
-        )
-    if name == "RuntimeError":
-        return (
-            f"The kernel's environment has another version of parsimony_kernel ({text}); install "
-            "the same one there: pip install --upgrade parsimony-kernel"
-        )
-    return f"The kernel cannot be used: {name}: {text}. It must be a Python kernel of IPython."
+        what, how = "cannot import parsimony_kernel", "it there: pip install parsimony-kernel"
+    elif name == "RuntimeError":
+        what = "has another version of parsimony_kernel"
+        how = "the same one there: pip install --upgrade parsimony-kernel"
+    else:
+        return f"The kernel cannot be used: {name}: {text}. It must be a Python kernel of IPython."
+    return f"The kernel's environment {what} ({text}); install {how}"
 
 
 _threads: set[Far] = set()

@@ -35,7 +35,6 @@ from parsimony_kernel.execution.inspection import (
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
-from parsimony_kernel.lineage.ledger import CellRun, OriginLedger, VariableOrigin
 
 # Both sides must speak the same; it changes with what a request or an answer holds.
 WORDS = 2
@@ -251,17 +250,28 @@ class _Side:
                 outputs=(*capture.outputs, error),
                 truncated=capture.is_cut,
             )
-        if request["do"] == "fetch":
-            return told
-        told["output"] = output.model_dump(mode="json")
-        told["names"], told["gone"] = self._news(output)
+        if request["do"] != "fetch":
+            told["output"] = output.model_dump(mode="json")
+            told["names"], told["gone"] = self._news(output)
+            told["ledger"] = self._recorded()
+        return told
+
+    def _recorded(self) -> list[dict[str, Any]]:
+        """The runs of cells that the other side was not told of, with what they have stamped."""
         ledger = self.executor.origin_ledger
         runs = ledger.cell_runs()[self._told :]
         self._told += len(runs)
-        told["ledger"] = [
-            (run.model_dump(mode="json"), [ledger.at_version(ref) for ref in run.made]) for run in runs
+        return [
+            {
+                "run": run.model_dump(mode="json"),
+                "origins": [
+                    origin.model_dump(mode="json")
+                    for origin in map(ledger.at_version, run.made)
+                    if origin is not None
+                ],
+            }
+            for run in runs
         ]
-        return told
 
     async def _done(self, request: Mapping[str, Any]) -> tuple[KernelOutput, dict[str, Any]]:
         do, given, scope = request["do"], request.get("given", {}), request.get("scope")
