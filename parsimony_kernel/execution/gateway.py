@@ -79,10 +79,22 @@ class GatewayKernel(Kernel):
         self.url, inside = server_address(url)
         token = token or inside
         self._headers = {"Authorization": f"token {token}"} if token else {}
+        given = {"log": _SILENT, "timeout": _REQUEST_S, "ping_interval": _PING_S}
+        self._managed = partial(
+            KernelHttpManager,
+            self.url,
+            None,
+            headers=self._headers,
+            client_kwargs=given,
+            log=_SILENT,
+        )
         self._id, self._looked_at = "", float("-inf")
 
     def start(self) -> None:
-        names = self._asked(self._names)
+        specs = partial(
+            fetch, f"{self.url}/api/kernelspecs", headers=self._headers, timeout=_REQUEST_S
+        )
+        names = self._asked(lambda: list(specs().json()["kernelspecs"]))
         if self.name not in names:
             near = get_close_matches(self.name, names, 1)
             hint = f"did you mean {near[0]!r}? " if near else ""
@@ -90,7 +102,7 @@ class GatewayKernel(Kernel):
                 f"{self.url} has no kernel named {self.name!r}: {hint}There are: "
                 f"{', '.join(sorted(names)) or 'none'}."
             )
-        self.manager = self._managed(None)
+        self.manager = self._managed()
         start = partial(self.manager.start_kernel, self.name, timeout=START_S)
         self._id = self._asked(start, "start a kernel")["id"]
         self._connect()
@@ -124,7 +136,7 @@ class GatewayKernel(Kernel):
         for left in reversed(range(_RECONNECTS)):
             self._hang_up()
             try:
-                self.manager = self._asked(partial(self._managed, self._id))
+                self.manager = self._asked(partial(self._managed, kernel_id=self._id))
                 if not self.manager.has_kernel:
                     self._death = _ENDED
                     raise Disconnected(_ENDED)
@@ -169,20 +181,6 @@ class GatewayKernel(Kernel):
                 self.client.kernel_socket.sock.sock.shutdown(socket.SHUT_RDWR)
                 self.client.connection_thread.join(_HANG_UP_S)
             self.client.stop_channels()
-
-    def _managed(self, kernel_id: str | None) -> Any:
-        return KernelHttpManager(
-            self.url,
-            None,
-            kernel_id=kernel_id,
-            headers=self._headers,
-            client_kwargs={"log": _SILENT, "timeout": _REQUEST_S, "ping_interval": _PING_S},
-            log=_SILENT,
-        )
-
-    def _names(self) -> list[str]:
-        specs = fetch(f"{self.url}/api/kernelspecs", headers=self._headers, timeout=_REQUEST_S)
-        return list(specs.json()["kernelspecs"])
 
     def _asked(self, request: Callable[[], T], of: str = "answer") -> T:
         """What a request of the library gives. Raises ``RemoteKernelError``."""

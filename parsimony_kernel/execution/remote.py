@@ -243,18 +243,18 @@ class RemoteExecutor(BaseCodeExecutor):
         if self._seen is not None:
             self._seen.update((kind, name) for kind, name in answer.get("seen_live_names", ()))
 
-    def _copy(self, told: list[dict[str, Any]]) -> None:
+    def _copy(self, told: list[tuple[Any, list[Any]]]) -> None:
         """Do again, in the same order, what was done to the ledger there."""
         ledger, versions = self.origin_ledger, self._versions
 
         def here(ref: dict[str, Any]) -> dict[str, Any]:
             return {**ref, "version": versions.get((ref["name"], ref["version"]), 0)}
 
-        for each in told:
-            run, number = each["run"], ledger.next_cell_run()
+        for run, origins in told:
+            number = ledger.next_cell_run()
             for ref in run["made"]:
                 versions[ref["name"], ref["version"]] = ledger.next_version(ref["name"])
-            for origin in each["origins"]:
+            for origin in origins:
                 inputs = tuple(map(here, origin["inputs"]))
                 made = {**here(origin), "inputs": inputs, "cell_run": number}
                 ledger.stamp(VariableOrigin.model_validate(made))

@@ -118,7 +118,7 @@ class Far(threading.Thread):
         not done.
         """
         relies = cell or request["do"] == "fetch"
-        return self._submit(Job(lambda: self._call(request, seconds, cell, relies), relies))
+        return self._submit(Job(lambda: self._call(request, seconds, cell), relies))
 
     def open(self) -> Job:
         """Have a kernel that is ready."""
@@ -174,8 +174,8 @@ class Far(threading.Thread):
                 self._drop()
                 raise
 
-    def _call(self, request: Request, seconds: float | None, cell: bool, relies: bool) -> Any:
-        if relies and self.untold is not None:
+    def _call(self, request: Request, seconds: float | None, cell: bool) -> Any:
+        if self._job.relies and self.untold is not None:
             loss, self.untold = self.untold, None if cell else self.untold
             raise Loss(loss, loss.why)
         assert self._kernel is not None
@@ -187,7 +187,7 @@ class Far(threading.Thread):
             self._drop()
             lost.ran, lost.heard = True, _output(said)
             self.untold = self.untold if cell else lost
-            raise lost from exc
+            raise lost from None
         self._has_run |= cell
         return answer or {**INTERRUPTED, "output": _output(said, STOPPED)}
 
@@ -265,21 +265,23 @@ class Far(threading.Thread):
         self, code: str, expression: str, seconds: float | None, said: dict[str, _Heard]
     ) -> dict[str, Any]:
         """The reply to one request. Raises ``Loss`` and ``Disconnected``."""
-        kernel, job, begun, strikes = self._kernel, self._job, 0.0, 0
+        kernel, job, strikes = self._kernel, self._job, 0
         assert kernel is not None
         kernel.send(code, expression)
+        # When its first word comes, or without one: code that holds the GIL at once keeps it back.
+        begun = time.monotonic() + self._grace_s
         while True:
             reply, how = kernel.reply(_POLL_S), kernel.death()
             # What a dead kernel had sent may still be under way.
             for kind, content in kernel.heard(0 if reply or how is None else _DRAIN_S):
-                begun = begun or time.monotonic()
+                begun = min(begun, time.monotonic())
                 _hear(kind, content, said)
             if reply is not None:
                 return reply
             if how is not None:
                 raise Loss(how)
             why: Literal["deadline", "stop"] = "deadline" if job.stopped_at is None else "stop"
-            due = begun + seconds if begun and seconds else float("inf")
+            due = float("inf") if seconds is None else begun + seconds
             over = time.monotonic() - (job.stopped_at or due)
             if job.is_killed or over > self._grace_s:
                 raise Loss("was ended", "stop" if job.is_killed else why)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from jupyter_core.utils import ensure_event_loop, run_sync
+
 from parsimony_kernel.execution.descendants import kill_marked, marked, new_mark
 
 START_S = 60.0
@@ -143,14 +145,10 @@ class LocalKernel(Kernel):
             ) from exc
 
     def death(self) -> str | None:
-        from jupyter_client.utils import run_sync
-
         status = run_sync(self.manager.provisioner.poll)()
         return None if status is None else exit_in_words(status)
 
     def close(self) -> None:
-        from jupyter_core.utils import ensure_event_loop
-
         if self.client is not None:
             self.client.stop_channels()
         if self.manager.has_kernel:

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from functools import partial
 from typing import Any
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
@@ -131,87 +130,64 @@ def _is_plain(value: Any, room: list[int], depth: int) -> bool:
     return False
 
 
-class _Forwarder:
-    """Sends the streams of one request ahead, on average at most twenty times a second.
+class _Forwarded(BoundedText):
+    """A stream of a cell whose text is also sent ahead, on average at most twenty times a second.
 
     Whole lines leave at once while that lasts, since the code may hold the GIL from its next line
     on. Of what comes faster than that the newest is kept. Written to from any thread.
     """
 
-    def __init__(self, kernel: Any) -> None:
-        self._kernel = kernel
+    def __init__(self, name: str, kernel: Any) -> None:
+        super().__init__()
+        self._name, self._kernel = name, kernel
         self._parent = kernel.get_parent("shell")
-        # How much of each stream is cut, and what waits after that.
-        self._waiting: dict[str, tuple[int, str]] = {}
-        self._burst = float(_BURST)
-        self._refilled_at = time.monotonic()
+        self._waiting, self._cut = "", 0
+        self._burst, self._refilled_at = float(_BURST), time.monotonic()
         self._lock = threading.RLock()
         self._timer: threading.Timer | None = None
 
-    def write(self, stream: str, text: str) -> None:
-        """Send ``text``, now or with what comes next."""
+    def write(self, text: str) -> None:
+        super().write(text)
         with self._lock:
-            cut, waiting = self._waiting.get(stream, (0, ""))
-            waiting += text
-            cut += max(0, len(waiting) - _FORWARD_CHARS)
-            self._waiting[stream] = cut, waiting[-_FORWARD_CHARS:]
+            waiting = self._waiting + text
+            self._waiting = waiting[-_FORWARD_CHARS:]
+            self._cut += len(waiting) - len(self._waiting)
             now = time.monotonic()
             self._burst = min(_BURST, self._burst + (now - self._refilled_at) / _FORWARD_S)
             self._refilled_at = now
             if self._burst < 1 or not text.endswith("\n"):
                 if self._timer is None:
-                    self._timer = threading.Timer(_FORWARD_S, self.flush)
+                    self._timer = threading.Timer(_FORWARD_S, self._send)
                     self._timer.daemon = True
                     self._timer.start()
                 return
             self._burst -= 1
-        self.flush()
+        self._send()
         gone = threading.Event()
         self._kernel.iopub_thread.schedule(gone.set)
         gone.wait(_HAND_OVER_S)
         time.sleep(_SOCKET_S)
 
-    def flush(self) -> None:
-        """Send what waits."""
+    def _send(self) -> None:
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-            for stream, (cut, text) in self._waiting.items():
-                self._kernel.session.send(
-                    self._kernel.iopub_socket,
-                    "stream",
-                    {"name": stream, "text": plain(text), "cut": cut},
-                    parent=self._parent,
-                    ident=f"stream.{stream}".encode(),
-                )
-            self._waiting.clear()
-
-
-class _Forwarded(BoundedText):
-    """A stream of a cell whose text is also sent ahead."""
-
-    def __init__(self, send: Callable[[str], None]) -> None:
-        super().__init__()
-        self._send = send
-
-    def write(self, text: str) -> None:
-        super().write(text)
-        if text:
-            self._send(text)
+            content = {"name": self._name, "text": plain(self._waiting), "cut": self._cut}
+            ident = f"stream.{self._name}".encode()
+            socket = self._kernel.iopub_socket
+            self._kernel.session.send(socket, "stream", content, parent=self._parent, ident=ident)
+            self._waiting, self._cut = "", 0
 
 
 class _ForwardingExecutor(NotebookExecutor):
     """Runs cells in the kernel's shell, with their streams sent ahead."""
 
-    def __init__(self, shell: Any) -> None:
-        super().__init__(shell)
-        self.capture = Capture(self.output_factory)
+    capture: Capture
 
     async def _run(self, cell: Cell, capture: Capture, **given: Any) -> CellEnd:
-        forwarder = _Forwarder(self._shell.kernel)
-        capture.stdout = _Forwarded(partial(forwarder.write, "stdout"))
-        capture.stderr = _Forwarded(partial(forwarder.write, "stderr"))
+        capture.stdout = _Forwarded("stdout", self._shell.kernel)
+        capture.stderr = _Forwarded("stderr", self._shell.kernel)
         self.capture = capture
         return await super()._run(cell, capture, **given)
 
@@ -256,29 +232,21 @@ class _Side:
             told["ledger"] = self._recorded()
         return told
 
-    def _recorded(self) -> list[dict[str, Any]]:
-        """The runs of cells that the other side was not told of, with what they have stamped."""
+    def _recorded(self) -> list[tuple[Any, list[Any]]]:
+        """The runs of cells that the other side was not told of, with the origins they gave."""
         ledger = self.executor.origin_ledger
         runs = ledger.cell_runs()[self._told :]
         self._told += len(runs)
         return [
-            {
-                "run": run.model_dump(mode="json"),
-                "origins": [
-                    origin.model_dump(mode="json")
-                    for origin in map(ledger.at_version, run.made)
-                    if origin is not None
-                ],
-            }
-            for run in runs
+            (_dumped(run), [_dumped(ledger.at_version(ref)) for ref in run.made]) for run in runs
         ]
 
     async def _done(self, request: Mapping[str, Any]) -> tuple[KernelOutput, dict[str, Any]]:
         do, given, scope = request["do"], request.get("given", {}), request.get("scope")
         executor = self.executor
         if do == "fetch":
-            fetch = fetched(executor.variables(), request["name"], request["limit"])
-            return KernelOutput(), fetch
+            name, limit = request["name"], request["limit"]
+            return KernelOutput(), fetched(executor.variables(), name, limit)
         if request["cwd"] is not None:
             await executor.set_cwd(request["cwd"])
         if do == "set_cwd":
@@ -315,6 +283,10 @@ class _Side:
         for name in gone:
             del self._known[name]
         return news, gone
+
+
+def _dumped(model: Any) -> Any:
+    return model.model_dump(mode="json")
 
 
 def _words(exc: Exception) -> str:
