@@ -17,7 +17,7 @@ _TABLE: dict[str, dict[str, Any]] = tomllib.loads(
 
 def names(table: str, row: str) -> frozenset[str]:
     """The names in one row of the table: ``names("methods", "mutate")``."""
-    return frozenset(_TABLE[table].get(row, ()))
+    return frozenset(_TABLE.get(table, {}).get(row, ()))
 
 
 MUTATES_RECEIVER = names("methods", "mutate")

@@ -4,6 +4,7 @@ The unit is the top-level statement: what the one that was stopped had changed i
 ones before it stay done. Whoever allows it lets the code go on at that very statement.
 """
 
+import asyncio
 import os
 import random
 import sys
@@ -17,12 +18,12 @@ from typing import Any
 
 from parsimony_kernel.analysis.cell import Cell as Code
 from parsimony_kernel.analysis.read import read
-from parsimony_kernel.core.reach import Reach, ReachKind
+from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part
 from parsimony_kernel.execution.guard import keep, ours
-from parsimony_kernel.execution.interrupt import CodeGuard, Held
-from parsimony_kernel.execution.native import fetches, writes
+from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Held
+from parsimony_kernel.execution.native import fetches, only_reads, writes
 from parsimony_kernel.execution.permit import Permit
 from parsimony_kernel.execution.reaching import (
     EVENTS,
@@ -38,6 +39,8 @@ from parsimony_kernel.lineage.checkpoint import Change, Checkpoints, PutBack
 from parsimony_kernel.lineage.ledger import OriginLedger
 
 _MAX_SOURCE = 200
+# What ends a statement from outside: whether what it reached has happened is not known then.
+_INTERRUPTIONS = (DeadlineReached, KeyboardInterrupt, asyncio.CancelledError, Held)
 
 
 @dataclass
@@ -83,6 +86,8 @@ class Asking:
         self._thread = 0
         # A name was resolved that is allowed, so its addresses are.
         self._is_resolved = False
+        # What this statement has reached.
+        self._left: list[Reach] = []
         self._is_over = True
         self._judge = Judge(permit.workspace, self._said, permit.made)
 
@@ -104,27 +109,41 @@ class Asking:
                 statement = self._begin(part)
             self._check_native(statement)
             yield part
+            self._settle()
             if self.held is not None:  # the code has caught the stop
                 raise Held
 
-    def end(self) -> PutBack | None:
+    def end(self, error: BaseException | None) -> PutBack | None:
         """The code has ended: what outlives it may not reach. What the held statement did is put
         back; what came of that, or ``None`` where nothing is held."""
         if not self._is_over:
             self._is_over = True
             _watch_environment(-1)
+        if error is not None and not isinstance(error, _INTERRUPTIONS):
+            self._settle()
         if self.held is None or self._before is None:
             return None
         self._process()
         return self._before.put_back(0)
 
     @property
-    def moved_on(self) -> tuple[str, ...]:
-        """What the held statement has read of that cannot be read again."""
+    def why_not(self) -> str:
+        """Why the held statement may not run a second time; empty when it may."""
+        if self._left and not only_reads(read(self._text), self._namespace()):
+            told = " ".join(each.sentence for each in self._left)
+            return f"this has happened already, and is not done again: {told}"
         bound = self._bindings()
-        return tuple(
-            sorted(name for name, at in self._streams.items() if _position(bound.get(name)) != at)
-        )
+        moved = [name for name, at in self._streams.items() if _position(bound.get(name)) != at]
+        if moved:
+            return (
+                f"it had read on in {', '.join(sorted(moved))}, which cannot be read again, so the "
+                "statement is not run a second time"
+            )
+        return ""
+
+    @property
+    def _text(self) -> str:
+        return self._cell.text(self._cell.parts[self.at])
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Stop the code before an event that it may not cause."""
@@ -153,12 +172,32 @@ class Asking:
         lines = by.lines | frozenset(range(first, last + 1))
         if is_allowed or self.permit.allows(reach, lines):
             self._is_resolved = self._is_resolved or kind is ReachKind.network
-            self.permit.left.append(reach)
+            with ours():
+                self._leave(reach)
             return
         self.held = reach
         if threading.get_ident() != self._thread and self._guard is not None:
             self._guard.interrupt("held")
         raise Held
+
+    def _leave(self, reach: Reach) -> None:
+        """Put on record what is about to happen, before it does."""
+        if reach.kind not in ACTING or reach in self._left:
+            return
+        text = self._text
+        key = self.permit.leaving(reach, text, only_reads(read(text), self._namespace()))
+        if key:
+            self.held, self.permit.open_end = reach, key
+            raise Held
+        self._left.append(reach)
+        self.permit.left.append(reach)
+
+    def _settle(self) -> None:
+        """The statement has ended, whatever came of it."""
+        if self._left:
+            self._left.clear()
+            with ours():
+                self.permit.ended()
 
     def _reach(self, kind: ReachKind, what: str, by: Caller) -> Reach:
         first, last = self._cell.parts[self.at].lines

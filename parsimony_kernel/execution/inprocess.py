@@ -258,7 +258,7 @@ class InProcessExecutor(BaseCodeExecutor):
                                 seconds=seconds,
                                 observed=observed,
                             )
-                            observed.compare()
+                            observed.compare(end.error)
                     except DryRunError as exc:
                         return self._rejected(exc, filename, source)
             if permit is not None:
@@ -298,11 +298,8 @@ class InProcessExecutor(BaseCodeExecutor):
         if asking is None or asking.held is None or end.reason not in (None, "held"):
             return
         permit.held = asking.held
-        if asking.moved_on:
-            permit.why_not = (
-                f"it had read on in {', '.join(asking.moved_on)}, which cannot be read again, so "
-                "the statement is not run a second time"
-            )
+        permit.why_not = asking.why_not
+        if permit.why_not or permit.open_end:
             return
         rest, changes = observed.cell.rest(asking.at), [] if before is None else before.changes
         self.paused = Paused(rest, permit.sha(asking.held), changes)
@@ -522,13 +519,17 @@ class Observation:
             self.is_recorded = False
             return otherwise
 
-    def compare(self) -> None:
-        """See what changed; no code of users' runs. Once, whoever asks first."""
+    def compare(self, error: BaseException | None) -> None:
+        """See what changed; no code of users' runs. Once, whoever asks first.
+
+        Args:
+            error: what the code ended with, if with an error.
+        """
         if self._is_compared:
             return
         self._is_compared = True
         if self.asking is not None:
-            self.asking.end()
+            self.asking.end(error)
         self.before = self._standing.now(self.namespace)
         self.after = visible(self.namespace, self._executor._hidden(), self.before)
         looked = self._looked

@@ -114,7 +114,7 @@ class NotebookExecutor(InProcessExecutor):
             if end.reason is not None:
                 started.end()
             DESCRIPTORS.drain(capture)
-            observed.compare()
+            observed.compare(end.error)
             observed.look(end.error)
         if is_a(end.error, Exception):
             error = end.error

@@ -21,7 +21,11 @@ class Permit:
         sha: gives the hash of the action with a reach that it is held for.
         approved: the hash that a person has allowed, if one has.
         made: the paths that this run has made so far.
+        leaving: puts on record that a statement is about to reach something, and whether it only
+            reads; gives the key of an earlier attempt whose end nobody knows, or nothing.
+        ended: the statement has ended, and with it what it reached.
         left: what has happened so far of what it reaches.
+        open_end: the key of that earlier attempt, where the code was stopped for it.
         held: what the code was stopped before; ``why_not`` says why it cannot go on from there,
             where it cannot.
     """
@@ -30,9 +34,12 @@ class Permit:
     allows: Callable[[Reach, Lines], bool]
     sha: Callable[[Reach], str] = lambda reach: ""
     approved: str | None = None
+    leaving: Callable[[Reach, str, bool], str] = lambda reach, statement, reads: ""
+    ended: Callable[[], None] = lambda: None
     made: set[str] = field(default_factory=set)
     left: list[Reach] = field(default_factory=list)
     held: Reach | None = None
+    open_end: str = ""
     why_not: str = ""
 
 

@@ -140,7 +140,7 @@ class CodeExecutor(InProcessExecutor):
                     standard.put_back()
                     settle(ran)
                     if not capture.is_closed:
-                        observed.compare()
+                        observed.compare(end.error)
                         settle(compared)
                         observed.look(end.error)
             finally:

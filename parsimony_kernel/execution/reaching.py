@@ -82,6 +82,10 @@ _WORKERS = frozenset({"multiprocessing", "concurrent", "loky", "joblib", "distri
 _UNPICKLERS = _WORKERS | {"copy", "copyreg", "numpy.core", "numpy._core", "cloudpickle", "dask"}
 _COPIERS = frozenset({"shutil", "hashlib", "zipfile", "tarfile", "filecmp"})
 _PICKLED = (".pkl", ".pickle", ".p", ".joblib", ".dill", ".pkl.gz", ".pkl.bz2", ".pkl.xz", ".pt")
+# Through which code reads the environment itself.
+_MAPPINGS = frozenset(
+    {"os", "_collections_abc", "collections", "collections.abc", "posixpath", "ntpath", "re"}
+)
 _LOCAL = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "", "::", "0.0.0.0"})
 
 _STANDARD = tuple(
@@ -130,7 +134,8 @@ def caller(filename: str, workspace: str) -> Caller:
         elif name.startswith("<frozen importlib"):
             is_importing = is_importing or nearest is not True
         elif nearest is not True and not name.startswith(_OURS) and _is_told(frame):
-            modules.update((module.partition(".")[0], ".".join(module.split(".")[:2])))
+            names = module.split(".")
+            modules.update(".".join(names[:depth]) for depth in (1, 2, 3))
             if nearest is None and not _is_plumbing(name):
                 nearest = False
         frame = frame.f_back
@@ -145,6 +150,15 @@ def _is_told(frame: FrameType) -> bool:
 def _is_below(name: str, folder: str) -> bool:
     inside = name.startswith(folder) and not any(each in name for each in _INSTALLED)
     return inside and not name.startswith((_OURS, *_STANDARD))
+
+
+def _is_magic(by: Caller) -> bool:
+    """Whether ``%run`` or its like reads a file, and not what reloads modules."""
+    return "IPython.core.magics" in by.modules and "IPython.extensions" not in by.modules
+
+
+def _is_installed(path: str) -> bool:
+    return path.startswith(_STANDARD) or any(each in path for each in _INSTALLED)
 
 
 @functools.lru_cache(maxsize=4_096)
@@ -191,7 +205,8 @@ class Judge:
         if event == "pickle.find_class":
             return self._unpickling(by)
         if event == ENVIRONMENT:
-            is_key = by.is_own and _KEY_NAME.search(str(arguments[0]))
+            reads = by.is_own and by.modules <= _MAPPINGS
+            is_key = reads and _KEY_NAME.search(str(arguments[0]))
             return (ReachKind.secret, str(arguments[0])) if is_key else None
         return _network(event, arguments)
 
@@ -209,6 +224,10 @@ class Judge:
             is_there = by.is_own or Path(path).exists()
             if _KEY_FILE.search(path) and is_there and not by.is_importing:
                 return ReachKind.secret, _shown(path, self._workspace)
+            runs = path.endswith((".py", ".ipy")) and _is_magic(by)
+            is_known = _is_within(path, self._workspace) or _is_installed(path)
+            if runs and not is_known and not by.is_importing:
+                return ReachKind.dynamic_code, _shown(path, self._workspace)
             self._opened = path
             is_copied = not _COPIERS.isdisjoint(by.modules)
             return None if is_copied or not Path(path).exists() else self._unpickling(by)
@@ -422,9 +441,8 @@ def _real(folder: str) -> str:
 
 
 def _temporary() -> tuple[str, ...]:
-    kept = tempfile.tempdir if isinstance(tempfile.tempdir, str) else "/tmp"
-    folders = (kept, os.environ.get("TMPDIR") or "/tmp", "/var/tmp")
-    return tuple(dict.fromkeys(map(_real, folders)))
+    kept = tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp"
+    return (_real(os.fsdecode(kept)), "/var/tmp")
 
 
 def _home() -> str:

@@ -9,15 +9,17 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from parsimony_kernel.core.causes import NOT_APPROVED
+from parsimony_kernel.core.causes import LATE_UNCERTAIN, NOT_APPROVED
 from parsimony_kernel.core.choices import APPROVAL
-from parsimony_kernel.core.effects import action_sha, is_sensitive
+from parsimony_kernel.core.effects import Effects, MemoryEffects, action_sha, is_sensitive
 from parsimony_kernel.core.kinds import HELD, Action, Failure
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.execution.permit import Permit
 from parsimony_kernel.gate.inputs import inputs_of
 from parsimony_kernel.gate.stages import Attempt
+from parsimony_kernel.gate.writes import asked
 from parsimony_kernel.tools import Tool, ToolResult
 
 
@@ -32,6 +34,10 @@ class Approval(StrEnum):
     auto = "auto"
     guarded = "guarded"
     always = "always"
+
+
+# What code that reaches outside is called on record.
+_CODE = "code"
 
 
 @dataclass
@@ -56,6 +62,7 @@ class Approving:
         reaches: says of a cell what it would do outside, as far as it can be read.
         workspace: what code may write to; ``None`` where nothing watches it run, so that reading
             it is all there is, and what does more than read is asked about before each.
+        effects: the record of what left the notebook, and ``run_id`` the run that asks.
         paused: gives the hash under which code that was stopped may go on.
         refuses: says why nobody can be asked about an action, if so.
     """
@@ -64,6 +71,8 @@ class Approving:
     reaches: Callable[[str], Sequence[Reach | str]]
     workspace: Path | None = None
     granted: Granted = field(default_factory=Granted)
+    effects: Effects = field(default_factory=MemoryEffects)
+    run_id: str = ""
     paused: Callable[[], str] = str
     refuses: Callable[[Attempt], Failure | None] = lambda attempt: None
 
@@ -107,11 +116,29 @@ class Approving:
             read = self.granted.previewed.get(_code(attempt), ())
             return any(_covers(each, reach, lines) for each in read)
 
+        begun: list[str] = []
+
+        def leaving(reach: Reach, statement: str, reads: bool) -> str:
+            what = {"statement": statement, "kind": reach.kind.value, "what": reach.what}
+            key = action_sha(_CODE, what, run_id=f"{self.run_id}:{uuid4().hex}")
+            standing = self.effects.standing(key, _CODE, what)
+            if standing is not None and not reads:
+                return next(iter(standing.others), key)
+            self.effects.intend(key, _CODE, what)
+            begun.append(key)
+            return ""
+
+        def ended() -> None:
+            while begun:
+                self.effects.commit(begun.pop(), None)
+
         return Permit(
             self.workspace,
             allows,
             lambda reach: _sha(attempt, tool, (reach.sentence,)),
             attempt.approved,
+            leaving,
+            ended,
             self.granted.made,
         )
 
@@ -120,6 +147,13 @@ class Approving:
         tool, reach = attempt.tools[attempt.action], permit.held
         for each in permit.left:
             self.granted.targets.add((each.kind, each.what))
+        if reach is not None and permit.open_end:
+            uncertain = LATE_UNCERTAIN.failure(
+                f"{reach.sentence} The same was begun before, and has no known end. It did not run "
+                "again",
+                partial_data=None if result.failure is None else result.failure.partial_data,
+            )
+            return asked(uncertain, tool, permit.open_end, "Did it happen?")
         if reach is None or permit.why_not or self.refuses(attempt) is not None:
             return result
         after = (_said(each) for each in _found(tool, attempt, self.reaches))

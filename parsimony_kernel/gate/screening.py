@@ -40,7 +40,7 @@ _PATH_WRITES, _GOING = names("outside_write", "methods"), names("outside_write",
 _LOOKS = names("installation", "looks")
 _ONE_KEY, _ALL_KEYS = names("secret", "one"), names("secret", "all")
 _SHOWING, _KEY_READERS = names("secret", "shows"), names("secret", "readers")
-_LOADS = names("dynamic_code", "loads")
+_LOADS = names("unpickling", "loads")
 _HANDING, _HARMLESS = names("handing", "calls"), names("handing", "harmless")
 # By the names of the arguments that say it.
 _HOSTED, _FILED = names("network", "named"), names("outside_write", "named")
@@ -218,7 +218,7 @@ class _Preview:
         elif name in _LOADS:
             said = self._text(call, 0, *_FILED)
             if said is not None and self._place.is_outside(said):
-                self._add(ReachKind.dynamic_code, f"{name} {said.text}")
+                self._add(ReachKind.unpickling, f"{name} {said.text}")
         elif on is not None and on.path:
             if last in _PATH_DELETIONS:
                 self._remove("", [on], f".{last}()", self._text(call, 0, "target"))

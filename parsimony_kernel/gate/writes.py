@@ -185,7 +185,7 @@ def _begun_before(tool: Tool) -> Failure:
     )
 
 
-def asked(failure: Failure, tool: Tool, key: str) -> ToolResult:
+def asked(failure: Failure, tool: Tool, key: str, question: str = "") -> ToolResult:
     """The failure, as a question to the person: nobody else can say what happened."""
     asked = replace(
         failure,
@@ -194,7 +194,7 @@ def asked(failure: Failure, tool: Tool, key: str) -> ToolResult:
         metadata={
             **failure.metadata,
             EFFECT_KEY: key,
-            "question": f"Did {tool.name} take effect?",
+            "question": question or f"Did {tool.name} take effect?",
             "choices": OUTCOME,
         },
     )

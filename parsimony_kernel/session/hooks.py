@@ -122,6 +122,8 @@ class NotebookHooks(RunHooks):
             self._reaches,
             self._place.workspace.resolve() if executor.is_watched else None,
             self._granted.setdefault(state.run_id, Granted()),
+            self.effects(state),
+            state.run_id,
             lambda: "" if (paused := executor.paused) is None else paused.sha,
             showing_none(self._secrets),
         )

@@ -209,7 +209,7 @@ HARMLESS = {
 SHELL, NETWORK, DELETION = ReachKind.shell, ReachKind.network, ReachKind.deletion
 OUTSIDE, INSTALL, SECRET = ReachKind.outside_write, ReachKind.installation, ReachKind.secret
 PROCESS, DYNAMIC = ReachKind.process, ReachKind.dynamic_code
-FORGETTING = ReachKind.forgetting
+FORGETTING, UNPICKLING = ReachKind.forgetting, ReachKind.unpickling
 
 REACHING: list[tuple[ReachKind, str]] = [
     (SHELL, "!ls -l"),
@@ -494,6 +494,6 @@ REACHING: list[tuple[ReachKind, str]] = [
     (NETWORK, "list(pool.map(pd.read_csv, ['https://example.org/a.csv']))"),
     (OUTSIDE, "duckdb.sql(\"attach '/srv/a.duckdb' as a\")"),
     (OUTSIDE, "%store model"),
-    (DYNAMIC, "import pickle\nwith open('/srv/m.pkl', 'rb') as f:\n    pickle.load(f)"),
+    (UNPICKLING, "import pickle\nwith open('/srv/m.pkl', 'rb') as f:\n    pickle.load(f)"),
     (DYNAMIC, "%run /srv/setup.py"),
 ]  # fmt: skip

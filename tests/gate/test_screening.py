@@ -40,7 +40,8 @@ def kinds(code: str, **given: object) -> set[ReachKind]:
 def test_the_corpus_is_as_large_as_it_should_be() -> None:
     assert len(HARMLESS) >= 60
     assert len({code for _, code in REACHING}) == len(REACHING) >= 80
-    assert {kind for kind, _ in REACHING} == set(ReachKind)
+    # A file that is run later is the audit hook's to see.
+    assert {kind for kind, _ in REACHING} == set(ReachKind) - {ReachKind.runnable}
 
 
 @pytest.mark.parametrize("name", HARMLESS)

@@ -353,3 +353,79 @@ async def test_the_notebook_is_not_written_by_the_name_of_what_it_links_to(
     steps = call("read_file", path="store.dat"), call("write_file", path="store.dat", content="x")
     await ask(start(*steps, DONE), Approval.auto)
     assert (tmp_path / "store.dat").read_text() == "{}"
+
+
+class TestTheStatement:
+    """The unit of a question is the statement: those before it are done, and stay or go with it."""
+
+    CODE = (
+        "runs.append('computed')\ntotal = sum(range(10))\n"
+        "where = {'to': '../sent'}\nwith open(where['to'], 'a') as f:\n    n = f.write('x')\n"
+        "runs.append('after')"
+    )
+
+    @pytest.fixture(autouse=True)
+    def temporary_elsewhere(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What is temporary is free, and the folder beside the workspace is not to be."""
+        (tmp_path / "tmp").mkdir()
+        monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+        monkeypatch.setattr("tempfile.tempdir", None)
+
+    async def held(self, start: Any, tmp_path: Path) -> Any:
+        session = start(call("run_code", code=self.CODE), DONE)
+        await session.executor.execute("runs = []")
+        asked = question(await ask(session))
+        assert "Line 4 writes outside the workspace" in (asked.context or "")
+        assert session.executor.variables()["runs"] == ["computed"]
+        assert not (tmp_path.parent / "sent").exists()
+        return session
+
+    async def test_run_it_goes_on_there_and_computes_nothing_twice(
+        self, start: Any, tmp_path: Path
+    ) -> None:
+        session = await self.held(start, tmp_path)
+        await gather(session.resume("Run it"))
+        try:
+            assert (tmp_path.parent / "sent").read_text() == "x"
+        finally:
+            (tmp_path.parent / "sent").unlink()
+        variables = session.executor.variables()
+        assert (variables["runs"], variables["total"]) == (["computed", "after"], 45)
+
+    async def test_do_not_run_it_puts_back_what_the_step_had_done(
+        self, start: Any, tmp_path: Path
+    ) -> None:
+        session = await self.held(start, tmp_path)
+        await gather(session.resume("Do not run it"))
+        assert not (tmp_path.parent / "sent").exists()
+        assert session.executor.variables() == {"runs": []}
+        told = [m for m in session._model.requests[-1].messages if m["role"] == "tool"]
+        assert "What ran before it is taken back" in told[0]["content"]
+
+    async def test_of_two_reaches_the_second_is_declined_and_the_first_was_made_once(
+        self, start: Any, tmp_path: Path
+    ) -> None:
+        code = "\n".join(
+            f"with open({{'to': '../{name}'}}['to'], 'a') as f:\n    n = f.write('x')"
+            for name in ("first", "second")
+        )
+        session = start(call("run_code", code=code), DONE)
+        question(await ask(session))
+        again = question(await gather(session.resume("Run it")))
+        assert "second" in (again.context or "")
+        await gather(session.resume("Do not run it"))
+        first = tmp_path.parent / "first"
+        try:
+            assert first.read_text() == "x"
+        finally:
+            first.unlink()
+        assert not (tmp_path.parent / "second").exists()
+
+    async def test_nobody_is_asked_in_auto(self, start: Any, tmp_path: Path) -> None:
+        session = start(call("run_code", code=self.CODE), DONE)
+        await session.executor.execute("runs = []")
+        try:
+            assert isinstance((await ask(session, Approval.auto))[-1], RunCompleted)
+            assert (tmp_path.parent / "sent").read_text() == "x"
+        finally:
+            (tmp_path.parent / "sent").unlink(missing_ok=True)

@@ -137,8 +137,8 @@ MEANT = {
     "a folder to delete": ("import shutil\nshutil.rmtree(target)", "mine", "theirs"),
     "an address": (
         "import urllib.request\nurllib.request.urlopen(target)",
-        "http://127.0.0.1:9/mine",
-        "http://127.0.0.1:9/theirs",
+        "http://mine.invalid/",
+        "http://theirs.invalid/",
     ),
 }
 

@@ -419,6 +419,34 @@ def test_what_was_allowed_and_begun_when_the_kernel_was_killed_is_not_run_by_ans
     assert (desk.folder / "ledger.txt").read_text() == "1\n"
 
 
+@pytest.mark.parametrize("answer", ["It did", "It did not"])
+def test_what_was_begun_when_the_kernel_was_killed_is_asked_about_before_it_runs_again(
+    desk: Desk, bell: Bell, answer: str
+) -> None:
+    """In another cell, and where nobody has to be asked: what it did outside is not known."""
+    source = (
+        "import subprocess\nfor each in range(1):\n"
+        "    done = subprocess.run('echo 1 >> ledger.txt', shell=True)\n    if RINGS:\n"
+        f"        {bell.ring}\n        while True: pass"
+    )
+    desk.use(code(source))
+    desk.kernel.run("RINGS = True")
+    desk.kernel.begin("%%agent --approve auto\nwrite", cell_id="writing")
+    bell.wait()
+    desk.kill()
+    desk.kernel.run("RINGS = False")
+    desk.use(running(source, f"{DONE}, call('run_code', code={source!r}), {DONE}"))
+    asked = desk.kernel.run("%%agent --approve auto\nwrite", cell_id="another").text
+    assert "Did it happen?" in asked
+    assert (desk.folder / "ledger.txt").read_text() == "1\n"
+    desk.kernel.run(f"%agent answer {answer}")
+    assert (desk.folder / "ledger.txt").read_text() == "1\n"
+    # It is known now, so that nobody is asked again.
+    again = desk.kernel.run("%%agent --approve auto\nwrite", cell_id="third").text
+    assert "Did it happen?" not in again
+    assert (desk.folder / "ledger.txt").read_text() == "1\n1\n"
+
+
 SENDING = """
 import asyncio
 from parsimony_kernel.tools import tool
