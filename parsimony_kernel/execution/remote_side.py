@@ -144,7 +144,7 @@ class _Forwarded(BoundedText):
         self._waiting, self._cut = "", 0
         self._burst, self._refilled_at = float(_BURST), time.monotonic()
         self._lock = threading.RLock()
-        self._timer: threading.Timer | None = None
+        self._is_due = False
 
     def write(self, text: str) -> None:
         super().write(text)
@@ -156,10 +156,9 @@ class _Forwarded(BoundedText):
             self._burst = min(_BURST, self._burst + (now - self._refilled_at) / _FORWARD_S)
             self._refilled_at = now
             if self._burst < 1 or not text.endswith("\n"):
-                if self._timer is None:
-                    self._timer = threading.Timer(_FORWARD_S, self._send)
-                    self._timer.daemon = True
-                    self._timer.start()
+                if not self._is_due:
+                    self._is_due, thread = True, self._kernel.iopub_thread
+                    thread.schedule(lambda: thread.io_loop.call_later(_FORWARD_S, self._send))
                 return
             self._burst -= 1
         self._send()
@@ -170,9 +169,9 @@ class _Forwarded(BoundedText):
 
     def _send(self) -> None:
         with self._lock:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
+            self._is_due = False
+            if not self._waiting:
+                return
             content = {"name": self._name, "text": plain(self._waiting), "cut": self._cut}
             ident = f"stream.{self._name}".encode()
             socket = self._kernel.iopub_socket
