@@ -1,20 +1,21 @@
 """Requests to a kernel somewhere else: deadlines, stops, deaths, and a fresh kernel after each.
 
-``Far`` lives on the event loop of one thread of its own. An executor may then be awaited from any
-loop, asked without one, and forgotten.
+``Far`` is a thread of its own. An executor may then be awaited from any loop, asked without one,
+and forgotten.
 """
 
-import asyncio
 import atexit
 import json
+import queue
 import secrets
 import threading
-from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.execution.capture import BoundedText
 from parsimony_kernel.execution.remote_kernel import (
     Disconnected,
@@ -24,92 +25,73 @@ from parsimony_kernel.execution.remote_kernel import (
 )
 from parsimony_kernel.execution.remote_side import ANSWER_MIME, WORDS
 
-T = TypeVar("T")
 Request = dict[str, Any]
 
 # A request that is no cell of code.
 CHORE_S = 60.0
-_POLL_S = 0.1
-# How long what a dead kernel had sent may still be under way.
+_POLL_S = 0.05
 _DRAIN_S = 0.3
-_CLOSE_S = 5.0
-# A server takes seconds to end a kernel that does not listen.
-_ENDING_S = 1.0
+CLOSE_S = 5.0
 
-# What an interruption leaves in a reply, and what every answer holds.
+# What an interruption leaves in a reply, and what every answer holds: then as good as nothing.
 _INTERRUPTIONS = frozenset({"KeyboardInterrupt", "CancelledError"})
-_ALWAYS = frozenset({"names", "gone", "ledger"})
+INTERRUPTED: dict[str, Any] = {"names": {}, "gone": [], "ledger": []}
+STOPPED = ExceptionObject(name="KeyboardInterrupt", message="stopped by the user")
 _TOLD_CHARS = 200
 
 _SIDE = "parsimony_kernel.execution.remote_side"
 _ON_SIDE = f'__import__("sys").modules["{_SIDE}"]'
 
 
-@dataclass(frozen=True)
-class Loss:
+class Loss(RemoteKernelError):
     """The kernel is gone with all its variables.
 
-    ``how`` follows "the kernel"; ``why`` is what ended it: its own end, a deadline, or a stop.
+    ``str()`` says how, in words that follow "the kernel"; ``why`` is what ended it: its own end, a
+    deadline, or a stop. ``ran`` says whether the request reached it, and ``heard`` is what was
+    printed until then.
     """
 
-    how: str
-    why: Literal["death", "deadline", "stop"] = "death"
+    ran = False
+    heard = KernelOutput()
 
-
-@dataclass(frozen=True)
-class Ended:
-    """How a request ended: with an answer, without one, or with the loss of the kernel.
-
-    The streams are what came ahead of an answer that never did; ``ran`` says whether the request
-    reached the kernel.
-    """
-
-    answer: dict[str, Any] | None = None
-    loss: Loss | None = None
-    stdout: str = ""
-    stderr: str = ""
-    truncated: bool = False
-    ran: bool = True
+    def __init__(self, how: object, why: Literal["death", "deadline", "stop"] = "death") -> None:
+        super().__init__(str(how))
+        self.why = why
 
 
 class _Heard(BoundedText):
     """A stream as it arrived."""
 
-    def __init__(self) -> None:
+    has_gaps = False
+
+
+class Job(Future[Any]):
+    """Something to do with the kernel. One that is cancelled before there is one is not begun."""
+
+    stopped_at: float | None = None
+    is_killed = False
+
+    def __init__(self, do: Callable[[], Any], relies: bool | None = None) -> None:
         super().__init__()
-        self.has_gaps = False
-
-
-class Control:
-    """What can be done to one request. Used on the loop of its ``Far``."""
-
-    def __init__(self) -> None:
-        self.stopped_at: float | None = None
-        self.is_killed = False
-        # Nobody waits for its end any more: what is lost with it is told to the next cell.
-        self.is_deserted = False
-        # The task that waits for its turn and its kernel, as long as it does.
-        self.task: asyncio.Task[Any] | None = None
-        self.wake: Callable[[], None] = lambda: None
+        self.do = do
+        # On what a kernel holds (true), on a kernel (false), or on nothing.
+        self.relies = relies
 
     def stop(self) -> None:
         """Interrupt it, again if need be, and then end its kernel."""
-        if self.task is not None:
-            self.task.cancel()
-        elif self.stopped_at is None:
-            self.stopped_at = asyncio.get_running_loop().time()
-            self.wake()
+        if not self.cancel() and self.stopped_at is None:
+            self.stopped_at = time.monotonic()
 
     def kill(self) -> None:
         """End its kernel now."""
-        if self.task is not None:
-            self.task.cancel()
+        self.cancel()
         self.is_killed = True
-        self.wake()
 
 
-class Far:
-    """The kernel of one executor, started when it is needed. Used on its own loop only.
+class Far(threading.Thread):
+    """The kernel of one executor, started when it is needed, and the thread that speaks with it.
+
+    A daemon: it keeps no process alive. Its jobs may be asked for from any thread.
 
     Args:
         make: a kernel that is not started yet.
@@ -118,250 +100,204 @@ class Far:
     """
 
     def __init__(self, make: Callable[[], Kernel], grace_s: float) -> None:
-        self._make = make
-        self._grace_s = grace_s
-        self._kernel: Kernel | None = None
-        self._nonce = ""
-        self._number = 0
-        self._has_run = False
-        self._cwd: str | None = None
-        self._control = Control()
+        super().__init__(name="parsimony-remote-kernel", daemon=True)
         # A loss that no cell was told of yet.
-        self._untold: Loss | None = None
-        self._ending: set[asyncio.Task[None]] = set()
-        self._turn = asyncio.Lock()
+        self.untold: Loss | None = None
+        self._make, self._grace_s = make, grace_s
+        self._kernel: Kernel | None = None
+        self._nonce, self._number, self._has_run = "", 0, False
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._job = Job(self._drop)
+        _threads.add(self)
+        self.start()
 
-    async def call(
-        self,
-        request: Request,
-        seconds: float | None,
-        *,
-        cell: bool = False,
-        control: "Control | None" = None,
-    ) -> Ended:
-        """Have ``request`` done, within ``seconds`` if any are given. Raises
-        ``RemoteKernelError`` when there is no kernel.
+    def call(self, request: Request, seconds: float | None = CHORE_S, *, cell: bool = False) -> Job:
+        """Have ``request`` done, within ``seconds`` if any are given; gives the answer.
 
-        What finds its kernel gone and may rely on what was in it is not done.
+        Raises ``Loss``, also where it may rely on what was in a kernel that is gone: then it is
+        not done.
         """
-        control = control or Control()
-        if control.is_killed or control.stopped_at is not None:
-            raise asyncio.CancelledError
-        control.task = asyncio.current_task()
-        async with self._turn:
-            self._control = Control()
-            self._untold = await self._ready() or self._untold
-            if self._untold is not None and (cell or request["do"] == "fetch"):
-                loss = self._untold
-                self._untold = None if cell else loss
-                return Ended(loss=loss, ran=False)
-            if self._kernel is None:
-                await self._start()
-            control.task = None
-            self._control = control
-            assert self._kernel is not None
-            control.wake = self._kernel.wake
-            ended = await self._ask(request, seconds)
-            if cell and ended.loss is None:
-                self._has_run = True
-            if ended.loss is not None and (control.is_deserted or not cell):
-                self._untold = ended.loss
-            if ended.answer is not None and "cwd" in ended.answer:
-                self._cwd = ended.answer["cwd"]
-            return ended
+        relies = cell or request["do"] == "fetch"
+        return self._submit(Job(lambda: self._call(request, seconds, cell), relies))
 
-    async def fresh(self) -> None:
+    def open(self) -> Job:
+        """Have a kernel that is ready."""
+        return self._submit(Job(lambda: None, False))
+
+    def fresh(self) -> Job:
         """Forget the variables: be another executor in the same kernel, or in the next one."""
-        async with self._turn:
-            self._control = Control()
-            if self._kernel is not None and await self._ready() is None:
-                await self._ask({"do": "clear"}, CHORE_S)
-                if self._kernel is not None:
-                    try:
-                        await self._open()
-                    except RemoteKernelError:  # code broke its side; nothing in it is needed
-                        await self._drop(wait_s=_ENDING_S)
-            self._has_run, self._untold = False, None
+        return self._submit(Job(self._fresh))
 
-    async def end(self) -> None:
+    def end(self) -> Job:
         """End the kernel, whatever it does. The next request has another."""
-        self._control.kill()
-        async with self._turn:
-            self._control = Control()
-            await self._drop()
-            self._untold = None
+        self._job.kill()
+        return self._submit(Job(self._end))
 
-    async def start(self) -> None:
-        """Have a kernel that is ready. Raises ``RemoteKernelError``."""
-        async with self._turn:
-            self._control = Control()
-            self._untold = await self._ready() or self._untold
-            if self._kernel is None:
-                await self._start()
+    def close(self) -> None:
+        """End the kernel and the thread; more than once."""
+        if self in _threads:
+            self.end()
+            _threads.discard(self)
+            self._jobs.put(None)
 
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
+    def _submit(self, job: Job) -> Job:
+        if self not in _threads:
+            raise RemoteKernelError("The executor was shut down; make another one.")
+        self._jobs.put(job)
+        return job
 
-    async def _drop(self, *, wait_s: float | None = None) -> None:
-        """Leave the kernel to its end, and wait for that, ``wait_s`` at most if it is given."""
-        kernel, self._kernel = self._kernel, None
-        self._has_run = False
-        if kernel is not None:
-            self._ending.add(asyncio.create_task(kernel.close()))
-        if self._ending:
-            _, self._ending = await asyncio.wait(self._ending, timeout=wait_s)
+    def run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            self._job = job
+            try:
+                if job.relies is not None:
+                    self._ready(job.relies)
+                if job.set_running_or_notify_cancel():
+                    job.set_result(job.do())
+            except Exception as exc:  # boundary: front end - it is raised where the job is awaited
+                with suppress(InvalidStateError):
+                    job.set_exception(exc)
 
-    async def _ready(self) -> Loss | None:
-        """See that the kernel of before is still there; say it once when it is not."""
-        if self._kernel is None:
-            return None
-        how = await self._kernel.death()
-        if how is None:
-            return None
-        had_run = self._has_run
-        await self._drop(wait_s=_ENDING_S)
-        return Loss(how) if had_run else None
+    # On the thread
 
-    async def _start(self) -> None:
-        self._kernel = self._make()
-        try:
-            await self._kernel.start()
-            await self._open()
-        except BaseException:
-            await self._drop()
-            raise
+    def _ready(self, relies: bool) -> None:
+        """Have a kernel, or a loss to tell to what ``relies`` on the kernel of before."""
+        if self._kernel is not None and (how := self._kernel.death()) is not None:
+            self.untold = Loss(how) if self._has_run else self.untold
+            self._drop()
+        if self._kernel is None and not (relies and self.untold):
+            self._kernel = self._make()
+            try:
+                self._kernel.start()
+                self._open()
+            except BaseException:
+                self._drop()
+                raise
 
-    async def _open(self) -> None:
-        """Be known to the kernel under a new nonce."""
+    def _call(self, request: Request, seconds: float | None, cell: bool) -> Any:
+        if self._job.relies and self.untold is not None:
+            loss, self.untold = self.untold, None if cell else self.untold
+            raise Loss(loss, loss.why)
         assert self._kernel is not None
-        self._nonce = secrets.token_hex(8)
-        code = (
-            f'__import__("importlib").import_module("{_SIDE}").open_side("{self._nonce}", {WORDS})'
-        )
+        said = {"stdout": _Heard(), "stderr": _Heard()}
         try:
-            reply = await self._reply(code, "None", CHORE_S)
-        except (Disconnected, _Gone, _Late) as exc:
+            answer = self._answer(request, seconds, said)
+        except (Disconnected, RemoteKernelError) as exc:
+            lost = exc if isinstance(exc, Loss) else Loss(self._kernel.death() or unreachable(exc))
+            self._drop()
+            lost.ran, lost.heard = True, _output(said)
+            self.untold = self.untold if cell else lost
+            raise lost from None
+        self._has_run |= cell
+        return answer or {**INTERRUPTED, "output": _output(said, STOPPED)}
+
+    def _fresh(self) -> None:
+        self._has_run, self.untold = False, None
+        if self._kernel is not None:
+            try:
+                self._open(clear=True)
+            except RemoteKernelError:  # it is gone, or broken by code; nothing in it is needed
+                self._drop()
+
+    def _end(self) -> None:
+        self._drop()
+        self.untold = None
+
+    def _drop(self) -> None:
+        """Leave the kernel to its end."""
+        kernel, self._kernel, self._has_run = self._kernel, None, False
+        if kernel is not None:
+            kernel.close()
+
+    def _open(self, *, clear: bool = False) -> None:
+        """Be known to the kernel under a new nonce."""
+        self._nonce = secrets.token_hex(8)
+        side = f'__import__("importlib").import_module("{_SIDE}")'
+        code = f"{side}.open_side({self._nonce!r}, {WORDS})"
+        if clear:
+            code += f"\nawait {_ON_SIDE}.clear({self._nonce!r})"
+        try:
+            reply = self._reply(code, "None", CHORE_S, {})
+        except (Disconnected, Loss) as exc:
             raise RemoteKernelError(f"The kernel {exc} when it was first asked.") from exc
         if reply.get("status") != "ok":
             raise RemoteKernelError(_no_side(reply.get("ename", ""), reply.get("evalue", "")))
-        if self._cwd is not None:
-            await self._ask({"do": "set_cwd", "cwd": self._cwd}, CHORE_S)
 
-    async def _ask(self, request: Request, seconds: float | None) -> Ended:
+    def _answer(
+        self, request: Request, seconds: float | None, said: dict[str, _Heard]
+    ) -> dict[str, Any] | None:
+        """The answer, ``None`` when it was interrupted. Raises what ``_reply`` does, and
+        ``RemoteKernelError``.
+        """
         assert self._kernel is not None
         self._number += 1
-        said = {"stdout": _Heard(), "stderr": _Heard()}
         run = f"await {_ON_SIDE}.call({self._nonce!r}, {self._number}, {json.dumps(request)!r})"
         collect = f"{_ON_SIDE}.answer({self._nonce!r}, {self._number})"
-        loss: Loss | None = None
-        answer = None
         missing = ("KeyError", str(self._number))
         try:
-            try:
-                reply = await self._reply(run, collect, seconds, said)
-            except Disconnected:
-                await self._kernel.reconnect()
-                reply = await self._reply("", collect, seconds, said)
-                if _error(reply) == missing:  # it never arrived
-                    reply = await self._reply(run, collect, seconds, said)
-            answer = _answer(reply)
-            ran = reply
-            if answer is None and not self._is_stranger(reply):
-                # Interrupted on its way out: the answer is there or it never will be.
-                reply = await self._reply("", collect, CHORE_S)
-                answer = _answer(reply)
-            if answer is None and self._is_stranger(reply):
-                loss = Loss("was restarted by somebody else")
-            elif answer is None and not _is_interrupted(ran):
-                loss = Loss(_broken(ran))
-            elif answer is None and _error(reply) != missing and not _is_interrupted(reply):
-                loss = Loss(_broken(reply))
-        except _Gone as exc:
-            loss = Loss(str(exc))
-        except _Late as exc:
-            loss = Loss(str(exc), exc.why)
-        except (Disconnected, RemoteKernelError) as exc:
-            loss = Loss(await self._kernel.death() or unreachable(exc))
-        if loss is not None:
-            await self._drop(wait_s=_ENDING_S)
-        return Ended(
-            answer=answer,
-            loss=loss,
-            stdout=said["stdout"].text(),
-            stderr=said["stderr"].text(),
-            truncated=any(each.is_cut or each.has_gaps for each in said.values()),
-        )
+            reply = self._reply(run, collect, seconds, said)
+        except Disconnected:
+            self._kernel.reconnect()
+            reply = self._reply("", collect, seconds, said)
+            if _error(reply) == missing:  # it never arrived
+                reply = self._reply(run, collect, seconds, said)
+        answer, ran = _answer_in(reply), reply
+        if answer is None and not self._is_stranger(reply):
+            # Interrupted on its way out: the answer is there or it never will be.
+            reply = self._reply("", collect, CHORE_S, said)
+            answer = _answer_in(reply)
+        if answer is not None:
+            return answer
+        if self._is_stranger(reply):
+            raise Loss("was restarted by somebody else")
+        if not _is_interrupted(ran):
+            raise Loss(_broken(ran))
+        if _error(reply) != missing and not _is_interrupted(reply):
+            raise Loss(_broken(reply))
+        return None
 
     def _is_stranger(self, reply: dict[str, Any]) -> bool:
         """Whether the kernel does not know us: it is not the one that we opened."""
         name, text = _error(reply)
         return name == "KeyError" and (self._nonce in text or _SIDE in text)
 
-    async def _reply(
-        self,
-        code: str,
-        expression: str,
-        seconds: float | None,
-        said: dict[str, _Heard] | None = None,
+    def _reply(
+        self, code: str, expression: str, seconds: float | None, said: dict[str, _Heard]
     ) -> dict[str, Any]:
-        """The reply to one request. Raises ``_Gone``, ``_Late`` and ``Disconnected``."""
-        kernel = self._kernel
+        """The reply to one request. Raises ``Loss`` and ``Disconnected``."""
+        kernel, job, strikes = self._kernel, self._job, 0
         assert kernel is not None
-        sent = await kernel.send(code, expression)
-        begun: float | None = None
-        strikes = 0
-        said = said or {}
+        kernel.send(code, expression)
+        # When its first word comes, or without one: code that holds the GIL at once keeps it back.
+        begun = time.monotonic() + self._grace_s
         while True:
-            message = await kernel.receive(_POLL_S)
-            if message is not None and message.parent == sent:
-                if message.type == "execute_reply":
-                    return message.content
-                if message.type == "status" and begun is None:
-                    begun = self._now()
-                _hear(message.type, message.content, said)
-                if message.type == "stream":
-                    await asyncio.sleep(0)  # what prints for ever does not keep a stop waiting
-            elif message is None and (how := await kernel.death()) is not None:
-                while (last := await kernel.receive(_DRAIN_S)) is not None:
-                    if last.parent == sent:
-                        _hear(last.type, last.content, said)
-                raise _Gone(how)
-            why, due = self._due(begun, seconds)
-            over = self._now() - due
-            if self._control.is_killed or over > self._grace_s:
-                await self._heard_out(kernel, sent, said)
-                raise _Late("was ended", "stop" if self._control.is_killed else why)
+            reply, how = kernel.reply(_POLL_S), kernel.death()
+            # What a dead kernel had sent may still be under way.
+            for kind, content in kernel.heard(0 if reply or how is None else _DRAIN_S):
+                begun = min(begun, time.monotonic())
+                _hear(kind, content, said)
+            if reply is not None:
+                return reply
+            if how is not None:
+                raise Loss(how)
+            why: Literal["deadline", "stop"] = "deadline" if job.stopped_at is None else "stop"
+            due = float("inf") if seconds is None else begun + seconds
+            over = time.monotonic() - (job.stopped_at or due)
+            if job.is_killed or over > self._grace_s:
+                raise Loss("was ended", "stop" if job.is_killed else why)
             # Past a deadline the far side interrupts the code itself.
             if why == "stop" and over >= strikes * self._grace_s / 3:
                 strikes += 1
-                await kernel.interrupt()
-
-    def _due(
-        self, begun: float | None, seconds: float | None
-    ) -> tuple[Literal["deadline", "stop"], float]:
-        if self._control.stopped_at is not None:
-            return "stop", self._control.stopped_at
-        if begun is None or seconds is None:
-            return "deadline", float("inf")
-        return "deadline", begun + seconds
-
-    async def _heard_out(self, kernel: Kernel, sent: str, said: dict[str, _Heard]) -> None:
-        with suppress(Disconnected):
-            while (last := await kernel.receive(0.01)) is not None:
-                if last.parent == sent:
-                    _hear(last.type, last.content, said)
+                kernel.interrupt()
 
 
-class _Gone(Exception):
-    """The kernel is dead; ``str()`` says how."""
-
-
-class _Late(Exception):
-    """The code did not end in time, so that its kernel has to."""
-
-    def __init__(self, how: str, why: Literal["deadline", "stop"]) -> None:
-        super().__init__(how)
-        self.why = why
+def _output(said: dict[str, _Heard], *outputs: ExceptionObject) -> KernelOutput:
+    return KernelOutput(
+        stdout=said["stdout"].text(),
+        stderr=said["stderr"].text(),
+        outputs=outputs,
+        truncated=any(each.is_cut or each.has_gaps for each in said.values()),
+    )
 
 
 def _hear(kind: str, content: dict[str, Any], said: dict[str, _Heard]) -> None:
@@ -373,16 +309,13 @@ def _hear(kind: str, content: dict[str, Any], said: dict[str, _Heard]) -> None:
         stream.write(content["text"])
 
 
-def _answer(reply: dict[str, Any]) -> dict[str, Any] | None:
-    told = (reply.get("user_expressions") or {}).get("answer") or {}
-    text = (told.get("data") or {}).get(ANSWER_MIME)
-    if text is None:
-        return None
+def _answer_in(reply: dict[str, Any]) -> dict[str, Any] | None:
+    told: dict[str, Any] = (reply.get("user_expressions") or {}).get("answer") or {}
     try:
-        answer = json.loads(text)
-    except (ValueError, TypeError):
+        answer = json.loads(told["data"][ANSWER_MIME])
+    except (LookupError, ValueError, TypeError):
         return None
-    return answer if type(answer) is dict and answer.keys() >= _ALWAYS else None
+    return answer if type(answer) is dict and answer.keys() >= INTERRUPTED.keys() else None
 
 
 def _error(reply: dict[str, Any]) -> tuple[str, str]:
@@ -404,70 +337,20 @@ def _broken(reply: dict[str, Any]) -> str:
 
 def _no_side(name: str, text: str) -> str:
     if name in ("ModuleNotFoundError", "ImportError"):
-        return (
-            f"The kernel's environment cannot import parsimony_kernel ({text}); install it there: "
-            "pip install parsimony-kernel"
-        )
-    if name == "RuntimeError":
-        return (
-            f"The kernel's environment has another version of parsimony_kernel ({text}); install "
-            "the same one there: pip install --upgrade parsimony-kernel"
-        )
-    return f"The kernel cannot be used: {name}: {text}. It must be a Python kernel of IPython."
+        what, how = "cannot import parsimony_kernel", "it there: pip install parsimony-kernel"
+    elif name == "RuntimeError":
+        what = "has another version of parsimony_kernel"
+        how = "the same one there: pip install --upgrade parsimony-kernel"
+    else:
+        return f"The kernel cannot be used: {name}: {text}. It must be a Python kernel of IPython."
+    return f"The kernel's environment {what} ({text}); install {how}"
 
 
-class FarThread:
-    """The thread on whose loop a ``Far`` lives. A daemon: it keeps no process alive."""
-
-    def __init__(self, make: Callable[[], Kernel], grace_s: float) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._run, name="parsimony-remote-kernel", daemon=True
-        )
-        self.far = Far(make, grace_s)
-        self._thread.start()
-        _threads.add(self)
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-            self._loop.run_until_complete(self._loop.shutdown_default_executor())
-        finally:
-            self._loop.close()
-
-    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run it there. Raises ``RemoteKernelError`` when the thread was closed."""
-        if self not in _threads:
-            coroutine.close()
-            raise RemoteKernelError("The executor was shut down; make another one.")
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-
-    def tell(self, function: Callable[[], None]) -> None:
-        """Call it there, soon."""
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(function)
-
-    def close(self, *, wait: bool = False) -> None:
-        """End the kernel and the thread; from any thread, more than once."""
-        if self in _threads:
-            _threads.discard(self)
-            asyncio.run_coroutine_threadsafe(self._end(), self._loop)
-        if wait and threading.current_thread() is not self._thread:
-            self._thread.join(_CLOSE_S)
-
-    async def _end(self) -> None:
-        try:
-            await self.far.end()
-        finally:
-            self._loop.stop()
-
-
-_threads: set[FarThread] = set()
+_threads: set[Far] = set()
 
 
 @atexit.register
 def _close_all() -> None:
     for each in tuple(_threads):
         each.close()
-        each.close(wait=True)
+        each.join(CLOSE_S)

@@ -1,20 +1,26 @@
 """A kernel somewhere else: what is asked of one, and the one that is a process of this machine.
 
-Used on one event loop. Whatever goes wrong on the way to a kernel is a ``RemoteKernelError``, one
+Its manager and its client are jupyter_client's blocking ones, or have the same methods, and are
+used on one thread. Whatever goes wrong on the way to a kernel is a ``RemoteKernelError``, one
 sentence with the remedy.
 """
 
-import asyncio
+import queue
 import signal
 import subprocess
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
+
+from jupyter_core.utils import ensure_event_loop, run_sync
 
 from parsimony_kernel.execution.descendants import kill_marked, marked, new_mark
 
 START_S = 60.0
+# So many messages are read before somebody looks at the clock again.
+_BATCH = 1000
+_STATES = {"restarting": "was restarted by its server, as it is when it dies", "dead": "died"}
 
 
 class RemoteKernelError(Exception):
@@ -30,99 +36,95 @@ def unreachable(reason: Exception) -> str:
     return f"cannot be reached ({str(reason).rstrip('.')})"
 
 
-@dataclass(frozen=True)
-class Message:
-    """What a kernel sent, and the id of the request that it belongs to."""
-
-    type: str
-    parent: str
-    content: dict[str, Any]
-
-
 class Kernel(ABC):
-    """One kernel, from its start to its end. It is not started a second time."""
-
-    def __init__(self) -> None:
-        self._arrived: asyncio.Queue[Message | Disconnected | None] = asyncio.Queue()
-
-    @abstractmethod
-    async def start(self) -> None:
-        """Have it run and listen. Raises ``RemoteKernelError``."""
-
-    @abstractmethod
-    async def send(self, code: str, expression: str) -> str:
-        """Ask it to run ``code`` quietly and then to evaluate ``expression``; the request's id.
-
-        Raises ``Disconnected``.
-        """
-
-    @abstractmethod
-    async def death(self) -> str | None:
-        """How it ended, in words that follow "the kernel"; ``None`` while it lives."""
-
-    @abstractmethod
-    async def interrupt(self) -> None:
-        """Interrupt what it runs. Does nothing when it cannot be reached."""
-
-    @abstractmethod
-    async def close(self) -> None:
-        """End it at once, whatever it does, and free what was held for it."""
-
-    async def reconnect(self) -> None:
-        """Reach the same kernel again. Raises ``Disconnected`` when it is gone, and
-        ``RemoteKernelError`` when the way to it is.
-        """
-        raise Disconnected("there is no other way to it")
-
-    async def receive(self, seconds: float) -> Message | None:
-        """The next message, or ``None`` when none came in time. Raises ``Disconnected``."""
-        try:
-            arrived = await asyncio.wait_for(self._arrived.get(), seconds)
-        except TimeoutError:
-            return None
-        if isinstance(arrived, Disconnected):
-            raise arrived
-        return arrived
-
-    def wake(self) -> None:
-        """Let whoever waits for a message go on without one."""
-        self._arrived.put_nowait(None)
-
-    def _take(self, message: dict[str, Any]) -> None:
-        parent = message.get("parent_header") or {}
-        kind = message["header"]["msg_type"]
-        self._arrived.put_nowait(Message(kind, parent.get("msg_id", ""), message["content"]))
-
-
-class LocalKernel(Kernel):
-    """A kernel as a process of this machine. It ends when this process does.
-
-    When it is closed, the processes that its code has started end with it.
+    """One kernel, from its start to its end. It is not started a second time.
 
     Args:
         name: the kernelspec that is started.
     """
 
     def __init__(self, name: str = "python3") -> None:
-        super().__init__()
         self.name = name
-        self._manager: Any = None
-        self._client: Any = None
-        self._pumps: list[asyncio.Task[None]] = []
-        self._mark = new_mark()
+        self.manager: Any = None
+        self.client: Any = None
+        self._sent = ""
+        self._death: str | None = None
 
-    async def start(self) -> None:
+    @abstractmethod
+    def start(self) -> None:
+        """Have it run and listen. Raises ``RemoteKernelError``."""
+
+    @abstractmethod
+    def death(self) -> str | None:
+        """How it ended, in words that follow "the kernel"; ``None`` while it lives."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it at once, whatever it does, and free what was held for it."""
+
+    def reconnect(self) -> None:
+        """Reach the same kernel again. Raises ``Disconnected`` when it is gone, and
+        ``RemoteKernelError`` when the way to it is.
+        """
+        raise Disconnected("there is no other way to it")
+
+    def send(self, code: str, expression: str) -> None:
+        """Ask it to run ``code`` quietly and then to evaluate ``expression``.
+
+        Raises ``Disconnected``.
+        """
+        self._sent = self.client.execute(
+            code,
+            silent=True,
+            store_history=False,
+            user_expressions={"answer": expression},
+            allow_stdin=False,
+            stop_on_error=False,
+        )
+
+    def reply(self, seconds: float) -> dict[str, Any] | None:
+        """The reply to what was sent last, if it comes in time. Raises ``Disconnected``."""
+        message = next(self._read(self.client.get_shell_msg, seconds), None)
+        return message and message["content"]
+
+    def heard(self, seconds: float = 0.0) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The type and content of what it said meanwhile, until it says nothing for ``seconds``."""
+        for message in self._read(self.client.get_iopub_msg, seconds):
+            yield message["header"]["msg_type"], message["content"]
+
+    def _read(self, get: Callable[..., Any], seconds: float) -> Iterator[dict[str, Any]]:
+        with suppress(queue.Empty):
+            for _ in range(_BATCH):
+                message = get(timeout=seconds)
+                if message["header"]["msg_type"] == "status":
+                    state = message["content"]["execution_state"]
+                    self._death = _STATES.get(state, self._death)
+                if (message["parent_header"] or {}).get("msg_id") == self._sent:
+                    yield message
+
+    def interrupt(self) -> None:
+        """Interrupt what it runs. Does nothing when it cannot be reached."""
+        with suppress(RuntimeError, OSError):
+            self.manager.interrupt_kernel()
+
+
+class LocalKernel(Kernel):
+    """A kernel as a process of this machine. It ends when this process does.
+
+    When it is closed, the processes that its code has started end with it.
+    """
+
+    _mark = ""
+
+    def start(self) -> None:
         from jupyter_client.kernelspec import NoSuchKernel
-        from jupyter_client.manager import AsyncKernelManager
+        from jupyter_client.manager import KernelManager
 
-        self._manager = AsyncKernelManager(kernel_name=self.name)
+        self._mark = new_mark()
+        self.manager = KernelManager(kernel_name=self.name)
+        nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
         try:
-            await self._manager.start_kernel(
-                env=marked(None, self._mark),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
+            self.manager.start_kernel(env=marked(None, self._mark), **nowhere)
         except NoSuchKernel as exc:
             raise RemoteKernelError(
                 f"No kernel is named {self.name!r} here; `jupyter kernelspec list` tells the names."
@@ -132,53 +134,27 @@ class LocalKernel(Kernel):
                 f"The kernel {self.name!r} cannot be started ({exc.strerror or exc}); check the "
                 "`argv` of its kernelspec."
             ) from exc
-        self._client = self._manager.client()
-        self._client.start_channels(stdin=False, hb=False)
+        self.client = self.manager.client()
+        self.client.start_channels(stdin=False, hb=False)
         try:
-            await self._client.wait_for_ready(timeout=START_S)
+            self.client.wait_for_ready(timeout=START_S)
         except RuntimeError as exc:
             raise RemoteKernelError(
-                f"The kernel {self.name!r} {await self.death() or 'did not answer'} while it "
+                f"The kernel {self.name!r} {self.death() or 'did not answer'} while it "
                 f"started; `jupyter console --kernel {self.name}` shows why."
             ) from exc
-        for read in (self._client.get_shell_msg, self._client.get_iopub_msg):
-            self._pumps.append(asyncio.create_task(self._pump(read)))
 
-    async def _pump(self, read: Any) -> None:
-        while True:
-            self._take(await read())
+    def death(self) -> str | None:
+        status = run_sync(self.manager.provisioner.poll)()
+        return None if status is None else exit_in_words(status)
 
-    async def send(self, code: str, expression: str) -> str:
-        sent: str = self._client.execute(
-            code,
-            silent=True,
-            store_history=False,
-            user_expressions={"answer": expression},
-            allow_stdin=False,
-            stop_on_error=False,
-        )
-        return sent
-
-    async def death(self) -> str | None:
-        provisioner = self._manager.provisioner
-        status = None if provisioner is None else await provisioner.poll()
-        if status is None:
-            return None if provisioner is not None and provisioner.has_process else "ended"
-        return exit_in_words(status)
-
-    async def interrupt(self) -> None:
-        with suppress(RuntimeError, OSError):
-            await self._manager.interrupt_kernel()
-
-    async def close(self) -> None:
-        for pump in self._pumps:
-            pump.cancel()
-        await asyncio.gather(*self._pumps, return_exceptions=True)
-        if self._client is not None:
-            self._client.stop_channels()
-        if self._manager is not None and self._manager.has_kernel:
-            await self._manager.shutdown_kernel(now=True)
+    def close(self) -> None:
+        if self.client is not None:
+            self.client.stop_channels()
+        if self.manager.has_kernel:
+            self.manager.shutdown_kernel(now=True)
         kill_marked(self._mark)
+        ensure_event_loop().close()
 
 
 def exit_in_words(status: int) -> str:

@@ -8,26 +8,22 @@ for the case that no answer ever does.
 import asyncio
 import base64
 import json
-import os
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.outputs import (
-    DataFrameObject,
     ExceptionObject,
-    FigureObject,
     KernelOutput,
     PrimitiveObject,
 )
 from parsimony_kernel.execution.capture import BoundedText, Capture
 from parsimony_kernel.execution.cell import Cell
-from parsimony_kernel.execution.inprocess import CellEnd, Observation
+from parsimony_kernel.execution.inprocess import CellEnd
 from parsimony_kernel.execution.inspection import (
     attempt,
     class_package,
@@ -38,10 +34,9 @@ from parsimony_kernel.execution.inspection import (
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
-from parsimony_kernel.lineage.ledger import CellRun, OriginLedger, VariableOrigin
 
 # Both sides must speak the same; it changes with what a request or an answer holds.
-WORDS = 1
+WORDS = 2
 ANSWER_MIME = "application/vnd.parsimony.answer+json"
 
 PLAIN_BYTES = 10_000
@@ -71,6 +66,11 @@ def open_side(nonce: str, words: int) -> None:
 
     _sides.clear()
     _sides[nonce] = _Side(get_ipython())
+
+
+async def clear(nonce: str) -> None:
+    """Forget every variable."""
+    await _sides[nonce].executor.clear_namespace()
 
 
 async def call(nonce: str, number: int, request: str) -> None:
@@ -130,216 +130,140 @@ def _is_plain(value: Any, room: list[int], depth: int) -> bool:
     return False
 
 
-class _ToldLedger(OriginLedger):
-    """A ledger that notes what was written into it, for the ledger of the other side."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.told: list[tuple[str, Any]] = []
-
-    def stamp(self, origin: VariableOrigin) -> None:
-        super().stamp(origin)
-        self.told.append(("stamp", origin.model_dump(mode="json")))
-
-    def record(self, cell: CellRun) -> None:
-        super().record(cell)
-        self.told.append(("record", cell.model_dump(mode="json")))
-
-    def drop(self, name: str) -> None:
-        super().drop(name)
-        self.told.append(("drop", name))
-
-
-class _Forwarder:
-    """Sends the streams of one request ahead, on average at most twenty times a second.
+class _Forwarded(BoundedText):
+    """A stream of a cell whose text is also sent ahead, on average at most twenty times a second.
 
     Whole lines leave at once while that lasts, since the code may hold the GIL from its next line
     on. Of what comes faster than that the newest is kept. Written to from any thread.
     """
 
-    def __init__(self, kernel: Any) -> None:
-        self._kernel = kernel
+    def __init__(self, name: str, kernel: Any) -> None:
+        super().__init__()
+        self._name, self._kernel = name, kernel
         self._parent = kernel.get_parent("shell")
-        self._waiting: deque[tuple[str, str]] = deque()
-        self._length = 0
-        self._cut = 0
-        self._burst = float(_BURST)
-        self._refilled_at = time.monotonic()
+        self._waiting, self._cut = "", 0
+        self._burst, self._refilled_at = float(_BURST), time.monotonic()
         self._lock = threading.RLock()
-        self._timer: threading.Timer | None = None
+        self._is_due = False
 
-    def write(self, stream: str, text: str) -> None:
-        """Send ``text``, now or with what comes next."""
+    def write(self, text: str) -> None:
+        super().write(text)
         with self._lock:
-            self._waiting.append((stream, text))
-            self._length += len(text)
-            while self._length > _FORWARD_CHARS:
-                before, oldest = self._waiting.popleft()
-                kept = oldest[self._length - _FORWARD_CHARS :]
-                self._cut += len(oldest) - len(kept)
-                self._length -= len(oldest) - len(kept)
-                if kept:
-                    self._waiting.appendleft((before, kept))
+            waiting = self._waiting + text
+            self._waiting = waiting[-_FORWARD_CHARS:]
+            self._cut += len(waiting) - len(self._waiting)
             now = time.monotonic()
             self._burst = min(_BURST, self._burst + (now - self._refilled_at) / _FORWARD_S)
             self._refilled_at = now
             if self._burst < 1 or not text.endswith("\n"):
-                if self._timer is None:
-                    self._timer = threading.Timer(_FORWARD_S, self.flush)
-                    self._timer.daemon = True
-                    self._timer.start()
+                if not self._is_due:
+                    self._is_due, thread = True, self._kernel.iopub_thread
+                    thread.schedule(lambda: thread.io_loop.call_later(_FORWARD_S, self._send))
                 return
             self._burst -= 1
-        self.flush()
+        self._send()
         gone = threading.Event()
         self._kernel.iopub_thread.schedule(gone.set)
         gone.wait(_HAND_OVER_S)
         time.sleep(_SOCKET_S)
 
-    def flush(self) -> None:
-        """Send what waits."""
+    def _send(self) -> None:
         with self._lock:
-            waiting, self._waiting, self._length = self._waiting, deque(), 0
-            cut, self._cut = self._cut, 0
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-            joined: list[tuple[str, str]] = []
-            for stream, text in waiting:
-                if joined and joined[-1][0] == stream:
-                    text = joined.pop()[1] + text
-                joined.append((stream, text))
-            for stream, text in joined:
-                self._kernel.session.send(
-                    self._kernel.iopub_socket,
-                    "stream",
-                    {"name": stream, "text": plain(text), "cut": cut},
-                    parent=self._parent,
-                    ident=f"stream.{stream}".encode(),
-                )
-                cut = 0
-
-
-class _Forwarded(BoundedText):
-    """A stream of a cell whose text is also sent ahead."""
-
-    def __init__(self, stream: str, forwarder: _Forwarder) -> None:
-        super().__init__()
-        self._stream = stream
-        self._forwarder = forwarder
-
-    def write(self, text: str) -> None:
-        super().write(text)
-        if text:
-            self._forwarder.write(self._stream, text)
+            self._is_due = False
+            if not self._waiting:
+                return
+            content = {"name": self._name, "text": plain(self._waiting), "cut": self._cut}
+            ident = f"stream.{self._name}".encode()
+            socket = self._kernel.iopub_socket
+            self._kernel.session.send(socket, "stream", content, parent=self._parent, ident=ident)
+            self._waiting, self._cut = "", 0
 
 
 class _ForwardingExecutor(NotebookExecutor):
     """Runs cells in the kernel's shell, with their streams sent ahead."""
 
-    def __init__(self, shell: Any) -> None:
-        super().__init__(shell)
-        self.origin_ledger = self.told_ledger = _ToldLedger()
-        self.capture: Capture | None = None
+    capture: Capture
 
-    async def _run(
-        self,
-        cell: Cell,
-        capture: Capture,
-        *,
-        namespace: dict[str, Any],
-        seconds: float | None,
-        observed: Observation,
-    ) -> CellEnd:
-        forwarder = _Forwarder(self._shell.kernel)
-        capture.stdout = _Forwarded("stdout", forwarder)
-        capture.stderr = _Forwarded("stderr", forwarder)
+    async def _run(self, cell: Cell, capture: Capture, **given: Any) -> CellEnd:
+        capture.stdout = _Forwarded("stdout", self._shell.kernel)
+        capture.stderr = _Forwarded("stderr", self._shell.kernel)
         self.capture = capture
-        return await super()._run(
-            cell, capture, namespace=namespace, seconds=seconds, observed=observed
-        )
+        return await super()._run(cell, capture, **given)
 
 
 class _Side:
     """One executor in this kernel and what its other side knows of it."""
 
     def __init__(self, shell: Any) -> None:
+        self.executor = _ForwardingExecutor(shell)
         self.last: tuple[int, str] = (0, "")
-        self._shell = shell
-        self._executor = _ForwardingExecutor(shell)
         # What the other side was told of each name: its plain value, or the words of its type.
         self._known: dict[str, tuple[str, str]] = {}
-        self._seen: list[tuple[str, str]] = []
+        # How many runs of cells it was told of.
+        self._told = 0
 
     async def answered(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Do it. Whatever goes wrong is told in the answer, an interruption too."""
-        told: dict[str, Any] = {}
-        self._executor.capture = None
-        output: KernelOutput | None = None
+        told: dict[str, Any] = {"names": {}, "gone": [], "ledger": []}
+        self.executor.capture = Capture(self.executor.output_factory)
+        output, error = KernelOutput(), None
         try:
             stop = CancellationRequest()
             with stop_on_sigint(stop):
-                done = await stop.race(self._done(request))
-            if isinstance(done, KernelOutput):
-                output = done
-            else:
-                told.update(done)
+                output, done = await stop.race(self._done(request))
+            told.update(done)
         except (Cancelled, asyncio.CancelledError, KeyboardInterrupt):
-            told["stopped"] = True
-            if request["do"] in ("execute", "eval"):
-                output = self._stopped()
+            error = ExceptionObject(name="KeyboardInterrupt", message="stopped by the user")
         except Exception as exc:  # boundary: front end - a request
-            told["error"] = {"name": type_name(exc), "message": _words(exc)}
-        if output is not None:
+            error = ExceptionObject(name=type_name(exc), message=_words(exc))
+        if error is not None:
+            told["error"] = {"name": error.name, "message": error.message}
+            capture = self.executor.capture
+            output = KernelOutput(
+                stdout=capture.stdout.text(),
+                stderr=capture.stderr.text(),
+                outputs=(*capture.outputs, error),
+                truncated=capture.is_cut,
+            )
+        if request["do"] != "fetch":
             told["output"] = output.model_dump(mode="json")
-        told["names"], told["gone"] = self._news(output)
-        told["seen_live_names"], self._seen = self._seen, []
-        told["ledger"] = self._executor.told_ledger.told[:]
-        self._executor.told_ledger.told.clear()
+            told["names"], told["gone"] = self._news(output)
+            told["ledger"] = self._recorded()
         return told
 
-    async def _done(self, request: Mapping[str, Any]) -> KernelOutput | dict[str, Any]:
-        do, scope = request["do"], request.get("scope")
-        executor = self._executor
-        if do == "execute":
-            given = dict(request["given"])
-            if given["seen_live_names"] is not None:
-                given["seen_live_names"] = {(kind, name) for kind, name in given["seen_live_names"]}
-            with nullcontext() if scope is None else run_scope(RunScope(**scope)):
-                output = await executor.execute(**given)
-            self._seen = sorted(given["seen_live_names"] or ())
-            return output
-        if do == "eval":
-            return await executor.eval(**request["given"])
-        if do == "set_cwd":
-            await executor.set_cwd(request["cwd"])
-            return {"cwd": str(executor.output_factory.local_dir)}
+    def _recorded(self) -> list[tuple[Any, list[Any]]]:
+        """The runs of cells that the other side was not told of, with the origins they gave."""
+        ledger = self.executor.origin_ledger
+        runs = ledger.cell_runs()[self._told :]
+        self._told += len(runs)
+        return [
+            (_dumped(run), [_dumped(ledger.at_version(ref)) for ref in run.made]) for run in runs
+        ]
+
+    async def _done(self, request: Mapping[str, Any]) -> tuple[KernelOutput, dict[str, Any]]:
+        do, given, scope = request["do"], request.get("given", {}), request.get("scope")
+        executor = self.executor
         if do == "fetch":
-            return fetched(executor.variables(), request["name"], request["limit"])
-        if do == "clear":
-            await executor.clear_namespace()
-            return {}
-        if do == "look":
-            return {"pid": os.getpid()}
-        raise ValueError(f"nothing is known of {do!r}")
+            name, limit = request["name"], request["limit"]
+            return KernelOutput(), fetched(executor.variables(), name, limit)
+        if request["cwd"] is not None:
+            await executor.set_cwd(request["cwd"])
+        if do == "set_cwd":
+            return KernelOutput(), {"cwd": str(executor.output_factory.local_dir)}
+        if do == "eval":
+            return await executor.eval(**given), {}
+        names = given.pop("seen_live_names")
+        seen = None if names is None else {(kind, name) for kind, name in names}
+        with nullcontext() if scope is None else run_scope(RunScope(**scope)):
+            output = await executor.execute(**given, seen_live_names=seen)
+        return output, {"seen_live_names": sorted(seen or ())}
 
-    def _stopped(self) -> KernelOutput:
-        capture = self._executor.capture
-        stopped = ExceptionObject(name="KeyboardInterrupt", message="stopped by the user")
-        if capture is None:
-            return KernelOutput(outputs=(stopped,))
-        return KernelOutput(
-            stdout=capture.stdout.text(),
-            stderr=capture.stderr.text(),
-            outputs=(*capture.outputs, stopped),
-            truncated=capture.is_cut,
-        )
-
-    def _news(self, output: KernelOutput | None) -> tuple[dict[str, Any], list[str]]:
+    def _news(self, output: KernelOutput) -> tuple[dict[str, Any], list[str]]:
         """The names that are not what the other side was told, and those that are no more."""
-        present = self._executor.variables()
-        summaries = {} if output is None else {each.name: each for each in _named(output)}
-        changed = () if output is None else output.changed
+        present = self.executor.variables()
+        summaries = {
+            each.name: each for each in output.variables if not isinstance(each, ExceptionObject)
+        }
         news: dict[str, Any] = {}
         room = _ALL_PLAIN_BYTES
         for name, value in present.items():
@@ -349,24 +273,23 @@ class _Side:
                     self._known[name] = ("plain", whole)
                     news[name] = {"plain": whole}
                 continue
-            words = ("value", type_in_words(value))
-            if name not in changed and self._known.get(name) == words:
-                continue
-            self._known[name] = words
-            summary = summaries.get(name) or PrimitiveObject(name=name, python_type=words[1])
-            news[name] = {"type": words[1], "summary": summary.model_dump(mode="json")}
+            words = type_in_words(value)
+            if name in output.changed or self._known.get(name) != ("value", words):
+                self._known[name] = ("value", words)
+                summary = summaries.get(name) or PrimitiveObject(name=name, python_type=words)
+                news[name] = {"type": words, "summary": summary.model_dump(mode="json")}
         gone = [name for name in self._known if name not in present]
         for name in gone:
             del self._known[name]
         return news, gone
 
 
+def _dumped(model: Any) -> Any:
+    return model.model_dump(mode="json")
+
+
 def _words(exc: Exception) -> str:
     return attempt(lambda: plain(str(exc)), lambda _: "(its message cannot be shown)")
-
-
-def _named(output: KernelOutput) -> list[DataFrameObject | FigureObject | PrimitiveObject]:
-    return [each for each in output.variables if not isinstance(each, ExceptionObject)]
 
 
 def type_in_words(value: Any) -> str:
@@ -384,58 +307,51 @@ def fetched(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, An
     if name not in variables:
         raise LookupError(f"no variable of the kernel is named {name!r} now")
     value = variables[name]
-    form, data = _as_bytes(value, name, limit)
-    if len(data) > limit:
-        raise ValueError(_too_much(name, len(data), limit))
-    return {"form": form, "data": base64.b64encode(data).decode()}
 
+    def check(size: int, fold: int = 1) -> None:
+        if size > fold * limit:
+            raise ValueError(
+                f"{name!r} holds {size / 1e6:,.0f} MB and at most {limit / 1e6:,.0f} MB are "
+                "brought over: make the part or the sum that is needed with code, and fetch that"
+            )
 
-def _as_bytes(value: Any, name: str, limit: int) -> tuple[str, bytes]:
-    table, form = _as_table(value, name, limit)
-    if table is not None:
-        if table.nbytes > limit:
-            raise ValueError(_too_much(name, table.nbytes, limit))
+    form, text = "json", encode_plain(value, limit)
+    if comes_from(value, "altair", "TopLevelMixin"):
+        text = json.dumps(value.to_dict(), default=str)
+    elif comes_from(value, "plotly.basedatatypes", "BaseFigure"):
+        text = str(value.to_json())
+    if text is not None:
+        data = text.encode()
+    else:
+        form, table = _as_table(value, check)
+        if not form:
+            raise TypeError(
+                f"{name!r} is of the type {type_in_words(value)}, which does not leave its "
+                "kernel: tables, charts and plain values do. Turn it into one of these with code"
+            )
+        check(table.nbytes)
         import pyarrow as pa
 
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
-        return form, sink.getvalue().to_pybytes()
-    whole = encode_plain(value, limit)
-    if whole is not None:
-        return "json", whole.encode()
-    if comes_from(value, "altair", "TopLevelMixin"):
-        return "json", json.dumps(value.to_dict(), default=str).encode()
-    if comes_from(value, "plotly.basedatatypes", "BaseFigure"):
-        return "json", str(value.to_json()).encode()
-    raise TypeError(
-        f"{name!r} is of the type {type_in_words(value)}, which does not leave its kernel: tables, "
-        "charts and plain values do. Turn it into one of these with code"
-    )
+        data = sink.getvalue().to_pybytes()
+    check(len(data))
+    return {"form": form, "data": base64.b64encode(data).decode()}
 
 
-def _as_table(value: Any, name: str, limit: int) -> tuple[Any, str]:
-    """``value`` as a pyarrow table and the library that it came from, or ``None``."""
+def _as_table(value: Any, check: Callable[[int, int], None]) -> tuple[str, Any]:
+    """The library that ``value`` comes from, and a pyarrow table of it; else an empty form."""
     if comes_from(value, "pandas", "DataFrame", "Series"):
-        is_column = comes_from(value, "pandas", "Series")
-        frame = value.to_frame() if is_column else value
-        held = int(frame.memory_usage(index=True, deep=False).sum())
-        if held > 4 * limit:  # bytes in Arrow may be fewer than in memory, but hardly by so much
-            raise ValueError(_too_much(name, held, limit))
         import pyarrow as pa
 
-        return pa.Table.from_pandas(frame), "series" if is_column else "pandas"
+        is_column = comes_from(value, "pandas", "Series")
+        frame = value.to_frame() if is_column else value
+        # Bytes in Arrow may be fewer than in memory, but hardly by so much.
+        check(int(frame.memory_usage(index=True, deep=False).sum()), 4)
+        return "series" if is_column else "pandas", pa.Table.from_pandas(frame)
     if comes_from(value, "polars", "DataFrame"):
-        return value.to_arrow(), "polars"
+        return "polars", value.to_arrow()
     if comes_from(value, "pyarrow", "RecordBatch"):
-        return sys.modules["pyarrow"].Table.from_batches([value]), "arrow"
-    if comes_from(value, "pyarrow", "Table"):
-        return value, "arrow"
-    return None, ""
-
-
-def _too_much(name: str, size: int, limit: int) -> str:
-    return (
-        f"{name!r} holds {size / 1e6:,.0f} MB and at most {limit / 1e6:,.0f} MB are brought over: "
-        "make the part or the sum that is needed with code, and fetch that"
-    )
+        return "arrow", sys.modules["pyarrow"].Table.from_batches([value])
+    return ("arrow", value) if comes_from(value, "pyarrow", "Table") else ("", None)
