@@ -4,9 +4,9 @@ import asyncio
 import contextvars
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
@@ -37,6 +37,8 @@ from parsimony_kernel.execution.inprocess import (
 )
 from parsimony_kernel.execution.interrupt import CodeGuard
 from parsimony_kernel.execution.seed import libraries_for, private_builtins, seed_names
+
+T = TypeVar("T")
 
 # How long after its deadline, or a cancel, code may take to end before it is left behind.
 _GRACE_S = 0.45
@@ -206,7 +208,7 @@ class CodeExecutor(InProcessExecutor):
             guard.check()
             if cell.awaits:
                 coroutine = evaluate_awaiting(parts, namespace, namespace, capture.show)
-                error = self._loops.current().run_until_complete(guard.drive(coroutine))
+                error = self._loops.run(guard.drive(coroutine))
                 if error is not None:
                     return error
             else:
@@ -227,6 +229,15 @@ class _Loops:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
         return self._loop
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run ``coroutine`` to its end. A loop that was abandoned meanwhile is closed then."""
+        loop = self.current()
+        try:
+            return loop.run_until_complete(coroutine)
+        finally:
+            if self._loop is not loop:
+                loop.close()
 
     def abandon(self) -> None:
         """Forget a loop that a stuck thread is running."""
