@@ -111,7 +111,7 @@ def undone(session: Session, named: str | None) -> str:
         [
             _head(back, f"Turn {ordinal}", "taken back"),
             *_put_back(session, ordinal, back, redone=False),
-            *(["  Files, published artifacts and what happened outside stay."] if back else []),
+            *(["  New files, published artifacts and what happened outside stay."] if back else []),
         ]
     )
 

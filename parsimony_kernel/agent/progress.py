@@ -100,7 +100,8 @@ class Progress:
         self._state.code_executor.paused = None
         if self._files is not None:
             back.append(PutBack(restored=self._files.give_back(reversed(paused.files))))
-        return " ".join(filter(None, map(told, back)))
+        outside = f"What it did outside stays: {' '.join(paused.left)}" if paused.left else ""
+        return " ".join(filter(None, (*map(told, back), outside)))
 
     def _put_back_files(self, since: int) -> tuple[str, ...]:
         return () if self._files is None else self._files.put_back(since)

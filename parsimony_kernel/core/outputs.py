@@ -180,6 +180,29 @@ class KernelOutput(_Output):
         """The outputs without what was printed."""
         return tuple(each for each in self.outputs if not isinstance(each, PrintedText))
 
+    def without_error(self) -> "KernelOutput":
+        """The same without the exception that ended the cell."""
+        kept = tuple(each for each in self.outputs if not isinstance(each, ExceptionObject))
+        return self.model_copy(update={"outputs": kept})
+
+    def followed_by(self, rest: "KernelOutput") -> "KernelOutput":
+        """Of code that went on: all of it."""
+        summaries = {each.name: each for each in self.variables} | {
+            each.name: each for each in rest.variables
+        }
+        return KernelOutput(
+            stdout=self.stdout + rest.stdout,
+            stderr=self.stderr + rest.stderr,
+            outputs=(*self.shown, *rest.shown),
+            changed=tuple(dict.fromkeys((*self.changed, *rest.changed))),
+            deleted=tuple(dict.fromkeys((*self.deleted, *rest.deleted))),
+            overwritten=tuple(dict.fromkeys((*self.overwritten, *rest.overwritten))),
+            variables=tuple(summaries.values()),
+            fetched=(*self.fetched, *rest.fetched),
+            duration_s=self.duration_s + rest.duration_s,
+            truncated=self.truncated or rest.truncated,
+        )
+
     @property
     def error(self) -> ExceptionObject | None:
         """The exception that ended the cell, if one did."""

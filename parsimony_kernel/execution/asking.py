@@ -18,6 +18,7 @@ from typing import Any
 
 from parsimony_kernel.analysis.cell import Cell as Code
 from parsimony_kernel.analysis.read import read
+from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part
@@ -52,6 +53,10 @@ class Paused:
     cell: Cell
     sha: str
     changes: list[Change] = field(default_factory=list)
+    # What it has given so far.
+    output: KernelOutput | None = None
+    # What it has done outside already, in sentences.
+    left: tuple[str, ...] = ()
     # What its files held before.
     files: list[FileState] = field(default_factory=list)
 

@@ -268,7 +268,7 @@ class InProcessExecutor(BaseCodeExecutor):
                 self._stamp(observed, end, scope, producer)
             if end.reason == "cancel":
                 raise asyncio.CancelledError(observed.still_running(end))
-            return self._output(
+            output = self._output(
                 capture,
                 observed,
                 end,
@@ -276,6 +276,11 @@ class InProcessExecutor(BaseCodeExecutor):
                 overwritten=theirs,
                 duration=self._clock.monotonic() - started,
             )
+            if paused is not None and paused.output is not None:
+                output = paused.output.followed_by(output)
+            if permit is not None and permit.held is not None and self.paused is not None:
+                self.paused.output = output.without_error()
+            return output
 
     def _asking(self, permit: Permit | None, cell: Cell, capture: Capture) -> Asking | None:
         if permit is None:
@@ -302,8 +307,10 @@ class InProcessExecutor(BaseCodeExecutor):
         if permit.why_not or permit.open_end:
             return
         self.paused = Paused(observed.cell.rest(asking.at), permit.sha(asking.held))
+        self.paused.left = tuple(each.sentence for each in permit.left)
         if before is not None:
             self.paused.changes, self.paused.files = before.changes, before.files
+            self.paused.left = (*before.left, *self.paused.left)
 
     def _kept(self, cell: Cell, folder: Path, capture: Capture) -> AbstractContextManager[None]:
         return leaving_nothing(

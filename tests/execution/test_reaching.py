@@ -259,11 +259,12 @@ class TestTheStatement:
 
     async def test_it_goes_on_there_and_nothing_runs_twice(self, desk: Desk) -> None:
         write = "with open('OUTSIDE/x', 'a') as f:\n    n = f.write('x')"
-        code = f"runs.append(1)\n{write}\nruns.append(2)"
+        code = f"runs.append(1)\nprint('before')\n{write}\nruns.append(2)\nprint('after')"
         desk.executor.locals["runs"] = []
         assert await desk.held(code) is not None
         output = await desk.go_on(code)
-        assert output.error is None
+        assert (output.error, output.stdout) == (None, "before\nafter\n")
+        assert {"n", "f"} <= set(output.changed)
         assert desk.executor.variables()["runs"] == [1, 2]
         assert (desk.outside / "x").read_text() == "x"
 

@@ -272,7 +272,7 @@ def test_an_undo_says_what_became_of_each_variable(
         "  total: gone again",
         "  rate: changed or bound anew since, so left",
         "  model: perhaps changed, for there was no copy",
-        "  Files, published artifacts and what happened outside stay.",
+        "  New files, published artifacts and what happened outside stay.",
     ]
 
 

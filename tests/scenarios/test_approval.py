@@ -414,6 +414,8 @@ class TestTheStatement:
         again = question(await gather(session.resume("Run it")))
         assert "second" in (again.context or "")
         await gather(session.resume("Do not run it"))
+        told = [m for m in session._model.requests[-1].messages if m["role"] == "tool"]
+        assert "What it did outside stays: Line 1 writes outside" in told[-1]["content"]
         first = tmp_path.parent / "first"
         try:
             assert first.read_text() == "x"
