@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from parsimony_kernel.agent.evidence import said
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.prompts import notebook_changes
 from parsimony_kernel.artifacts.codecs import is_table
@@ -19,7 +20,7 @@ from parsimony_kernel.core.chat import Completion, ToolCall
 from parsimony_kernel.core.clock import Clock
 from parsimony_kernel.core.effects import Effects
 from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted
-from parsimony_kernel.core.reach import Reach
+from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.gate.approval import Approval, Approving, Granted
@@ -39,6 +40,7 @@ from parsimony_kernel.storage.store import Journal, SqliteJournal
 from parsimony_kernel.toolbox.publish import announcement
 
 _LEASE_S = 120.0
+_ADDRESS = re.compile(r"\bhttps?://(?:[^\s/@]*@)?([\w.-]+\w)")
 # What is told of going back where names are kept.
 _GONE_BACK = "The variables are as they were before."
 
@@ -118,6 +120,9 @@ class NotebookHooks(RunHooks):
 
     def approvals(self, state: RunState) -> Approving:
         executor = self._place.executor
+        # A host whose full address the person has given is theirs to be asked.
+        addresses = _ADDRESS.findall(said(state.messages))
+        self._grants(state).targets.update((ReachKind.network, host) for host in addresses)
         return Approving(
             self._approval,
             self._reaches,

@@ -355,6 +355,25 @@ async def test_the_notebook_is_not_written_by_the_name_of_what_it_links_to(
     assert (tmp_path / "store.dat").read_text() == "{}"
 
 
+@pytest.mark.parametrize(
+    ("request_", "is_asked"),
+    [
+        ("load http://data.example.invalid/x.csv", False),
+        ("load the table of data.example.invalid", True),
+        ("load http://other.example.invalid/x.csv", True),
+        ("it is <http://data.example.invalid>, I think", False),
+    ],
+)
+async def test_a_host_is_allowed_where_the_request_has_its_full_address(
+    start: Any, request_: str, is_asked: bool
+) -> None:
+    fetch = "import urllib.request\nurllib.request.urlopen('http://data.example.invalid/y.csv')"
+    session = start(call("run_code", code=fetch), DONE)
+    options = TurnOptions(approve=Approval.guarded)
+    last = (await gather(session.turn(request_, cell_key="a", options=options)))[-1]
+    assert isinstance(last, UserInputRequested) is is_asked
+
+
 class TestTheStatement:
     """The unit of a question is the statement: those before it are done, and stay or go with it."""
 
