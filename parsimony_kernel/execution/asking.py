@@ -16,6 +16,8 @@ from pathlib import Path
 from types import GeneratorType
 from typing import Any
 
+from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, COPYING_FUNCTIONS
+from parsimony_kernel.analysis.cell import Call
 from parsimony_kernel.analysis.cell import Cell as Code
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.outputs import KernelOutput
@@ -41,6 +43,8 @@ from parsimony_kernel.lineage.files import FileState
 from parsimony_kernel.lineage.ledger import OriginLedger
 
 _MAX_SOURCE = 200
+_PLAIN_FUNCTIONS = ATOMIC_FUNCTIONS | COPYING_FUNCTIONS
+_PLAIN_TYPES = (list, dict, set, tuple, str, bytes, int, float, bool)
 # What ends a statement from outside: whether what it reached has happened is not known then.
 _INTERRUPTIONS = (DeadlineReached, KeyboardInterrupt, asyncio.CancelledError, Held)
 
@@ -140,6 +144,8 @@ class Asking:
         if self._left and not only_reads(read(self._text), self._namespace()):
             told = " ".join(each.sentence for each in self._left)
             return f"this has happened already, and is not done again: {told}"
+        if self._before is None:
+            return "what it had changed by then was not kept, so it is not run a second time"
         bound = self._bindings()
         moved = [name for name, at in self._streams.items() if _position(bound.get(name)) != at]
         if moved:
@@ -234,7 +240,9 @@ class Asking:
     def _begin(self, part: Part) -> Code:
         """Remember what the statement may change."""
         statement = read(self._cell.text(part))
-        if not (statement.calls or statement.magics or statement.modules):
+        bound = self._namespace()
+        is_plain = all(_is_plain(call, bound) for call in statement.calls)
+        if is_plain and not (statement.magics or statement.modules):
             self._before = None
             return statement
         self._before = Checkpoints(self._namespace, self._bindings, OriginLedger(), self._given)
@@ -242,7 +250,6 @@ class Asking:
         self._before.protect(self._cell.text(part))
         self._process = _process_state()
         self._is_resolved = False
-        bound = self._bindings()
         self._streams = {
             name: at for name in statement.reads if (at := _position(bound.get(name))) is not None
         }
@@ -251,6 +258,14 @@ class Asking:
     def _said(self) -> tuple[str, ...]:
         cell = read(self._cell.code)
         return (*cell.strings, *texts_of(cell.reads, self._namespace()))
+
+
+def _is_plain(call: Call, bound: Mapping[str, Any]) -> bool:
+    """Whether a call is of a builtin function, or of a method of a plain value: these don't reach,
+    and what they change need not be kept for it."""
+    if call.name == call.root:
+        return call.name in _PLAIN_FUNCTIONS and call.name not in bound
+    return type(bound.get(call.root)) in _PLAIN_TYPES and call.name.count(".") == 1
 
 
 def _position(value: Any) -> int | None:

@@ -15,6 +15,7 @@ import sysconfig
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -499,7 +500,7 @@ def texts_of(names: Iterable[str], namespace: Mapping[str, Any]) -> tuple[str, .
             several = value or ()
         found += [
             os.fsdecode(each)
-            for each in list(several)[:_MOST_TEXTS]
+            for each in list(islice(several, _MOST_TEXTS))
             if isinstance(each, str | os.PathLike) and len(str(each)) < 4_096
         ]
     return tuple(found)

@@ -281,6 +281,17 @@ class TestTheStatement:
         assert [each.name for each in desk.outside.iterdir()] == ["a"]
         assert (desk.outside / "a").read_text() == "x"
 
+    async def test_what_was_not_kept_is_not_run_again(self, desk: Desk) -> None:
+        """Where nobody would expect it: a value that reaches when it is shown."""
+        desk.executor.locals["told"] = []
+        await desk.run(
+            "class Sending:\n    def __repr__(self):\n        told.append(1)\n"
+            "        return str(open('OUTSIDE/x', 'w'))\nsending = Sending()\nprint(sending)"
+        )
+        assert "was not kept" in desk.permit.why_not
+        assert desk.executor.paused is None
+        assert not list(desk.outside.iterdir())
+
     async def test_what_cannot_be_read_again_is_not_run_again(self, desk: Desk) -> None:
         desk.executor.locals["lines"] = (n for n in range(3))
         output = await desk.run("for n in lines:\n    open('OUTSIDE/x', 'w')")
