@@ -9,6 +9,7 @@ import os
 import random
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part
-from parsimony_kernel.execution.guard import keep, ours
+from parsimony_kernel.execution.guard import ended, keep, ours
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Held
 from parsimony_kernel.execution.native import fetches, only_reads, writes
 from parsimony_kernel.execution.permit import Permit
@@ -88,7 +89,8 @@ class Asking:
         self._guard: CodeGuard | None = None
         self.at = 0
         self._cell = cell
-        self._capture = capture
+        # Not held: who judges a capture lives as long as that.
+        self._capture = weakref.ref(capture)
         self._namespace = namespace
         self._bindings = bindings
         self._given = given
@@ -110,7 +112,9 @@ class Asking:
             guard: wakes the code, when a thread of it has been stopped.
         """
         self._guard = guard
-        keep(self._capture, self)
+        capture = self._capture()
+        assert capture is not None
+        keep(capture, self)
         watch_workers()
         self._thread = threading.get_ident()
         self._is_over = False
@@ -131,6 +135,8 @@ class Asking:
         if not self._is_over:
             self._is_over = True
             _watch_environment(-1)
+            if (capture := self._capture()) is not None:
+                ended(capture)
         if error is not None and not isinstance(error, _INTERRUPTIONS):
             self._settle()
         if self.held is None or self._before is None:
@@ -171,7 +177,8 @@ class Asking:
 
     def _check(self, found: tuple[ReachKind, str], by: Caller) -> None:
         kind, what = found
-        if self._capture.is_forked:
+        capture = self._capture()
+        if capture is not None and capture.is_forked:
             raise refusal(what)
         if self._is_over:
             raise PermissionError(f"this code has ended, and may not reach {what} any more")

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from parsimony_kernel.core.audit import listen
 from parsimony_kernel.execution.capture import Capture, capture_in_context
+from parsimony_kernel.execution.reaching import EVENTS
 
 
 class Keeper(Protocol):
@@ -23,6 +24,9 @@ class Keeper(Protocol):
 
 # For as long as anything of the capture's code runs: its context keeps the capture alive.
 _keepers: weakref.WeakKeyDictionary[Capture, Keeper] = weakref.WeakKeyDictionary()
+_outlived: list[Capture] = []
+# What any keeper asks about: there are very many other events.
+_HEARD = EVENTS | {"os.utime"}
 _ours: ContextVar[bool] = ContextVar("parsimony_ours", default=False)
 _lock = threading.Lock()
 _is_listening = False
@@ -32,10 +36,22 @@ def keep(capture: Capture, keeper: Keeper) -> None:
     """From now on ``keeper`` judges what belongs to ``capture``, for as long as any of it runs."""
     global _is_listening
     with _lock:
+        _outlived[:] = filter(_has_threads, _outlived)
         _keepers[capture] = keeper
         if not _is_listening:
             _is_listening = True
             listen(_hear)
+
+
+def ended(capture: Capture) -> None:
+    """The code of ``capture`` has ended; threads that it left are judged while they run."""
+    if _has_threads(capture):
+        with _lock:
+            _outlived.append(capture)
+
+
+def _has_threads(capture: Capture) -> bool:
+    return any(each.is_alive() for each in tuple(capture.threads))
 
 
 @contextmanager
@@ -61,7 +77,7 @@ def keeper_here() -> Keeper | None:
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    if _keepers and not _ours.get():
+    if _keepers and event in _HEARD and not _ours.get():
         keeper = keeper_here()
         if keeper is not None:
             keeper.hear(event, arguments)

@@ -3,6 +3,7 @@
 The numbers are those of the rules of approval.
 """
 
+import gc
 import os
 import random
 import threading
@@ -13,6 +14,7 @@ import pytest
 
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import Reach, ReachKind
+from parsimony_kernel.execution import guard
 from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.execution.private import CodeExecutor
 
@@ -428,3 +430,14 @@ class TestOnRecord:
         assert desk.permit.why_not.startswith("this has happened already")
         assert [each.name for each in desk.outside.iterdir()] == ["a"]
         assert desk.executor.paused is None
+
+
+async def test_who_judged_a_cell_is_gone_with_it(desk: Desk) -> None:
+    gc.collect()
+    before = len(guard._keepers)
+    for number in range(5):
+        await desk.run(f"a = [{number}]\nb = sum(a)")
+    await desk.run("open('OUTSIDE/x', 'w')")
+    assert desk.permit.held is not None
+    gc.collect()
+    assert len(guard._keepers) == before
