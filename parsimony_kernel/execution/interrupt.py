@@ -13,6 +13,7 @@ import gc
 import inspect
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -36,6 +37,10 @@ _RESEND_S = 0.1
 _WINDOW_S = 0.09
 _GAP_S = 0.01
 _REASSERT_S = 0.1
+# What the watchdog hears: that it is rung for, that a signal has arrived, and that Python has heard
+# of it. Between the last two the code may begin to wait, in C, for something else.
+_RING, _ARRIVED, _HEARD = b"r", signal.SIGINT, b"h"
+_UNHEARD_S = 0.03
 # How often, and how long each time, a strike waits for a collection of garbage to end.
 _COLLECTIONS = 100
 _COLLECTION_S = 0.01
@@ -134,8 +139,9 @@ class CodeGuard:
         self._thread = 0
         self._in_main = False
         self._gate = threading.Lock()
-        # A bare lock, because a signal handler may ring it: it holds no lock of its own.
-        self._alarm = threading.Lock()
+        # No lock, because a signal handler rings it, and signals themselves do.
+        self._alarm, self._bell = socket.socketpair()
+        self._bell.setblocking(False)
         self._task: asyncio.Task[Any] | None = None
         self._outlasted: asyncio.Future[None] | None = None
         self._cancels = 0
@@ -149,7 +155,6 @@ class CodeGuard:
             if _sigint.turns and _sigint.turns[-1].cancellation.is_set:
                 # Pressed between the decision to run the code and this moment.
                 self.reason = "stop"
-        self._alarm.acquire()
         threading.Thread(target=self._watch, name="parsimony-deadline", daemon=True).start()
         return self
 
@@ -246,6 +251,7 @@ class CodeGuard:
     def _call_in_main(self, function: Callable[..., T], *arguments: Any) -> T:
         outer = _sigint.running
         displaced = _sigint.take_over()
+        is_outermost = _sigint.listen(self._bell)
         tracer = sys.gettrace()
         try:
             _sigint.running = self
@@ -257,6 +263,8 @@ class CodeGuard:
             with self._gate:  # a strike that saw us on the stack has sent its signal by now
                 pass
             self._reseat(tracer)
+            if is_outermost:
+                _sigint.listen(None)
             _sigint.give_back(displaced)
 
     def struck(self, frame: FrameType | None) -> None:
@@ -364,7 +372,7 @@ class CodeGuard:
                         if self._strikes:
                             _raise_in(self._thread, _Withdrawn)  # in place of what is pending
                 except _Withdrawn:
-                    pass
+                    self._send_again()
                 except _INTERRUPTIONS as exc:
                     late = exc
             self._reseat(tracer)
@@ -436,13 +444,46 @@ class CodeGuard:
             self._outlasted.set_result(None)
 
     def _ring(self) -> None:
-        with suppress(RuntimeError):  # it is ringing already
-            self._alarm.release()
+        with suppress(OSError):  # it is ringing already
+            self._bell.send(_RING)
+
+    def _is_rung(self, seconds: float | None) -> bool:
+        """Whether it rings in that time. A signal that the code does not hear of is sent again: it
+        came while the code began to wait, or to another thread."""
+        due = float("inf") if seconds is None else time.monotonic() + seconds
+        again = float("inf")
+        while (left := due - time.monotonic()) > 0:
+            wait = min(left, again)
+            self._alarm.settimeout(None if wait == float("inf") else wait)
+            try:
+                told = self._alarm.recv(4096)
+            except TimeoutError:
+                if wait == again:
+                    again *= 2
+                    self._send_again()
+                continue
+            if _RING in told:
+                return True
+            if told.rfind(_ARRIVED) < told.rfind(_HEARD):
+                again = float("inf")
+            elif _ARRIVED in told and again == float("inf"):
+                again = _UNHEARD_S
+        return False
+
+    def _send_again(self) -> None:
+        with self._gate:
+            is_ours = signal.getsignal(signal.SIGINT) is _sigint.handler
+            if self._on_stack and is_ours and hasattr(signal, "pthread_kill"):
+                signal.pthread_kill(self._thread, signal.SIGINT)
 
     def _watch(self) -> None:
+        with self._alarm, self._bell:
+            self._keep_watch()
+
+    def _keep_watch(self) -> None:
         wait, resend = self.seconds, _FIRST_RESEND_S
         while True:
-            rung = self._alarm.acquire(timeout=-1 if wait is None else wait)
+            rung = self._is_rung(wait)
             if self._closed:
                 return
             if not rung:
@@ -534,6 +575,7 @@ class _Sigint:
         self.running: CodeGuard | None = None
         self.striking: CodeGuard | None = None
         self.turns: list[_Turn] = []
+        self._bell: socket.socket | None = None
         self.displaced: Any = signal.default_int_handler
         # One bound method, for comparisons by identity.
         self.handler: Callable[[int, FrameType | None], None] = self._handle
@@ -553,7 +595,22 @@ class _Sigint:
         if displaced is not None and signal.getsignal(signal.SIGINT) is self.handler:
             signal.signal(signal.SIGINT, displaced)
 
+    def listen(self, bell: socket.socket | None) -> bool:
+        """Have signals ring ``bell`` as they arrive, unless somebody else hears of them; ``None``
+        ends that. Whether they do now."""
+        theirs = self._bell.fileno() if self._bell is not None else -1
+        ours = bell.fileno() if bell is not None else -1
+        before = signal.set_wakeup_fd(ours, warn_on_full_buffer=False)
+        if before != theirs or (bell is not None and self._bell is not None):
+            signal.set_wakeup_fd(before)
+            return False
+        self._bell = bell
+        return bell is not None
+
     def _handle(self, signum: int, frame: FrameType | None) -> None:
+        if self._bell is not None:
+            with suppress(OSError):  # it is ringing already
+                self._bell.send(_HEARD)
         guard, self.striking = self.striking, None
         if guard is not None:
             guard.struck(frame)
@@ -579,6 +636,8 @@ class _Sigint:
 
 
 _sigint = _Sigint()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _sigint.listen(None))
 
 
 def stop_running_code() -> bool:

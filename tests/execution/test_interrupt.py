@@ -91,6 +91,33 @@ async def test_stop_ends_code_on_the_stack(shell: Any, code: str) -> None:
     assert stop.is_set
 
 
+@pytest.mark.parametrize("wait", ["time.sleep(60)", "lock.acquire()"])
+async def test_stop_that_reaches_another_thread_ends_the_wait_of_the_code(
+    shell: Any, wait: str
+) -> None:
+    """As one does that arrives in the moment in which the code begins to wait."""
+    executor, stop, waiting = NotebookExecutor(shell), CancellationRequest(), threading.Event()
+
+    def press() -> None:
+        main = threading.main_thread().ident or 0
+        pause = threading.Event()
+        assert waiting.wait(PATIENCE_S)
+        while sys._current_frames()[main].f_lineno != 4:
+            pause.wait(0.001)
+        pause.wait(0.05)  # the last step into C, which nothing tells
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    shell.user_ns["waiting"] = waiting.set
+    code = f"import threading, time\nlock = threading.Lock()\nlock.acquire(); waiting()\n{wait}"
+    with plain_handler(), stop_on_sigint(stop):
+        output = await executor.execute(code)
+    thread.join()
+    assert output.error is not None
+    assert output.error.name == "KeyboardInterrupt"
+
+
 async def test_stop_ends_the_wait_for_a_child(shell: Any) -> None:
     """Pressed for the whole process, while the main thread asks the system for the child's end."""
     executor, stop = NotebookExecutor(shell), CancellationRequest()
