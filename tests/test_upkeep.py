@@ -175,6 +175,27 @@ class TestTheCommand:
             assert refresh(work, *names) == 1
             assert "permission is denied" in capsys.readouterr().err
 
+    def test_code_that_reaches_outside_is_stopped_before_that(
+        self, work: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        code = "import pandas as pd, subprocess\nsubprocess.run(['touch', 'made'])\n"
+        code += "u = pd.DataFrame({'v': [5]})"
+        publisher = Publisher(ArtifactStore(work), notebook_path="a.ipynb", quarto="")
+        publisher.publish_dataset(
+            pd.DataFrame({"v": [5]}),
+            variable="u",
+            title="Five",
+            lineage=[origin("u", code, work)],
+            run_id="r2",
+        )
+        assert refresh(work, "u") == 1
+        told = capsys.readouterr().err
+        assert "Line 3 starts another program: touch made." in told
+        assert "Only if you trust the code, make it again with --allow." in told
+        assert not (work / "made").exists()
+        assert refresh(work, "u", "--allow") == 0
+        assert (work / "made").exists()
+
     @pytest.mark.parametrize("words", [[], ["t", "--all"]])
     def test_no_name_is_not_all_of_them(
         self, work: Path, words: list[str], capsys: pytest.CaptureFixture[str]

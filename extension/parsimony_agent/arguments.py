@@ -418,6 +418,7 @@ COMMANDS = (
                 "accept",
                 "publish what comes out although a source has changed",
             ),
+            Flag(("--allow",), "allow", "let its code reach outside the notebook"),
         ),
         awaits=True,
         words=None,

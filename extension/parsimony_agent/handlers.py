@@ -86,10 +86,11 @@ def redo(desk: Desk, named: str | None = None) -> Told:
     return said
 
 
-async def refresh(desk: Desk, name: str, *, accept: bool = False) -> Told:
+async def refresh(desk: Desk, name: str, *, accept: bool = False, allow: bool = False) -> Told:
     print(f"Making {name!r} again in a clean kernel …", flush=True)
     try:
-        return in_words(await desk.stop.race(desk.session.refresh(name, accept=accept)))
+        done = desk.session.refresh(name, accept=accept, allow=allow)
+        return in_words(await desk.stop.race(done))
     except Cancelled:
         raise TurnStopped("Stopped: nothing was published.") from None
 

@@ -93,11 +93,13 @@ class Progress:
     def declined(self) -> str:
         """Take back what the code that may not go on had done; what came of it, in words."""
         paused = self._paused()
-        if paused is None or self._store is None:
+        if paused is None:
             return ""
-        self._store.take()
-        back = [self._store.undo(change)[0] for change in reversed(paused.changes)]
         self._state.code_executor.paused = None
+        back = []
+        if self._store is not None:
+            self._store.take()
+            back = [self._store.undo(change)[0] for change in reversed(paused.changes)]
         if self._files is not None:
             back.append(PutBack(restored=self._files.give_back(reversed(paused.files))))
         outside = f"What it did outside stays: {' '.join(paused.left)}" if paused.left else ""

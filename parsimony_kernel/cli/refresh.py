@@ -35,6 +35,11 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="publish what comes out although it is another; without it that is a failure",
     )
+    command.add_argument(
+        "--allow",
+        action="store_true",
+        help="let the code reach outside the notebook; without it, it is stopped before that",
+    )
     add_folder(command)
     add_json(command)
 
@@ -50,7 +55,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     async def each() -> int:
         told = list[dict[str, Any]]()
-        found = refresh_in(arguments.folder.resolve(), arguments.name, accept=arguments.accept)
+        found = refresh_in(
+            arguments.folder.resolve(),
+            arguments.name,
+            accept=arguments.accept,
+            allow=arguments.allow,
+        )
         async for name, done in found:
             told.append(_described(name, done))
             if arguments.json:

@@ -55,7 +55,8 @@ class Paused:
     """Code that waits at a statement: what is left of its cell, under which hash it may go on, and
     what it has done so far."""
 
-    cell: Cell
+    # Nothing where another kernel has it.
+    cell: Cell | None
     sha: str
     changes: list[Change] = field(default_factory=list)
     # What it has given so far.

@@ -232,7 +232,7 @@ class InProcessExecutor(BaseCodeExecutor):
                 permit = None if dry_run else current_permit()
                 paused = self._going_on(permit)
                 try:
-                    if paused is not None:
+                    if paused is not None and paused.cell is not None:
                         cell = paused.cell
                     else:
                         cell = self._compile(source, filename, expression=expression)

@@ -13,6 +13,7 @@ from typing import Any
 
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.execution.base import BaseCodeExecutor
+from parsimony_kernel.execution.permit import current_permit
 from parsimony_kernel.execution.remote_calls import (
     CLOSE_S,
     INTERRUPTED,
@@ -23,6 +24,7 @@ from parsimony_kernel.execution.remote_calls import (
     Request,
 )
 from parsimony_kernel.execution.remote_kernel import Kernel, LocalKernel, RemoteKernelError
+from parsimony_kernel.execution.remote_permit import answers, sent, settle
 from parsimony_kernel.execution.remote_values import FETCH_BYTES, brought, value_from
 from parsimony_kernel.execution.run_scope import current_scope
 from parsimony_kernel.lineage.ledger import CellRun, OriginLedger, VariableOrigin
@@ -78,7 +80,7 @@ class RemoteExecutor(BaseCodeExecutor):
         with suppress(RemoteKernelError):
             make()  # says at once what is wrong with the address
         self.origin_ledger = OriginLedger()
-        self._cwd = cwd
+        self._cwd, self.url = cwd, url
         self._variables: dict[str, Any] = {}
         # What the run whose code goes there has read; added to by what it reads there.
         self._seen: set[tuple[str, str]] | None = None
@@ -90,6 +92,8 @@ class RemoteExecutor(BaseCodeExecutor):
         self._far = Far(make, grace_s)
         self._bring = partial(_bring, self._far)
         weakref.finalize(self, self._far.close).atexit = False
+
+    is_watched = True
 
     # The contract
 
@@ -111,6 +115,9 @@ class RemoteExecutor(BaseCodeExecutor):
             "seen_live_names": None if seen_live_names is None else sorted(seen_live_names),
         }
         request = {"do": "execute", "given": given, "scope": scope and asdict(scope)}
+        permit = None if dry_run else current_permit()
+        if permit is not None:
+            request["permit"] = sent(permit, is_here=self.url is None)
         return await self._cell(request, timeout_seconds)
 
     async def eval(
@@ -203,10 +210,15 @@ class RemoteExecutor(BaseCodeExecutor):
             error = ExceptionObject(name="RemoteKernelError", message=str(exc))
             return KernelOutput(outputs=(error,))
         self._settle(answer)
+        permit = current_permit()
+        if permit is not None and "permit" in answer:
+            self.paused = settle(permit, answer["permit"])
         return KernelOutput.model_validate(answer["output"])
 
     async def _answer(self, request: Request, seconds: float | None) -> dict[str, Any]:
-        self._job = job = self._far.call(request, seconds, cell=True)
+        permit = current_permit()
+        told = None if permit is None else answers(permit)
+        self._job = job = self._far.call(request, seconds, cell=True, told=told)
         call = asyncio.wrap_future(job)
         try:
             answer: dict[str, Any] = await asyncio.shield(call)

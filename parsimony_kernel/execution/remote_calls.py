@@ -30,6 +30,8 @@ Request = dict[str, Any]
 # A request that is no cell of code.
 CHORE_S = 60.0
 _POLL_S = 0.05
+# The same where the code waits for answers.
+_ASKED_S = 0.01
 _DRAIN_S = 0.3
 CLOSE_S = 5.0
 
@@ -70,6 +72,8 @@ class Job(Future[Any]):
 
     stopped_at: float | None = None
     is_killed = False
+    # Answers what the far side asks meanwhile.
+    told: Callable[[str], str] | None = None
 
     def __init__(self, do: Callable[[], Any], relies: bool | None = None) -> None:
         super().__init__()
@@ -111,14 +115,24 @@ class Far(threading.Thread):
         _threads.add(self)
         self.start()
 
-    def call(self, request: Request, seconds: float | None = CHORE_S, *, cell: bool = False) -> Job:
-        """Have ``request`` done, within ``seconds`` if any are given; gives the answer.
+    def call(
+        self,
+        request: Request,
+        seconds: float | None = CHORE_S,
+        *,
+        cell: bool = False,
+        told: Callable[[str], str] | None = None,
+    ) -> Job:
+        """Have ``request`` done, within ``seconds`` if any are given; gives the answer. ``told``
+        answers what the far side asks meanwhile.
 
         Raises ``Loss``, also where it may rely on what was in a kernel that is gone: then it is
         not done.
         """
         relies = cell or request["do"] == "fetch"
-        return self._submit(Job(lambda: self._call(request, seconds, cell), relies))
+        job = Job(lambda: self._call(request, seconds, cell), relies)
+        job.told = told
+        return self._submit(job)
 
     def open(self) -> Job:
         """Have a kernel that is ready."""
@@ -271,7 +285,10 @@ class Far(threading.Thread):
         # When its first word comes, or without one: code that holds the GIL at once keeps it back.
         begun = time.monotonic() + self._grace_s
         while True:
-            reply, how = kernel.reply(_POLL_S), kernel.death()
+            reply, how = kernel.reply(_POLL_S if job.told is None else _ASKED_S), kernel.death()
+            if job.told is not None:
+                for question in kernel.questions():
+                    kernel.tell(job.told(question))
             # What a dead kernel had sent may still be under way.
             for kind, content in kernel.heard(0 if reply or how is None else _DRAIN_S):
                 begun = min(begun, time.monotonic())

@@ -92,6 +92,15 @@ class Kernel(ABC):
         for message in self._read(self.client.get_iopub_msg, seconds):
             yield message["header"]["msg_type"], message["content"]
 
+    def questions(self) -> Iterator[str]:
+        """What its far side asks while it runs what was sent, each to be answered by ``tell``."""
+        for message in self._read(self.client.get_stdin_msg, 0):
+            yield message["content"]["prompt"]
+
+    def tell(self, answer: str) -> None:
+        """Answer the oldest question."""
+        self.client.input(answer)
+
     def _read(self, get: Callable[..., Any], seconds: float) -> Iterator[dict[str, Any]]:
         with suppress(queue.Empty):
             for _ in range(_BATCH):
@@ -135,7 +144,7 @@ class LocalKernel(Kernel):
                 "`argv` of its kernelspec."
             ) from exc
         self.client = self.manager.client()
-        self.client.start_channels(stdin=False, hb=False)
+        self.client.start_channels(hb=False)
         try:
             self.client.wait_for_ready(timeout=START_S)
         except RuntimeError as exc:

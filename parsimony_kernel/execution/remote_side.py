@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
@@ -33,10 +34,12 @@ from parsimony_kernel.execution.inspection import (
 )
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.permit import permitting
+from parsimony_kernel.execution.remote_permit import Asked, came_of, far_permit
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 
 # Both sides must speak the same; it changes with what a request or an answer holds.
-WORDS = 2
+WORDS = 3
 ANSWER_MIME = "application/vnd.parsimony.answer+json"
 
 PLAIN_BYTES = 10_000
@@ -196,6 +199,7 @@ class _Side:
 
     def __init__(self, shell: Any) -> None:
         self.executor = _ForwardingExecutor(shell)
+        self._kernel = shell.kernel
         self.last: tuple[int, str] = (0, "")
         # What the other side was told of each name: its plain value, or the words of its type.
         self._known: dict[str, tuple[str, str]] = {}
@@ -254,9 +258,15 @@ class _Side:
             return await executor.eval(**given), {}
         names = given.pop("seen_live_names")
         seen = None if names is None else {(kind, name) for kind, name in names}
-        with nullcontext() if scope is None else run_scope(RunScope(**scope)):
+        permit = request.get("permit") and far_permit(
+            request["permit"], executor.output_factory.local_dir or Path.cwd(), Asked(self._kernel)
+        )
+        with nullcontext() if scope is None else run_scope(RunScope(**scope)), permitting(permit):
             output = await executor.execute(**given, seen_live_names=seen)
-        return output, {"seen_live_names": sorted(seen or ())}
+        told: dict[str, Any] = {"seen_live_names": sorted(seen or ())}
+        if permit is not None:
+            told["permit"] = came_of(permit, executor.paused)
+        return output, told
 
     def _news(self, output: KernelOutput) -> tuple[dict[str, Any], list[str]]:
         """The names that are not what the other side was told, and those that are no more."""

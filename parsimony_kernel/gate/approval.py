@@ -110,7 +110,7 @@ class Approving:
     def permit(self, attempt: Attempt) -> Permit | None:
         """What the code of an action that begins may reach; ``None`` where nothing watches it."""
         tool = attempt.tools[attempt.action]
-        if tool.tool_type != "code" or self.workspace is None:
+        if not (tool.tool_type == "code" or tool.runs_code) or self.workspace is None:
             return None
 
         def allows(reach: Reach, lines: frozenset[int]) -> bool:
@@ -119,32 +119,19 @@ class Approving:
             read = self.granted.previewed.get(_code(attempt), ())
             return any(_covers(each, reach, lines) for each in read)
 
-        begun: list[str] = []
-
-        def leaving(reach: Reach, statement: str, reads: bool) -> str:
-            what = {"statement": statement, "kind": reach.kind.value, "what": reach.what}
-            key = action_sha(_CODE, what, run_id=f"{self.run_id}:{uuid4().hex}")
-            standing = self.effects.standing(key, _CODE, what)
-            if standing is not None and not reads:
-                return next(iter(standing.others), key)
-            self.effects.intend(key, _CODE, what)
-            begun.append(key)
-            return ""
-
-        def ended() -> None:
-            while begun:
-                self.effects.commit(begun.pop(), None)
-
-        return Permit(
+        files = self.granted.files
+        leaving, ended = on_record(self.effects, self.run_id)
+        permit = Permit(
             self.workspace,
             allows,
-            lambda reach: _sha(attempt, tool, (reach.sentence,)),
+            lambda reach: _sha(attempt, tool, (permit.of + reach.sentence,)),
             attempt.approved,
             leaving,
             ended,
-            (lambda path: True) if self.granted.files is None else self.granted.files.keep,
+            (lambda path: True) if files is None else files.keep,
             self.granted.made,
         )
+        return permit
 
     def held(self, attempt: Attempt, permit: Permit, result: ToolResult) -> ToolResult:
         """What came of an action whose code was stopped before it reached outside: a question."""
@@ -161,10 +148,33 @@ class Approving:
         if reach is None or permit.why_not or self.refuses(attempt) is not None:
             return result
         after = (_said(each) for each in _found(tool, attempt, self.reaches))
-        places = tuple(dict.fromkeys((reach.sentence, *after)))
+        places = tuple(dict.fromkeys((permit.of + reach.sentence, *after)))
         failure = _ask(attempt, tool, places, permit.sha(reach))
         data = None if result.failure is None else result.failure.partial_data
         return ToolResult.from_failure(replace(failure, partial_data=data))
+
+
+def on_record(
+    effects: Effects, run_id: str
+) -> tuple[Callable[[Reach, str, bool], str], Callable[[], None]]:
+    """``leaving`` and ``ended`` of a permit: what leaves stands in ``effects`` before it does."""
+    begun: list[str] = []
+
+    def leaving(reach: Reach, statement: str, reads: bool) -> str:
+        what = {"statement": statement, "kind": reach.kind.value, "what": reach.what}
+        key = action_sha(_CODE, what, run_id=f"{run_id}:{uuid4().hex}")
+        standing = effects.standing(key, _CODE, what)
+        if standing is not None and not reads:
+            return next(iter(standing.others), key)
+        effects.intend(key, _CODE, what)
+        begun.append(key)
+        return ""
+
+    def ended() -> None:
+        while begun:
+            effects.commit(begun.pop(), None)
+
+    return leaving, ended
 
 
 # What a person has allowed with what was read beforehand, beside the same kind.

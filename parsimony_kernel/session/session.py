@@ -22,7 +22,7 @@ from parsimony_kernel.agent.failure.suspension import (
 from parsimony_kernel.agent.loop import admit, first_request, go_on, run_loop
 from parsimony_kernel.agent.resolve import OFFLINE, check_models, resolve_models
 from parsimony_kernel.artifacts.publish import PAGES, LiveName, Publisher
-from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed, refresh_named
+from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.core import choices
@@ -41,7 +41,6 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.execution.clean import clean_executor
 from parsimony_kernel.execution.interrupt import stop_on_sigint, stop_running_code
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.approval import Approval, Granted
@@ -87,6 +86,7 @@ from parsimony_kernel.session.turns import (
     TurnSummary,
     shown_limits,
 )
+from parsimony_kernel.session.upkeep import effects_in, refresh_watched
 from parsimony_kernel.storage.breakers import JournalBreakers
 from parsimony_kernel.storage.durable import sweep_temporary
 from parsimony_kernel.storage.keyring import Keyring
@@ -467,14 +467,17 @@ class NotebookSession:
         self._must_be_free()
         self._own_tools.remove(name)
 
-    async def refresh(self, name: str, *, accept: bool = False) -> Refreshed:
-        """Make a published artifact again, in a clean kernel; see ``artifacts.refresh``.
+    async def refresh(self, name: str, *, accept: bool = False, allow: bool = False) -> Refreshed:
+        """Make a published artifact again, in a clean kernel; see ``artifacts.refresh``. Only with
+        ``allow`` may its code reach outside.
 
         ``SessionError`` when there is none of that name, it cannot be made again, or in a turn.
         """
         self._must_be_free()
         try:
-            return await refresh_named(self._publisher(), name, clean_executor, accept=accept)
+            with effects_in(self._folder) as effects:
+                publisher = self._publisher()
+                return await refresh_watched(publisher, name, effects, accept=accept, allow=allow)
         except (*TROUBLE, *NOT_REFRESHED) as exc:
             raise SessionError(_sentence(str(exc))) from exc
 

@@ -1,25 +1,26 @@
 """The tool that makes a published artifact again.
 
 The code on record is a file that anybody who can write to the workspace can write as well. So it
-is read before it runs, as the code of a cell is.
+is watched while it runs, as the code of a cell is.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import PurePosixPath
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from parsimony_kernel.artifacts.publish import Publisher
-from parsimony_kernel.artifacts.refresh import Clean, Refreshed, refresh_named
-from parsimony_kernel.artifacts.reports import pinned_in
-from parsimony_kernel.artifacts.store import (
-    ArtifactStore,
-    LogEntry,
-    SnapshotError,
-    UnknownArtifactError,
+from parsimony_kernel.artifacts.refresh import (
+    Clean,
+    CleanExecutor,
+    Refreshed,
+    RefreshError,
+    refresh_named,
 )
 from parsimony_kernel.core.events import AgentEvent
-from parsimony_kernel.gate.screening import screened
-from parsimony_kernel.identity import ArtifactRef
+from parsimony_kernel.core.outputs import KernelOutput
+from parsimony_kernel.execution.permit import current_permit
+from parsimony_kernel.identity import content_sha
 from parsimony_kernel.toolbox.publish import announcement
 from parsimony_kernel.tools import Tools, tool
 
@@ -40,10 +41,11 @@ def refresh_tools(publisher: Publisher, emit: Callable[[AgentEvent], None], clea
         tool_type="publish",
         effect="idempotent",
         timeout_s=_TIMEOUT_S,
-        reaches=lambda inputs: tuple(_reaches(publisher, inputs)),
+        runs_code=True,
     )
     async def refresh(artifact: str, accept_changed_sources: bool = False) -> dict[str, Any]:
-        done = await refresh_named(publisher, artifact, clean, accept=accept_changed_sources)
+        place = partial(watched, clean)
+        done = await refresh_named(publisher, artifact, place, accept=accept_changed_sources)
         for each in (*done.parts, done):
             if each.changed:
                 entry = each.entry
@@ -61,37 +63,39 @@ def refresh_tools(publisher: Publisher, emit: Callable[[AgentEvent], None], clea
     return Tools([refresh])
 
 
-def _reaches(publisher: Publisher, inputs: Mapping[str, Any]) -> Iterator[str]:
-    """What the code on record would do outside, of the artifact and of all that it shows.
-
-    Each sentence names the code by its digest, so that leave for it is leave for no other.
-    """
-    store = publisher.store
-    root = store.root.resolve()
-    try:
-        found = publisher.find(str(inputs.get("artifact", "")))
-        entries = tuple(_with_parts(store, store.latest(found.kind, found.logical_id) or found))
-    except (UnknownArtifactError, SnapshotError):
-        return  # the tool says so itself, and runs nothing
-    for entry in entries:
-        path = PurePosixPath(entry.code_path)
-        try:
-            code = store.read(ArtifactRef("notebook", path.parent.name, path.stem))
-        except (SnapshotError, ValueError):
-            continue  # as above
-        folder = root / (entry.folder or PurePosixPath(entry.notebook).parent)
-        text = code.decode("utf-8", "surrogateescape")
-        for reach in screened(text, workspace=root, folder=folder):
-            yield f"The code of {entry.name!r} ({path.stem[:12]}): {reach.sentence}"
+@asynccontextmanager
+async def watched(clean: Clean) -> AsyncIterator[CleanExecutor]:
+    """A clean place whose code is stopped before it reaches what nobody has allowed."""
+    async with clean() as executor:
+        yield _Watched(executor)
 
 
-def _with_parts(store: ArtifactStore, entry: LogEntry) -> Iterator[LogEntry]:
-    yield entry
-    if entry.kind == "report":
-        for ref in pinned_in(store.read(entry.ref).decode("utf-8", "replace")):
-            part = store.latest(ref.kind, ref.logical_id)
-            if part is not None:
-                yield part
+class _Watched:
+    """Leave is for code by its digest: what else stands on record then is asked about anew."""
+
+    def __init__(self, executor: CleanExecutor) -> None:
+        self._executor = executor
+
+    async def set_cwd(self, cwd: str) -> None:
+        await self._executor.set_cwd(cwd)
+
+    async def value(self, name: str) -> Any:
+        return await self._executor.value(name)
+
+    async def execute(self, code: str, *, timeout_seconds: float | None = None) -> KernelOutput:
+        permit = current_permit()
+        if permit is not None:
+            digest = content_sha(code.encode("utf-8", "surrogateescape"))
+            permit.of = f"The code on record ({digest[:12]}): "
+        output = await self._executor.execute(code, timeout_seconds=timeout_seconds)
+        if permit is None or permit.held is None:
+            return output
+        if permit.left:
+            permit.why_not = "its code has reached outside already, and does not run from its start"
+        raise RefreshError(
+            f"{permit.of}{permit.held.sentence} It was stopped before that. Only if you trust the "
+            "code, make it again with --allow."
+        )
 
 
 def _answer(done: Refreshed) -> dict[str, Any]:

@@ -266,7 +266,7 @@ class FakeSession:
     def playbook(self, file: str) -> tuple[Playbook, tuple[str, ...]]:
         return Playbook(constraints=(f"Read {file}.",)), ("run_code",)
 
-    async def refresh(self, name: str, *, accept: bool = False) -> Refreshed:
+    async def refresh(self, name: str, *, accept: bool = False, allow: bool = False) -> Refreshed:
         self.refreshed.append((name, accept))
         entry = LogEntry(kind="dataset", logical_id="d1", content_sha="ab12cd", title=name)
         return Refreshed(entry, changed=accept)

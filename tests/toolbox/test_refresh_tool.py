@@ -1,4 +1,4 @@
-"""The tool ``refresh`` says what the code on record reaches before it runs."""
+"""The tool ``refresh`` stops the code on record before it reaches outside."""
 
 import hashlib
 import json
@@ -60,8 +60,8 @@ class Desk:
         self, words: str, mode: Approval = Approval.guarded, leave: str | None = None
     ) -> StepOutcome:
         tools = refresh_tools(self.publisher, self.emitted.append, self.clean)
-        stages = (Approving(mode, lambda code: ()).stage,)
-        gate = Gate(tools, stages=stages, timeout_s=60)
+        approving = Approving(mode, lambda code: (), self.root)
+        gate = Gate(tools, stages=(approving.stage,), approvals=approving, timeout_s=60)
         return await gate.step("refresh", {"artifact": words}, approved=leave)
 
 
@@ -89,9 +89,9 @@ async def test_code_that_reaches_nothing_is_run_unasked(desk: Desk) -> None:
 async def test_code_that_reaches_outside_waits_and_runs_with_leave(desk: Desk) -> None:
     await desk.publish(STARTS + PLAIN)
     failure = asked(await desk.refresh("T"))
-    assert "The code of 'T'" in failure.explanation
+    assert "The code on record (" in failure.explanation
     assert "Line 2 starts another program: touch made" in failure.explanation
-    assert (desk.began, (desk.root / "made").exists()) == (0, False)
+    assert not (desk.root / "made").exists()
     assert (await desk.refresh("T", leave=failure.metadata[HELD])).ok
     assert (desk.root / "made").exists()
 
@@ -101,23 +101,37 @@ async def test_nobody_is_asked_where_that_is_wished(desk: Desk) -> None:
     assert (await desk.refresh("T", Approval.auto)).ok
 
 
-async def test_what_a_report_shows_is_read_as_well(desk: Desk) -> None:
+async def test_what_has_left_already_is_not_made_again(desk: Desk) -> None:
+    """A clean kernel runs the code from its start, so nobody is asked to go on."""
+    count = "with open('count', 'a') as f:\n    f.write('x')\n"
+    twice = (
+        f"import subprocess\nsubprocess.run(['true'])\n{count}subprocess.run(['touch', 'made'])\n"
+    )
+    await desk.publish(twice + PLAIN)
+    leave = asked(await desk.refresh("T")).metadata[HELD]
+    failure = (await desk.refresh("T", leave=leave)).failure
+    assert failure is not None
+    assert HELD not in failure.metadata
+    assert "Line 5 starts another program: touch made" in failure.explanation
+    assert ((desk.root / "count").read_text(), (desk.root / "made").exists()) == ("x", False)
+
+
+async def test_what_a_report_shows_is_watched_as_well(desk: Desk) -> None:
     await desk.publish(STARTS + PLAIN)
     desk.publisher.publish_report("R", "![T](artifact:df)", run_id="r1")
-    assert "The code of 'T'" in asked(await desk.refresh("R")).explanation
-    assert desk.began == 0
+    assert "starts another program" in asked(await desk.refresh("R")).explanation
 
 
-async def test_leave_is_for_the_code_that_was_read(desk: Desk) -> None:
+async def test_leave_is_for_the_code_that_ran(desk: Desk) -> None:
     published = await desk.publish(STARTS + PLAIN)
     leave = asked(await desk.refresh("T")).metadata[HELD]
     another = STARTS + PLAIN.replace("1", "2")
     forged(desk, published, another)
     assert asked(await desk.refresh("T", leave=leave)).metadata[HELD] != leave
-    assert desk.began == 0
+    assert not (desk.root / "made").exists()
 
 
-async def test_code_that_was_put_on_record_by_hand_is_read_like_any_other(desk: Desk) -> None:
+async def test_code_that_was_put_on_record_by_hand_is_watched_like_any_other(desk: Desk) -> None:
     published = await desk.publish(PLAIN)
     forged(desk, published, STARTS + PLAIN)
     assert "starts another program" in asked(await desk.refresh("T")).explanation
