@@ -29,6 +29,11 @@ def sha(reach: Reach) -> str:
 
 async def test_code_waits_at_the_statement_and_goes_on_there(executor: BaseCodeExecutor) -> None:
     begun: list[str] = []
+
+    def leaving(reach: Reach, statement: str, reads: bool) -> str:
+        begun.append(f"{reach.what}, {reads}")
+        return ""
+
     first = Permit(Path.cwd(), lambda reach, lines: False, sha)
     with permitting(first):
         output = await executor.execute(WAITS)
@@ -46,7 +51,7 @@ async def test_code_waits_at_the_statement_and_goes_on_there(executor: BaseCodeE
         lambda reach, lines: False,
         sha,
         executor.paused.sha,
-        lambda reach, statement, reads: begun.append(f"{reach.what}, {reads}") or "",
+        leaving,
         lambda: begun.append("ended"),
     )
     with permitting(second):

@@ -26,7 +26,8 @@ def _run(name: str, folder: Path) -> dict[str, dict[str, Any]]:
         done = subprocess.run(
             [sys.executable, "-m", "tests.corpora.watched_shell", name, folder / "place"],
             cwd=Path(__file__).parents[2],
-            env={**os.environ, "TMPDIR": temporary, "MPLBACKEND": "agg"},
+            # litellm names its own tokenizers there where a test before has imported it.
+            env=os.environ | {"TMPDIR": temporary, "MPLBACKEND": "agg", "TIKTOKEN_CACHE_DIR": ""},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
