@@ -7,8 +7,9 @@ import base64
 import io
 import itertools
 import json
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -27,6 +28,7 @@ PLOTLY_MIME = "application/vnd.plotly.v1+json"
 TRACES = 20
 
 _PNG = b"\x89PNG"
+_REMOTE = re.compile(r"\s*(?:https?:)?//", re.IGNORECASE)
 
 
 def figure(value: Any, name: str | None = None, *, drawn: bool = True) -> FigureObject | None:
@@ -85,13 +87,32 @@ def _altair(chart: Any, name: str | None, *, drawn: bool) -> FigureObject:
 def from_spec(spec: dict[str, Any], name: str | None = None) -> FigureObject:
     """The figure of a Vega-Lite specification; ``ValueError`` or ``TypeError`` if it is no JSON.
 
-    The specification is a copy as JSON has it: what is no finite number there is null.
+    The specification is a copy as JSON has it: what is no finite number there is null. One that
+    fetches from elsewhere is left out, since whoever looks at it would fetch.
     """
     text = json.dumps(spec, ensure_ascii=False)
     spec = json.loads(text.encode(), parse_constant=lambda _: None)
-    return FigureObject(
-        name=name, title=title_of(spec), description=describe_chart(spec), spec=spec
-    )
+    made = FigureObject(name=name, title=title_of(spec), description=describe_chart(spec))
+    address = next(addresses(spec), None)
+    if address is None:
+        return made.model_copy(update={"spec": spec})
+    why = f"Not drawn, because it fetches {plain(address)[:200]}: load that in code first."
+    return made.model_copy(update={"description": f"{made.description}. {why}"})
+
+
+def addresses(spec: Any) -> Iterator[str]:
+    """What is fetched from elsewhere when a Vega-Lite specification is looked at: its data, and
+    its images."""
+    has_images = '"image"' in json.dumps(spec, default=str)
+    waiting = [("", spec)]
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += value.items()
+        elif isinstance(value, list):
+            waiting += ((key, each) for each in value)
+        elif is_a(value, str) and (key == "url" or has_images) and _REMOTE.match(value):
+            yield value
 
 
 def _matplotlib(drawing: Any, name: str | None, *, drawn: bool) -> FigureObject:

@@ -13,6 +13,8 @@ from typing import Any
 
 from parsimony_kernel.analysis.calls import PATTERNS, names
 from parsimony_kernel.analysis.cell import Call, Names
+from parsimony_kernel.execution.figures import addresses, is_altair
+from parsimony_kernel.execution.inspection import attempt
 from parsimony_kernel.execution.reaching import host_of, texts_of
 
 # Functions that write where they are handed a path.
@@ -83,6 +85,10 @@ def fetches(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
     """The hosts from which a call fetches past Python."""
     if call.last in _CLOUDS:
         yield call.last
+    root: Any = namespace.get(call.root)
+    if call.last == "save" and is_altair(root):
+        for address in addresses(attempt(lambda: root.to_dict(validate=False), lambda _: {})):
+            yield host_of(address) or address
     if call.last in QUERIES or _library(call, namespace) in _FETCHERS:
         for text in (*call.texts, *texts_of(call.handed, namespace)):
             for address in _ADDRESS.findall(text):

@@ -12,10 +12,6 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-# What slips through, and why it can.
-SILENT = {
-    "altair-save-remote-data": "the library that draws fetches with its own code",
-}
 # What fails before it is asked about where no network is.
 UNRESOLVED = {"socket-udp-ntp"}
 
@@ -46,7 +42,7 @@ def test_cells_that_reach_are_asked_about_or_refused(tmp_path: Path) -> None:
         for name, told in came.items()
         if not told["preview"] and not told["held"] and "may not reach" not in told["error"]
     }
-    assert silent - UNRESOLVED <= SILENT.keys()
+    assert silent <= UNRESOLVED
     # What the preview lets by is stopped, and the other way round there is little left.
     assert sum(bool(told["held"]) for told in came.values()) >= 0.9 * len(came)
 

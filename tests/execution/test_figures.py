@@ -174,3 +174,29 @@ def test_of_many_traces_the_first_are_told_and_all_are_counted() -> None:
     assert made.description.startswith("plotly figure: 1000000 traces (scatter) named s, s")
     assert made.description.endswith(", …")
     assert traces.seen == 20
+
+
+@pytest.mark.parametrize(
+    ("chart", "address"),
+    [
+        ({"data": {"url": "https://data.example.org/cars.json"}, "mark": "bar"}, "https://data"),
+        ({"data": {"url": "//data.example.org/x"}, "mark": "bar"}, "//data.example.org/x"),
+        (
+            {
+                "data": {"values": [{"flag": "https://pixel.example.org/?who=ada"}]},
+                "mark": {"type": "image"},
+                "encoding": {"url": {"field": "flag"}},
+            },
+            "https://pixel.example.org",
+        ),
+        ({"data": {"values": [{"page": "https://example.org"}]}, "mark": "bar"}, ""),
+        ({"data": {"url": "cars.csv"}, "mark": "bar"}, ""),
+    ],
+    ids=["data", "without a scheme", "images", "a text", "a file"],
+)
+def test_a_chart_that_fetches_from_elsewhere_is_told_and_not_shown(
+    chart: dict[str, Any], address: str
+) -> None:
+    made = from_spec(chart)
+    assert (made.spec is None) == bool(address)
+    assert (f"Not drawn, because it fetches {address}" in made.description) == bool(address)
