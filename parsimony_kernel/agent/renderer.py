@@ -2,8 +2,8 @@
 
 Pure and byte-stable: the same state gives the same bytes, inputs are only read, outputs are fresh
 dicts. No clock, no randomness, no knowledge of providers, so that a provider's prompt cache stays
-warm from one iteration to the next. ``IncrementalRenderer`` gives the same bytes for a state that
-only grows, at the price of what is new.
+warm from one iteration to the next. ``render_for_llm`` is document 002's, which keeps the results
+of two iterations; a run's ``IncrementalRenderer`` keeps them by size, at the price of what is new.
 """
 
 import json
@@ -23,6 +23,10 @@ MAX_COMPACTION = 2
 Mode = Literal["default", "minimal"]
 
 _MINIMAL_TEXT = 160
+# A run keeps this much of results, in characters; then all but the newest two are shortened at
+# once, and again whenever so much more has come: between that, only the end of a request is new.
+KEPT_RESULTS = 48_000
+MORE_RESULTS = 16_000
 
 
 def render_for_llm(
@@ -46,7 +50,7 @@ def render_for_llm(
 
 
 class IncrementalRenderer:
-    """``render_for_llm`` for one run.
+    """The messages of one run's requests, with old results shortened by size.
 
     A message that was rendered before is the very same dict again: callers copy before they
     change one. Rests on ``RunState.messages`` growing at its end only; a list that was replaced
@@ -76,7 +80,7 @@ class IncrementalRenderer:
         tools_block: str | None = None,
         capabilities_preamble: str = "",
     ) -> list[dict[str, Any]]:
-        """The messages of the next request; see ``render_for_llm``."""
+        """The messages of the next request, in the order of ``render_for_llm``."""
         self._follow(state)
         head = list(_head(state, instructions, tools_block, capabilities_preamble))
         if head != self._head:
@@ -106,7 +110,7 @@ class IncrementalRenderer:
     def _take(self, added: Sequence[Any]) -> None:
         first = len(self._sources)
         self._sources.extend(added)
-        cutoff, last_tool = _cuts(self._sources, self._compaction)
+        cutoff, last_tool = _cuts(self._sources, self._compaction, _size_cutoff(self._sources))
         # What was rendered before changes only where it fell behind the cut, or is the newest
         # tool result no more.
         behind = range(self._minimal_before, min(cutoff, first))
@@ -216,17 +220,32 @@ def _plan(state: RunState) -> str:
 
 def _conversation(state: RunState) -> Iterator[dict[str, Any]]:
     selected = select_messages_to_render(state.messages)
-    cutoff, last_tool = _cuts(selected, state.compaction)
+    cutoff, last_tool = _cuts(selected, state.compaction, recent_iterations_cutoff(selected))
     for index, message in enumerate(selected):
         yield _render(message, _mode(index, message, cutoff, last_tool, state.compaction))
 
 
-def _cuts(messages: Sequence[Any], compaction: int) -> tuple[int, int]:
+def _size_cutoff(messages: Sequence[Any]) -> int:
+    """The index before which a run shortens results: it moves on in leaps."""
+    cutoff, allowed = 0, KEPT_RESULTS
+    full: list[tuple[int, int]] = []
+    for index, message in enumerate(messages):
+        if _role(message) != "tool":
+            continue
+        content = message["content"] if isinstance(message, dict) else message.content
+        full.append((index, len(str(content))))
+        if sum(size for _, size in full) > allowed and len(full) > 2:
+            full = full[-2:]
+            cutoff = full[0][0]
+            allowed = sum(size for _, size in full) + MORE_RESULTS
+    return cutoff
+
+
+def _cuts(messages: Sequence[Any], compaction: int, cutoff: int) -> tuple[int, int]:
     """Before which index tool results are shortened, and where the newest one stands."""
     newest = range(len(messages) - 1, -1, -1)
     last_tool = next((i for i in newest if _role(messages[i]) == "tool"), -1)
-    cutoff = len(messages) if compaction else recent_iterations_cutoff(messages)
-    return cutoff, last_tool
+    return len(messages) if compaction else cutoff, last_tool
 
 
 def _mode(index: int, message: Any, cutoff: int, last_tool: int, compaction: int) -> Mode:

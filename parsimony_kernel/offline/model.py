@@ -18,8 +18,7 @@ from parsimony_kernel.core.chat import (
     Usage,
     answer,
 )
-from parsimony_kernel.offline.plan.planner import next_step
-from parsimony_kernel.offline.plan.step import Step
+from parsimony_kernel.offline.steps import Step, next_step
 from parsimony_kernel.offline.transcript import read
 
 _CHARACTERS_PER_TOKEN = 4

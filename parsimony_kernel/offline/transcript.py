@@ -5,8 +5,7 @@ known.
 """
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,33 +13,28 @@ from parsimony_kernel.analysis.read import read as read_code
 from parsimony_kernel.offline.schema import Table, read_table
 
 _CONTEXT, _CHANGES, _REQUEST = "<notebook_context>", "<notebook_changes>", "<request>"
-_ADDENDUM = "<context_addendum>"
-# What stands between the words of a person.
-_ASIDE = (_ADDENDUM, _CHANGES, _CONTEXT)
+_ASIDE = ("<context_addendum>", _CHANGES, _CONTEXT)
 
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call of this turn with its answer, ``None`` when there is none.
-
-    ``void`` marks a call whose variables have gone since.
-    """
+    """A tool call of this turn with its answer; ``void`` when its variables have gone since."""
 
     name: str
     arguments: Mapping[str, Any]
-    answer: Mapping[str, Any] | None
+    answer: Mapping[str, Any]
     message: int
     void: bool = False
 
     @property
     def ok(self) -> bool:
-        """Whether it worked."""
-        return self.answer is not None and "error" not in self.answer
+        """Whether it was answered, and worked."""
+        return bool(self.answer) and "error" not in self.answer
 
     @property
     def failed(self) -> bool:
         """Whether it was answered by an error."""
-        return self.answer is not None and "error" in self.answer
+        return "error" in self.answer
 
     @property
     def code(self) -> str:
@@ -48,182 +42,70 @@ class Call:
         return str(self.arguments.get("code", ""))
 
     @property
-    def purpose(self) -> str:
-        """Its heading."""
-        return str(self.arguments.get("purpose") or "")
-
-    @property
     def result(self) -> Mapping[str, Any]:
         """What the answer holds."""
-        result = (self.answer or {}).get("result")
+        result = self.answer.get("result")
         return result if isinstance(result, dict) else {}
 
     @property
-    def error_type(self) -> str:
-        """The kind of the error."""
-        return str((self.answer or {}).get("error_type") or (self.answer or {}).get("error") or "")
+    def error(self) -> str:
+        """The kind of the error and its text."""
+        found = (self.answer.get(k) for k in ("error_message", "message", "reason"))
+        text = next((str(each) for each in found if each), "")
+        kind = str(self.answer.get("error_type") or "")
+        return text if text.startswith(kind) else f"{kind}: {text}"
 
     @property
-    def error_text(self) -> str:
-        """The text of the error."""
-        answer = self.answer or {}
-        for key in ("error_message", "message", "reason"):
-            if answer.get(key):
-                return str(answer[key])
-        return ""
-
-    @property
-    def printed(self) -> list[str]:
-        """The lines that the code printed, as far as they are still there."""
-        text = self.result.get("stdout")
-        return text.splitlines() if isinstance(text, str) else []
-
-    @property
-    def bound(self) -> tuple[str, ...]:
-        """The names that the code binds at its top level, in order."""
-        return bound_names(self.code)
-
-    def summaries(self) -> list[Mapping[str, Any]]:
-        """What the answer says about variables."""
-        listed = self.result.get("variables")
-        return [v for v in listed if isinstance(v, dict)] if isinstance(listed, list) else []
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A question of this turn; ``reply`` is ``None`` while it waits."""
-
-    question: str
-    choices: tuple[str, ...]
-    reply: str | None = None
-
-
-@dataclass(frozen=True)
-class Earlier:
-    """A request of the notebook before this one, and what it came to."""
-
-    request: str
-    summary: str
+    def printed(self) -> str:
+        """What the code printed, as far as it is still there."""
+        return str(self.result.get("stdout") or "")
 
 
 @dataclass
 class Transcript:
-    """The turn, read. ``earlier_requests`` run from the oldest to the newest that is remembered;
-    ``is_kept_back`` says that not all of the notebook is told.
-    """
+    """The turn, read. ``answers`` are replies by their question; ``earlier`` are the requests that
+    were done, each with its summary."""
 
     request: str = ""
     working_folder: str = ""
-    is_kept_back: bool = False
+    kept_back: bool = False
     files: tuple[str, ...] = ()
     variables: tuple[Mapping[str, Any], ...] = ()
     artifacts: tuple[Mapping[str, Any], ...] = ()
     replaceable: frozenset[str] = frozenset()
     calls: list[Call] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    answers: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
     gone: frozenset[str] = frozenset()
-    lost: frozenset[str] = frozenset()
     changed: dict[str, int] = field(default_factory=dict)
-    earlier: tuple[str, ...] = ()
-    earlier_requests: tuple[Earlier, ...] = ()
-
-    @property
-    def code_calls(self) -> list[Call]:
-        """The cells that still count."""
-        return [c for c in self.calls if c.name == "run_code" and not c.void]
-
-    @property
-    def failed_code(self) -> set[str]:
-        """The code that has failed."""
-        return {c.code for c in self.calls if c.name == "run_code" and c.failed}
+    earlier: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
         """The variables of the notebook as the context had them, less those that have gone."""
-        return [str(v["name"]) for v in self.variables if v.get("name") not in self.gone]
-
-    @property
-    def all_names(self) -> list[str]:
-        """The variables of the context, also those that have gone."""
-        return [str(v["name"]) for v in self.variables if v.get("name")]
-
-    @property
-    def mine(self) -> tuple[str, ...]:
-        """The names that earlier turns of this model speak of, newest last."""
-        told = [
-            re.sub(r"I used `\w+`|`\w+` is in the notebook already", "", t) for t in self.earlier
-        ]
-        found = [n for text in told for n in re.findall(r"`([^\W\d]\w{0,80})`", text)]
-        return tuple(dict.fromkeys(reversed(found)))[::-1]
+        return [str(v["name"]) for v in self.variables if v.get("name") not in {None, *self.gone}]
 
     def tables(self) -> dict[str, Table]:
         """What is known of the tables that exist; later answers win."""
         known: dict[str, Table] = {}
-        for summary in self.variables:
+        told = [(-1, each) for each in self.variables if each.get("name") not in self.gone]
+        for call in self.calls:
+            listed = call.result.get("variables") if not call.void else ()
+            told += [(call.message, v) for v in _list(listed) if isinstance(v, dict)]
+        for at, summary in told:
             table = read_table(summary)
-            if table is None or not table.name or table.name in {*self.gone, *self.changed}:
-                continue
-            known[table.name] = table
-        for call in self.code_calls:
-            for summary in call.summaries():
-                table = read_table(summary)
-                if table is None or call.message < self.changed.get(table.name, 0):
-                    continue
-                if not table.columns and table.rows:
-                    # Shortened so far that not even the names are left.
-                    continue
-                seen = known.get(table.name)
-                known[table.name] = table.seen_through(seen.columns) if seen else table
-            shown = _inspected(call)
-            if shown is not None and call.message >= self.changed.get(shown.name, 0):
-                seen = known.get(shown.name, shown).seen_through(shown.columns)
-                known[shown.name] = seen if seen.whole else seen.with_columns(shown.columns)
+            is_told = table is not None and table.name and table.columns
+            if table is not None and is_told and at >= self.changed.get(table.name, -1):
+                known[table.name] = table
         return known
 
     def figures(self) -> list[str]:
-        """The names of the charts in the notebook."""
-        return [
-            str(v["name"])
-            for v in self.variables
-            if v.get("type") == "figure" and v.get("name") and v["name"] not in self.gone
-        ]
-
-
-def _inspected(call: Call) -> Table | None:
-    """What a cell that shows a table, or columns of it, tells of it."""
-    found = re.fullmatch(r"(\w+)(\[\[.*\]\])?", call.code.strip(), re.DOTALL)
-    outputs = call.result.get("outputs")
-    if found is None or not isinstance(outputs, list):
-        return None
-    for output in outputs:
-        if isinstance(output, dict):
-            table = read_table(output, found.group(1))
-            return table if table is None else replace(table, whole=not found.group(2))
-    return None
-
-
-def missing_name(call: Call) -> str | None:
-    """The variable that the code of ``call`` found missing, if that is how it failed."""
-    if call.error_type != "NameError":
-        return None
-    found = re.search(r"name '(\w{1,100})' is not defined", call.error_text)
-    return found.group(1) if found else None
-
-
-def told_table(summary: str) -> str | None:
-    """The table that a request worked on, where its summary tells it."""
-    for pattern in (
-        r"(?:Add the column|Join the tables) .*?: `(\w+)` \(",
-        r"Loaded `(\w+)` from ",
-        r"I used `(\w+)`, the table that has",
-        r"`(\w+)` is in the notebook already",
-    ):
-        found = re.findall(pattern, summary)
-        if found:
-            return str(found[-1])
-    return None
+        """The names of the charts in the notebook, and of those that this turn has made."""
+        made = [v for c in self.calls if not c.void for v in _list(c.result.get("variables"))]
+        listed = [v for v in (*self.variables, *made) if isinstance(v, dict)]
+        names = [str(v["name"]) for v in listed if v.get("type") == "figure" and v.get("name")]
+        return [each for each in dict.fromkeys(names) if each not in self.gone]
 
 
 def bound_names(code: str) -> tuple[str, ...]:
@@ -238,179 +120,125 @@ def bound_names(code: str) -> tuple[str, ...]:
 
 def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
     """What ``messages`` say."""
+    turn = Transcript()
     start = _turn_start(messages)
-    transcript = Transcript()
     if start is None:
-        return transcript
-    inventory = _inventory_of(messages, start)
-    _read_inventory(transcript, _text(messages[inventory]))
-    transcript.request = _without_context(_text(messages[start]))
-    transcript.earlier = tuple(
-        _text(m) for m in messages[:start] if m.get("role") == "assistant" and _text(m)
-    )
-    transcript.earlier_requests = tuple(_earlier(messages[:start]))
-    _read_steps(transcript, messages, start)
-    # What is told of a variable after it changed is told of what it is now.
-    transcript.changed = {n: at for n, at in transcript.changed.items() if at > inventory}
-    return transcript
-
-
-def _inventory_of(messages: Sequence[Mapping[str, Any]], start: int) -> int:
-    """The newest message that tells what the notebook holds; ``start`` where there is none."""
-    told = (i for i in range(len(messages) - 1, -1, -1) if _is_inventory(messages[i]))
-    return next(told, start)
-
-
-def _is_inventory(message: Mapping[str, Any]) -> bool:
-    return message.get("role") == "user" and _text(message).startswith(_CONTEXT)
-
-
-def _earlier(messages: Sequence[Mapping[str, Any]]) -> Iterator[Earlier]:
-    """The requests that were done, each with its summary; one without is left out."""
+        return turn
+    told = [i for i, m in enumerate(messages) if _is_user(m) and _text(m).startswith(_CONTEXT)]
+    inventory = told[-1] if told else start
+    _read_inventory(turn, _text(messages[inventory]))
+    turn.request = _words(_text(messages[start]))
     request = ""
-    for message in messages:
+    for message in messages[:start]:
         text = _text(message)
-        if message.get("role") == "user" and not text.startswith(_ASIDE):
-            request = _without_context(text)
+        if _is_user(message) and not text.startswith(_ASIDE):
+            request = _words(text)
         elif message.get("role") == "assistant" and text and request:
-            yield Earlier(request, text)
+            turn.earlier.append((request, text))
             request = ""
+    _read_steps(turn, messages, start)
+    turn.changed = {name: at for name, at in turn.changed.items() if at > inventory}
+    return turn
 
 
-def _without_context(text: str) -> str:
-    """The words of a request that was sent with or without what the notebook holds."""
-    text = _read_inventory(Transcript(), text)
-    at = text.find(_REQUEST)
-    if at >= 0:
-        text = text[at + len(_REQUEST) :]
-        text = text[: text.rfind("</request>")] if "</request>" in text else text
-    return text.strip()
-
-
-def _opens(text: str) -> bool:
-    return text.startswith((_CONTEXT, _REQUEST)) and f"{_REQUEST}\n" in text
+def _is_user(message: Mapping[str, Any]) -> bool:
+    return message.get("role") == "user"
 
 
 def _turn_start(messages: Sequence[Mapping[str, Any]]) -> int | None:
-    users = [i for i, m in enumerate(messages) if m.get("role") == "user"]
-    opened = [i for i in users if _opens(_text(messages[i]))]
+    users = [i for i, m in enumerate(messages) if _is_user(m)]
+    opened = [
+        i
+        for i in users
+        if _text(messages[i]).startswith((_CONTEXT, _REQUEST))
+        and f"{_REQUEST}\n" in _text(messages[i])
+    ]
     if opened:
         return opened[-1]
     # Without a notebook, the request is the last plain message that answers no question.
     plain = [i for i in users if not _text(messages[i]).startswith(_ASIDE)]
     acted = [i for i, m in enumerate(messages) if m.get("tool_calls")]
-    before = [i for i in plain if not acted or i < acted[0]]
-    listed = before or plain
-    return listed[-1] if listed else None
+    before = [i for i in plain if not acted or i < acted[0]] or plain
+    return before[-1] if before else None
 
 
 def _text(message: Mapping[str, Any]) -> str:
     content = message.get("content")
     if isinstance(content, list):
-        parts = [p.get("text", "") for p in content if isinstance(p, dict)]
-        return "".join(str(p) for p in parts)
+        return "".join(str(p.get("text", "")) for p in content if isinstance(p, dict))
     return content if isinstance(content, str) else ""
 
 
-def _read_inventory(transcript: Transcript, text: str) -> str:
+def _words(text: str) -> str:
+    """The words of a request that was sent with or without what the notebook holds."""
+    text = _read_inventory(Transcript(), text)
+    _, opened, rest = text.partition(_REQUEST)
+    return (rest.rpartition("</request>")[0] or rest if opened else text).strip()
+
+
+def _read_inventory(turn: Transcript, text: str) -> str:
     """Take in what ``text`` tells of the notebook; what stands behind that."""
-    if text.startswith(_CONTEXT):
-        begin = text.find("{")
-        try:
-            context, end = json.JSONDecoder().raw_decode(text, max(begin, 0))
-        except (ValueError, RecursionError):
-            context, end = {}, 0
-        if isinstance(context, dict):
-            transcript.working_folder = str(context.get("working_folder") or "")
-            transcript.is_kept_back = bool(context.get("kept_back"))
-            transcript.files = tuple(str(f) for f in _list(context.get("files")))
-            transcript.variables = tuple(
-                v for v in _list(context.get("variables")) if isinstance(v, dict)
-            )
-            transcript.artifacts = tuple(
-                a for a in _list(context.get("artifacts")) if isinstance(a, dict)
-            )
-            transcript.replaceable = frozenset(map(str, _list(context.get("replaceable"))))
-        text = text[end:]
-    return text
+    if not text.startswith(_CONTEXT):
+        return text
+    try:
+        context, end = json.JSONDecoder().raw_decode(text, max(text.find("{"), 0))
+    except (ValueError, RecursionError):
+        return text
+    if isinstance(context, dict):
+        turn.working_folder = str(context.get("working_folder") or "")
+        turn.kept_back = bool(context.get("kept_back"))
+        turn.files = tuple(map(str, _list(context.get("files"))))
+        given = (_list(context.get(key)) for key in ("variables", "artifacts"))
+        turn.variables, turn.artifacts = (
+            tuple(each for each in listed if isinstance(each, dict)) for listed in given
+        )
+        turn.replaceable = frozenset(map(str, _list(context.get("replaceable"))))
+    return text[end:]
 
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _read_steps(transcript: Transcript, messages: Sequence[Mapping[str, Any]], start: int) -> None:
+def _read_steps(turn: Transcript, messages: Sequence[Mapping[str, Any]], start: int) -> None:
     answers = {
         str(m.get("tool_call_id")): _parsed(_text(m))
         for m in messages[start:]
         if m.get("role") == "tool"
     }
-    gone: list[tuple[int, frozenset[str]]] = []
-    for index in range(start + 1, len(messages)):
-        message = messages[index]
-        if message.get("role") == "assistant":
-            transcript.said.append(_text(message))
-            _read_calls(transcript, message, index, answers)
-        elif message.get("role") == "user":
-            text = _text(message)
-            if text.startswith(_CHANGES):
-                gone.append((index, _names_in(text, "gone")))
-                transcript.changed.update(dict.fromkeys(_names_in(text, "changed"), index))
-            elif not text.startswith(_ASIDE):
-                _read_reply(transcript, text)
-    for call in transcript.calls:
-        name = missing_name(call)
-        if name is not None:
-            gone.append((call.message, frozenset({name})))
-    for index, names in gone:
-        transcript.calls = [
-            Call(c.name, c.arguments, c.answer, c.message, void=True)
-            if c.message < index and names & set(c.bound)
-            else c
-            for c in transcript.calls
-        ]
-    bound_again = {n for c in transcript.code_calls if c.ok for n in c.bound}
-    transcript.lost = frozenset(name for _, names in gone for name in names)
-    transcript.gone = transcript.lost - bound_again
-
-
-def _read_calls(
-    transcript: Transcript,
-    message: Mapping[str, Any],
-    index: int,
-    answers: Mapping[str, Mapping[str, Any] | None],
-) -> None:
-    for raw in _list(message.get("tool_calls")):
-        function = raw.get("function") if isinstance(raw, dict) else None
-        if not isinstance(function, dict):
-            continue
-        arguments = _parsed(str(function.get("arguments") or "")) or {}
-        name = str(function.get("name") or "")
-        transcript.calls.append(
-            Call(name, arguments, answers.get(str(raw.get("id"))), message=index)
+    gone: list[tuple[int, set[str]]] = []
+    for at, message in enumerate(messages[start + 1 :], start + 1):
+        text = _text(message)
+        for raw in _list(message.get("tool_calls")):
+            function = raw.get("function") if isinstance(raw, dict) else None
+            if not isinstance(function, dict):
+                continue
+            name, arguments = str(function.get("name")), _parsed(str(function.get("arguments")))
+            turn.calls.append(Call(name, arguments, answers.get(str(raw.get("id")), {}), at))
+            if name == "ask_user":
+                turn.asked.append(str(arguments.get("question", "")))
+        if _is_user(message) and text.startswith(_CHANGES):
+            changes = _parsed(text[text.find("{") : text.rfind("}") + 1])
+            gone.append((at, set(map(str, _list(changes.get("gone"))))))
+            turn.changed.update(dict.fromkeys(map(str, _list(changes.get("changed"))), at))
+        elif _is_user(message) and not text.startswith(_ASIDE):
+            if turn.asked and turn.asked[-1] not in turn.answers:
+                turn.answers[turn.asked[-1]] = text.strip()
+            else:
+                turn.remarks.append(text.strip())
+    turn.calls = [
+        replace(
+            c, void=any(c.message < at and names & {*bound_names(c.code)} for at, names in gone)
         )
-        if name == "ask_user":
-            choices = tuple(str(c) for c in _list(arguments.get("choices")))
-            transcript.asked.append(Asked(str(arguments.get("question", "")), choices))
+        for c in turn.calls
+    ]
+    bound = {n for c in turn.calls if c.ok and not c.void for n in bound_names(c.code)}
+    turn.gone = frozenset({name for _, names in gone for name in names} - bound)
 
 
-def _read_reply(transcript: Transcript, text: str) -> None:
-    waiting = [i for i, asked in enumerate(transcript.asked) if asked.reply is None]
-    if waiting:
-        asked = transcript.asked[waiting[-1]]
-        transcript.asked[waiting[-1]] = Asked(asked.question, asked.choices, text.strip())
-    else:
-        transcript.remarks.append(text.strip())
-
-
-def _names_in(text: str, key: str) -> frozenset[str]:
-    changes = _parsed(text[text.find("{") : text.rfind("}") + 1]) or {}
-    return frozenset(str(name) for name in _list(changes.get(key)))
-
-
-def _parsed(text: str) -> dict[str, Any] | None:
+def _parsed(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+        return {}
+    return value if isinstance(value, dict) else {}

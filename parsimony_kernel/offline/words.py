@@ -1,55 +1,35 @@
-"""Text becomes tokens and comparable words.
+"""Text becomes tokens and comparable words, and names become Python."""
 
-Owns what "the same word" means. Everything here is linear in the length of its input.
-"""
-
+import keyword
 import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
-
-Kind = Literal["word", "number", "date", "quoted", "file", "op", "stop", "comma"]
 
 DATA_SUFFIXES = ("csv", "tsv", "txt", "parquet", "pq", "xlsx", "xls", "json", "jsonl", "ndjson")
-
+_ANY = "|".join(DATA_SUFFIXES)
 _TOKEN = re.compile(
-    r"""
-      (?P<quoted>"[^"\n]{1,200}"|“[^”\n]{1,200}”|`[^`\n]{1,200}`|(?<!\w)'[^'\n]{1,200}'(?!\w)
-        |(?<!\w)‘[^’\n]{1,200}’)
-    | (?P<file>(?:(?<!\w)(?:/|(?:\.{1,2}/)+|[A-Za-z]:[\\/]))?
-        [\w~][\w\-./\\~]{0,250}\.(?:csv|tsv|txt|parquet|pq|xlsx?|jsonl?|ndjson)(?!\w|\.\w))
-    | (?P<date>\d{4}-\d{1,2}(?:-\d{1,2})?(?![\w-]))
-    | (?P<number>[$€£]?-?\d(?:\d|,(?=\d)){0,30}(?:\.\d{1,30})?(?:%|[kKmM](?!\w))?(?!\w))
-    | (?P<op>>=|<=|==|!=|<>|[<>=≥≤≠])
-    | (?P<stop>[.;?!:\n]+)
-    | (?P<comma>[,&+])
-    | (?P<word>[^\W\d][\w]*(?:['’][a-z]+)?|\d+\w+)
+    rf"""
+      (?P<quoted>"[^"\n]{{1,200}}"|“[^”\n]{{1,200}}”|`[^`\n]{{1,200}}`
+        |(?<!\w)['‘][^'’\n]{{1,200}}['’](?!\w))
+    | (?P<file>(?:(?<!\w)(?:/|(?:\.{{1,2}}/)+))?[\w~][\w\-./~]{{0,250}}\.(?:{_ANY})(?!\w|\.\w))
+    | (?P<date>\d{{4}}-\d{{1,2}}(?:-\d{{1,2}})?(?![\w-]))
+    | (?P<number>(?<![\w.])[$€£]?(?:(?<=\s)-|^-)?\d(?:\d|,(?=\d{{3}})){{0,30}}(?:\.\d{{1,30}})?
+        (?=[kKmM]?(?:st|nd|rd|th)?(?!\w)))
+    | (?P<word>[^\W\d]\w*(?:['’](?!s\b)[a-z]+)?|\d+\w+)
+    | (?P<sign>>=|<=|==|!=|<>|[-<>=≥≤≠%,&+*/^();:?!.\n])
     """,
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE,
 )
-
-
-_SIGNS = frozenset("-−–*×/÷()^")
 
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of a request: ``text`` as it was written, ``start`` its place.
+    """A piece of a request: ``text`` as it was written."""
 
-    ``before`` is what stands between it and the last token, where that holds signs of arithmetic.
-    """
-
-    kind: Kind
+    kind: str
     text: str
-    start: int = 0
-    before: str = ""
-
-    @property
-    def low(self) -> str:
-        """The text without quotes, possessives and case."""
-        return re.sub(r"['’]s$", "", self.bare.casefold()).replace("’", "'")
 
     @property
     def bare(self) -> str:
@@ -58,55 +38,32 @@ class Token:
 
     @property
     def number(self) -> float | int:
-        """The value of a number; thousands, ``k``, ``m`` and currency signs are understood."""
-        digits = self.text.strip("$€£%").replace(",", "")
-        factor = {"k": 1_000, "m": 1_000_000}.get(digits[-1:].lower(), 1)
-        value = float(digits.rstrip("kKmM")) * factor
+        """The value of a number."""
+        value = float(self.text.strip("$€£").replace(",", ""))
         return int(value) if value.is_integer() else value
 
 
-def tokenize(text: str, names: Iterable[str] = ()) -> list[Token]:
-    """The tokens of ``text``. Each of ``names`` (files with odd names) is one token where it is."""
-    spans: list[tuple[int, int]] = []
-    low = text.casefold()
-    if len(low) == len(text):
-        for name in sorted(set(names), key=len, reverse=True):
-            at = low.find(name.casefold())
-            if name and at >= 0 and not any(a < at + len(name) and at < b for a, b in spans):
-                spans.append((at, at + len(name)))
+def tokenize(text: str, files: Iterable[str] = ()) -> list[Token]:
+    """The tokens of ``text``; a file of ``files`` is one token, whatever is in its name."""
+    odd = sorted((f for f in files if re.search(r"[^\w.\-/]", f)), key=len, reverse=True)
+    cut = re.compile("|".join(map(re.escape, odd)) or r"(?!)", re.IGNORECASE)
     tokens: list[Token] = []
-    position = 0
-    for start, end in sorted(spans):
-        if start and text[start - 1] in "\"'`/\\":
-            continue
-        tokens += _scan(text, position, start)
-        tokens.append(Token("file", text[start:end], start))
-        position = end
-    return [*tokens, *_scan(text, position, len(text))]
-
-
-def _scan(text: str, start: int, end: int) -> Iterable[Token]:
-    last = start
-    for match in _TOKEN.finditer(text, start, end):
-        kind: Kind = match.lastgroup  # type: ignore[assignment]
-        gap = text[last : match.start()]
-        before = gap if _SIGNS & set(gap) else ""
-        last = match.end()
-        token = Token(kind, match.group(), match.start(), before)
-        if kind == "quoted" and is_data_file(token.bare):
-            token = Token("file", token.bare, match.start(), before)
-        yield token
+    at = 0
+    for found in [*cut.finditer(text), None]:
+        piece = text[at : found.start() if found else len(text)]
+        for match in _TOKEN.finditer(re.sub(r"(?<=\w)['’]s\b", "", piece)):
+            token = Token(str(match.lastgroup), match[0])
+            is_file = token.kind == "quoted" and is_data_file(token.bare)
+            tokens.append(Token("file", token.bare) if is_file else token)
+        if found:
+            tokens.append(Token("file", found[0]))
+            at = found.end()
+    return tokens
 
 
 def is_data_file(name: str) -> bool:
     """Whether the name ends like a file of a known format."""
-    return name.casefold().rpartition(".")[2] in DATA_SUFFIXES and "." in name
-
-
-def stem_of(path: str) -> str:
-    """``data/Sales 2020.xlsx`` is ``Sales 2020``."""
-    name = path.replace("\\", "/").rpartition("/")[2]
-    return name.rpartition(".")[0] or name
+    return "." in name and name.casefold().rpartition(".")[2] in DATA_SUFFIXES
 
 
 @lru_cache(maxsize=4096)
@@ -130,22 +87,12 @@ def singular(word: str) -> str:
 
 # Short forms and everyday words that stand for the same measured thing.
 _SAME = {
-    "temperature": "temp",
-    "qty": "quantity",
-    "amt": "amount",
-    "hp": "horsepower",
-    "precip": "precipitation",
-    "rain": "precipitation",
-    "rainfall": "precipitation",
-    "dept": "department",
-    "pct": "percent",
-    "percentage": "percent",
-    "yr": "year",
-    "lat": "latitude",
-    "lon": "longitude",
-    "lng": "longitude",
-    "accel": "acceleration",
-}
+    "temperature": "temp", "qty": "quantity", "amt": "amount", "hp": "horsepower",
+    "precip": "precipitation", "rain": "precipitation", "rainfall": "precipitation",
+    "dept": "department", "pct": "percent", "percentage": "percent", "yr": "year",
+    "lat": "latitude", "lon": "longitude", "lng": "longitude", "maximum": "max",
+    "minimum": "min", "average": "mean", "avg": "mean", "num": "number",
+}  # fmt: skip
 
 
 def canonical(words: Iterable[str]) -> tuple[str, ...]:
@@ -153,19 +100,70 @@ def canonical(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(_SAME.get(singular(word), singular(word)) for word in words)
 
 
+def spoken(items: Iterable[str], last: str = "and") -> str:
+    """``a, b and c``."""
+    listed = list(items)
+    return f"{', '.join(listed[:-1])} {last} {listed[-1]}" if len(listed) > 1 else "".join(listed)
+
+
+# -- Python ------------------------------------------------------------------------------------
+
+_RESERVED = frozenset(
+    [
+        "pd",
+        "np",
+        "alt",
+        "json",
+        "math",
+        "list",
+        "dict",
+        "set",
+        "str",
+        "int",
+        "float",
+        "sum",
+        "min",
+        "max",
+        "len",
+        "map",
+        "filter",
+        "print",
+        "open",
+        "type",
+        "id",
+        "input",
+        "all",
+        "any",
+        "range",
+        "object",
+        "table",
+    ]
+)
+
+
+def literal(value: object) -> str:
+    """``value`` as Python source, in double quotes where that is possible."""
+    if isinstance(value, str) and value.isprintable() and '"' not in value and "\\" not in value:
+        return f'"{value}"'
+    return repr(value)
+
+
 def slug(text: str, limit: int = 40) -> str:
     """``text`` as the inner part of an identifier."""
     return "_".join(fold(text))[:limit].strip("_")
 
 
-def word_set(text: str) -> frozenset[str]:
-    """The words of ``text``."""
-    return frozenset(text.split())
+def identifier(text: str, fallback: str = "table") -> str:
+    """A valid name that reads like ``text``."""
+    name = re.sub(r"\W+", "_", slug(text, 60)) or fallback
+    name = f"{fallback}_{name}" if name[0].isdigit() else name
+    if keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in _RESERVED:
+        name = f"{name}_{fallback if fallback not in name else 'data'}"
+    return name if name.isidentifier() else fallback
 
 
-def spoken(items: Iterable[str], last: str = "and") -> str:
-    """``a, b and c``."""
-    listed = list(items)
-    if len(listed) < 2:
-        return "".join(listed)
-    return f"{', '.join(listed[:-1])} {last} {listed[-1]}"
+def unique(name: str, taken: Iterable[str]) -> str:
+    """``name``, numbered if it is taken."""
+    used = set(taken)
+    numbered = (f"{name}_{n}" for n in range(2, len(used) + 3))
+    return name if name not in used else next(each for each in numbered if each not in used)

@@ -185,7 +185,8 @@ def test_rendering_what_is_new_gives_the_bytes_of_rendering_all(
         state.compaction = max(state.compaction, compaction)
         state.pending_instruction = "now" if number % 2 else None
         rendered = renderer.render(state, instructions="I")
-        assert json.dumps(rendered) == json.dumps(render_for_llm(state, instructions="I"))
+        whole = IncrementalRenderer().render(state, instructions="I")
+        assert json.dumps(rendered) == json.dumps(whole)
 
 
 def test_what_was_rendered_before_is_not_rendered_again() -> None:
@@ -193,12 +194,20 @@ def test_what_was_rendered_before_is_not_rendered_again() -> None:
     earlier = renderer.render(state)
     state.messages.extend(step(5))
     later = renderer.render(state)
-    assert [a is b for a, b in zip(earlier, later, strict=False)] == [
-        *[True] * 8,
-        False,  # the fourth result fell behind the cut
-        True,
-        True,
-    ]
+    assert all(a is b for a, b in zip(earlier, later, strict=False))
+
+
+def test_results_are_kept_until_they_are_many_and_then_cut_in_leaps() -> None:
+    """Between two cuts a request begins with the whole one before it."""
+    renderer, state = IncrementalRenderer(), RunState(messages=[user("go")])
+    shortened = []
+    for number in range(40):
+        state.messages.extend(step(number, "x" * 2_000))
+        rendered = renderer.render(state)
+        tools = [m["content"] for m in rendered if m["role"] == "tool"]
+        shortened.append(sum("shortened" in each for each in tools))
+    assert shortened[:24] == [0] * 24
+    assert sorted(set(shortened)) == [0, 23, 32]
 
 
 def test_pinned_constraints_stand_last_behind_the_lessons() -> None:

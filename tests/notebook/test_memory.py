@@ -182,16 +182,8 @@ def test_the_offline_model_reads_the_requests_as_they_were_put() -> None:
     messages = earlier_turns(rows, lambda _: (), cell_key="now")
     sent = [{"role": m.role, "content": m.content} for m in messages]
     seen = read([*sent, {"role": "user", "content": "<request>\nthe same for 2012\n</request>"}])
-    assert [each.request for each in seen.earlier_requests] == ["Load a.csv", "now by\nmonth"]
+    assert [request for request, _ in seen.earlier] == ["Load a.csv", "now by\nmonth"]
     assert seen.request == "the same for 2012"
-
-
-def test_what_a_question_names_is_not_taken_for_what_the_turn_has_made() -> None:
-    asked = row(1, "suspended", summary="Which column of `cars` do you mean?")
-    messages = earlier_turns([asked, row(2, summary="Made `fast`.")], lambda _: (), cell_key="now")
-    sent = [{"role": m.role, "content": m.content} for m in messages]
-    seen = read([*sent, {"role": "user", "content": "<request>\ngo on\n</request>"}])
-    assert seen.mine == ("fast",)
 
 
 async def test_after_a_question_the_next_turn_knows_what_was_asked(scripted: Start) -> None:

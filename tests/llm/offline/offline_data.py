@@ -42,7 +42,8 @@ def write_sales(path: Path) -> None:
 
 
 def cars() -> pd.DataFrame:
-    return pd.read_json(DATA / "cars.json")
+    read = pd.read_json(DATA / "cars.json")
+    return read.assign(Year=pd.to_datetime(read["Year"]))
 
 
 def weather() -> pd.DataFrame:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.agent.prompts import notebook_changes, notebook_context
-from parsimony_kernel.agent.renderer import render_for_llm
+from parsimony_kernel.agent.renderer import IncrementalRenderer
 from parsimony_kernel.core.chat import Completion, Delta, Message, ModelRequest
 from parsimony_kernel.core.conversation import opening, request_message
 from parsimony_kernel.core.state import RunState
@@ -147,7 +147,8 @@ class Notebook:
     async def _answer(self) -> Message:
         state = RunState(run_id="r", session_id="s", messages=self.messages)
         request = ModelRequest(
-            messages=render_for_llm(state, instructions="You are an agent."), tools=self.tools
+            messages=IncrementalRenderer().render(state, instructions="You are an agent."),
+            tools=self.tools,
         )
         self.requests.append(request)
         completion, text = await complete(request)

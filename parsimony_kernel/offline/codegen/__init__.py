@@ -1,1 +1,0 @@
-"""An analysis becomes the code that an analyst would write; text in, text out."""

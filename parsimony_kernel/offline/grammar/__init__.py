@@ -1,1 +1,0 @@
-"""A request becomes clauses: what is loaded, kept, computed, drawn, published."""

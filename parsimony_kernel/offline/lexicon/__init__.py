@@ -1,1 +1,0 @@
-"""The words that have a meaning of their own in a request, by subject."""

@@ -1,1 +1,0 @@
-"""A statement meets a table: every word becomes a column, a value or a question."""

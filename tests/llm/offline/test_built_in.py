@@ -1,0 +1,226 @@
+"""The built-in model: each row of its table, what it computes, and what it refuses."""
+
+from typing import Any
+
+import pandas as pd
+import pytest
+from offline_data import cars, done, weather
+from offline_notebook import Notebook, Turn, encodings, mark
+
+from parsimony_kernel.offline.request import table
+
+TABLES = """
+import pandas as pd
+cars = pd.read_json("data/cars.json")
+cars["Year"] = pd.to_datetime(cars["Year"])
+origins = pd.DataFrame({"Origin": ["USA", "Japan", "Europe"], "continent": ["A", "B", "C"]})
+weather = pd.read_csv("data/seattle-weather.csv")
+stocks = pd.read_csv("data/stocks.csv")
+"""
+ROWS = [row for row in table()["row"] if "example" in row]
+
+
+async def to_the_end(notebook: Notebook, request: str) -> Turn:
+    """Play, and take the first choice of every question."""
+    turn = await notebook.ask(request)
+    while turn.ending == "ask_user":
+        turn = await notebook.reply(turn.choices[0])
+    return turn
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row["example"] for row in ROWS])
+async def test_every_example_of_the_table_is_understood(
+    notebook: Notebook, row: dict[str, Any]
+) -> None:
+    await notebook.run(TABLES)
+    if row["do"] == "publish":
+        await to_the_end(notebook, "plot mean horsepower by origin")
+    if row["do"] in ("refresh", "report"):
+        notebook.tools += [{"type": "function", "function": {"name": n}}
+                           for n in ("refresh", "return_report")]  # fmt: skip
+    if "after" in row:
+        await to_the_end(notebook, row["after"])
+    turn = await to_the_end(notebook, row["example"])
+    assert turn.errors == []
+    assert turn.ending == "return_done", turn.arguments
+
+
+def number(turn: Turn) -> float:
+    """The one number that a summary says."""
+    return float(turn.summary.split(": ")[1].split(" ")[0].rstrip(".").replace(",", ""))
+
+
+CARS = cars()
+WEATHER = weather()
+NUMBERS = [
+    ("how many cars are there?", len(CARS)),
+    ("number of cars from Japan", (CARS.Origin == "Japan").sum()),
+    ("average horsepower", CARS.Horsepower.mean()),
+    ("what is the highest weight of the cars from Europe?",
+     CARS[CARS.Origin == "Europe"].Weight_in_lbs.max()),
+    ("how many different origins are there?", CARS.Origin.nunique()),
+    ("90th percentile of horsepower", CARS.Horsepower.quantile(0.9)),
+    ("median weight of cars with horsepower above 100",
+     CARS[CARS.Horsepower > 100].Weight_in_lbs.median()),
+    ("how many cars have horsepower between 75 and 100?",
+     CARS.Horsepower.between(75, 100).sum()),
+    ("number of cars that are not from Japan", (CARS.Origin != "Japan").sum()),
+    ("how many cars from Japan or with horsepower above 200",
+     ((CARS.Origin == "Japan") | (CARS.Horsepower > 200)).sum()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("request_", "truth"), NUMBERS, ids=[r for r, _ in NUMBERS])
+async def test_one_number(notebook: Notebook, request_: str, truth: float) -> None:
+    await notebook.run(TABLES)
+    turn = await done(notebook, request_)
+    assert number(turn) == pytest.approx(float(truth), rel=0.002), turn.summary
+
+
+def by(column: str, value: str, how: str) -> pd.Series:
+    found: pd.Series = CARS.groupby(column)[value].agg(how)
+    return found
+
+
+GROUPS = [
+    ("mean horsepower by origin", by("Origin", "Horsepower", "mean")),
+    ("total weight per origin", by("Origin", "Weight_in_lbs", "sum")),
+    ("compare the mean horsepower of Japan and Europe",
+     by("Origin", "Horsepower", "mean").drop("USA")),
+    ("which origin has the highest mean horsepower?",
+     by("Origin", "Horsepower", "mean").nlargest(1)),
+    ("share of the cars by origin", 100 * CARS.Origin.value_counts(normalize=True)),
+    ("number of cars from Japan and Europe", CARS.Origin.value_counts().drop("USA")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("request_", "truth"), GROUPS, ids=[r for r, _ in GROUPS])
+async def test_a_table_of_groups(notebook: Notebook, request_: str, truth: pd.Series) -> None:
+    await notebook.run(TABLES)
+    turn = await done(notebook, request_)
+    name = turn.summary.split("Saved as `")[1].split("`")[0]
+    made = notebook[name].set_index("Origin").iloc[:, -1]
+    assert made.sort_index().tolist() == pytest.approx(truth.sort_index().tolist())
+
+
+ROWS_KEPT = [
+    ("top 10 cars by horsepower", 10),
+    ("top 10 % of cars by horsepower", 41),
+    ("the 2 heaviest cars", 2),
+    ("keep only the cars from Japan", (CARS.Origin == "Japan").sum()),
+    ("cars heavier than 4500", (CARS.Weight_in_lbs > 4500).sum()),
+    ("cars after 1980", (CARS.Year.dt.year > 1980).sum()),
+    ("cars from 1975 to 1980", CARS.Year.dt.year.between(1975, 1980).sum()),
+]
+
+
+@pytest.mark.parametrize(("request_", "rows"), ROWS_KEPT, ids=[r for r, _ in ROWS_KEPT])
+async def test_rows_are_kept(notebook: Notebook, request_: str, rows: int) -> None:
+    await notebook.run(TABLES)
+    turn = await done(notebook, request_)
+    assert f"Rows: {rows} of 406" in turn.summary
+
+
+CHARTS = [
+    ("plot mean horsepower by origin", "bar", {"x": "mean_Horsepower", "y": "Origin"}),
+    ("mean temp_max by month as a line chart", "line", {"x": "date", "y": "mean_temp_max"}),
+    ("histogram of horsepower with 10 bins", "bar", {"x": "Horsepower"}),
+    ("box plot of horsepower by origin", "boxplot", {"x": "Origin", "y": "Horsepower"}),
+    ("scatter horsepower vs weight colored by origin", "circle",
+     {"x": "Weight_in_lbs", "y": "Horsepower", "color": "Origin"}),
+    ("line chart of price over date colored by symbol", "line",
+     {"x": "date", "y": "price", "color": "symbol"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("request_", "kind", "fields"), CHARTS, ids=[r for r, *_ in CHARTS])
+async def test_a_chart(
+    notebook: Notebook, request_: str, kind: str, fields: dict[str, str]
+) -> None:
+    await notebook.run(TABLES)
+    turn = await done(notebook, request_)
+    name = next(each for each in turn.summary.split("`") if each.endswith("_chart"))
+    drawn = {channel: field.lower() for channel, (field, _) in encodings(notebook[name]).items()}
+    assert mark(notebook[name]) == kind
+    assert {channel: drawn[channel] for channel in fields} == {
+        channel: field.lower() for channel, field in fields.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("request_", "choice"),
+    [
+        ("horsepower per weight by origin", "total Horsepower / total Weight_in_lbs"),
+        ("average weekly precipitation", "the mean of the totals of each week"),
+        ("plot the mean temperature by month", "temp_max"),
+        ("only the top 3 origins", "the number of rows"),
+        ("horsepower by origin", "mean Horsepower"),
+        ("mean customer churn by origin", "Horsepower"),
+    ],
+)
+async def test_two_readings_are_a_question(notebook: Notebook, request_: str, choice: str) -> None:
+    await notebook.run(TABLES)
+    if "churn" in request_:
+        await notebook.run("del weather, stocks, origins")
+    turn = await notebook.ask(request_)
+    assert turn.ending == "ask_user"
+    assert choice in turn.choices
+    assert len(turn.choices) <= 4
+    assert (await notebook.reply(choice)).ending in ("return_done", "ask_user")
+
+
+@pytest.mark.parametrize(
+    ("request_", "word"),
+    [
+        ("predict horsepower with a random forest", "predict"),
+        ("mean horsepower by customer", "customer"),
+        ("cluster the cars", "cluster"),
+        ("make me a sandwich", "me"),
+        ("fix the error in this cell", "reads and writes Python"),
+    ],
+)
+async def test_what_it_does_not_know_is_named(notebook: Notebook, request_: str, word: str) -> None:
+    await notebook.run(TABLES)
+    turn = await notebook.ask(request_)
+    assert turn.ending == "return_unable"
+    assert word in turn.arguments["rationale"] or word == "me"
+    assert any("Try: " in each for each in turn.arguments["suggested_next_steps"])
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "types"),
+    [
+        ("a;b\n1,5;x\n2.000,25;y\n", 'sep=";", decimal=",", thousands="."', "float64"),
+        ("a|b\n1.5|x\n", 'sep="|"', "float64"),
+        ('a,b\n"1,500",x\n"2,000",y\n', 'thousands=","', "int64"),
+        ("a,b\n1.5,x\n", "", "float64"),
+    ],
+)
+async def test_how_a_file_is_written_is_found_and_said(
+    small: Notebook, text: str, options: str, types: str
+) -> None:
+    (small.folder / "data.csv").write_text(text)
+    turn = await done(small, "load data.csv")
+    assert str(small["data"]["a"].dtype) == types
+    assert (f"with {options}" in turn.summary) == bool(options)
+
+
+async def test_a_date_that_reads_in_two_ways_is_asked_about(small: Notebook) -> None:
+    (small.folder / "sales.csv").write_text("day,amount\n03/04/2024,1\n05/06/2024,2\n")
+    turn = await small.ask("total amount by month in sales.csv")
+    assert turn.choices == ["03/04/2024 begins with the day", "03/04/2024 begins with the month"]
+    turn = await small.reply(turn.choices[0])
+    made = small[turn.summary.split("Saved as `")[1].split("`")[0]]
+    assert [f"{each:%B}" for each in made["day"][made["total_amount"] > 0]] == ["April", "June"]
+
+
+async def test_a_table_is_written_to_a_file(notebook: Notebook) -> None:
+    await notebook.run(TABLES)
+    await done(notebook, "mean horsepower by origin and export it to power.xlsx")
+    assert len(pd.read_excel(notebook.folder / "power.xlsx")) == 3
+
+
+async def test_two_requests_in_one(notebook: Notebook) -> None:
+    turn = await done(notebook, "load data/cars.json as autos and plot mean horsepower by origin")
+    assert "Loaded `autos` from data/cars.json: 406 rows, 9 columns." in turn.summary
+    assert len(turn.codes) == 2
