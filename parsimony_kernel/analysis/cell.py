@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from parsimony_kernel.analysis.roots import Root, Steps
-from parsimony_kernel.analysis.values import Ref, Value
+from parsimony_kernel.analysis.values import Ref, Text, Value
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,6 @@ class Call:
             ``x()``; empty for other arguments.
         texts: the strings among the arguments, and within them.
         handed: all names in its arguments, and in what a method is called on.
-        mode: the second argument or ``mode=``, where it is a string; ``None`` where none is given.
         receiver: what a method is called on.
         args: the arguments by their places, up to one with a star.
         keywords: the arguments by their names.
@@ -37,7 +36,6 @@ class Call:
     names: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     handed: frozenset[str] = frozenset()
-    mode: str | None = None
     receiver: Value | None = None
     args: tuple[Value | None, ...] = ()
     keywords: Mapping[str, Value | None] = field(default_factory=dict, hash=False)
@@ -45,6 +43,21 @@ class Call:
     @property
     def last(self) -> str:
         return self.name.rpartition(".")[2]
+
+    @property
+    def mode(self) -> str | None:
+        """The second argument or ``mode=``; ``None`` where there is none, and ``?`` where the text
+        does not tell."""
+        given = [
+            *self.args[1:2],
+            *(self.keywords[each] for each in self.keywords if each == "mode"),
+        ]
+        match given:
+            case []:
+                return None
+            case [Text(parts=(str(mode),)), *_]:
+                return mode
+        return "?"
 
 
 @dataclass(frozen=True)

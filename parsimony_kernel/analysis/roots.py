@@ -128,27 +128,23 @@ def is_namespace(node: ast.expr) -> bool:
     return False
 
 
-def has_true(node: ast.Call, keyword: str) -> bool:
-    """Whether a call says ``keyword=True``."""
-    return any(
-        each.arg == keyword and isinstance(each.value, ast.Constant) and each.value.value is True
-        for each in node.keywords
-    )
+def names_in(*nodes: ast.AST) -> Iterator[str]:
+    """Every name that ``nodes`` mention."""
+    for node in nodes:
+        yield from (each.id for each in ast.walk(node) if isinstance(each, ast.Name))
 
 
-def mode_of(node: ast.Call) -> str | None:
-    """The mode that a call such as ``open`` gives: its second argument, or ``mode=``; ``None``
-    where there is none, and ``?`` where its text does not tell."""
-    modes = [*node.args[1:2], *(each.value for each in node.keywords if each.arg == "mode")]
-    if not modes:
-        return None
-    said = modes[0].value if isinstance(modes[0], ast.Constant) else None
-    return said if isinstance(said, str) else "?"
-
-
-def strings_in(*nodes: ast.expr) -> Iterator[str]:
+def strings_in(*nodes: ast.AST) -> Iterator[str]:
     """The strings that stand in ``nodes``."""
     for node in nodes:
         for each in ast.walk(node):
             if isinstance(each, ast.Constant) and isinstance(each.value, str):
                 yield each.value
+
+
+def written(node: ast.expr) -> str:
+    """A name with its dots as it is written, as far as there are names at its end."""
+    if not isinstance(node, ast.Attribute):
+        return node.id if isinstance(node, ast.Name) else ""
+    before = written(node.value)
+    return f"{before}.{node.attr}" if before else node.attr

@@ -85,11 +85,6 @@ def arguments_of(node: ast.Call, known: Known) -> tuple[Value | None, ...]:
     return tuple(value_of(each, known) for each in node.args[: next(starred, len(node.args))])
 
 
-def keywords_of(node: ast.Call, known: Known) -> dict[str, Value | None]:
-    """The arguments of a call by their names."""
-    return {each.arg: value_of(each.value, known) for each in node.keywords if each.arg}
-
-
 def _item(value: Value | None) -> Ref | Text | None:
     return None if isinstance(value, tuple) else value
 
