@@ -166,7 +166,6 @@ class Cell(Names):
 
     Args:
         error: why the code is no Python; it has no statements then, and may change anything.
-        mentions: all names.
         looked_up: all variables and attributes that are read, with their dots.
         imported: all modules and what is imported from them, with the packages they are in.
         defined: all functions and classes.
@@ -175,7 +174,6 @@ class Cell(Names):
 
     statements: tuple[Statement, ...] = field(default=(), repr=False)
     error: str | None = None
-    mentions: frozenset[str] = frozenset()
     looked_up: frozenset[str] = frozenset()
     imported: frozenset[str] = frozenset()
     defined: frozenset[str] = frozenset()

@@ -6,38 +6,21 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from parsimony_kernel.analysis.calls import (
-    AGGREGATES,
-    COLUMNS_BY_KEYWORD,
-    COLUMNS_BY_PLACE,
-    COLUMNS_OR_LEVELS,
-    GROUPS,
-    HARMLESS,
-    KEEPS_COLUMNS,
-    LIBRARIES,
-    READS_COLUMNS,
-)
+from parsimony_kernel.analysis import calls
+from parsimony_kernel.analysis.calls import HARMLESS, READS_COLUMNS
 from parsimony_kernel.analysis.parse import tree
 from parsimony_kernel.analysis.roots import names_in
 from parsimony_kernel.analysis.state import holder_of
 
 # Where a bare name is only read from.
-_READING = (
-    ast.Attribute, ast.BinOp, ast.Compare, ast.Expr, ast.FormattedValue, ast.Subscript,
-)  # fmt: skip
+_READING = {"Attribute", "BinOp", "Compare", "Expr", "FormattedValue", "Subscript"}
 # What may run only in part: the part that runs for certain. A manager may swallow what its body
 # raises.
-_SURE: Mapping[type, str] = {
-    **dict.fromkeys((ast.If, ast.IfExp), "test"),
-    **dict.fromkeys((ast.For, ast.AsyncFor), "iter"),
-    **dict.fromkeys(
-        (
-            ast.While, ast.Try, ast.TryStar, ast.Match, ast.Assert, ast.With, ast.AsyncWith,
-            ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
-        ),
-        "",
-    ),
-}  # fmt: skip
+_NEVER_SURE = """While Try TryStar Match Assert With AsyncWith Lambda ListComp SetComp DictComp
+GeneratorExp"""
+_SURE = {"If": "test", "IfExp": "test", "For": "iter", "AsyncFor": "iter"} | dict.fromkeys(
+    _NEVER_SURE.split(), ""
+)
 # Methods of a frame that read it.
 _READERS = frozenset({"head", "tail", "describe", "info", "sum", "mean", "count", "groupby"})
 
@@ -185,10 +168,10 @@ class _Reader:
                 return (
                     node is function
                     or (isinstance(function, ast.Name) and function.id in HARMLESS)
-                    or (root is not function and getattr(root, "id", "") in LIBRARIES)
-                    or self._table(getattr(function, "value", function), GROUPS) is not None
+                    or (root is not function and getattr(root, "id", "") in calls.LIBRARIES)
+                    or self._table(getattr(function, "value", function), calls.GROUPS) is not None
                 )
-        return isinstance(use, _READING)
+        return type(use).__name__ in _READING
 
     def _table(self, node: ast.expr, groups: Collection[str] = ()) -> str | None:
         """The known frame whose columns ``node`` has, or some of them; or that it groups by one
@@ -207,7 +190,7 @@ class _Reader:
                 return self._table(holder) if rows or listed else None
             case ast.Call(func=ast.Attribute(value=holder, attr=method), keywords=keywords):
                 plain = all(each.arg not in (None, "axis", "inplace") for each in keywords)
-                keeps = method in KEEPS_COLUMNS and plain
+                keeps = method in calls.KEEPS_COLUMNS and plain
                 return self._table(holder) if keeps or method in groups else None
         return None
 
@@ -218,7 +201,7 @@ class _Reader:
             if name and isinstance(key, ast.Tuple) and len(key.elts) == 2:
                 self._look_up(name, _strings(key.elts[1]), self._frames[name].depth == 1)
         else:
-            self._look_up(self._table(owner, GROUPS), _strings(key), True)
+            self._look_up(self._table(owner, calls.GROUPS), _strings(key), True)
 
     def _set(self, node: ast.Attribute | ast.Subscript, use: ast.AST | None, sure: bool) -> None:
         if isinstance(use, ast.AugAssign) and isinstance(node, ast.Subscript):
@@ -236,9 +219,9 @@ class _Reader:
             for value in _column_arguments(method, node.args, keywords):
                 # As many labels as rows may be the groups themselves.
                 if len(getattr(value, "elts", ())) != self._frames[name].rows:
-                    self._look_up(name, _strings(value), sure, method in COLUMNS_OR_LEVELS)
-        if method in AGGREGATES and "axis" not in keywords:
-            self._look_up(self._table(function.value, GROUPS), _aggregated(node), sure)
+                    self._look_up(name, _strings(value), sure, method in calls.COLUMNS_OR_LEVELS)
+        if method in calls.AGGREGATES and "axis" not in keywords:
+            self._look_up(self._table(function.value, calls.GROUPS), _aggregated(node), sure)
         if getattr(keywords.get("inplace"), "value", "inplace" in keywords) is not False:
             self._open.clear()
 
@@ -257,7 +240,7 @@ def _parts_of(node: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
         case _:
             if generators := getattr(node, "generators", ()):
                 yield generators[0].iter, True
-            sure = _SURE.get(type(node))
+            sure = _SURE.get(type(node).__name__)
             for part in ast.iter_child_nodes(node):
                 yield part, sure is None or part is getattr(node, sure, None)
 
@@ -266,10 +249,10 @@ def _column_arguments(
     method: str, args: Sequence[ast.expr], keywords: Mapping[str | None, ast.expr]
 ) -> list[ast.expr]:
     """What a call of ``method`` is given where it takes columns."""
-    takes = COLUMNS_BY_PLACE.get(method)
+    takes = calls.COLUMNS_BY_PLACE.get(method)
     if takes is None or len(args) > len(takes) or {"level", "errors"} & keywords.keys():
         return []
-    names = (*takes, *COLUMNS_BY_KEYWORD.get(method, ()))
+    names = (*takes, *calls.COLUMNS_BY_KEYWORD.get(method, ()))
     given = [value for parameter, value in zip(takes, args, strict=False) if parameter != "-"]
     return given + [value for key, value in keywords.items() if key in names]
 

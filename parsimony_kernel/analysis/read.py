@@ -4,12 +4,10 @@ import ast
 import functools
 import io
 from dataclasses import replace
-from itertools import accumulate
-from typing import Any
 
 from parsimony_kernel.analysis.cell import NOTHING, Cell, Names, Statement
 from parsimony_kernel.analysis.parse import parse, parse_cell
-from parsimony_kernel.analysis.roots import names_in, written
+from parsimony_kernel.analysis.roots import names_in
 from parsimony_kernel.analysis.state import Found
 from parsimony_kernel.analysis.visitor import Visitor
 
@@ -56,38 +54,7 @@ def _read(code: str, module: ast.Module) -> Cell:
         whole.merge(visitor.found)
     whole.changes_all |= not visitor.bound.isdisjoint(whole.may_mutate | whole.mutated)
     whole.reads = whole.fresh
-    told = _mentioned([module, *visitor.inner])
-    return Cell(**whole.frozen(), statements=tuple(statements), **told)
-
-
-def _mentioned(modules: list[ast.Module]) -> dict[str, Any]:
-    """What stands anywhere in ``modules``, by fields of a cell; scopes do not count."""
-    found = {
-        each: set[str]() for each in ("mentions", "looked_up", "imported", "defined", "strings")
-    }
-    for node in (each for module in modules for each in ast.walk(module)):
-        match node:
-            case ast.Name() | ast.Attribute():
-                if isinstance(node, ast.Name):
-                    found["mentions"].add(node.id)
-                if isinstance(node.ctx, ast.Load):
-                    found["looked_up"].add(written(node))
-            case ast.Constant(value=str(text)):
-                found["strings"].add(text)
-            case ast.Import(names=names) | ast.ImportFrom(names=names, level=0):
-                home = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
-                for alias in names:
-                    parts = f"{home}{alias.name}".split(".")
-                    found["imported"].update(accumulate(parts, "{}.{}".format))
-            case (
-                ast.FunctionDef(name=name)
-                | ast.AsyncFunctionDef(name=name)
-                | ast.ClassDef(name=name)
-            ):
-                found["defined"].add(name)
-            case ast.Assign(targets=targets, value=ast.Lambda()):
-                found["defined"].update(each.id for each in targets if isinstance(each, ast.Name))
-    return {name: frozenset(its) for name, its in found.items()}
+    return Cell(**whole.frozen(), **visitor.told(), statements=tuple(statements))
 
 
 def _statement(node: ast.stmt, visitor: Visitor, code: str, lines: list[str]) -> Statement:

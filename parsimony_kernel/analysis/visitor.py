@@ -3,19 +3,13 @@
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any
 
-from parsimony_kernel.analysis.calls import (
-    MUTATES,
-    MUTATES_ARGUMENT,
-    MUTATES_RECEIVER,
-    NAMESPACES,
-    RUNS_TEXT,
-    SQL_CALLS,
-    names,
-)
+from parsimony_kernel.analysis import calls
+from parsimony_kernel.analysis.calls import MUTATES, MUTATES_ARGUMENT, names
 from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.parse import parse_cell
 from parsimony_kernel.analysis.roots import is_namespace, last_name, names_in, strings_in, written
@@ -37,8 +31,6 @@ _DYNAMIC = names("functions", "dynamic")
 _ANY_NAME, _ANY_PART = names("attributes", "any_name"), names("attributes", "any_part")
 _TEXT_MAGICS, _TIMING_MAGICS = names("magics", "text"), names("magics", "timing")
 _QUIET_MAGICS = names("magics", "quiet") | names("magics", "outside")
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Visitor(State):
@@ -48,8 +40,9 @@ class Visitor(State):
         super().__init__()
         # Of the statement at hand, what its functions do when they run.
         self.later = Found()
-        # The code that magics and ``exec`` run; the line before the text at hand, and its last.
-        self.inner: list[ast.Module] = []
+        # What the whole cell says, whatever the scope, by the fields of ``cell.Cell``.
+        self._told = {each: set[str]() for each in ("looked_up", "imported", "defined", "strings")}
+        # The line before the text at hand, and its last.
         self._line, self._end = 0, sys.maxsize
 
     def begin(self, number: int, statement: ast.stmt) -> None:
@@ -57,13 +50,17 @@ class Visitor(State):
         self.number, self.found, self.later = number, Found(), Found()
         self.visit(statement)
 
+    def told(self) -> dict[str, Any]:
+        """What the whole cell says, as fields of ``cell.Cell``."""
+        return {name: frozenset(each) for name, each in self._told.items()}
+
     def visit(self, node: Any) -> None:
         """Visit a node, or a list of nodes; a function is called in its turn."""
         if isinstance(node, list):
             for each in node:
                 self.visit(each)
         elif isinstance(node, ast.AST):
-            _HANDLERS.get(type(node), Visitor._parts)(self, node)
+            _HANDLERS[type(node)](self, node)
         elif callable(node):
             node()
 
@@ -73,9 +70,10 @@ class Visitor(State):
 
     # Names, attributes and items
 
-    def _name(self, node: ast.Name) -> None:
+    def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
             self.read(node.id)
+            self._told["looked_up"].add(node.id)
             self.found.changes_all |= self._home(node.id) in MUTATES_ARGUMENT & _PASSED
             self.found.changes_any |= node.id in _ANY_NAME
         else:
@@ -86,9 +84,11 @@ class Visitor(State):
         known = self.known.get(name)
         return known.name.rpartition(".")[2] if isinstance(known, Ref) else name
 
-    def _attribute(self, node: ast.Attribute, is_called: bool = False) -> None:
+    def visit_Attribute(self, node: ast.Attribute, is_called: bool = False) -> None:
         is_read = isinstance(node.ctx, ast.Load)
-        if not is_read:
+        if is_read:
+            self._told["looked_up"].add(written(node))
+        else:
             self.mutate(node.value)
         if node.attr in MUTATES:
             self.may_mutate(holder_of(node.value))
@@ -97,11 +97,11 @@ class Visitor(State):
         self.found.changes_any |= node.attr in _ANY_NAME
         self.visit(node.value)
 
-    def _subscript(self, node: ast.Subscript) -> None:
+    def visit_Subscript(self, node: ast.Subscript) -> None:
         if is_namespace(node.value) and not (self.functions and last_name(node.value) == "locals"):
             self.found.changes_any = True
             if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-                self._name(ast.Name(node.slice.value, node.ctx))
+                self.visit_Name(ast.Name(node.slice.value, node.ctx))
                 return
             self.found.opaque = True
             self.visit(node.slice)
@@ -128,16 +128,17 @@ class Visitor(State):
     def _value(self, node: ast.expr) -> Value | None:
         return value_of(node, self.known)
 
-    def _compare(self, node: ast.Compare) -> None:
+    def visit_Compare(self, node: ast.Compare) -> None:
         if isinstance(node.left, ast.Constant) and is_namespace(node.comparators[0]):
             self.read(str(node.left.value))
             self.found.changes_any = True
         else:
             self._parts(node)
 
-    def _constant(self, node: ast.Constant) -> None:
+    def visit_Constant(self, node: ast.Constant) -> None:
         if isinstance(node.value, str):
             self.found.literals[node.value] = None
+            self._told["strings"].add(node.value)
             self.found.changes_any |= node.value == "__main__"
 
     # What binds names
@@ -160,14 +161,18 @@ class Visitor(State):
             for each, item in zip(target.elts, known, strict=False):
                 self._bind(each, None, item)
 
-    def _assign(self, node: ast.Assign | ast.AnnAssign | ast.NamedExpr) -> None:
+    def visit_Assign(self, node: ast.Assign | ast.AnnAssign | ast.NamedExpr) -> None:
         self._parts(node, "annotation", "value")
+        if isinstance(node.value, ast.Lambda):
+            targets = getattr(node, "targets", [])
+            names = {each.id for each in targets if isinstance(each, ast.Name)}
+            self._told["defined"] |= names
         if node.value is not None:
             known = self._value(node.value)
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 self._bind(target, node.value, known)
 
-    def _augmented(self, node: ast.AugAssign) -> None:
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
         self.visit(node.value)
         made = ast.BinOp(node.target, node.op, node.value)
         if isinstance(node.target, ast.Name):
@@ -178,7 +183,7 @@ class Visitor(State):
         self._bind(node.target, made, self._value(made))
         self.maybe -= 1
 
-    def _with(self, node: ast.With | ast.AsyncWith) -> None:
+    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
         for item in node.items:
             self.visit(item.context_expr)
             self.touch(item.context_expr)
@@ -187,24 +192,25 @@ class Visitor(State):
                 self._bind(item.optional_vars, item.context_expr, known, part=True)
         self.visit(node.body)
 
-    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+        is_from = isinstance(node, ast.ImportFrom)
         module = "." * (getattr(node, "level", 0) or 0) + (getattr(node, "module", "") or "")
         for alias in node.names:
-            if alias.name == "*":
+            home = f"{module}:{alias.name}" if is_from else alias.name
+            name, path = alias.asname or alias.name, home.replace(":", ".")
+            if not path.startswith("."):
+                self._told["imported"].update(accumulate(path.split("."), "{}.{}".format))
+            if name == "*":
                 self.found.opaque = True
                 continue
-            name = alias.asname or alias.name
-            home = f"{module}:{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
-            if isinstance(node, ast.Import) and not alias.asname and "." in name:
-                name = name.partition(".")[0]
+            if name == home and "." in name:
+                name = path = name.partition(".")[0]
                 self.read(name)  # the other modules of the package that it has stay
             self.write(name)
+            self.known[name] = None if path.startswith(".") else Ref(path)
             self.found.changes_any |= home == "__main__"
             if not self.is_local(name):
                 self.found.modules[name, home] = None
-            if not module.startswith("."):
-                whole = alias.asname or isinstance(node, ast.ImportFrom)
-                self.known[name] = Ref(home.replace(":", ".") if whole else name)
 
     # What may run or not
 
@@ -220,27 +226,27 @@ class Visitor(State):
         every = set.intersection(*map(set, ends))
         self.certain = {name: min(end[name] for end in ends) for name in every}
 
-    def _branching(self, node: ast.If | ast.IfExp | ast.While) -> None:
+    def visit_If(self, node: ast.If | ast.IfExp | ast.While) -> None:
         self.visit(node.test)
         self._branches(node.body, node.orelse, *([()] if isinstance(node, ast.While) else []))
 
-    def _bool(self, node: ast.BoolOp) -> None:
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
         self.visit(node.values[0])
         self._branches(node.values[1:], ())
 
-    def _for(self, node: ast.For | ast.AsyncFor) -> None:
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
         self.visit(node.iter)
         self.touch(node.iter)
         self.alias(node.target, node.iter, part=True)
         known = item_of(self._value(node.iter))
         self._branches([lambda: self._bind(node.target, None, known), *node.body], node.orelse, ())
 
-    def _try(self, node: ast.Try | ast.TryStar) -> None:
+    def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
         self.visit([each.type for each in node.handlers])
         self._branches([*node.body, *node.orelse], *node.handlers, ())
         self.visit(node.finalbody)
 
-    def _handler(self, node: ast.ExceptHandler) -> None:
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
         if node.name is not None:
             self.certain[node.name] = self.number
             self.bound.add(node.name)
@@ -248,7 +254,7 @@ class Visitor(State):
         if node.name is not None and not self.is_local(node.name):
             self.delete(node.name)  # unbound again at its end
 
-    def _match(self, node: ast.Match) -> None:
+    def visit_Match(self, node: ast.Match) -> None:
         self.visit(node.subject)
         blocks = []
         for case in node.cases:
@@ -280,11 +286,12 @@ class Visitor(State):
             if its is not None:
                 self.aliases[name] = its
 
-    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
         self.found.changes_all = True
         self._parts(node, "decorator_list", "args", "returns")
         if not isinstance(node, ast.Lambda):
             self.write(node.name)
+            self._told["defined"].add(node.name)
         parts = ast.iter_child_nodes(node.args)
         self._run_later(node.body, {each.arg for each in parts if isinstance(each, ast.arg)})
 
@@ -305,15 +312,16 @@ class Visitor(State):
         self.later.merge(self.found)
         self.found = outer
 
-    def _class(self, node: ast.ClassDef) -> None:
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self.found.keeps_state = self.found.changes_all = True
         self._parts(node, "decorator_list", "bases", "keywords")
         bound, declared = bound_in(node.body)
         with self._within(bound - declared, declared):
             self.visit(node.body)
         self.write(node.name)
+        self._told["defined"].add(node.name)
 
-    def _comprehension(self, node: Any) -> None:
+    def visit_ListComp(self, node: Any) -> None:
         made, first = ast.walk(ast.Tuple([each.target for each in node.generators])), True
         local = {e.id for e in made if isinstance(e, ast.Name) and isinstance(e.ctx, ast.Store)}
         self.visit(node.generators[0].iter)
@@ -326,22 +334,22 @@ class Visitor(State):
                 self.visit(each.ifs)
             self._branches([getattr(node, each, None) for each in ("key", "value", "elt")], ())
 
-    def _generator(self, node: ast.GeneratorExp) -> None:
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
         self.found.keeps_state = True
-        self._comprehension(node)
+        self.visit_ListComp(node)
         with self._deferred():
-            self._comprehension(node)
+            self.visit_ListComp(node)
 
-    def _yield(self, node: ast.Yield | ast.YieldFrom) -> None:
+    def visit_Yield(self, node: ast.Yield | ast.YieldFrom) -> None:
         self.found.keeps_state = True
         self._parts(node)
 
     # Calls
 
-    def _call(self, node: ast.Call) -> None:
+    def visit_Call(self, node: ast.Call) -> None:
         function, called = node.func, last_name(node.func)
         handed = [*node.args, *(each.value for each in node.keywords)]
-        call = self._told(node, handed)
+        call = self._call(node, handed)
         self.found.calls[call] = None
         if isinstance(function, ast.Name):
             self.read(called)
@@ -349,9 +357,9 @@ class Visitor(State):
             self.found.changes_any |= called in _ANY_NAME
             called = self._home(called)
             self.found.changes_any |= called in _DYNAMIC
-            if called in NAMESPACES and not node.args:
+            if called in calls.NAMESPACES and not node.args:
                 self.found.opaque |= not (self.functions and called != "globals")
-            elif called in RUNS_TEXT and not self.is_local(called):
+            elif called in calls.RUNS_TEXT and not self.is_local(called):
                 self._dynamic(node)
                 return
         elif isinstance(function, ast.Attribute):
@@ -366,7 +374,7 @@ class Visitor(State):
         else:
             self.touch(function)
             self.may_mutate(node)
-        if called in SQL_CALLS:
+        if called in calls.SQL_CALLS:
             self._query(*strings_in(*node.args[:1]))
         outs = [each.value for each in node.keywords if each.arg == "out"]
         outs += node.args[:1] if called in MUTATES_ARGUMENT else []
@@ -378,7 +386,7 @@ class Visitor(State):
         self.touch(*handed)
         # A name that changes something is not handed on by being called.
         if isinstance(function, ast.Attribute):
-            self._attribute(function, is_called=True)
+            self.visit_Attribute(function, is_called=True)
         elif not isinstance(function, ast.Name):
             self.visit(function)
         literals = dict(self.found.literals)
@@ -386,7 +394,7 @@ class Visitor(State):
         if called.startswith(_WRITERS) or (called == "open" and set(call.mode or "") & set("wax")):
             self.found.literals = literals
 
-    def _told(self, node: ast.Call, handed: list[ast.expr]) -> Call:
+    def _call(self, node: ast.Call, handed: list[ast.expr]) -> Call:
         origin, root = self._value(node.func), node.func
         on = root.value if isinstance(root, ast.Attribute) else None
         while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
@@ -409,8 +417,8 @@ class Visitor(State):
         called, on = function.attr, function.value
         if isinstance(holder := holder_of(on), ast.Name):
             self.found.receivers.add(holder.id)
-        self.found.opaque |= called in RUNS_TEXT and called != "eval"
-        if called in MUTATES_RECEIVER or any(
+        self.found.opaque |= called in calls.RUNS_TEXT and called != "eval"
+        if called in calls.MUTATES_RECEIVER or any(
             each.arg == "inplace" and getattr(each.value, "value", False) is True
             for each in node.keywords
         ):
@@ -447,6 +455,7 @@ class Visitor(State):
         match node.args:
             case [ast.Constant(value=str(text), lineno=line, end_lineno=last)]:
                 end, self._end = self._end, min(self._end, self._line + (last or 0))
+                self._told["strings"].add(text)
                 self._run_text(text, line - 1)
                 self._end = end
             case [_, ast.Name() | ast.Dict() | ast.Attribute() | ast.Subscript() as held, *_]:
@@ -462,6 +471,7 @@ class Visitor(State):
             self.visit(node.args)
             self.found.opaque = self.found.changes_any = True
             return
+        self._told["strings"].update(texts)
         name, line, body = (*texts, "", "")[:3]
         self._command(name, line, body if len(texts) > 2 else None, node)
         if name in _QUIET_MAGICS:
@@ -487,34 +497,22 @@ class Visitor(State):
         _, module, error = parse_cell(text.strip("\n"))
         self.found.opaque |= error is not None
         self.found.changes_any |= error is not None
-        self.inner.append(module)
         outer, self._line = self._line, self._line + line
         (self.visit if binds else self._run_later)(module.body)
         self._line = outer
 
 
-_HANDLERS: Mapping[type, Callable[[Visitor, Any], None]] = {
-    ast.Name: Visitor._name,
-    ast.Attribute: Visitor._attribute,
-    ast.Subscript: Visitor._subscript,
-    ast.Compare: Visitor._compare,
-    ast.Constant: Visitor._constant,
-    **dict.fromkeys((ast.Assign, ast.AnnAssign, ast.NamedExpr), Visitor._assign),
-    ast.AugAssign: Visitor._augmented,
-    **dict.fromkeys((ast.With, ast.AsyncWith), Visitor._with),
-    **dict.fromkeys((ast.Import, ast.ImportFrom), Visitor._import),
-    **dict.fromkeys((ast.If, ast.IfExp, ast.While), Visitor._branching),
-    ast.BoolOp: Visitor._bool,
-    **dict.fromkeys((ast.For, ast.AsyncFor), Visitor._for),
-    **dict.fromkeys((ast.Try, ast.TryStar), Visitor._try),
-    ast.ExceptHandler: Visitor._handler,
-    ast.Match: Visitor._match,
-    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda), Visitor._function),
-    ast.ClassDef: Visitor._class,
-    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp), Visitor._comprehension),
-    ast.GeneratorExp: Visitor._generator,
-    **dict.fromkeys((ast.Yield, ast.YieldFrom), Visitor._yield),
-    ast.Call: Visitor._call,
+# Which kinds of node are visited like another one.
+_LIKE = {
+    "AnnAssign": "Assign", "NamedExpr": "Assign", "AsyncWith": "With", "ImportFrom": "Import",
+    "IfExp": "If", "While": "If", "AsyncFor": "For", "TryStar": "Try", "SetComp": "ListComp",
+    "AsyncFunctionDef": "FunctionDef", "Lambda": "FunctionDef", "DictComp": "ListComp",
+    "YieldFrom": "Yield",
+}  # fmt: skip
+_HANDLERS: dict[type, Callable[[Visitor, Any], None]] = {
+    kind: getattr(Visitor, f"visit_{_LIKE.get(name, name)}", Visitor._parts)
+    for name, kind in vars(ast).items()
+    if isinstance(kind, type)
 }
 
 
