@@ -96,6 +96,11 @@ class Names:
         opaque: it may bind and change names that its text does not tell.
         changes_all: it may change in place whatever it reads.
         changes_any: it may change in place whatever there is.
+        looked_up: all variables and attributes that are read and not called, with their dots; this
+            and what follows takes no account of scopes.
+        imported: all modules and what is imported from them, with the packages they are in.
+        defined: all functions and classes.
+        strings: all strings.
     """
 
     reads: frozenset[str] = frozenset()
@@ -119,6 +124,10 @@ class Names:
     opaque: bool = False
     changes_all: bool = False
     changes_any: bool = False
+    looked_up: frozenset[str] = frozenset()
+    imported: frozenset[str] = frozenset()
+    defined: frozenset[str] = frozenset()
+    strings: frozenset[str] = frozenset()
 
     @property
     def imports(self) -> frozenset[str]:
@@ -162,19 +171,9 @@ class Statement(Names):
 class Cell(Names):
     """A whole cell; ``reads`` are the names whose value from before the cell is used.
 
-    The fields below ``statements`` take no account of scopes.
-
     Args:
         error: why the code is no Python; it has no statements then, and may change anything.
-        looked_up: all variables and attributes that are read, with their dots.
-        imported: all modules and what is imported from them, with the packages they are in.
-        defined: all functions and classes.
-        strings: all strings.
     """
 
     statements: tuple[Statement, ...] = field(default=(), repr=False)
     error: str | None = None
-    looked_up: frozenset[str] = frozenset()
-    imported: frozenset[str] = frozenset()
-    defined: frozenset[str] = frozenset()
-    strings: frozenset[str] = frozenset()

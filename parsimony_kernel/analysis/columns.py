@@ -29,33 +29,27 @@ _READERS = frozenset({"head", "tail", "describe", "info", "sum", "mean", "count"
 def columns_only(code: str) -> frozenset[str]:
     """The names with which ``code`` does no more than to read or set columns by a label that
     stands there, to set an attribute, to call what only reads, or to show them."""
-    parents = {
-        id(child): node for node in ast.walk(tree(code)) for child in ast.iter_child_nodes(node)
-    }
-    every, others = set[str](), set[str]()
-    for node in ast.walk(tree(code)):
-        if isinstance(node, ast.Name):
-            every.add(node.id)
-            if not _is_of_columns(node, parents):
-                others.add(node.id)
-    return frozenset(every - others)
+    nodes = list(ast.walk(tree(code)))
+    uses = {each: node for node in nodes for each in ast.iter_child_nodes(node)}
+    every = [each for each in nodes if isinstance(each, ast.Name)]
+    others = {each.id for each in every if not _is_of_columns(each, uses)}
+    return frozenset(each.id for each in every) - others
 
 
-def _is_of_columns(node: ast.Name, parents: Mapping[int, ast.AST]) -> bool:
-    use = parents.get(id(node))
+def _is_of_columns(node: ast.Name, uses: Mapping[ast.AST, ast.AST]) -> bool:
+    use = uses[node]
+    above = uses.get(use)
     match use:
         case ast.Expr():
             return True
         case ast.Subscript(value=value, slice=ast.Constant(value=str())) if value is node:
-            above = parents.get(id(use))
-            return (
-                isinstance(use.ctx, ast.Store | ast.Del) and not isinstance(above, ast.AugAssign)
-            ) or isinstance(above, ast.BinOp | ast.Compare | ast.UnaryOp)
+            if isinstance(use.ctx, ast.Load):
+                return isinstance(above, ast.BinOp | ast.Compare | ast.UnaryOp)
+            return not isinstance(above, ast.AugAssign)
         case ast.Attribute(attr=name, ctx=ast.Store()):
-            return name in ("columns", "index") and isinstance(parents.get(id(use)), ast.Assign)
+            return name in ("columns", "index") and isinstance(above, ast.Assign)
         case ast.Attribute(attr=name):
-            called = parents.get(id(use))
-            return name in _READERS and isinstance(called, ast.Call) and called.func is use
+            return name in _READERS and isinstance(above, ast.Call) and above.func is use
     return False
 
 

@@ -49,12 +49,13 @@ def _read(code: str, module: ast.Module) -> Cell:
     lines = io.StringIO(code, newline=None).readlines()
     statements = []
     for number, node in enumerate(module.body):
-        visitor.begin(number, node)
+        visitor.number, visitor.found, visitor.later = number, Found(), Found()
+        visitor.visit(node)
         statements.append(_statement(node, visitor, code, lines))
         whole.merge(visitor.found)
     whole.changes_all |= not visitor.bound.isdisjoint(whole.may_mutate | whole.mutated)
     whole.reads = whole.fresh
-    return Cell(**whole.frozen(), **visitor.told(), statements=tuple(statements))
+    return Cell(**whole.frozen(), statements=tuple(statements))
 
 
 def _statement(node: ast.stmt, visitor: Visitor, code: str, lines: list[str]) -> Statement:

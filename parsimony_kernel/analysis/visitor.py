@@ -40,19 +40,8 @@ class Visitor(State):
         super().__init__()
         # Of the statement at hand, what its functions do when they run.
         self.later = Found()
-        # What the whole cell says, whatever the scope, by the fields of ``cell.Cell``.
-        self._told = {each: set[str]() for each in ("looked_up", "imported", "defined", "strings")}
         # The line before the text at hand, and its last.
         self._line, self._end = 0, sys.maxsize
-
-    def begin(self, number: int, statement: ast.stmt) -> None:
-        """Visit the top-level statement ``number``."""
-        self.number, self.found, self.later = number, Found(), Found()
-        self.visit(statement)
-
-    def told(self) -> dict[str, Any]:
-        """What the whole cell says, as fields of ``cell.Cell``."""
-        return {name: frozenset(each) for name, each in self._told.items()}
 
     def visit(self, node: Any) -> None:
         """Visit a node, or a list of nodes; a function is called in its turn."""
@@ -73,7 +62,7 @@ class Visitor(State):
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
             self.read(node.id)
-            self._told["looked_up"].add(node.id)
+            self.found.looked_up.add(node.id)
             self.found.changes_all |= self._home(node.id) in MUTATES_ARGUMENT & _PASSED
             self.found.changes_any |= node.id in _ANY_NAME
         else:
@@ -87,7 +76,7 @@ class Visitor(State):
     def visit_Attribute(self, node: ast.Attribute, is_called: bool = False) -> None:
         is_read = isinstance(node.ctx, ast.Load)
         if is_read:
-            self._told["looked_up"].add(written(node))
+            self.found.looked_up.add(written(node))
         else:
             self.mutate(node.value)
         if node.attr in MUTATES:
@@ -138,19 +127,12 @@ class Visitor(State):
     def visit_Constant(self, node: ast.Constant) -> None:
         if isinstance(node.value, str):
             self.found.literals[node.value] = None
-            self._told["strings"].add(node.value)
+            self.found.strings.add(node.value)
             self.found.changes_any |= node.value == "__main__"
 
     # What binds names
 
-    def _bind(
-        self,
-        target: ast.expr,
-        value: ast.expr | None,
-        known: Value | None = None,
-        *,
-        part: bool = False,
-    ) -> None:
+    def _bind(self, target: ast.expr, value: Any, known: Value | None, part: bool = False) -> None:
         """``target`` is bound to what ``value`` gives, which stands for ``known``."""
         self.visit(target)
         if value is not None:
@@ -163,14 +145,12 @@ class Visitor(State):
 
     def visit_Assign(self, node: ast.Assign | ast.AnnAssign | ast.NamedExpr) -> None:
         self._parts(node, "annotation", "value")
-        if isinstance(node.value, ast.Lambda):
-            targets = getattr(node, "targets", [])
-            names = {each.id for each in targets if isinstance(each, ast.Name)}
-            self._told["defined"] |= names
-        if node.value is not None:
-            known = self._value(node.value)
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        known = None if node.value is None else self._value(node.value)
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if node.value is not None:
                 self._bind(target, node.value, known)
+            if isinstance(node.value, ast.Lambda) and isinstance(target, ast.Name):
+                self.found.defined.add(target.id)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         self.visit(node.value)
@@ -199,7 +179,7 @@ class Visitor(State):
             home = f"{module}:{alias.name}" if is_from else alias.name
             name, path = alias.asname or alias.name, home.replace(":", ".")
             if not path.startswith("."):
-                self._told["imported"].update(accumulate(path.split("."), "{}.{}".format))
+                self.found.imported.update(accumulate(path.split("."), "{}.{}".format))
             if name == "*":
                 self.found.opaque = True
                 continue
@@ -247,12 +227,12 @@ class Visitor(State):
         self.visit(node.finalbody)
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
-        if node.name is not None:
-            self.certain[node.name] = self.number
-            self.bound.add(node.name)
+        name = node.name or ""
+        self.certain[name] = self.number
+        self.bound.add(name)
         self.visit(node.body)
-        if node.name is not None and not self.is_local(node.name):
-            self.delete(node.name)  # unbound again at its end
+        if name and not self.is_local(name):
+            self.delete(name)  # unbound again at its end
 
     def visit_Match(self, node: ast.Match) -> None:
         self.visit(node.subject)
@@ -269,9 +249,7 @@ class Visitor(State):
     # Definitions and scopes
 
     @contextmanager
-    def _within(
-        self, local: Iterable[str], declared: Iterable[str] = (), functions: int = 1
-    ) -> Iterator[None]:
+    def _within(self, local: set[str], declared: Iterable[str], functions: int) -> Iterator[None]:
         """What is visited within belongs to a scope that binds ``local``: unknown around it."""
         known, aliases = self.known, {each: self.aliases.get(each) for each in local}
         self.known = {**known, **dict.fromkeys(local)}
@@ -291,7 +269,7 @@ class Visitor(State):
         self._parts(node, "decorator_list", "args", "returns")
         if not isinstance(node, ast.Lambda):
             self.write(node.name)
-            self._told["defined"].add(node.name)
+            self.found.defined.add(node.name)
         parts = ast.iter_child_nodes(node.args)
         self._run_later(node.body, {each.arg for each in parts if isinstance(each, ast.arg)})
 
@@ -299,7 +277,7 @@ class Visitor(State):
         bound, declared = bound_in(body)
         self.found.keeps_state |= self.functions > 0
         local = (bound | {*parameters}) - declared
-        with self._deferred(), self._within(local, declared):
+        with self._deferred(), self._within(local, declared, 1):
             for each in local:
                 self.aliases.pop(each, None)
             self.visit(body)
@@ -316,21 +294,21 @@ class Visitor(State):
         self.found.keeps_state = self.found.changes_all = True
         self._parts(node, "decorator_list", "bases", "keywords")
         bound, declared = bound_in(node.body)
-        with self._within(bound - declared, declared):
+        with self._within(bound - declared, declared, 1):
             self.visit(node.body)
         self.write(node.name)
-        self._told["defined"].add(node.name)
+        self.found.defined.add(node.name)
 
     def visit_ListComp(self, node: Any) -> None:
-        made, first = ast.walk(ast.Tuple([each.target for each in node.generators])), True
+        made = ast.walk(ast.Tuple([each.target for each in node.generators]))
         local = {e.id for e in made if isinstance(e, ast.Name) and isinstance(e.ctx, ast.Store)}
-        self.visit(node.generators[0].iter)
+        first = node.generators[0]
+        self.visit(first.iter)
         self.touch(*(each.iter for each in node.generators))
-        with self._within(local, self.scopes[-1][1] if self.scopes else (), functions=0):
+        with self._within(local, self.scopes[-1][1] if self.scopes else (), 0):
             for each in node.generators:
-                self.visit(None if first else each.iter)
-                first, known = False, item_of(self._value(each.iter))
-                self._bind(each.target, each.iter, known, part=True)
+                self.visit(each.iter if each is not first else None)
+                self._bind(each.target, each.iter, item_of(self._value(each.iter)), part=True)
                 self.visit(each.ifs)
             self._branches([getattr(node, each, None) for each in ("key", "value", "elt")], ())
 
@@ -366,7 +344,7 @@ class Visitor(State):
             if called in ("run_line_magic", "run_cell_magic"):
                 self._magic(node)
                 return
-            if called == "get" and is_namespace(function.value) and (key := _text(node.args[0])):
+            if called == "get" and is_namespace(function.value) and (key := _text(*node.args[:1])):
                 self.read(key)
                 self.visit(node.args[1:])
                 return
@@ -389,10 +367,12 @@ class Visitor(State):
             self.visit_Attribute(function, is_called=True)
         elif not isinstance(function, ast.Name):
             self.visit(function)
-        literals = dict(self.found.literals)
+        is_open = called == "open" and not set("wax").isdisjoint(call.mode or "")
+        literals = self.found.literals
+        if is_open or called.startswith(_WRITERS):
+            self.found.literals = dict(literals)
         self._parts(node, "args", "keywords")
-        if called.startswith(_WRITERS) or (called == "open" and set(call.mode or "") & set("wax")):
-            self.found.literals = literals
+        self.found.literals = literals
 
     def _call(self, node: ast.Call, handed: list[ast.expr]) -> Call:
         origin, root = self._value(node.func), node.func
@@ -455,7 +435,7 @@ class Visitor(State):
         match node.args:
             case [ast.Constant(value=str(text), lineno=line, end_lineno=last)]:
                 end, self._end = self._end, min(self._end, self._line + (last or 0))
-                self._told["strings"].add(text)
+                self.found.strings.add(text)
                 self._run_text(text, line - 1)
                 self._end = end
             case [_, ast.Name() | ast.Dict() | ast.Attribute() | ast.Subscript() as held, *_]:
@@ -471,7 +451,7 @@ class Visitor(State):
             self.visit(node.args)
             self.found.opaque = self.found.changes_any = True
             return
-        self._told["strings"].update(texts)
+        self.found.strings.update(texts)
         name, line, body = (*texts, "", "")[:3]
         self._command(name, line, body if len(texts) > 2 else None, node)
         if name in _QUIET_MAGICS:
@@ -542,7 +522,7 @@ def bound_in(body: Any) -> tuple[set[str], set[str]]:
     return bound - {""}, declared
 
 
-def _text(node: ast.expr | None) -> str | None:
+def _text(node: ast.expr | None = None) -> str | None:
     """The string that ``node`` is."""
     said = getattr(node, "value", None)
     return said if isinstance(node, ast.Constant) and isinstance(said, str) else None
