@@ -33,31 +33,25 @@ def _columns(row: str) -> dict[str, Sequence[str]]:
     return {name: value.split(",") if value else () for name, value in pairs.items()}
 
 
-MUTATES_RECEIVER = names("methods", "mutate")
-MUTATES_ARGUMENT = names("functions", "mutate")
+def _rows(table: str, rows: str) -> list[frozenset[str]]:
+    return [names(table, row) for row in rows.split()]
+
+
+MUTATES_RECEIVER, PURE_METHODS, STREAM_METHODS, VIEW_METHODS = _rows(
+    "methods", "mutate pure stream view"
+)
+MUTATES_ARGUMENT, GIVES_PARTS, RUNS_TEXT, NAMESPACES, SQL_CALLS = _rows(
+    "functions", "mutate parts run_text namespace sql"
+)
+ATOMIC_FUNCTIONS, COPYING_FUNCTIONS, STREAM_FUNCTIONS, SEEDING_FUNCTIONS = _rows(
+    "functions", "atomic copy stream seed"
+)
 MUTATES = MUTATES_RECEIVER | MUTATES_ARGUMENT
-GIVES_PARTS = names("functions", "parts")
-RUNS_TEXT = names("functions", "run_text")
-NAMESPACES = names("functions", "namespace")
-
-PURE_METHODS = names("methods", "pure")
-STREAM_METHODS = names("methods", "stream")
-VIEW_METHODS = names("methods", "view")
-ATOMIC_FUNCTIONS = names("functions", "atomic")
-COPYING_FUNCTIONS = names("functions", "copy")
-STREAM_FUNCTIONS = names("functions", "stream")
-SQL_CALLS = names("functions", "sql")
-SEEDING_FUNCTIONS = names("functions", "seed")
-STREAM_MODULES = names("modules", "stream")
-VALUE_MODULES = names("modules", "value")
-
+STREAM_MODULES, VALUE_MODULES = _rows("modules", "stream value")
 COLUMNS_BY_PLACE, COLUMNS_BY_KEYWORD = _columns("arguments"), _columns("keywords")
-KEEPS_COLUMNS = names("columns", "keep")
-GROUPS = names("columns", "group")
-AGGREGATES = names("columns", "aggregate")
+KEEPS_COLUMNS, GROUPS, AGGREGATES = _rows("columns", "keep group aggregate")
 READS_COLUMNS = names("columns", "read") | KEEPS_COLUMNS | GROUPS | AGGREGATES | {*COLUMNS_BY_PLACE}
-COLUMNS_OR_LEVELS = names("columns", "levels")
-LIBRARIES = names("columns", "libraries")
+COLUMNS_OR_LEVELS, LIBRARIES = _rows("columns", "levels libraries")
 CONVENTION = {name: name for name in names("convention", "itself")} | _pairs("convention", "as")
 PATTERNS = {row: re.compile(text, re.VERBOSE) for row, text in _TABLE["patterns"].items()}
 WRITES_BY_MODE: Mapping[str, str] = _pairs("outside_write", "modes")

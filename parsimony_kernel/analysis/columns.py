@@ -2,9 +2,9 @@
 
 import ast
 import functools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from parsimony_kernel.analysis import calls
 from parsimony_kernel.analysis.calls import HARMLESS, READS_COLUMNS
@@ -133,19 +133,15 @@ class _Reader:
                 bound = (node.asname or node.name).partition(".")[0]
                 self._harmless.add(bound)
                 self._forget(*self._frames if bound == "*" else [bound])
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
-                self._forget(name)
-            case ast.MatchStar(name=str(name)):
-                self._forget(name)
+            case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar():
+                self._forget(node.name or "")
 
     def _forget(self, *names: str) -> None:
         self._open -= {self._frames[each].identity for each in names if each in self._frames}
 
-    def _look_up(
-        self, name: str | None, columns: Iterable[str], sure: bool, or_level: bool = False
-    ) -> None:
+    def _look_up(self, name: str | None, columns: Any, sure: bool, level: bool = False) -> None:
         if sure and name is not None and self._is_known(name):
-            self.uses += [Use(name, column, or_level) for column in columns]
+            self.uses += [Use(name, column, level) for column in columns]
 
     def _is_known(self, name: str) -> bool:
         return name in self._frames and self._frames[name].identity in self._open

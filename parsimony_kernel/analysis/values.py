@@ -96,12 +96,9 @@ def _attribute(value: Value | None, name: str) -> Value | None:
 
 
 def _parts(value: Value | None) -> tuple[str | Ref | None, ...]:
-    match value:
-        case Text(parts=parts):
-            return parts
-        case Ref(outer=True):
-            return (value,)
-    return (None,)
+    if isinstance(value, Text):
+        return value.parts
+    return (value if isinstance(value, Ref) and value.outer else None,)
 
 
 def _joined(values: Sequence[Value | None], *, path: bool) -> Text:
