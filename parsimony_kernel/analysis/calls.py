@@ -17,43 +17,44 @@ _TABLE: dict[str, dict[str, Any]] = tomllib.loads(
 
 def names(table: str, row: str) -> frozenset[str]:
     """The names in one row of the table: ``names("methods", "mutate")``."""
-    return frozenset(_TABLE.get(table, {}).get(row, ()))
+    words = set(_TABLE.get(table, {}).get(row, "").split())
+    rows = {each for each in words if each.startswith("@")}
+    others = (names(*each[1:].split(".")) for each in rows)
+    return frozenset(words - rows).union(*others)
 
 
-MUTATES_RECEIVER = names("methods", "mutate")
-MUTATES_ARGUMENT = names("functions", "mutate")
+def _pairs(table: str, row: str) -> dict[str, str]:
+    pairs = (each.partition("=") for each in _TABLE[table][row].split())
+    return {name: value for name, _, value in pairs}
+
+
+def _columns(row: str) -> dict[str, Sequence[str]]:
+    pairs = _pairs("columns", row)
+    return {name: value.split(",") if value else () for name, value in pairs.items()}
+
+
+def _rows(table: str, rows: str) -> list[frozenset[str]]:
+    return [names(table, row) for row in rows.split()]
+
+
+MUTATES_RECEIVER, PURE_METHODS, STREAM_METHODS, VIEW_METHODS = _rows(
+    "methods", "mutate pure stream view"
+)
+MUTATES_ARGUMENT, GIVES_PARTS, RUNS_TEXT, NAMESPACES, SQL_CALLS = _rows(
+    "functions", "mutate parts run_text namespace sql"
+)
+ATOMIC_FUNCTIONS, COPYING_FUNCTIONS, STREAM_FUNCTIONS, SEEDING_FUNCTIONS = _rows(
+    "functions", "atomic copy stream seed"
+)
 MUTATES = MUTATES_RECEIVER | MUTATES_ARGUMENT
-GIVES_PARTS = names("functions", "parts")
-RUNS_TEXT = names("functions", "run_text")
-NAMESPACES = names("functions", "namespace")
-
-PURE_METHODS = names("methods", "pure")
-STREAM_METHODS = names("methods", "stream")
-VIEW_METHODS = names("methods", "view")
-DRAWING_METHODS = names("methods", "draw")
-ATOMIC_FUNCTIONS = names("functions", "atomic")
-COPYING_FUNCTIONS = names("functions", "copy")
-STREAM_FUNCTIONS = names("functions", "stream")
-SQL_CALLS = names("functions", "sql")
-SEEDING_FUNCTIONS = names("functions", "seed")
-STREAM_MODULES = names("modules", "stream")
-VALUE_MODULES = names("modules", "value")
-VIEW_ATTRIBUTES = frozenset({"loc", "iloc", "at", "iat", "str", "dt", "flat"})
-
-COLUMNS_BY_PLACE: Mapping[str, Sequence[str]] = _TABLE["columns"]["arguments"]
-COLUMNS_BY_KEYWORD: Mapping[str, Sequence[str]] = _TABLE["columns"]["keywords"]
-KEEPS_COLUMNS = names("columns", "keep")
-GROUPS = names("columns", "group")
-AGGREGATES = names("columns", "aggregate")
+STREAM_MODULES, VALUE_MODULES = _rows("modules", "stream value")
+COLUMNS_BY_PLACE, COLUMNS_BY_KEYWORD = _columns("arguments"), _columns("keywords")
+KEEPS_COLUMNS, GROUPS, AGGREGATES = _rows("columns", "keep group aggregate")
 READS_COLUMNS = names("columns", "read") | KEEPS_COLUMNS | GROUPS | AGGREGATES | {*COLUMNS_BY_PLACE}
-COLUMNS_OR_LEVELS = names("columns", "levels")
-LIBRARIES = names("columns", "libraries")
-CONVENTION: Mapping[str, str] = {
-    **{name: name for name in _TABLE["convention"]["itself"]},
-    **_TABLE["convention"]["as"],
-}
+COLUMNS_OR_LEVELS, LIBRARIES = _rows("columns", "levels libraries")
+CONVENTION = {name: name for name in names("convention", "itself")} | _pairs("convention", "as")
 PATTERNS = {row: re.compile(text, re.VERBOSE) for row, text in _TABLE["patterns"].items()}
-WRITES_BY_MODE: Mapping[str, str] = _TABLE["outside_write"]["modes"]
+WRITES_BY_MODE: Mapping[str, str] = _pairs("outside_write", "modes")
 # Builtins that leave what they are handed as it is.
 HARMLESS = (frozenset(dir(builtins)) | {"display"}) - {
     "__import__", "compile", "delattr", "eval", "exec", "getattr", "globals", "locals",

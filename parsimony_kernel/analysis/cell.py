@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from parsimony_kernel.analysis.roots import Root, Steps
-from parsimony_kernel.analysis.values import Ref, Value
+from parsimony_kernel.analysis.values import Ref, Text, Value
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,6 @@ class Call:
             ``x()``; empty for other arguments.
         texts: the strings among the arguments, and within them.
         handed: all names in its arguments, and in what a method is called on.
-        mode: the second argument or ``mode=``, where it is a string; ``None`` where none is given.
         receiver: what a method is called on.
         args: the arguments by their places, up to one with a star.
         keywords: the arguments by their names.
@@ -37,7 +36,6 @@ class Call:
     names: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     handed: frozenset[str] = frozenset()
-    mode: str | None = None
     receiver: Value | None = None
     args: tuple[Value | None, ...] = ()
     keywords: Mapping[str, Value | None] = field(default_factory=dict, hash=False)
@@ -45,6 +43,21 @@ class Call:
     @property
     def last(self) -> str:
         return self.name.rpartition(".")[2]
+
+    @property
+    def mode(self) -> str | None:
+        """The second argument or ``mode=``; ``None`` where there is none, and ``?`` where the text
+        does not tell."""
+        given = [
+            *self.args[1:2],
+            *(self.keywords[each] for each in self.keywords if each == "mode"),
+        ]
+        match given:
+            case []:
+                return None
+            case [Text(parts=(str(mode),)), *_]:
+                return mode
+        return "?"
 
 
 @dataclass(frozen=True)
@@ -83,6 +96,11 @@ class Names:
         opaque: it may bind and change names that its text does not tell.
         changes_all: it may change in place whatever it reads.
         changes_any: it may change in place whatever there is.
+        looked_up: all variables and attributes that are read and not called, with their dots; this
+            and what follows takes no account of scopes.
+        imported: all modules and what is imported from them, with the packages they are in.
+        defined: all functions and classes.
+        strings: all strings.
     """
 
     reads: frozenset[str] = frozenset()
@@ -106,6 +124,10 @@ class Names:
     opaque: bool = False
     changes_all: bool = False
     changes_any: bool = False
+    looked_up: frozenset[str] = frozenset()
+    imported: frozenset[str] = frozenset()
+    defined: frozenset[str] = frozenset()
+    strings: frozenset[str] = frozenset()
 
     @property
     def imports(self) -> frozenset[str]:
@@ -149,21 +171,9 @@ class Statement(Names):
 class Cell(Names):
     """A whole cell; ``reads`` are the names whose value from before the cell is used.
 
-    The fields below ``statements`` take no account of scopes.
-
     Args:
         error: why the code is no Python; it has no statements then, and may change anything.
-        mentions: all names.
-        looked_up: all variables and attributes that are read, with their dots.
-        imported: all modules and what is imported from them, with the packages they are in.
-        defined: all functions and classes.
-        strings: all strings.
     """
 
     statements: tuple[Statement, ...] = field(default=(), repr=False)
     error: str | None = None
-    mentions: frozenset[str] = frozenset()
-    looked_up: frozenset[str] = frozenset()
-    imported: frozenset[str] = frozenset()
-    defined: frozenset[str] = frozenset()
-    strings: frozenset[str] = frozenset()

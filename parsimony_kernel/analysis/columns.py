@@ -2,24 +2,25 @@
 
 import ast
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from parsimony_kernel.analysis.calls import (
-    AGGREGATES,
-    COLUMNS_BY_KEYWORD,
-    COLUMNS_BY_PLACE,
-    COLUMNS_OR_LEVELS,
-    GROUPS,
-    HARMLESS,
-    KEEPS_COLUMNS,
-    LIBRARIES,
-    READS_COLUMNS,
-)
+from parsimony_kernel.analysis import calls
+from parsimony_kernel.analysis.calls import HARMLESS, READS_COLUMNS
 from parsimony_kernel.analysis.parse import tree
-from parsimony_kernel.analysis.state import holder_of, names_in
+from parsimony_kernel.analysis.roots import names_in
+from parsimony_kernel.analysis.state import holder_of
 
+# Where a bare name is only read from.
+_READING = {"Attribute", "BinOp", "Compare", "Expr", "FormattedValue", "Subscript"}
+# What may run only in part: the part that runs for certain. A manager may swallow what its body
+# raises.
+_NEVER_SURE = """While Try TryStar Match Assert With AsyncWith Lambda ListComp SetComp DictComp
+GeneratorExp"""
+_SURE = {"If": "test", "IfExp": "test", "For": "iter", "AsyncFor": "iter"} | dict.fromkeys(
+    _NEVER_SURE.split(), ""
+)
 # Methods of a frame that read it.
 _READERS = frozenset({"head", "tail", "describe", "info", "sum", "mean", "count", "groupby"})
 
@@ -28,33 +29,27 @@ _READERS = frozenset({"head", "tail", "describe", "info", "sum", "mean", "count"
 def columns_only(code: str) -> frozenset[str]:
     """The names with which ``code`` does no more than to read or set columns by a label that
     stands there, to set an attribute, to call what only reads, or to show them."""
-    parents = {
-        id(child): node for node in ast.walk(tree(code)) for child in ast.iter_child_nodes(node)
-    }
-    every, others = set[str](), set[str]()
-    for node in ast.walk(tree(code)):
-        if isinstance(node, ast.Name):
-            every.add(node.id)
-            if not _is_of_columns(node, parents):
-                others.add(node.id)
-    return frozenset(every - others)
+    nodes = list(ast.walk(tree(code)))
+    uses = {each: node for node in nodes for each in ast.iter_child_nodes(node)}
+    every = [each for each in nodes if isinstance(each, ast.Name)]
+    others = {each.id for each in every if not _is_of_columns(each, uses)}
+    return frozenset(each.id for each in every) - others
 
 
-def _is_of_columns(node: ast.Name, parents: Mapping[int, ast.AST]) -> bool:
-    use = parents.get(id(node))
+def _is_of_columns(node: ast.Name, uses: Mapping[ast.AST, ast.AST]) -> bool:
+    use = uses[node]
+    above = uses.get(use)
     match use:
         case ast.Expr():
             return True
         case ast.Subscript(value=value, slice=ast.Constant(value=str())) if value is node:
-            above = parents.get(id(use))
-            return (
-                isinstance(use.ctx, ast.Store | ast.Del) and not isinstance(above, ast.AugAssign)
-            ) or isinstance(above, ast.BinOp | ast.Compare | ast.UnaryOp)
+            if isinstance(use.ctx, ast.Load):
+                return isinstance(above, ast.BinOp | ast.Compare | ast.UnaryOp)
+            return not isinstance(above, ast.AugAssign)
         case ast.Attribute(attr=name, ctx=ast.Store()):
-            return name in ("columns", "index") and isinstance(parents.get(id(use)), ast.Assign)
+            return name in ("columns", "index") and isinstance(above, ast.Assign)
         case ast.Attribute(attr=name):
-            called = parents.get(id(use))
-            return name in _READERS and isinstance(called, ast.Call) and called.func is use
+            return name in _READERS and isinstance(above, ast.Call) and above.func is use
     return False
 
 
@@ -86,15 +81,23 @@ def column_uses(code: str, frames: Mapping[str, Frame]) -> list[Use]:
     """
     reader, module = _Reader(frames), tree(code)
     try:
-        for statement in module.body:
-            reader.visit(statement)
+        reader.visit(module)
     except RecursionError:
         return []
-    made = _made_names(module)
+    # Names that the code may itself give to columns, of whatever frame.
+    made = set[str | None]()
+    every = list(ast.walk(module))
+    altered = [each.target for each in every if isinstance(each, ast.AugAssign)]
+    for each in every:
+        if isinstance(each, ast.keyword):
+            made.add(each.arg)
+        elif isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Store):
+            keys = [each.slice, *getattr(each.slice, "elts", ())] if each not in altered else []
+            made.update(text for key in keys for text in _strings(key))
     return [use for use in reader.uses if use.column not in made]
 
 
-class _Reader(ast.NodeVisitor):
+class _Reader:
     """Walks code in the order of evaluation for as long as it is known what a frame holds.
 
     A frame that is mentioned in any way that is not understood is not spoken of again.
@@ -104,356 +107,163 @@ class _Reader(ast.NodeVisitor):
         self.uses: list[Use] = []
         self._frames = frames
         self._open = {frame.identity for frame in frames.values()}
-        self._imported: set[str] = set()
-        # How many conditions, loops and functions are around: what is in them may never run.
-        self._unsure = 0
+        self._harmless = set(HARMLESS)
 
-    # What is known
+    def visit(self, node: ast.AST, use: ast.AST | None = None, sure: bool = True) -> None:
+        """Visit a node, in its ``use``, after its parts; ``sure`` is what runs for certain."""
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            self._forget(node.name, *names_in(node))  # its body runs whenever it is called
+            return
+        for each, is_sure in _parts_of(node):
+            self.visit(each, node, sure and is_sure)
+        match node:
+            case ast.Name(id=name) if not self._is_read_only(node, use):
+                self._forget(name)
+            case ast.Attribute(value=ast.Name(id=name), attr=attr, ctx=ast.Load()):
+                frame = self._frames.get(name)
+                if frame and attr not in READS_COLUMNS and not frame.has(attr, or_level=False):
+                    self._forget(name)
+            case ast.Subscript(ctx=ast.Load()) if sure:
+                self._item(node)
+            case ast.Attribute() | ast.Subscript() if not isinstance(node.ctx, ast.Load):
+                self._set(node, use, sure)
+            case ast.Call():
+                self._call(node, sure)
+            case ast.alias():
+                bound = (node.asname or node.name).partition(".")[0]
+                self._harmless.add(bound)
+                self._forget(*self._frames if bound == "*" else [bound])
+            case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar():
+                self._forget(node.name or "")
 
-    def _known(self, name: str) -> bool:
+    def _forget(self, *names: str) -> None:
+        self._open -= {self._frames[each].identity for each in names if each in self._frames}
+
+    def _look_up(self, name: str | None, columns: Any, sure: bool, level: bool = False) -> None:
+        if sure and name is not None and self._is_known(name):
+            self.uses += [Use(name, column, level) for column in columns]
+
+    def _is_known(self, name: str) -> bool:
         return name in self._frames and self._frames[name].identity in self._open
 
-    def _forget(self, name: str) -> None:
-        if name in self._frames:
-            self._open.discard(self._frames[name].identity)
+    def _is_read_only(self, node: ast.Name, use: ast.AST | None) -> bool:
+        """Whether this use of a bare name leaves its object as it is."""
+        match use:
+            case ast.For() | ast.AsyncFor():
+                return node is use.iter
+            case ast.AugAssign():
+                return node is use.value
+            case ast.Call(func=function):
+                root = holder_of(function)
+                return (
+                    node is function
+                    or (isinstance(function, ast.Name) and function.id in HARMLESS)
+                    or (root is not function and getattr(root, "id", "") in calls.LIBRARIES)
+                    or self._table(getattr(function, "value", function), calls.GROUPS) is not None
+                )
+        return type(use).__name__ in _READING
 
-    def _forget_all(self) -> None:
-        self._open.clear()
+    def _table(self, node: ast.expr, groups: Collection[str] = ()) -> str | None:
+        """The known frame whose columns ``node`` has, or some of them; or that it groups by one
+        of ``groups``."""
+        match node:
+            case ast.Name(id=name):
+                return name if self._is_known(name) else None
+            case ast.Subscript(value=holder, slice=key):
+                listed = isinstance(key, ast.List)
+                if isinstance(holder, ast.Attribute) and holder.attr == "loc":
+                    holder, listed = holder.value, False
+                # Some rows for certain, or some columns.
+                rows = isinstance(key, ast.Slice | ast.Compare) or isinstance(
+                    getattr(key, "op", None), ast.BitAnd | ast.BitOr | ast.Invert
+                )
+                return self._table(holder) if rows or listed else None
+            case ast.Call(func=ast.Attribute(value=holder, attr=method), keywords=keywords):
+                plain = all(each.arg not in (None, "axis", "inplace") for each in keywords)
+                keeps = method in calls.KEEPS_COLUMNS and plain
+                return self._table(holder) if keeps or method in groups else None
+        return None
 
-    def _look_up(self, name: str, columns: Iterable[str], *, or_level: bool = False) -> None:
-        if not self._unsure and self._known(name):
-            self.uses += [Use(name, column, or_level) for column in columns]
-
-    def _perhaps(self, nodes: Iterable[ast.AST | None]) -> None:
-        self._unsure += 1
-        for node in nodes:
-            if node is not None:
-                self.visit(node)
-        self._unsure -= 1
-
-    # Expressions that stand for a frame
-
-    def _table(self, node: ast.expr) -> str | None:
-        return _table_of(node, self._known)
-
-    def _groups(self, node: ast.expr) -> str | None:
-        return _groups_of(node, self._known)
-
-    # Reading
-
-    def visit_Name(self, node: ast.Name) -> None:
-        self._forget(node.id)
-
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        if not isinstance(node.ctx, ast.Load):
-            self._changed(node)
-            return
-        if isinstance(node.value, ast.Name) and node.value.id in self._frames:
-            name = node.value.id
-            frame = self._frames[name]
-            if node.attr not in READS_COLUMNS and not frame.has(node.attr, or_level=False):
-                self._forget(name)
-            return
-        self.visit(node.value)
-
-    def visit_Subscript(self, node: ast.Subscript) -> None:
-        if not isinstance(node.ctx, ast.Load):
-            self._changed(node)
-            return
-        self._inspect(node.value)
-        self._inspect(node.slice)
-        owner = node.value
+    def _item(self, node: ast.Subscript) -> None:
+        owner, key = node.value, node.slice
         if isinstance(owner, ast.Attribute) and owner.attr in ("loc", "at"):
             name = self._table(owner.value)
-            if name is not None and isinstance(node.slice, ast.Tuple) and self._is_flat(name):
-                self._look_up(name, _strings(node.slice.elts[-1]) if _is_pair(node.slice) else ())
-            return
-        name = self._table(owner) or self._groups(owner)
-        if name is not None:
-            self._look_up(name, _strings(node.slice))
-
-    def _is_flat(self, name: str) -> bool:
-        return self._frames[name].depth == 1
-
-    def _inspect(self, node: ast.expr) -> None:
-        """Visit a part whose value is only read from, so that a frame's bare name is harmless."""
-        if not (isinstance(node, ast.Name) and node.id in self._frames):
-            self.visit(node)
-
-    def visit_Call(self, node: ast.Call) -> None:
-        function = node.func
-        self._inspect(function)
-        harmless = _is_harmless(function) or self._table_method(function)
-        for argument in [*node.args, *(each.value for each in node.keywords)]:
-            if harmless:
-                self._inspect(argument)
-            else:
-                self.visit(argument)
-        if isinstance(function, ast.Name):
-            if not (function.id in HARMLESS or function.id in self._imported):
-                self._forget_all()
-        elif isinstance(function, ast.Attribute):
-            self._method(node, function)
-
-    def _table_method(self, function: ast.expr) -> bool:
-        return isinstance(function, ast.Attribute) and (
-            self._table(function.value) is not None or self._groups(function.value) is not None
-        )
-
-    def _method(self, node: ast.Call, function: ast.Attribute) -> None:
-        keywords = {each.arg: each.value for each in node.keywords}
-        name = self._table(function.value)
-        if name is not None and not {"axis", None} & set(keywords):
-            self._look_up_arguments(name, function.attr, node.args, keywords)
-        if function.attr in AGGREGATES:
-            of = name or self._groups(function.value)
-            if of is not None and "axis" not in keywords:
-                self._look_up(of, _aggregated(node))
-        in_place = keywords.get("inplace")
-        if in_place is not None and not (
-            isinstance(in_place, ast.Constant) and in_place.value is False
-        ):
-            self._forget_all()
-
-    def _look_up_arguments(
-        self,
-        name: str,
-        method: str,
-        args: Sequence[ast.expr],
-        keywords: Mapping[str | None, ast.expr],
-    ) -> None:
-        for value in _column_arguments(method, args, keywords):
-            # As many labels as rows may be the groups themselves.
-            if isinstance(value, ast.List) and len(value.elts) == self._frames[name].rows:
-                continue
-            self._look_up(name, _strings(value), or_level=method in COLUMNS_OR_LEVELS)
-
-    def visit_Compare(self, node: ast.Compare) -> None:
-        self._inspect(node.left)
-        for each in node.comparators:
-            self._inspect(each)
-
-    def visit_BinOp(self, node: ast.BinOp) -> None:
-        self._inspect(node.left)
-        self._inspect(node.right)
-
-    def visit_FormattedValue(self, node: ast.FormattedValue) -> None:
-        self._inspect(node.value)
-
-    def visit_Expr(self, node: ast.Expr) -> None:
-        self._inspect(node.value)
-
-    # What may not run
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> None:
-        self.visit(node.values[0])
-        self._perhaps(node.values[1:])
-
-    def visit_IfExp(self, node: ast.IfExp) -> None:
-        self.visit(node.test)
-        self._perhaps([node.body, node.orelse])
-
-    def visit_If(self, node: ast.If) -> None:
-        self.visit(node.test)
-        self._perhaps([*node.body, *node.orelse])
-
-    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
-        self._inspect(node.iter)
-        self._perhaps([node.target, *node.body, *node.orelse])
-
-    visit_AsyncFor = visit_For
-
-    def visit_Lambda(self, node: ast.Lambda) -> None:
-        self._perhaps([node.args, node.body])
-
-    def _comprehension(self, node: ast.AST, generators: list[ast.comprehension]) -> None:
-        self._inspect(generators[0].iter)
-        self._perhaps(ast.iter_child_nodes(node))
-
-    def visit_ListComp(self, node: ast.ListComp) -> None:
-        self._comprehension(node, node.generators)
-
-    def visit_SetComp(self, node: ast.SetComp) -> None:
-        self._comprehension(node, node.generators)
-
-    def visit_DictComp(self, node: ast.DictComp) -> None:
-        self._comprehension(node, node.generators)
-
-    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
-        self._comprehension(node, node.generators)
-
-    def _guarded(self, node: ast.AST) -> None:
-        self._perhaps(ast.iter_child_nodes(node))
-
-    visit_While = _guarded
-    visit_Try = _guarded
-    visit_TryStar = _guarded
-    visit_Match = _guarded
-    visit_Assert = _guarded
-    # A manager may swallow what its body raises.
-    visit_With = _guarded
-    visit_AsyncWith = _guarded
-
-    # What may change a frame
-
-    def _changed(self, target: ast.expr) -> None:
-        root = holder_of(target)
-        for child in ast.iter_child_nodes(target):
-            if isinstance(child, ast.expr) and child is not root:
-                self._inspect(child)
-        if isinstance(root, ast.Name):
-            self._forget(root.id)
+            if name and isinstance(key, ast.Tuple) and len(key.elts) == 2:
+                self._look_up(name, _strings(key.elts[1]), self._frames[name].depth == 1)
         else:
-            self.visit(root)
+            self._look_up(self._table(owner, calls.GROUPS), _strings(key), True)
 
-    def visit_Assign(self, node: ast.Assign) -> None:
-        self.visit(node.value)
-        for target in node.targets:
-            self.visit(target)
+    def _set(self, node: ast.Attribute | ast.Subscript, use: ast.AST | None, sure: bool) -> None:
+        if isinstance(use, ast.AugAssign) and isinstance(node, ast.Subscript):
+            self._look_up(getattr(node.value, "id", None), _strings(node.slice), sure)
+        self._forget(getattr(holder_of(node), "id", ""))
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        self._inspect(node.value)
-        target = node.target
-        if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-            self._look_up(target.value.id, _strings(target.slice))
-        self.visit(target)
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        if node.value is not None:
-            self.visit(node.value)
-        self.visit(node.target)
-
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
-        self.visit(node.value)
-        self.visit(node.target)
-
-    def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
-        # What its body does happens whenever it is called.
-        for name in names_in(node):
-            self._forget(name)
-        self._forget(node.name)
-
-    visit_FunctionDef = _definition
-    visit_AsyncFunctionDef = _definition
-    visit_ClassDef = _definition
-
-    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
-        for alias in node.names:
-            bound = (alias.asname or alias.name).partition(".")[0]
-            self._imported.add(bound)
-            self._forget(bound)
-            if bound == "*":
-                self._forget_all()
-
-    visit_ImportFrom = visit_Import
-
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
-        self._forget(node.name or "")
-        self._guarded(node)
-
-    def visit_MatchAs(self, node: ast.MatchAs) -> None:
-        self._forget(node.name or "")
-        self._guarded(node)
-
-    def visit_MatchStar(self, node: ast.MatchStar) -> None:
-        self._forget(node.name or "")
+    def _call(self, node: ast.Call, sure: bool) -> None:
+        function, keywords = node.func, {each.arg: each.value for each in node.keywords}
+        if isinstance(function, ast.Name) and function.id not in self._harmless:
+            self._open.clear()
+        if not isinstance(function, ast.Attribute):
+            return
+        method, name = function.attr, self._table(function.value)
+        if name is not None and not {"axis", None} & keywords.keys():
+            for value in _column_arguments(method, node.args, keywords):
+                # As many labels as rows may be the groups themselves.
+                if len(getattr(value, "elts", ())) != self._frames[name].rows:
+                    self._look_up(name, _strings(value), sure, method in calls.COLUMNS_OR_LEVELS)
+        if method in calls.AGGREGATES and "axis" not in keywords:
+            self._look_up(self._table(function.value, calls.GROUPS), _aggregated(node), sure)
+        if getattr(keywords.get("inplace"), "value", "inplace" in keywords) is not False:
+            self._open.clear()
 
 
-def _is_pair(node: ast.Tuple) -> bool:
-    return len(node.elts) == 2
-
-
-def _table_of(node: ast.expr, is_known: Callable[[str], bool]) -> str | None:
-    """The known frame whose columns ``node`` has, or some of them."""
-    if isinstance(node, ast.Name):
-        return node.id if is_known(node.id) else None
-    if isinstance(node, ast.Subscript):
-        holder = node.value
-        if isinstance(holder, ast.Attribute) and holder.attr == "loc":
-            holder = holder.value
-        rows = _picks_rows(node.slice)
-        listed = isinstance(node.slice, ast.List) and holder is node.value
-        return _table_of(holder, is_known) if rows or listed else None
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        plain = all(each.arg not in (None, "axis", "inplace") for each in node.keywords)
-        return (
-            _table_of(node.func.value, is_known)
-            if node.func.attr in KEEPS_COLUMNS and plain
-            else None
-        )
-    return None
-
-
-def _groups_of(node: ast.expr, is_known: Callable[[str], bool]) -> str | None:
-    """The known frame that ``node`` is a grouping of."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return _table_of(node.func.value, is_known) if node.func.attr in GROUPS else None
-    return None
-
-
-def _picks_rows(node: ast.expr) -> bool:
-    """Whether ``frame[node]`` is some rows of it for certain."""
-    if isinstance(node, ast.BinOp):
-        return isinstance(node.op, ast.BitAnd | ast.BitOr)
-    if isinstance(node, ast.UnaryOp):
-        return isinstance(node.op, ast.Invert)
-    return isinstance(node, ast.Slice | ast.Compare)
+def _parts_of(node: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
+    """The parts of a node in the order of evaluation, with whether each runs if the node does."""
+    match node:
+        case ast.Call(func=function, args=args, keywords=keywords):
+            yield from ((each, True) for each in (function, *args, *(k.value for k in keywords)))
+        case ast.Assign(targets=targets, value=value):
+            yield from ((each, True) for each in (value, *targets))
+        case ast.BoolOp(values=[first, *others]):
+            yield from ((each, each is first) for each in (first, *others))
+        case ast.AugAssign() | ast.AnnAssign() | ast.NamedExpr():
+            yield from ((each, True) for each in (node.value, node.target) if each is not None)
+        case _:
+            if generators := getattr(node, "generators", ()):
+                yield generators[0].iter, True
+            sure = _SURE.get(type(node).__name__)
+            for part in ast.iter_child_nodes(node):
+                yield part, sure is None or part is getattr(node, sure, None)
 
 
 def _column_arguments(
     method: str, args: Sequence[ast.expr], keywords: Mapping[str | None, ast.expr]
 ) -> list[ast.expr]:
     """What a call of ``method`` is given where it takes columns."""
-    takes = COLUMNS_BY_PLACE.get(method)
-    if takes is None or len(args) > len(takes) or {"level", "errors"} & set(keywords):
+    takes = calls.COLUMNS_BY_PLACE.get(method)
+    if takes is None or len(args) > len(takes) or {"level", "errors"} & keywords.keys():
         return []
-    names = (*takes, *COLUMNS_BY_KEYWORD.get(method, ()))
-    given = [value for parameter, value in zip(takes, args, strict=False) if parameter]
+    names = (*takes, *calls.COLUMNS_BY_KEYWORD.get(method, ()))
+    given = [value for parameter, value in zip(takes, args, strict=False) if parameter != "-"]
     return given + [value for key, value in keywords.items() if key in names]
 
 
 def _strings(node: ast.expr | None) -> list[str]:
     """The literal texts that ``node`` is, or is a list of."""
-    if isinstance(node, ast.Constant):
-        return [node.value] if isinstance(node.value, str) else []
     if isinstance(node, ast.List):
         return [text for each in node.elts for text in _strings(each)]
-    return []
+    text = node.value if isinstance(node, ast.Constant) else None
+    return [text] if isinstance(text, str) else []
 
 
-def _made_names(module: ast.Module) -> set[str]:
-    """Names that the code may itself give to columns, of whatever frame."""
-    made: set[str] = set()
-    altered = {node.target for node in ast.walk(module) if isinstance(node, ast.AugAssign)}
-    for node in ast.walk(module):
-        if node in altered:
-            continue
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-            made.update(_strings(node.slice))
-            if isinstance(node.slice, ast.Tuple):
-                made.update(text for each in node.slice.elts for text in _strings(each))
-        elif isinstance(node, ast.keyword) and node.arg is not None:
-            made.add(node.arg)
-    return made
-
-
-def _aggregated(node: ast.Call) -> list[str]:
+def _aggregated(node: ast.Call) -> Iterator[str]:
     """The columns that a call of ``agg`` asks for."""
-    columns: list[str] = []
-    if node.args and isinstance(node.args[0], ast.Dict):
-        columns += [text for key in node.args[0].keys for text in _strings(key)]
-    for each in node.keywords:
-        value = each.value
-        if isinstance(value, ast.Tuple) and len(value.elts) == 2:
-            columns += _strings(value.elts[0])
-        elif isinstance(value, ast.Call) and value.keywords:
-            columns += [t for k in value.keywords if k.arg == "column" for t in _strings(k.value)]
-    return columns
-
-
-def _is_harmless(function: ast.expr) -> bool:
-    """Whether a call of ``function`` leaves the frames that it is given as they are."""
-    if isinstance(function, ast.Name):
-        return function.id in HARMLESS
-    root = holder_of(function)
-    return isinstance(root, ast.Name) and root.id in LIBRARIES
+    match node.args:
+        case [ast.Dict(keys=keys), *_]:
+            yield from (text for key in keys for text in _strings(key))
+    for keyword in node.keywords:
+        match keyword.value:
+            case ast.Tuple(elts=[column, _]):
+                yield from _strings(column)
+            case ast.Call(keywords=given):
+                named = (named.value for named in given if named.arg == "column")
+                yield from (text for value in named for text in _strings(value))

@@ -3,12 +3,12 @@
 import ast
 import functools
 import io
-from collections.abc import Iterator
 from dataclasses import replace
 
 from parsimony_kernel.analysis.cell import NOTHING, Cell, Names, Statement
 from parsimony_kernel.analysis.parse import parse, parse_cell
-from parsimony_kernel.analysis.state import Found, written
+from parsimony_kernel.analysis.roots import names_in
+from parsimony_kernel.analysis.state import Found
 from parsimony_kernel.analysis.visitor import Visitor
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -38,10 +38,9 @@ def read_function(code: str, line: int, name: str) -> Names | None:
             continue
         if _first_line(node) == line and getattr(node, "name", "<lambda>") == name:
             visitor = Visitor()
-            for each in node.body if isinstance(node.body, list) else [node.body]:
-                visitor.visit(each)
-            visitor.names.found.merge(visitor.later)
-            return Names(**visitor.names.found.frozen())
+            visitor.visit(node.body)
+            visitor.found.merge(visitor.later)
+            return Names(**visitor.found.frozen())
     return None
 
 
@@ -50,69 +49,50 @@ def _read(code: str, module: ast.Module) -> Cell:
     lines = io.StringIO(code, newline=None).readlines()
     statements = []
     for number, node in enumerate(module.body):
-        visitor.begin(number, node)
+        visitor.number, visitor.found, visitor.later = number, Found(), Found()
+        visitor.visit(node)
         statements.append(_statement(node, visitor, code, lines))
-        whole.merge(visitor.names.found)
-    whole.changes_all |= not visitor.names.bound.isdisjoint(whole.may_mutate | whole.mutated)
+        whole.merge(visitor.found)
+    whole.changes_all |= not visitor.bound.isdisjoint(whole.may_mutate | whole.mutated)
     whole.reads = whole.fresh
-    nodes = [each for part in (module, *visitor.inner) for each in ast.walk(part)]
-    return Cell(
-        **whole.frozen(),
-        statements=tuple(statements),
-        mentions=frozenset(each.id for each in nodes if isinstance(each, ast.Name)),
-        looked_up=frozenset(
-            written(each)
-            for each in nodes
-            if isinstance(each, ast.Name | ast.Attribute) and isinstance(each.ctx, ast.Load)
-        ),
-        imported=frozenset(name for each in nodes for name in _imported(each)),
-        defined=frozenset(name for each in nodes for name in _defined(each)),
-        strings=frozenset(
-            each.value
-            for each in nodes
-            if isinstance(each, ast.Constant) and isinstance(each.value, str)
-        ),
-    )
-
-
-def _imported(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Import | ast.ImportFrom) and not getattr(node, "level", 0):
-        home = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
-        for alias in node.names:
-            parts = f"{home}{alias.name}".split(".")
-            yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
-
-
-def _defined(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, _DEFINITIONS):
-        yield node.name
-    elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
-        yield from (each.id for each in node.targets if isinstance(each, ast.Name))
+    return Cell(**whole.frozen(), statements=tuple(statements))
 
 
 def _statement(node: ast.stmt, visitor: Visitor, code: str, lines: list[str]) -> Statement:
-    state = visitor.names
     first, last = _first_line(node), node.end_lineno or node.lineno
     source = ast.get_source_segment(code, node) or ""
     if getattr(node, "decorator_list", ()):
         source = "".join(lines[first - 1 : last]).rstrip()
-    now = frozenset(state.found.reads)
-    state.found.merge(visitor.later)
+    now = frozenset(visitor.found.reads)
+    visitor.found.merge(visitor.later)
     later = Names(**visitor.later.frozen())
     return Statement(
-        **state.found.frozen(),
+        **visitor.found.frozen(),
         now=now,
         later=later if later != NOTHING else NOTHING,
         source=source,
         lines=(first, last),
         defines=isinstance(node, _DEFINITIONS),
         rebinds=isinstance(node, _BINDINGS),
-        certain=frozenset(name for name, at in state.certain.items() if at == state.number),
-        pairs=tuple(visitor.pairs.items()),
+        certain=frozenset(name for name, at in visitor.certain.items() if at == visitor.number),
+        pairs=_pairs(node, visitor.found.reads),
     )
+
+
+def _pairs(node: ast.stmt, reads: set[str]) -> tuple[tuple[str, frozenset[str]], ...]:
+    """Of ``a, b = x, y`` what each name is made from; nothing where that isn't all that is read."""
+    match node:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+            bound = [each.id for each in targets if isinstance(each, ast.Name)]
+            inputs = [reads.intersection(names_in(each)) for each in values]
+            starred = any(isinstance(each, ast.Starred) for each in values)
+            plain = len(bound) == len(values) == len(targets) and not starred
+            if plain and reads <= set[str]().union(*inputs):
+                return tuple(zip(bound, map(frozenset, inputs), strict=True))
+    return ()
 
 
 def _first_line(node: ast.stmt | ast.expr) -> int:
     """Its first line, that of its decorators if there are any."""
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(each.lineno for each in decorators)])
+    above: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min(each.lineno for each in (node, *above))

@@ -4,13 +4,9 @@ import ast
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from parsimony_kernel.analysis.calls import (
-    ATOMIC_FUNCTIONS,
-    COPYING_FUNCTIONS,
-    GIVES_PARTS,
-    NAMESPACES,
-)
+from parsimony_kernel.analysis import calls
 
 # The steps from a name's object to the part of it that is changed: an attribute's name, an
 # item's key in a tuple of its own, or None where the text does not tell.
@@ -50,62 +46,56 @@ class Root:
         )
 
 
-def roots_of(node: ast.expr) -> Iterator[Root]:
+# The parts of which a node gives one, and those that it holds in what it gives.
+_GIVES = {
+    "Starred": "value", "Await": "value", "NamedExpr": "value", "IfExp": "body orelse",
+    "BoolOp": "values", "comprehension": "iter",
+}  # fmt: skip
+_HOLDS = {
+    "Tuple": "elts", "List": "elts", "Set": "elts", "Dict": "values", "ListComp": "elt generators",
+    "GeneratorExp": "elt generators",
+}  # fmt: skip
+
+
+def roots_of(node: Any) -> Iterator[Root]:
     """The names of whose objects, or parts of them, ``node`` may give one."""
+    kind = type(node).__name__
+    if fields := _GIVES.get(kind) or _HOLDS.get(kind):
+        for field in fields.split():
+            its = getattr(node, field)
+            for each in its if isinstance(its, list) else [its]:
+                for root in roots_of(each):
+                    yield root.in_container() if kind in _HOLDS else root
+        return
     match node:
         case ast.Name(id=name):
             yield Root(name)
-        case ast.Attribute(value=value, attr="__dict__"):
-            yield from roots_of(value)
         case ast.Attribute(value=value, attr=name):
-            yield from (root.part(name) for root in roots_of(value))
+            for root in roots_of(value):
+                yield root if name == "__dict__" else root.part(name)
         case ast.Subscript(value=value, slice=ast.Constant(value=str() | int() as key)):
             if is_namespace(value) and isinstance(key, str):
                 yield Root(key)
             yield from (root.part((key,)) for root in roots_of(value))
         case ast.Subscript(value=value):
             yield from (root.part() for root in roots_of(value))
-        case ast.Starred(value=value) | ast.Await(value=value) | ast.NamedExpr(value=value):
-            yield from roots_of(value)
-        case ast.IfExp(body=one, orelse=other):
-            yield from roots_of(one)
-            yield from roots_of(other)
-        case ast.BoolOp(values=values):
-            for each in values:
-                yield from roots_of(each)
-        case ast.Tuple(elts=values) | ast.List(elts=values) | ast.Set(elts=values):
-            for each in values:
-                yield from (root.in_container() for root in roots_of(each))
-        case ast.Dict(values=values):
-            for each in values:
-                yield from (root.in_container() for root in roots_of(each))
-        case (
-            ast.ListComp(elt=elt, generators=generators)
-            | ast.GeneratorExp(elt=elt, generators=generators)
-        ):
-            for each in (elt, *(generator.iter for generator in generators)):
-                yield from (root.in_container() for root in roots_of(each))
         case ast.Lambda(body=body):
-            inner = (each.id for each in ast.walk(body) if isinstance(each, ast.Name))
-            yield from (Root(name).in_container() for name in inner)
+            yield from (Root(name).in_container() for name in names_in(body))
         case ast.BinOp(left=one, op=ast.Add() | ast.Mult() | ast.BitOr(), right=other):
             # A new container with the elements of both, where they are containers.
             for each in (one, other):
-                yield from (
-                    root.through_call(gives_parts=True, is_fresh=True) for root in roots_of(each)
-                )
+                for root in roots_of(each):
+                    yield root.through_call(gives_parts=True, is_fresh=True)
         case ast.Call(func=ast.Name(id="vars"), args=[held]):
             yield from roots_of(held)
-        case ast.Call(func=ast.Name(id=name)) if name in ATOMIC_FUNCTIONS:
-            return
         case ast.Call(func=function, args=args, keywords=keywords):
-            gives = last_name(function) in GIVES_PARTS
-            fresh = isinstance(function, ast.Name) and function.id in COPYING_FUNCTIONS
+            name = function.id if isinstance(function, ast.Name) else ""
             handed = [*args, *(each.value for each in keywords)]
-            if isinstance(function, ast.Attribute):
-                handed.append(function.value)
-            for each in handed:
-                yield from (root.through_call(gives, is_fresh=fresh) for root in roots_of(each))
+            handed += [function.value] if isinstance(function, ast.Attribute) else []
+            gives = last_name(function) in calls.GIVES_PARTS
+            for each in handed if name not in calls.ATOMIC_FUNCTIONS else ():
+                for root in roots_of(each):
+                    yield root.through_call(gives, is_fresh=name in calls.COPYING_FUNCTIONS)
 
 
 def last_name(node: ast.expr) -> str:
@@ -122,33 +112,29 @@ def is_namespace(node: ast.expr) -> bool:
     """Whether an expression gives the names of the notebook as a mapping."""
     match node:
         case ast.Call(func=ast.Name(id=name), args=[], keywords=[]):
-            return name in NAMESPACES
+            return name in calls.NAMESPACES
         case ast.Attribute(value=ast.Call(func=ast.Name(id="get_ipython")), attr="user_ns"):
             return True
     return False
 
 
-def has_true(node: ast.Call, keyword: str) -> bool:
-    """Whether a call says ``keyword=True``."""
-    return any(
-        each.arg == keyword and isinstance(each.value, ast.Constant) and each.value.value is True
-        for each in node.keywords
-    )
+def names_in(*nodes: ast.AST) -> Iterator[str]:
+    """Every name that ``nodes`` mention."""
+    for node in nodes:
+        yield from (each.id for each in ast.walk(node) if isinstance(each, ast.Name))
 
 
-def mode_of(node: ast.Call) -> str | None:
-    """The mode that a call such as ``open`` gives: its second argument, or ``mode=``; ``None``
-    where there is none, and ``?`` where its text does not tell."""
-    modes = [*node.args[1:2], *(each.value for each in node.keywords if each.arg == "mode")]
-    if not modes:
-        return None
-    said = modes[0].value if isinstance(modes[0], ast.Constant) else None
-    return said if isinstance(said, str) else "?"
-
-
-def strings_in(*nodes: ast.expr) -> Iterator[str]:
+def strings_in(*nodes: ast.AST) -> Iterator[str]:
     """The strings that stand in ``nodes``."""
     for node in nodes:
         for each in ast.walk(node):
             if isinstance(each, ast.Constant) and isinstance(each.value, str):
                 yield each.value
+
+
+def written(node: ast.expr) -> str:
+    """A name with its dots as it is written, as far as there are names at its end."""
+    if not isinstance(node, ast.Attribute):
+        return node.id if isinstance(node, ast.Name) else ""
+    before = written(node.value)
+    return f"{before}.{node.attr}" if before else node.attr

@@ -8,6 +8,8 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from parsimony_kernel.analysis.roots import names_in
+
 # As many parts of a text and items of a collection are kept.
 _MAX_PARTS = 40
 _PATHS = frozenset({"Path", "PurePath", "PosixPath", "PurePosixPath", "WindowsPath"})
@@ -46,12 +48,11 @@ def value_of(node: ast.expr, known: Known) -> Value | None:
         case ast.Constant(value=str(text)):
             return Text((text,))
         case ast.Name(id=name):
-            return known[name] if name in known else Ref(name, outer=True)
+            return known.get(name, Ref(name, outer=True))
         case ast.Attribute(value=inner, attr=name):
             return _attribute(value_of(inner, known), name)
         case ast.JoinedStr(values=parts):
-            nodes = (p.value if isinstance(p, ast.FormattedValue) else p for p in parts)
-            return _joined([value_of(each, known) for each in nodes], path=False)
+            return _joined([value_of(each, known) for each in parts], path=False)
         case ast.BinOp(left=left, op=ast.Add() | ast.Div() as operator, right=right):
             on = value_of(left, known)
             both = (on, value_of(right, known))
@@ -63,12 +64,10 @@ def value_of(node: ast.expr, known: Known) -> Value | None:
         case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
             return tuple(_item(value_of(each, known)) for each in items[:_MAX_PARTS])
         case ast.ListComp(elt=item, generators=made) | ast.GeneratorExp(elt=item, generators=made):
-            bound = (
-                n.id for each in made for n in ast.walk(each.target) if isinstance(n, ast.Name)
-            )
+            bound = names_in(*(each.target for each in made))
             return (_item(value_of(item, {**known, **dict.fromkeys(bound)})),)
-        case ast.NamedExpr(value=inner) | ast.Await(value=inner):
-            return value_of(inner, known)
+        case ast.NamedExpr() | ast.Await() | ast.FormattedValue():
+            return value_of(node.value, known)
     return None
 
 
@@ -85,11 +84,6 @@ def arguments_of(node: ast.Call, known: Known) -> tuple[Value | None, ...]:
     return tuple(value_of(each, known) for each in node.args[: next(starred, len(node.args))])
 
 
-def keywords_of(node: ast.Call, known: Known) -> dict[str, Value | None]:
-    """The arguments of a call by their names."""
-    return {each.arg: value_of(each.value, known) for each in node.keywords if each.arg}
-
-
 def _item(value: Value | None) -> Ref | Text | None:
     return None if isinstance(value, tuple) else value
 
@@ -102,12 +96,9 @@ def _attribute(value: Value | None, name: str) -> Value | None:
 
 
 def _parts(value: Value | None) -> tuple[str | Ref | None, ...]:
-    match value:
-        case Text(parts=parts):
-            return parts
-        case Ref(outer=True):
-            return (value,)
-    return (None,)
+    if isinstance(value, Text):
+        return value.parts
+    return (value if isinstance(value, Ref) and value.outer else None,)
 
 
 def _joined(values: Sequence[Value | None], *, path: bool) -> Text:
@@ -170,9 +161,7 @@ def _made_of(text: Text, method: str, handed: Sequence[Value | None]) -> Value |
 
 
 def _up_to(text: Text, mark: str) -> Text:
-    known: list[str | Ref | None] = []
-    for part in text.parts:
+    for number, part in enumerate(text.parts):
         if isinstance(part, str) and mark in part:
-            return replace(text, parts=(*known, part.partition(mark)[0], None))
-        known.append(part)
+            return replace(text, parts=(*text.parts[:number], part.partition(mark)[0], None))
     return text

@@ -3,684 +3,534 @@
 import ast
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import accumulate
+from typing import Any
 
-from parsimony_kernel.analysis.calls import (
-    MUTATES,
-    MUTATES_ARGUMENT,
-    MUTATES_RECEIVER,
-    NAMESPACES,
-    RUNS_TEXT,
-    SQL_CALLS,
-    names,
-)
+from parsimony_kernel.analysis import calls
+from parsimony_kernel.analysis.calls import MUTATES, MUTATES_ARGUMENT, names
 from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.parse import parse_cell
-from parsimony_kernel.analysis.roots import (
-    has_true,
-    is_namespace,
-    last_name,
-    mode_of,
-    strings_in,
-)
-from parsimony_kernel.analysis.scopes import bound_in, parameters
+from parsimony_kernel.analysis.roots import is_namespace, last_name, names_in, strings_in, written
 from parsimony_kernel.analysis.sql import names_in_query
-from parsimony_kernel.analysis.state import Found, State, holder_of, names_in, written
-from parsimony_kernel.analysis.values import (
-    Ref,
-    Value,
-    arguments_of,
-    item_of,
-    keywords_of,
-    value_of,
-)
+from parsimony_kernel.analysis.state import Found, State, holder_of
+from parsimony_kernel.analysis.values import Ref, Value, arguments_of, item_of, value_of
 
-# Calls whose text argument names something that is written, not read.
-_WRITERS = ("to_", "save", "write", "dump", "savefig", "mkdir", "unlink", "rename")
 _OPTIONS = re.compile(r"\s*(?:-[nrpsTDlo](?:\s+|(?=\d))\S+\s+|-{1,2}[\w-]+\s+)*")
 _QUERIED = re.compile(r"@([^\W\d]\w*)")
 _EXPANDED = re.compile(r"\{([^\W\d]\w*)|\$\{?([^\W\d]\w*)")
+_SQL_TARGET = re.compile(r"\s*([^\W\d]\w*)\s*=?<<")
+# Calls whose text argument names something that is written, not read.
+_WRITERS = tuple(names("functions", "write"))
 # Calls that change something, and attributes of the same names that are read all the time.
 _PASSED = MUTATES - {"at", "put", "place", "next"}
-_CLASSES = frozenset({"list", "dict", "set", "bytearray", "deque", "defaultdict", "ndarray"})
-# What can reach any name by its text.
-_DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars", "compile", "__import__"})
-_ANY_NAME = frozenset(
-    {"user_ns", "user_global_ns", "f_globals", "f_locals", "__globals__", "_getframe", "__main__"}
-)
-_ANY_PART = frozenset({"__dict__", "__setitem__", "__setattr__", "__iadd__"})
-_MAGIC_CALLS = frozenset({"run_line_magic", "run_cell_magic"})
-_SHELL_CALLS = frozenset({"system", "getoutput"})
+_CLASSES = names("functions", "classes")
+# What can reach any name by its text, and any part of an object.
+_DYNAMIC = names("functions", "dynamic")
+_ANY_NAME, _ANY_PART = names("attributes", "any_name"), names("attributes", "any_part")
 _TEXT_MAGICS, _TIMING_MAGICS = names("magics", "text"), names("magics", "timing")
 _QUIET_MAGICS = names("magics", "quiet") | names("magics", "outside")
-_SQL_TARGET = re.compile(r"\s*([^\W\d]\w*)\s*=?<<")
 
 
-class Visitor(ast.NodeVisitor):
+class Visitor(State):
     """Walks statements in the order of evaluation, knowing what is bound for certain."""
 
     def __init__(self) -> None:
-        self.names = State()
-        # Of the statement at hand, what each name of ``a, b = x, y`` is made from.
-        self.pairs: dict[str, frozenset[str]] = {}
+        super().__init__()
         # Of the statement at hand, what its functions do when they run.
         self.later = Found()
-        # The code that magics and ``exec`` run; the line before the text at hand, and its last.
-        self.inner: list[ast.Module] = []
+        # The line before the text at hand, and its last.
         self._line, self._end = 0, sys.maxsize
-        self._statement: ast.stmt | None = None
 
-    def begin(self, number: int, statement: ast.stmt) -> None:
-        """Visit the top-level statement ``number``."""
-        self.names.found, self.names.number = Found(), number
-        self.pairs, self.later, self._statement = {}, Found(), statement
-        self.visit(statement)
-        if self.later.reads:
-            self.pairs = {}
+    def visit(self, node: Any) -> None:
+        """Visit a node, or a list of nodes; a function is called in its turn."""
+        if isinstance(node, list):
+            for each in node:
+                self.visit(each)
+        elif isinstance(node, ast.AST):
+            _HANDLERS[type(node)](self, node)
+        elif callable(node):
+            node()
 
-    @contextmanager
-    def _deferred(self) -> Iterator[None]:
-        """What is visited within runs later."""
-        outer, self.names.found = self.names.found, Found()
-        yield
-        self.later.merge(self.names.found)
-        self.names.found = outer
+    def _parts(self, node: ast.AST, *fields: str) -> None:
+        for each in fields or node._fields:
+            self.visit(getattr(node, each, None))
+
+    # Names, attributes and items
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
-            self.names.read(node.id)
-            if (self._home(node.id) or node.id) in MUTATES_ARGUMENT & _PASSED:
-                self.names.found.changes_all = True
-            self._reach_any(node.id in _ANY_NAME)
-        elif isinstance(node.ctx, ast.Store):
-            self.names.write(node.id)
+            self.read(node.id)
+            self.found.looked_up.add(node.id)
+            self.found.changes_all |= self._home(node.id) in MUTATES_ARGUMENT & _PASSED
+            self.found.changes_any |= node.id in _ANY_NAME
         else:
-            self.names.delete(node.id)
-
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        if not isinstance(node.ctx, ast.Load):
-            self.names.mutate(node.value)
-        elif node.attr in _PASSED:
-            self.names.found.changes_all = True
-        self._visit_attribute(node)
-
-    def _visit_attribute(self, node: ast.Attribute) -> None:
-        """Visit an attribute, whose method is called at once if it is one."""
-        if node.attr in MUTATES:
-            self.names.may_mutate(holder_of(node.value))
-        if node.attr in _ANY_PART:
-            self.names.found.changes_all = True
-        self._reach_any(node.attr in _ANY_NAME)
-        self.visit(node.value)
-
-    def _reach_any(self, reaches: bool) -> None:
-        self.names.found.changes_any = self.names.found.changes_any or reaches
+            (self.write if isinstance(node.ctx, ast.Store) else self.delete)(node.id)
 
     def _home(self, name: str) -> str:
         """The name that an imported ``name`` has in its module."""
-        return self.names.origin_of(name).rpartition(":")[2]
+        known = self.known.get(name)
+        return known.name.rpartition(".")[2] if isinstance(known, Ref) else name
+
+    def visit_Attribute(self, node: ast.Attribute, is_called: bool = False) -> None:
+        is_read = isinstance(node.ctx, ast.Load)
+        if is_read:
+            self.found.looked_up.add(written(node))
+        else:
+            self.mutate(node.value)
+        if node.attr in MUTATES:
+            self.may_mutate(holder_of(node.value))
+        passed = is_read and not is_called and node.attr in _PASSED
+        self.found.changes_all |= passed or node.attr in _ANY_PART
+        self.found.changes_any |= node.attr in _ANY_NAME
+        self.visit(node.value)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
-        if is_namespace(node.value) and not (
-            self.names.functions and last_name(node.value) == "locals"
-        ):
-            self._reach_any(True)
-            match node.slice:
-                case ast.Constant(value=str(name)):
-                    self.visit_Name(ast.Name(name, node.ctx))
-                case _:
-                    self.names.found.opaque = True
-                    self.visit(node.slice)
-                    if isinstance(node.ctx, ast.Del):
-                        self._look_up(node, "__delitem__")
+        if is_namespace(node.value) and not (self.functions and last_name(node.value) == "locals"):
+            self.found.changes_any = True
+            if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+                self.visit_Name(ast.Name(node.slice.value, node.ctx))
+                return
+            self.found.opaque = True
+            self.visit(node.slice)
+            if isinstance(node.ctx, ast.Del):
+                self._look_up(node, "__delitem__")
             return
-        if not isinstance(node.ctx, ast.Load):
-            self.names.mutate(node.value)
-        else:
+        if isinstance(node.ctx, ast.Load):
             self._look_up(node, "__getitem__")
-        self.generic_visit(node)
+        else:
+            self.mutate(node.value)
+        self._parts(node)
 
     def _look_up(self, node: ast.Subscript, method: str) -> None:
         made = ast.Attribute(node.value, method, ast.Load())
         origin = self._value(made)
         if isinstance(origin, Ref):
-            at, key = self._at(node), self._value(node.slice)
-            self.names.found.items.append(Call(written(made), origin, "", at, args=(key,)))
+            key = self._value(node.slice)
+            self.found.items[Call(written(made), origin, "", self._at(node), args=(key,))] = None
 
     def _at(self, node: ast.expr) -> int:
         """The line of the cell in which ``node`` stands."""
         return min(self._line + node.lineno, self._end)
 
     def _value(self, node: ast.expr) -> Value | None:
-        return value_of(node, self.names.known)
+        return value_of(node, self.known)
 
-    def _bind(self, target: ast.expr, value: Value | None) -> None:
-        """``target``, which has been visited, stands for ``value``."""
+    def visit_Compare(self, node: ast.Compare) -> None:
+        if isinstance(node.left, ast.Constant) and is_namespace(node.comparators[0]):
+            self.read(str(node.left.value))
+            self.found.changes_any = True
+        else:
+            self._parts(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, str):
+            self.found.literals[node.value] = None
+            self.found.strings.add(node.value)
+            self.found.changes_any |= node.value == "__main__"
+
+    # What binds names
+
+    def _bind(self, target: ast.expr, value: Any, known: Value | None, part: bool = False) -> None:
+        """``target`` is bound to what ``value`` gives, which stands for ``known``."""
+        self.visit(target)
+        if value is not None:
+            self.alias(target, value, part=part)
         if isinstance(target, ast.Name):
-            self.names.known[target.id] = value
-        elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, tuple):
-            for each, item in zip(target.elts, value, strict=False):
-                self._bind(each, item)
+            self.known[target.id] = known
+        elif isinstance(target, ast.Tuple | ast.List) and isinstance(known, tuple):
+            for each, item in zip(target.elts, known, strict=False):
+                self._bind(each, None, item)
 
-    @contextmanager
-    def _scope(self, local: Iterable[str] = ()) -> Iterator[None]:
-        """What is bound within is unknown around it; ``local`` are unknown within as well."""
-        outer, self.names.known = self.names.known, {**self.names.known, **dict.fromkeys(local)}
-        yield
-        self.names.known = outer
-
-    # Statements whose parts are evaluated in another order than they are written
-
-    def visit_Assign(self, node: ast.Assign) -> None:
-        self._visit_value(node)
-        value = self._value(node.value)
-        self._visit_all(node.targets)
-        for target in node.targets:
-            self.names.alias(target, node.value)
-            self._bind(target, value)
-
-    def _visit_value(self, node: ast.Assign) -> None:
-        """Visit what is assigned; of ``a, b = x, y`` it is told what each name is made from."""
-        match node:
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if (
-                len(targets) == len(values)
-                and all(isinstance(each, ast.Name) for each in targets)
-                and not any(isinstance(each, ast.Starred) for each in values)
-                and node is self._statement
-            ):
-                every = self.names.found.reads
-                for target, value in zip(targets, values, strict=True):
-                    self.names.found.reads = set()
-                    self.visit(value)
-                    if isinstance(target, ast.Name):
-                        self.pairs[target.id] = frozenset(self.names.found.reads)
-                    every |= self.names.found.reads
-                self.names.found.reads = every
-            case _:
-                self.visit(node.value)
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        self.visit(node.annotation)
-        if node.value is not None:
-            self.visit(node.value)
-            value = self._value(node.value)
-            self.visit(node.target)
-            self.names.alias(node.target, node.value)
-            self._bind(node.target, value)
+    def visit_Assign(self, node: ast.Assign | ast.AnnAssign | ast.NamedExpr) -> None:
+        self._parts(node, "annotation", "value")
+        known = None if node.value is None else self._value(node.value)
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if node.value is not None:
+                self._bind(target, node.value, known)
+            if isinstance(node.value, ast.Lambda) and isinstance(target, ast.Name):
+                self.found.defined.add(target.id)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         self.visit(node.value)
-        value = self._value(ast.BinOp(node.target, node.op, node.value))
+        made = ast.BinOp(node.target, node.op, node.value)
         if isinstance(node.target, ast.Name):
-            self.names.read(node.target.id)
-            self.names.mutate(node.target)
-        self.visit(node.target)
-        self._bind(node.target, value)
+            self.read(node.target.id)
+            self.mutate(node.target)
         # A container that is added to keeps what it held.
-        self.names.maybe += 1
-        self.names.alias(node.target, ast.BinOp(node.target, node.op, node.value))
-        self.names.maybe -= 1
-
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
-        self.visit(node.value)
-        value = self._value(node.value)
-        self.visit(node.target)
-        self.names.alias(node.target, node.value)
-        self._bind(node.target, value)
-
-    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
-        self.visit(node.iter)
-        self.names.touched_in(node.iter)
-        self.names.alias(node.target, node.iter, part=True)
-        self._visit_maybe(self._round(node, item_of(self._value(node.iter))), node.orelse)
-
-    visit_AsyncFor = visit_For
-
-    def _round(self, node: ast.For | ast.AsyncFor, value: Value | None) -> Iterator[ast.AST]:
-        """The parts of a round of a loop; its target is known when the first is asked for."""
-        yield node.target
-        self._bind(node.target, value)
-        yield from node.body
+        self.maybe += 1
+        self._bind(node.target, made, self._value(made))
+        self.maybe -= 1
 
     def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
         for item in node.items:
-            value = self._value(item.context_expr)
-            self.visit(item)
-            self.names.touched_in(item.context_expr)
+            self.visit(item.context_expr)
+            self.touch(item.context_expr)
             if item.optional_vars is not None:
-                self.names.alias(item.optional_vars, item.context_expr, part=True)
-                self._bind(item.optional_vars, value)
-        self._visit_all(node.body)
+                known = self._value(item.context_expr)
+                self._bind(item.optional_vars, item.context_expr, known, part=True)
+        self.visit(node.body)
 
-    visit_AsyncWith = visit_With
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+        is_from = isinstance(node, ast.ImportFrom)
+        module = "." * (getattr(node, "level", 0) or 0) + (getattr(node, "module", "") or "")
+        for alias in node.names:
+            home = f"{module}:{alias.name}" if is_from else alias.name
+            name, path = alias.asname or alias.name, home.replace(":", ".")
+            if not path.startswith("."):
+                self.found.imported.update(accumulate(path.split("."), "{}.{}".format))
+            if name == "*":
+                self.found.opaque = True
+                continue
+            if name == home and "." in name:
+                name = path = name.partition(".")[0]
+                self.read(name)  # the other modules of the package that it has stay
+            self.write(name)
+            self.known[name] = None if path.startswith(".") else Ref(path)
+            self.found.changes_any |= home == "__main__"
+            if not self.is_local(name):
+                self.found.modules[name, home] = None
+
+    # What may run or not
+
+    def _branches(self, *blocks: Any) -> None:
+        """Blocks of which one runs: bound for certain is what each of them binds."""
+        before, ends = self.certain, []
+        self.maybe += 1
+        for block in blocks:
+            self.certain = dict(before)
+            self.visit(block)
+            ends.append(self.certain)
+        self.maybe -= 1
+        every = set.intersection(*map(set, ends))
+        self.certain = {name: min(end[name] for end in ends) for name in every}
+
+    def visit_If(self, node: ast.If | ast.IfExp | ast.While) -> None:
+        self.visit(node.test)
+        self._branches(node.body, node.orelse, *([()] if isinstance(node, ast.While) else []))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> None:
         self.visit(node.values[0])
-        self._visit_maybe(node.values[1:])
+        self._branches(node.values[1:], ())
 
-    def visit_IfExp(self, node: ast.IfExp) -> None:
-        self.visit(node.test)
-        self._visit_maybe([node.body], [node.orelse])
-
-    def visit_While(self, node: ast.While) -> None:
-        self.visit(node.test)
-        self._visit_maybe(node.body, node.orelse)
-
-    def visit_If(self, node: ast.If) -> None:
-        self.visit(node.test)
-        before = dict(self.names.certain)
-        self.names.maybe += 1
-        self._visit_all(node.body)
-        after, self.names.certain = self.names.certain, before
-        otherwise = dict(before)
-        if node.orelse:
-            self._visit_all(node.orelse)
-            otherwise = self.names.certain
-        self.names.certain = {
-            name: min(after[name], otherwise[name]) for name in after.keys() & otherwise.keys()
-        }
-        self.names.maybe -= 1
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
+        self.visit(node.iter)
+        self.touch(node.iter)
+        self.alias(node.target, node.iter, part=True)
+        known = item_of(self._value(node.iter))
+        self._branches([lambda: self._bind(node.target, None, known), *node.body], node.orelse, ())
 
     def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
-        self._visit_all([each.type for each in node.handlers if each.type is not None])
-        self._visit_maybe([*node.body, *node.orelse])
-        for handler in node.handlers:
-            before = dict(self.names.certain)
-            if handler.name is not None:
-                self.names.certain[handler.name] = self.names.number
-                self.names.bound.add(handler.name)
-            self._visit_maybe(handler.body)
-            self.names.certain = before
-            if handler.name is not None and not self.names.is_local(handler.name):
-                self.names.delete(handler.name)  # unbound again at its end
-        self._visit_all(node.finalbody)
+        self.visit([each.type for each in node.handlers])
+        self._branches([*node.body, *node.orelse], *node.handlers, ())
+        self.visit(node.finalbody)
 
-    visit_TryStar = visit_Try
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        name = node.name or ""
+        self.certain[name] = self.number
+        self.bound.add(name)
+        self.visit(node.body)
+        if name and not self.is_local(name):
+            self.delete(name)  # unbound again at its end
 
     def visit_Match(self, node: ast.Match) -> None:
         self.visit(node.subject)
+        blocks = []
         for case in node.cases:
-            for each in ast.walk(case.pattern):
-                if isinstance(each, ast.MatchAs | ast.MatchStar) and each.name is not None:
-                    self.names.alias(ast.Name(each.name), node.subject, part=True)
-        for case in node.cases:
-            self._visit_maybe([case])
-
-    def visit_MatchAs(self, node: ast.MatchAs) -> None:
-        if node.name is not None:
-            self.names.write(node.name)
-        self.generic_visit(node)
-
-    def visit_MatchStar(self, node: ast.MatchStar) -> None:
-        if node.name is not None:
-            self.names.write(node.name)
-
-    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
-        if node.rest is not None:
-            self.names.write(node.rest)
-        self.generic_visit(node)
-
-    def _visit_all(self, nodes: Iterable[ast.AST]) -> None:
-        for node in nodes:
-            self.visit(node)
-
-    def _visit_maybe(self, *blocks: Iterable[ast.AST]) -> None:
-        """Blocks that may or may not run: what they bind is not bound for certain."""
-        for block in blocks:
-            before = dict(self.names.certain)
-            self.names.maybe += 1
-            self._visit_all(block)
-            self.names.maybe -= 1
-            self.names.certain = before
+            parts = list(ast.walk(case.pattern))
+            bound = (getattr(each, "name", getattr(each, "rest", None)) for each in parts)
+            targets = [ast.Name(each, ast.Store()) for each in bound if each]
+            for target in targets:
+                self.alias(target, node.subject, part=True)
+            blocks.append([*targets, case])
+        self._branches(*blocks, ())
 
     # Definitions and scopes
 
-    def visit_Import(self, node: ast.Import) -> None:
-        for alias in node.names:
-            name = alias.asname or alias.name.partition(".")[0]
-            if alias.asname is None and "." in alias.name:
-                self.names.read(name)  # the other modules of the package that it has stay
-            self._import(name, alias.name)
-            self.names.known[name] = Ref(alias.name if alias.asname else name)
+    @contextmanager
+    def _within(self, local: set[str], declared: Iterable[str], functions: int) -> Iterator[None]:
+        """What is visited within belongs to a scope that binds ``local``: unknown around it."""
+        known, aliases = self.known, {each: self.aliases.get(each) for each in local}
+        self.known = {**known, **dict.fromkeys(local)}
+        self.scopes.append((frozenset(local), frozenset(declared)))
+        self.functions += functions
+        yield
+        self.functions -= functions
+        self.scopes.pop()
+        self.known = known
+        for name, its in aliases.items():
+            self.aliases.pop(name, None)
+            if its is not None:
+                self.aliases[name] = its
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        for alias in node.names:
-            if alias.name == "*":
-                self.names.found.opaque = True
-            else:
-                home = "." * node.level + (node.module or "")
-                self._import(alias.asname or alias.name, f"{home}:{alias.name}")
-                if not node.level:
-                    self.names.known[alias.asname or alias.name] = Ref(f"{home}.{alias.name}")
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
+        self.found.changes_all = True
+        self._parts(node, "decorator_list", "args", "returns")
+        if not isinstance(node, ast.Lambda):
+            self.write(node.name)
+            self.found.defined.add(node.name)
+        parts = ast.iter_child_nodes(node.args)
+        self._run_later(node.body, {each.arg for each in parts if isinstance(each, ast.arg)})
 
-    def _import(self, name: str, home: str) -> None:
-        self.names.write(name)
-        self._reach_any(home == "__main__")
-        if not self.names.is_local(name):
-            self.names.modules[name] = self.names.found.modules[name] = home
-
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        self.names.found.changes_all = True
-        self._visit_all(node.decorator_list)
-        self._visit_signature(node.args)
-        if node.returns is not None:
-            self.visit(node.returns)
-        self.names.write(node.name)
-        self._within_function(node.args, node.body)
-
-    visit_AsyncFunctionDef = visit_FunctionDef
-
-    def visit_Lambda(self, node: ast.Lambda) -> None:
-        self.names.found.changes_all = True
-        self._visit_signature(node.args)
-        self._within_function(node.args, [node.body])
-
-    def _visit_signature(self, arguments: ast.arguments) -> None:
-        self._visit_all(arguments.defaults)
-        self._visit_all(each for each in arguments.kw_defaults if each is not None)
-        for each in parameters(arguments):
-            if each.annotation is not None:
-                self.visit(each.annotation)
-
-    def _within_function(
-        self, arguments: ast.arguments, body: list[ast.stmt] | list[ast.expr]
-    ) -> None:
+    def _run_later(self, body: Any, parameters: Iterable[str] = ()) -> None:
         bound, declared = bound_in(body)
-        local = (bound | {each.arg for each in parameters(arguments)}) - declared
-        # It runs later, if at all: what it binds is certain to nobody.
-        certain, aliases = dict(self.names.certain), dict(self.names.aliases)
-        for each in local:
-            self.names.aliases.pop(each, None)
-        self.names.local.append(frozenset(local))
-        self.names.declared.append(frozenset(declared))
-        self.names.found.keeps_state |= self.names.functions > 0
-        self.names.functions += 1
-        with self._deferred(), self._scope(local):
-            self._visit_all(body)
-        self.names.functions -= 1
-        self.names.local.pop()
-        self.names.declared.pop()
-        self.names.certain, self.names.aliases = certain, aliases
+        self.found.keeps_state |= self.functions > 0
+        local = (bound | {*parameters}) - declared
+        with self._deferred(), self._within(local, declared, 1):
+            for each in local:
+                self.aliases.pop(each, None)
+            self.visit(body)
+
+    @contextmanager
+    def _deferred(self) -> Iterator[None]:
+        """What is visited within runs later."""
+        outer, self.found = self.found, Found()
+        yield
+        self.later.merge(self.found)
+        self.found = outer
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self.names.found.keeps_state = True
-        self.names.found.changes_all = True
-        self._visit_all(node.decorator_list)
-        self._visit_all(node.bases)
-        self._visit_all(node.keywords)
+        self.found.keeps_state = self.found.changes_all = True
+        self._parts(node, "decorator_list", "bases", "keywords")
         bound, declared = bound_in(node.body)
-        self.names.local.append(frozenset(bound - declared))
-        self.names.declared.append(frozenset(declared))
-        self.names.functions += 1
-        with self._scope():
-            self._visit_all(node.body)
-        self.names.functions -= 1
-        self.names.local.pop()
-        self.names.declared.pop()
-        self.names.write(node.name)
+        with self._within(bound - declared, declared, 1):
+            self.visit(node.body)
+        self.write(node.name)
+        self.found.defined.add(node.name)
 
-    def _comprehension(
-        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
-    ) -> None:
-        targets = {
-            each.id
-            for generator in node.generators
-            for each in ast.walk(generator.target)
-            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
-        }
-        self.visit(node.generators[0].iter)
-        aliases = dict(self.names.aliases)
-        for generator in node.generators:
-            self.names.touched_in(generator.iter)
-            self.names.alias(generator.target, generator.iter, part=True)
-        self.names.local.append(frozenset(targets))
-        self.names.declared.append(self.names.declared[-1] if self.names.declared else frozenset())
-        with self._scope():
-            for position, generator in enumerate(node.generators):
-                if position:
-                    self.visit(generator.iter)
-                value = item_of(self._value(generator.iter))
-                self.visit(generator.target)
-                self._bind(generator.target, value)
-                self._visit_all(generator.ifs)
-            parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-            self._visit_maybe(parts)
-        self.names.local.pop()
-        self.names.declared.pop()
-        for name in targets:
-            self.names.aliases.pop(name, None)
-            if name in aliases:
-                self.names.aliases[name] = aliases[name]
-
-    visit_ListComp = visit_SetComp = visit_DictComp = _comprehension
+    def visit_ListComp(self, node: Any) -> None:
+        made = ast.walk(ast.Tuple([each.target for each in node.generators]))
+        local = {e.id for e in made if isinstance(e, ast.Name) and isinstance(e.ctx, ast.Store)}
+        first = node.generators[0]
+        self.visit(first.iter)
+        self.touch(*(each.iter for each in node.generators))
+        with self._within(local, self.scopes[-1][1] if self.scopes else (), 0):
+            for each in node.generators:
+                self.visit(each.iter if each is not first else None)
+                self._bind(each.target, each.iter, item_of(self._value(each.iter)), part=True)
+                self.visit(each.ifs)
+            self._branches([getattr(node, each, None) for each in ("key", "value", "elt")], ())
 
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
-        self.names.found.keeps_state = True
-        self._comprehension(node)
+        self.found.keeps_state = True
+        self.visit_ListComp(node)
         with self._deferred():
-            self._comprehension(node)
+            self.visit_ListComp(node)
 
     def visit_Yield(self, node: ast.Yield | ast.YieldFrom) -> None:
-        self.names.found.keeps_state = True
-        self.generic_visit(node)
+        self.found.keeps_state = True
+        self._parts(node)
 
-    visit_YieldFrom = visit_Yield
-
-    # Calls and literals
+    # Calls
 
     def visit_Call(self, node: ast.Call) -> None:
         function, called = node.func, last_name(node.func)
-        self.names.found.calls.append(self._call(node))
-        if called in _MAGIC_CALLS and isinstance(function, ast.Attribute):
-            self._magic(node)
-            return
         handed = [*node.args, *(each.value for each in node.keywords)]
+        call = self._call(node, handed)
+        self.found.calls[call] = None
         if isinstance(function, ast.Name):
-            self.names.found.called.add(called)
-            called = self._home(called) or called
-            self._reach_any(called in _DYNAMIC)
-            if called in NAMESPACES and not node.args:
-                self.names.found.opaque = self.names.found.opaque or not (
-                    self.names.functions and called != "globals"
-                )
-            elif called in RUNS_TEXT and not self.names.is_local(called):
+            self.read(called)
+            self.found.called.add(called)
+            self.found.changes_any |= called in _ANY_NAME
+            called = self._home(called)
+            self.found.changes_any |= called in _DYNAMIC
+            if called in calls.NAMESPACES and not node.args:
+                self.found.opaque |= not (self.functions and called != "globals")
+            elif called in calls.RUNS_TEXT and not self.is_local(called):
                 self._dynamic(node)
                 return
         elif isinstance(function, ast.Attribute):
-            if self._visit_method(node, function):
+            if called in ("run_line_magic", "run_cell_magic"):
+                self._magic(node)
                 return
+            if called == "get" and is_namespace(function.value) and (key := _text(*node.args[:1])):
+                self.read(key)
+                self.visit(node.args[1:])
+                return
+            self._method(node, function, handed)
         else:
-            self.names.touched_in(function)
-            self.names.may_mutate(node)
-        if called in SQL_CALLS:
-            self._visit_sql(strings_in(*node.args[:1]))
-        if called in MUTATES_ARGUMENT and node.args:
-            self.names.mutate(node.args[0])
-            self.names.may_mutate(*handed)
-        for each in node.keywords:
-            if each.arg == "out":
-                self.names.may_mutate(*handed)
-                outs = each.value.elts if isinstance(each.value, ast.Tuple) else [each.value]
-                for out in outs:
-                    self.names.mutate(out)
-        self.names.may_mutate(*_outputs(called, node))
-        for part in handed:
-            self.names.touched_in(part)
-        self._visit_called(function)
-        known = len(self.names.found.literals)
-        self._visit_all(node.args)
-        self._visit_all(node.keywords)
-        if called.startswith(_WRITERS) or (
-            called == "open" and set(mode_of(node) or "") & set("wax")
-        ):
-            del self.names.found.literals[known:]
+            self.touch(function)
+            self.may_mutate(node)
+        if called in calls.SQL_CALLS:
+            self._query(*strings_in(*node.args[:1]))
+        outs = [each.value for each in node.keywords if each.arg == "out"]
+        outs += node.args[:1] if called in MUTATES_ARGUMENT else []
+        for out in outs:
+            self.may_mutate(*handed)
+            for each in out.elts if isinstance(out, ast.Tuple) else [out]:
+                self.mutate(each)
+        self.may_mutate(*_outputs(called, node))
+        self.touch(*handed)
+        # A name that changes something is not handed on by being called.
+        if isinstance(function, ast.Attribute):
+            self.visit_Attribute(function, is_called=True)
+        elif not isinstance(function, ast.Name):
+            self.visit(function)
+        is_open = called == "open" and not set("wax").isdisjoint(call.mode or "")
+        literals = self.found.literals
+        if is_open or called.startswith(_WRITERS):
+            self.found.literals = dict(literals)
+        self._parts(node, "args", "keywords")
+        self.found.literals = literals
 
-    def _visit_called(self, function: ast.expr) -> None:
-        """Visit what is called: a name that changes something is not handed on by that."""
-        match function:
-            case ast.Name(id=name):
-                self.names.read(name)
-                self._reach_any(name in _ANY_NAME)
-            case ast.Attribute():
-                self._visit_attribute(function)
-            case _:
-                self.visit(function)
-
-    def _visit_method(self, node: ast.Call, function: ast.Attribute) -> bool:
-        """What a method does to its object, and whether that is all there is of the call."""
-        called = function.attr
-        if called == "get" and is_namespace(function.value):
-            match node.args:
-                case [ast.Constant(value=str(name)), *others]:
-                    self.names.read(name)
-                    self._visit_all(others)
-                    return True
-        if isinstance(holder := holder_of(function.value), ast.Name):
-            self.names.found.receivers.add(holder.id)
-        if called in RUNS_TEXT and called != "eval":
-            self.names.found.opaque = True
-        if called in MUTATES_RECEIVER or has_true(node, "inplace"):
-            self.names.mutate(function.value)
-        if called in MUTATES and (
-            (name := last_name(function.value)) in _CLASSES or name[:1].isupper()
-        ):
-            self.names.may_mutate(*node.args, *(each.value for each in node.keywords))
-        if called in ("query", "eval"):
-            for text in strings_in(*node.args[:1]):
-                for each in _QUERIED.findall(text):
-                    self.names.read(each)
-        on = self._value(function.value)
-        if called in _SHELL_CALLS and isinstance(on, Ref) and on.name.endswith("get_ipython()"):
-            text = " ".join(strings_in(*node.args))
-            self.names.found.magics.append(Magic("", text, self._at(node)))
-            self._expand(text)
-        self.names.touched_in(function.value)
-        return False
-
-    def _call(self, node: ast.Call) -> Call:
-        name, root = written(node.func), _root_of(node.func)
-        origin, known = self._value(node.func), self.names.known
-        handed = [*node.args, *(each.value for each in node.keywords)]
+    def _call(self, node: ast.Call, handed: list[ast.expr]) -> Call:
+        origin, root = self._value(node.func), node.func
+        on = root.value if isinstance(root, ast.Attribute) else None
+        while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
+            root = root.func if isinstance(root, ast.Call) else root.value
         return Call(
-            name,
+            written(node.func),
             origin if isinstance(origin, Ref) else None,
-            root,
+            root.id if isinstance(root, ast.Name) else "",
             self._at(node),
             tuple(map(last_name, handed)),
             tuple(strings_in(*handed)),
-            frozenset(each for part in (node.func, *handed) for each in names_in(part))
-            - ({root} if isinstance(node.func, ast.Name) else set()),
-            mode_of(node),
-            self._value(node.func.value) if isinstance(node.func, ast.Attribute) else None,
-            arguments_of(node, known),
-            keywords_of(node, known),
+            frozenset(names_in(*handed, *([] if isinstance(node.func, ast.Name) else [node.func]))),
+            self._value(on) if on is not None else None,
+            arguments_of(node, self.known),
+            {each.arg: self._value(each.value) for each in node.keywords if each.arg},
         )
 
-    def visit_Compare(self, node: ast.Compare) -> None:
-        match node:
-            case ast.Compare(left=ast.Constant(value=str(name)), comparators=[held]) if (
-                is_namespace(held)
-            ):
-                self.names.read(name)
-                self._reach_any(True)
-            case _:
-                self.generic_visit(node)
+    def _method(self, node: ast.Call, function: ast.Attribute, handed: list[ast.expr]) -> None:
+        """What a method does to its object."""
+        called, on = function.attr, function.value
+        if isinstance(holder := holder_of(on), ast.Name):
+            self.found.receivers.add(holder.id)
+        self.found.opaque |= called in calls.RUNS_TEXT and called != "eval"
+        if called in calls.MUTATES_RECEIVER or any(
+            each.arg == "inplace" and getattr(each.value, "value", False) is True
+            for each in node.keywords
+        ):
+            self.mutate(on)
+        if called in MUTATES and ((name := last_name(on)) in _CLASSES or name[:1].isupper()):
+            self.may_mutate(*handed)
+        if called in ("query", "eval"):
+            for name in _QUERIED.findall(" ".join(strings_in(*node.args[:1]))):
+                self.read(name)
+        shell = self._value(on) if called in ("system", "getoutput") else None
+        if isinstance(shell, Ref) and shell.name.endswith("get_ipython()"):
+            self._command("", " ".join(strings_in(*node.args)), None, node)
+        self.touch(on)
 
-    def _visit_sql(self, queries: Iterable[str]) -> None:
+    def _query(self, *queries: str) -> None:
         """DuckDB finds variables by the names of tables."""
-        for query in queries:
-            for name in names_in_query(query):
-                self.names.read(name)
-                self.names.found.touched.add(name)
+        for name in (each for query in queries for each in names_in_query(query)):
+            self.read(name)
+            self.found.touched.add(name)
+
+    def _command(self, name: str, line: str, body: str | None, node: ast.Call) -> None:
+        self.found.magics[Magic(name, line, self._at(node), body)] = None
+        self._expand(line)
 
     def _expand(self, text: str) -> None:
         """The names that IPython puts into a command."""
         for one, other in _EXPANDED.findall(text):
-            self.names.read(one or other)
+            self.read(one or other)
+
+    # Code in texts
 
     def _dynamic(self, node: ast.Call) -> None:
-        self._visit_all(node.keywords)
+        self.visit(node.keywords)
         match node.args:
-            case [ast.Constant(value=str(text)) as said]:
-                end, self._end = self._end, min(self._end, self._line + (said.end_lineno or 0))
-                self._run_text(text, said.lineno - 1)
+            case [ast.Constant(value=str(text), lineno=line, end_lineno=last)]:
+                end, self._end = self._end, min(self._end, self._line + (last or 0))
+                self.found.strings.add(text)
+                self._run_text(text, line - 1)
                 self._end = end
             case [_, ast.Name() | ast.Dict() | ast.Attribute() | ast.Subscript() as held, *_]:
-                self._visit_all(node.args)
-                self.names.mutate(held)
+                self.visit(node.args)
+                self.mutate(held)
             case _:
-                self._visit_all(node.args)
-                self.names.found.opaque = True
+                self.visit(node.args)
+                self.found.opaque = True
 
     def _magic(self, node: ast.Call) -> None:
-        texts = [each.value for each in node.args if isinstance(each, ast.Constant)]
-        plain = [each for each in texts if isinstance(each, str)]
-        if not plain or len(plain) != len(node.args):
-            self._visit_all(node.args)
-            self.names.found.opaque = True
-            self._reach_any(True)
+        texts = [text for each in node.args if (text := _text(each)) is not None]
+        if not texts or len(texts) != len(node.args):
+            self.visit(node.args)
+            self.found.opaque = self.found.changes_any = True
             return
-        name, line, body = plain[0], "".join(plain[1:2]), "".join(plain[2:])
-        magic = Magic(name, line, self._at(node), body if len(plain) > 2 else None)
-        self.names.found.magics.append(magic)
-        self._expand(line)
+        self.found.strings.update(texts)
+        name, line, body = (*texts, "", "")[:3]
+        self._command(name, line, body if len(texts) > 2 else None, node)
         if name in _QUIET_MAGICS:
             return
         if name == "sql":
             if target := _SQL_TARGET.match(line):
-                self.names.write(target[1])
+                self.write(target[1])
             self._expand(body)
-            self._visit_sql([f"{line}\n{body}"])
+            self._query(f"{line}\n{body}")
         elif name in _TEXT_MAGICS | _TIMING_MAGICS:
             if name == "capture":
-                for each in line.split():
-                    if each.isidentifier():
-                        self.names.write(each)
+                for each in filter(str.isidentifier, line.split()):
+                    self.write(each)
                 line = ""
-            for number, text in ((node.lineno - 1, without_options(line)), (node.lineno, body)):
-                self._run_text(text, number, binds=name in _TEXT_MAGICS)
+            for number, text in enumerate((_OPTIONS.sub("", f"{line} ", count=1).rstrip(), body)):
+                self._run_text(text, node.lineno - 1 + number, binds=name in _TEXT_MAGICS)
         else:
-            self.names.found.literals += line.split()
-            self.names.found.opaque = True
-            self._reach_any(True)
+            self.found.literals.update(dict.fromkeys(line.split()))
+            self.found.opaque = self.found.changes_any = True
 
     def _run_text(self, text: str, line: int, *, binds: bool = True) -> None:
         """Text that runs as a cell in this place, below ``line``."""
         _, module, error = parse_cell(text.strip("\n"))
-        self.names.found.opaque = self.names.found.opaque or error is not None
-        self._reach_any(error is not None)
-        self.inner.append(module)
+        self.found.opaque |= error is not None
+        self.found.changes_any |= error is not None
         outer, self._line = self._line, self._line + line
-        if binds:
-            self._visit_all(module.body)
-        else:
-            nothing = ast.arguments([], [], None, [], [], None, [])
-            self._within_function(nothing, module.body)
+        (self.visit if binds else self._run_later)(module.body)
         self._line = outer
 
-    def visit_Constant(self, node: ast.Constant) -> None:
-        if isinstance(node.value, str):
-            self.names.found.literals.append(node.value)
-            self._reach_any(node.value == "__main__")
+
+# Which kinds of node are visited like another one.
+_LIKE = {
+    "AnnAssign": "Assign", "NamedExpr": "Assign", "AsyncWith": "With", "ImportFrom": "Import",
+    "IfExp": "If", "While": "If", "AsyncFor": "For", "TryStar": "Try", "SetComp": "ListComp",
+    "AsyncFunctionDef": "FunctionDef", "Lambda": "FunctionDef", "DictComp": "ListComp",
+    "YieldFrom": "Yield",
+}  # fmt: skip
+_HANDLERS: dict[type, Callable[[Visitor, Any], None]] = {
+    kind: getattr(Visitor, f"visit_{_LIKE.get(name, name)}", Visitor._parts)
+    for name, kind in vars(ast).items()
+    if isinstance(kind, type)
+}
 
 
-def _root_of(node: ast.expr) -> str:
-    """The name that an expression begins with, through attributes, items and calls."""
-    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""
+def bound_in(body: Any) -> tuple[set[str], set[str]]:
+    """The names that a function's or class's own body binds, and those it declares global."""
+    bound, declared = set[str](), set[str]()
+    pending = list(body) if isinstance(body, list) else [body]
+    while pending:
+        node = pending.pop()
+        match node:
+            case ast.Lambda():
+                continue
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                # Its targets are its own; only a walrus inside binds here.
+                pending += [e.target for e in ast.walk(node) if isinstance(e, ast.NamedExpr)]
+                continue
+            case ast.Global():
+                declared.update(node.names)
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                bound.add(name)
+            case ast.alias():
+                bound.add(node.asname or node.name.partition(".")[0])
+            case _:
+                bound.add(getattr(node, "name", getattr(node, "rest", None)) or "")
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            pending += ast.iter_child_nodes(node)
+    return bound - {""}, declared
+
+
+def _text(node: ast.expr | None = None) -> str | None:
+    """The string that ``node`` is."""
+    said = getattr(node, "value", None)
+    return said if isinstance(node, ast.Constant) and isinstance(said, str) else None
 
 
 def _outputs(called: str, node: ast.Call) -> list[ast.expr]:
     """The arguments into which a function of numpy's writes what it finds."""
-    numpy = sys.modules.get("numpy")
-    function = None if numpy is None else vars(numpy).get(called)
-    if numpy is None or function is None or type(function) is not numpy.ufunc:
-        return []
-    return node.args[int(function.nin) :]
-
-
-def without_options(line: str) -> str:
-    """The statement that a magic's line holds, after options such as ``-n 10``."""
-    return _OPTIONS.sub("", f"{line} ", count=1).rstrip()
+    numpy: Any = sys.modules.get("numpy")
+    function = vars(numpy).get(called) if numpy else None
+    is_ufunc = numpy and type(function) is numpy.ufunc
+    return node.args[function.nin :] if function and is_ufunc else []

@@ -41,6 +41,7 @@ _REASSERT_S = 0.1
 # of it. Between the last two the code may begin to wait, in C, for something else.
 _RING, _ARRIVED, _HEARD = b"r", signal.SIGINT, b"h"
 _UNHEARD_S = 0.03
+_ENDING_S = 0.2
 # How often, and how long each time, a strike waits for a collection of garbage to end.
 _COLLECTIONS = 100
 _COLLECTION_S = 0.01
@@ -155,7 +156,8 @@ class CodeGuard:
             if _sigint.turns and _sigint.turns[-1].cancellation.is_set:
                 # Pressed between the decision to run the code and this moment.
                 self.reason = "stop"
-        threading.Thread(target=self._watch, name="parsimony-deadline", daemon=True).start()
+        self._watcher = threading.Thread(target=self._watch, name="parsimony-deadline", daemon=True)
+        self._watcher.start()
         return self
 
     def __exit__(
@@ -168,6 +170,8 @@ class CodeGuard:
         if self._in_main:
             _sigint.guards.remove(self)
         self._ring()
+        if self.reason is None:
+            self._watcher.join(_ENDING_S)  # and its sockets are closed
 
     def interrupt(self, reason: Reason) -> None:
         """Interrupt the code now, from any thread but a signal handler."""

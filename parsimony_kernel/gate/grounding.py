@@ -39,7 +39,7 @@ def columns_exist(
         bound = variables()
         frames = {
             name: frame
-            for name in sorted(read(code).mentions)
+            for name in sorted(read(code).reads)
             if name in bound and (frame := frame_of(bound[name])) is not None
         }
         missing = [

@@ -59,7 +59,7 @@ def run(cell: Cell, names: Recording, earlier: list[Statement]) -> None:
         assert said.opaque or bound <= said.writes | said.deletes, statement.source
         may = said.may_mutate | said.touched | said.called | said.receivers
         reach = set[int]().union(*(parts.get(name, ()) for name in may))
-        for name in kept - {"__annotations__"}:
+        for name in kept - {"__annotations__", "__builtins__"}:
             changed = content(before[name]) != held[name]
             assert not changed or said.changes_any or parts[name] & reach, (name, statement.source)
         earlier.append(statement)
