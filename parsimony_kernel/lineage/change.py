@@ -1,17 +1,18 @@
 """What became of a namespace, kept so that it can be taken back later, and done again."""
 
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.copies import Copies, Copy
-from parsimony_kernel.lineage.drift import Drift, drift_of
 from parsimony_kernel.lineage.holding import Holding
 from parsimony_kernel.lineage.kinds.atoms import is_atomic
 from parsimony_kernel.lineage.kinds.frames import unshared_bytes
-from parsimony_kernel.lineage.kinds.lookup import bytes_of, is_opaque
-from parsimony_kernel.lineage.ledger import InputRef
+from parsimony_kernel.lineage.kinds.lookup import bytes_of, is_of_library, is_opaque
+from parsimony_kernel.lineage.ledger import CellRun, InputRef
+from parsimony_kernel.lineage.may_mutate import suspects
 from parsimony_kernel.lineage.put_back import (
     ABSENT,
     Bindings,
@@ -128,7 +129,7 @@ def take_back(place: Place, change: Change) -> TakenBack:
     since is in nobody's way: it sees the object as it was, and nobody made it that.
     """
     before, now = change.before, dict(place.bindings())
-    drift = drift_of(before, change.images, place.ledger.cell_runs()[change.runs :], now)
+    drift = _drift_of(before, change.images, place.ledger.cell_runs()[change.runs :], now)
     change = replace(change, images={**change.images, **drift.images})
     holding = place.holding(now.values())
     objects = {key: image.value for key, image in change.images.items()}
@@ -214,6 +215,27 @@ def _size(values: Iterable[Any], copies: Iterable[Copy]) -> int:
     return sum(map(bytes_of, values)) + sum(
         copy.size or unshared_bytes(copy.held, copy.value) for copy in copies
     )
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What became of the objects of libraries that a change changed.
+
+    Such an object may be another though nobody changed it: a figure notes that it was drawn, a
+    graph that it was asked for its edges. Where no cell of a person's changes it, as far as its
+    text tells, the change can still be taken back.
+
+    Args:
+        same: the names of those that nobody has changed since.
+        changed: those that a person has.
+        held: the ids of all that the former held.
+        images: what of that is another all the same, as it is now.
+    """
+
+    same: frozenset[str] = frozenset()
+    changed: frozenset[str] = frozenset()
+    held: frozenset[int] = frozenset()
+    images: Mapping[int, Copy] = field(default_factory=dict)
 
 
 @dataclass
@@ -305,6 +327,49 @@ def _used_unseen(place: Place, change: Change, now: Bindings) -> set[str]:
 def _is_of_a_turn(place: Place, name: str) -> bool:
     origin = place.ledger.get(name)
     return origin is not None and origin.actor == "agent"
+
+
+def _drift_of(
+    before: State, images: Mapping[int, Copy], runs: Sequence[CellRun], now: Mapping[str, Any]
+) -> Drift:
+    """What became of the objects of libraries that a change changed.
+
+    Args:
+        before: what stood before the change.
+        images: what it changed, as it was when the change was done.
+        runs: the cells that ran since.
+        now: what names are bound to.
+    """
+    copies = before.copies
+    ended = Copies({**copies.by_id, **images})
+    held = {
+        name: copies.reachable([now[name]]) | ended.reachable([now[name]])
+        for name in before.versions.keys() & now.keys()
+        if (copy := copies.by_id.get(id(now[name]))) is not None and is_of_library(copy.kind)
+    }
+    if not held:
+        return Drift()
+    texts = [read(run.code) for run in runs if run.actor == "user"]
+    used = {
+        name
+        for what in texts
+        for name in suspects(what, now).likely | (what.receivers & now.keys())
+    }
+    values = [now[name] for name in used]
+    reached = copies.reachable(values) | ended.reachable(values)
+    other = {key for key in set[int]().union(*held.values()) if ended.by_id[key].is_changed}
+    changed = {
+        name
+        for name, found in held.items()
+        if not found.isdisjoint(reached) and not found.isdisjoint(other)
+    }
+    same = held.keys() - changed
+    theirs = set[int]().union(*(held[name] for name in same))
+    if not used:
+        # Nobody had a hand in it: so it is for what only unchanged parts lead to.
+        theirs |= {key for key, image in images.items() if is_of_library(image.kind)}
+    drifted = {key: ended.by_id[key].again() for key in theirs & other - reached}
+    return Drift(frozenset(same), frozenset(changed), frozenset(theirs), drifted)
 
 
 def _absent() -> Any:

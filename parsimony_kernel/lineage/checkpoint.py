@@ -17,6 +17,7 @@ from parsimony_kernel.lineage.kinds.atoms import is_atomic
 from parsimony_kernel.lineage.kinds.frames import is_free
 from parsimony_kernel.lineage.kinds.lookup import bytes_of, holds_objects, kind_of
 from parsimony_kernel.lineage.ledger import Moment, OriginLedger
+from parsimony_kernel.lineage.may_mutate import suspects, used_by
 from parsimony_kernel.lineage.put_back import (
     ABSENT,
     Bindings,
@@ -26,8 +27,6 @@ from parsimony_kernel.lineage.put_back import (
     set_back,
     shown,
 )
-from parsimony_kernel.lineage.reach import used_by
-from parsimony_kernel.lineage.suspects import suspects
 
 __all__ = ["ABSENT", "GONE", "Change", "Checkpoints", "PutBack", "TakenBack"]
 

@@ -77,7 +77,8 @@ class Files:
 
     def give_back(self, states: Iterable[FileState]) -> tuple[str, ...]:
         """Give files what they held; those that were another, sorted."""
-        return self._named(each for each in states if _put_back(each))
+        changed = [each for each in states if _put_back(each)]
+        return tuple(sorted(name_of(each, self._workspace) for each in changed))
 
     def close(self) -> tuple[FileState, ...]:
         """What was there before the turn, with what it has left; empties this."""
@@ -86,9 +87,6 @@ class Files:
         self._kept, self._seen = [], set()
         states = (replace(each, then=_sha(each.path)) for each in first.values())
         return tuple(each for each in states if each.copy is None or _sha(each.copy) != each.then)
-
-    def _named(self, states: Iterable[FileState]) -> tuple[str, ...]:
-        return tuple(sorted(name_of(each, self._workspace) for each in states))
 
 
 def name_of(state: FileState, workspace: Path) -> str:

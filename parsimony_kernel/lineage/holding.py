@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Mapping
 from types import FrameType, TracebackType
 from typing import Any
 
-from parsimony_kernel.lineage.classes import is_frame, package_of
+from parsimony_kernel.lineage.classes import package_of
 from parsimony_kernel.lineage.copies import Copies
 from parsimony_kernel.lineage.kinds.atoms import ATOMS, is_atomic
 from parsimony_kernel.lineage.kinds.instances import OUTSIDE, InstanceKind
 from parsimony_kernel.lineage.kinds.lookup import COMMON, kind_of
-from parsimony_kernel.lineage.kinds.plain import is_array
+from parsimony_kernel.lineage.kinds.plain import Kind, is_array
 from parsimony_kernel.lineage.memory import owner
 
 # Places in objects that are looked at in all: about half a second. What holds many comes last, so
@@ -138,8 +138,7 @@ class Holding:
     def _parts_of(self, value: Any) -> list[Any]:
         copy = self._copies.by_id.get(id(value))
         if copy is not None:
-            parts: Iterable[Any] = copy.kind.parts(copy.held)
-            parts = [*parts, *copy.held] if isinstance(copy.held, dict) else parts
+            parts: Iterable[Any] = _parts_held(copy.kind, copy.held)
         else:
             try:
                 parts = _live_parts(value)
@@ -188,7 +187,9 @@ def _live_parts(value: Any) -> Iterable[Any]:
         return list[Any](gc.get_referents(value))
     if is_array(value) and value.dtype.kind != "O":
         return ()
-    if is_frame(kind) or is_array(value):
-        return known.parts(known.copy(value))
-    held = known.copy(value)
-    return (*known.parts(held), *held) if isinstance(held, dict) else known.parts(held)
+    return _parts_held(known, known.copy(value))
+
+
+def _parts_held(kind: Kind, held: Any) -> Iterable[Any]:
+    """What lies in what a copy holds, the keys of a mapping included."""
+    return (*kind.parts(held), *held) if isinstance(held, dict) else kind.parts(held)

@@ -22,15 +22,15 @@ from parsimony_kernel.lineage.fingerprint import (
     fingerprint,
 )
 from parsimony_kernel.lineage.kinds.atoms import is_immutable
-from parsimony_kernel.lineage.memory import contents_of
-from parsimony_kernel.lineage.parts import held_by, part_at, parts_in, reachable_from
-from parsimony_kernel.lineage.reach import (
+from parsimony_kernel.lineage.may_mutate import (
     changes_by,
     changes_through,
     used_by,
     used_through,
     uses_by_name,
 )
+from parsimony_kernel.lineage.memory import contents_of
+from parsimony_kernel.lineage.parts import held_by, part_at, parts_in, reachable_from
 from parsimony_kernel.lineage.snapshot import Standing
 
 _MOST_UNNAMED = 64

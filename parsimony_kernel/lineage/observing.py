@@ -18,8 +18,8 @@ from parsimony_kernel.lineage.classes import is_tabular
 from parsimony_kernel.lineage.file_access import sources_in
 from parsimony_kernel.lineage.kinds.atoms import is_immutable
 from parsimony_kernel.lineage.look import Looked
+from parsimony_kernel.lineage.may_mutate import changes_through
 from parsimony_kernel.lineage.parts import part_at
-from parsimony_kernel.lineage.reach import changes_through
 from parsimony_kernel.lineage.snapshot import Standing, difference
 
 

@@ -1,20 +1,46 @@
-"""What a person's own functions can reach: the names and objects that code changes through them."""
+"""Names whose objects code may change in place: by its text, and through the functions it calls."""
 
 import dis
 import functools
 import linecache
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType, MethodType
 from typing import Any
 
 from parsimony_kernel.analysis.calls import MUTATES
-from parsimony_kernel.analysis.cell import Names
+from parsimony_kernel.analysis.cell import Cell, Names
 from parsimony_kernel.analysis.read import read_function
 from parsimony_kernel.lineage.classes import is_theirs
+from parsimony_kernel.lineage.kinds.plain import changes_arguments, is_bound
 from parsimony_kernel.lineage.parts import around
 
 _STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
 _MOST_FUNCTIONS = 200
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """Names of a namespace.
+
+    Args:
+        likely: those whose objects the code changes, as far as can be told.
+        others: those that it only uses.
+    """
+
+    likely: frozenset[str]
+    others: frozenset[str]
+
+
+def suspects(what: Cell, bound: Mapping[str, Any]) -> Suspects:
+    """What of ``bound`` code that says ``what`` may change, by name."""
+    used, theirs = used_through(what.reads | what.may_mutate, bound)
+    if what.changes_any:
+        return Suspects(frozenset(bound), frozenset())
+    if what.changes_all or theirs or any(changes_arguments(bound[name]) for name in used):
+        return Suspects(frozenset(used), frozenset())
+    likely = {name for name in used if name in what.may_mutate or is_bound(bound[name])}
+    return Suspects(frozenset(likely), frozenset(used - likely))
 
 
 def used_through(names: Iterable[str], bound: Mapping[str, Any]) -> tuple[set[str], bool]:
@@ -59,12 +85,7 @@ def uses_by_name(word: str, names: Iterable[str], bound: Mapping[str, Any]) -> b
 def changes_by(function: Any) -> tuple[frozenset[str], bool]:
     """The names of the notebook whose objects running ``function``, a function or a generator,
     changes, and whether it changes what it was handed or holds."""
-    return _changed_by(_code_of(function))
-
-
-def _code_of(function: Any) -> CodeType:
-    code: CodeType = function.gi_code if type(function) is GeneratorType else function.__code__
-    return code
+    return _changed_by(function.gi_code if type(function) is GeneratorType else function.__code__)
 
 
 @functools.lru_cache(maxsize=512)
