@@ -1,6 +1,6 @@
 """What the built-in model understands, as the examples of its table of patterns."""
 
-from parsimony_kernel.offline.request import table
+from parsimony_kernel.offline.marks import table
 
 REAL_MODEL = (
     "This model is built in and rule-based. For anything else set a model, with its key in the "

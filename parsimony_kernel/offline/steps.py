@@ -12,9 +12,10 @@ from typing import Any
 from rapidfuzz import fuzz
 
 from parsimony_kernel.offline.code import Cell, export, load, look, name_for_file, slug_of, write
+from parsimony_kernel.offline.marks import STOP, Ask, Guess, Look, No, Stopped
 from parsimony_kernel.offline.phrases import REAL_MODEL, examples
 from parsimony_kernel.offline.query import Query
-from parsimony_kernel.offline.request import STOP, Ask, Guess, Look, No, Reader, Stopped
+from parsimony_kernel.offline.request import Reader
 from parsimony_kernel.offline.schema import Table, read_table
 from parsimony_kernel.offline.transcript import Call, Transcript, bound_names
 from parsimony_kernel.offline.words import Token, fold, is_data_file, spoken, tokenize

@@ -7,7 +7,7 @@ import pytest
 from offline_data import cars, done, weather
 from offline_notebook import Notebook, Turn, encodings, mark
 
-from parsimony_kernel.offline.request import table
+from parsimony_kernel.offline.marks import table
 
 TABLES = """
 import pandas as pd
