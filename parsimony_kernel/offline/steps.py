@@ -116,7 +116,6 @@ def next_step(turn: Transcript, tools: Sequence[str]) -> Step:
 class _Planner:
     def __init__(self, turn: Transcript, tools: frozenset[str]) -> None:
         self.turn, self.tools = turn, tools
-        self.tables = turn.tables()
         self.work = _Work(taken=set(turn.names) - turn.replaceable)
 
     # -- endings -----------------------------------------------------------------------------
@@ -187,6 +186,7 @@ class _Planner:
         if "run_code" not in self.tools:
             raise No("There is no tool to run code with.")
         before: Query | None = None
+        self._restore()
         for clause in _clauses(tokenize(request, self.turn.files)):
             before = self._do(clause, before) or before
         return self._summary()
@@ -195,8 +195,12 @@ class _Planner:
         clause = self._load(clause)
         if not any(t.kind in ("word", "quoted", "number") for t in clause):
             return None
-        self.tables = self.turn.tables()
         reader, query = self._read(clause, before)
+        if clause[0].text.casefold() in ("use", "take", "with", "using") and query == Query(
+            query.table
+        ):
+            self.work.subject = query.table
+            return None
         nothing = not (
             query.do and (query.do != "rows" or query.columns or query.filters or query.sort)
         )
@@ -209,6 +213,31 @@ class _Planner:
         if reader is not None:
             self._after(reader, query)
         return query
+
+    def _restore(self) -> None:
+        """Load again what has gone with its kernel, where the request is about it."""
+        listed = {str(v.get("name")): read_table(v) for v in self.turn.variables}
+        told = " ".join(summary for _, summary in self.turn.earlier)
+        for name in sorted(self.turn.gone):
+            had = listed.get(name)
+            is_meant = name in self.turn.request or not self.turn.tables()
+            if had is None or not is_meant:
+                continue
+            found = re.search(rf"Loaded `{name}` from (\S+):", told)
+            if found is None:
+                raise No(f"`{name}` no longer exists: run the cell that makes it, then ask again.")
+            self._load_file(found[1], name)
+            _, now = self.work.loaded.pop()
+            if (now.rows, len(now.columns)) != (had.rows, len(had.columns)):
+                question = (
+                    f"`{name}` had {had.rows:,} rows and {len(had.columns)} columns before it was "
+                    f"gone, and {found[1]} has {now.rows:,} and {len(now.columns)}. What now?"
+                )
+                self._reader().choose(question, ["Go on with the file", STOP])
+
+    def _reader(self) -> Reader:
+        """A reader of nothing, for questions."""
+        return Reader([], Table("", None, ()), answers=self.turn.answers, values={})
 
     # -- files -------------------------------------------------------------------------------
 
@@ -251,7 +280,7 @@ class _Planner:
         options: list[str] = []
         near = self._near(path)
         if near:
-            reader = Reader([], Table("", None, ()), answers=self.turn.answers, values={})
+            reader = self._reader()
             meant = reader.choose(f"There is no file {path!r}. Which one do you mean?", near)
             name = name_for_file(meant) if name == name_for_file(path) else name
             path = meant
@@ -489,7 +518,7 @@ class _Planner:
         names = self.turn.figures() if chart else [query.table] if query.table else []
         if not names:
             raise No(f"There is no {'chart' if chart else 'table'} to publish yet.")
-        reader = Reader([], Table("", None, ()), answers=self.turn.answers, values={})
+        reader = self._reader()
         name = names[0] if len(names) == 1 else reader.choose("Which one do you mean?", names[::-1])
         title = name.replace("_", " ").strip()
         return _Made(title[:1].upper() + title[1:], *(("", name) if chart else (name, "")))
@@ -539,7 +568,7 @@ class _Planner:
         if not title:
             if not listed:
                 raise No("Nothing is published in this workspace yet.")
-            reader = Reader([], Table("", None, ()), answers=self.turn.answers, values={})
+            reader = self._reader()
             title = (
                 listed[0]
                 if len(listed) == 1
