@@ -145,8 +145,8 @@ class _Writer:
             case op:
                 return f"{text} {op} {values[0]}"
 
-    def _masks(self) -> str:
-        masks = [self._mask(each) for each in self.query.filters]
+    def _masks(self, filters: Sequence[Filter] = ()) -> str:
+        masks = [self._mask(each) for each in filters or self.query.filters]
         if len(masks) < 2:
             return "".join(masks)
         return (" | " if self.query.any_of else " & ").join(f"({each})" for each in masks)
@@ -256,7 +256,8 @@ class _Writer:
             if m.agg == "ratio" and m.column and m.other
         ]
         value = measures[0].name
-        label = spoken(m.label for m in measures)
+        percent = ", in percent" if query.share or query.window == "growth" else ""
+        label = query.what + percent
         if query.window:
             lines, value = self._along(lines, names, value)
         if query.share:
@@ -336,20 +337,29 @@ class _Writer:
         query = self.query
         column = query.measures[0].column
         name = self._name(f"share {query.by}"[:50])
+        base = f"{self.t}[{self._masks(query.base)}]" if query.base else self.t
         if query.groups:
-            source = f"{self.t}.assign(kept={self._masks()})"
-            lines, keys, _ = self._based(source)
+            kept = self._masks()
+            if column is not None:
+                kept = f"{self.t}[{literal(column.name)}].where({kept}, 0)"
+            lines, keys, _ = self._based(f"{base}.assign(kept={kept})")
             keyed = keys[0] if len(keys) == 1 else f"[{', '.join(keys)}]"
-            lines += [
-                f'.groupby({keyed}, observed=True)["kept"].mean().mul(100)',
-                '.reset_index(name="share_percent")',
-            ]
+            lines.append(f".groupby({keyed}, observed=True)")
+            if column is None:
+                lines.append('["kept"].mean().mul(100)')
+            else:
+                both = f'["kept", {literal(column.name)}]'
+                lines += [
+                    f"[{both}].sum()",
+                    f'.pipe(lambda d: 100 * d["kept"] / d[{literal(column.name)}])',
+                ]
+            lines.append('.reset_index(name="share_percent")')
             told = _told("Highest share, in percent", name, "nlargest", "share_percent")
             return [_chain(name, lines), told, name], name, ""
-        part = f"len({self._kept()}) / len({self.t})"
+        part = f"len({self._kept()}) / len({base})"
         if column is not None:
             of = literal(column.name)
-            part = f"{self._kept()}[{of}].sum() / {self.t}[{of}].sum()"
+            part = f"{self._kept()}[{of}].sum() / {base}[{of}].sum()"
         return [f"{name} = 100 * {part}", f'print("{query.title}, in percent:", {name})'], "", ""
 
     def _scalars(self) -> tuple[list[str], str, str]:

@@ -20,7 +20,8 @@ from parsimony_kernel.offline.schema import Column, Table
 from parsimony_kernel.offline.words import Token, canonical, fold, singular, spoken
 
 STOP = "Stop here"
-_MOST = 4
+MOST = 4
+TOGETHER = "The built-in model can't tell which conditions belong together: ask for one at a time."
 
 
 class Ask(Exception):
@@ -297,11 +298,11 @@ class Marks:
 
     def choose(self, question: str, choices: Sequence[str]) -> str:
         """The choice that the person made; raises ``Ask`` until one was."""
-        if len(choices) > _MOST:
+        if len(choices) > MOST:
             question = f"{question} (of {len(choices)})"
         reply = self.answers.get(question)
         if reply is None:
-            raise Ask(question, choices[:_MOST])
+            raise Ask(question, choices[:MOST])
         low = reply.strip().casefold().rstrip(".!")
         if low in ("stop", STOP.casefold(), "no", "cancel", "never mind"):
             raise Stopped

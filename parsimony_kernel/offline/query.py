@@ -109,7 +109,8 @@ class Measure:
             return f"{self.q:g}th percentile of {self.what}"
         if self.agg == "nunique" and self.over:
             return f"number of {self.over}s"
-        over = f" per {self.over}" if self.over else ""
+        by = "by" if self.agg in ("first", "last") else "per"
+        over = f" {by} {self.over}" if self.over else ""
         return f"{WORDS.get(self.agg, self.agg)} {self.what}{over}".strip()
 
     @property
@@ -141,8 +142,10 @@ class Query:
     bins: int = 20
     stacked: bool = False
     share: bool = False
+    base: list[Filter] = field(default_factory=list)
     window: str = ""
     rows: int = 0
+    unit: str = "row"
     text: str = ""
     expression: str = ""
     other: str = ""
@@ -162,20 +165,26 @@ class Query:
         is_name = self.columns and self.do in ("rows", "line", "scatter")
         return text if is_name else text[:1].upper() + text[1:]
 
+    @property
+    def what(self) -> str:
+        """What is computed, in words."""
+        text = spoken(m.label for m in self.measures)
+        is_other = any(m.agg != self.text for m in self.measures)
+        window = {
+            "growth": "growth of ",
+            "cumulative": "cumulative ",
+            "rolling": f"{self.rows}-{self.unit} rolling "
+            + (f"{self.text} of the " if is_other else ""),
+        }.get(self.window, "")
+        return window + (f"share of the {text}" if self.share else text)
+
     def _words(self) -> str:
         names = spoken(c.name for c in self.columns)
-        whats = spoken(m.label for m in self.measures)
         side = "lowest" if self.ascending else "highest"
         size = f"{self.limit:g} %" if self.is_percent else f"{self.limit:g}" if self.limit else ""
         match self.do:
             case "aggregate":
-                text = f"share of the {whats}" if self.share else whats
-                text = {
-                    "growth": "growth of ",
-                    "cumulative": "cumulative ",
-                    "rolling": f"{self.rows}-row rolling ",
-                }.get(self.window, "") + text
-                return f"the {size} {side}: {text}" if self.limit and self.groups else text
+                return f"the {size} {side}: {self.what}" if size and self.groups else self.what
             case "rows" if self.sort is not None:
                 by = f"by {self.sort.name}"
                 return f"the {size} {side} rows {by}" if size else f"rows sorted {by}"

@@ -5,14 +5,18 @@ set as marks; then the rows of ``patterns.toml`` take their words out, one after
 that is left over is looked for in the data; if it is not there, the request is not understood.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rapidfuzz import fuzz
 
 from parsimony_kernel.offline.marks import (
+    MOST,
     STOP,
+    TOGETHER,
     Ask,
     Guess,
     Look,
@@ -26,8 +30,6 @@ from parsimony_kernel.offline.query import Filter, Group, Measure, Query
 from parsimony_kernel.offline.rows import Rows
 from parsimony_kernel.offline.schema import Column
 from parsimony_kernel.offline.words import spoken
-
-_MOST = 4
 
 
 class Reader(Rows):
@@ -112,10 +114,7 @@ class Reader(Rows):
     def _either(self, text: str) -> None:
         """What stands between conditions is "or"."""
         if len(self.query.filters) > 2 or re.search(r"~ and ~", text):
-            raise No(
-                "The built-in model can't tell which conditions belong together: ask for one "
-                "at a time."
-            )
+            raise No(TOGETHER)
         self.query.any_of = True
 
     def _bare(self, mark: str) -> None:
@@ -136,6 +135,7 @@ class Reader(Rows):
         query = self.query
         if self._goes_on and self.before is not None:
             self._go_on(self.before)
+        self._either_value()
         numbers = [c for c in self.columns if c.is_measure]
         others = [c for c in self.columns if not c.is_measure]
         if self._is_chart and not query.chart:
@@ -175,7 +175,7 @@ class Reader(Rows):
             query.columns = self.columns
         if self._compares and query.measures:
             for each in [f for f in query.filters if f.op == "in" and len(f.values) > 1]:
-                if Group(each.column) not in query.groups:
+                if each.column not in [g.column for g in query.groups]:
                     query.groups.insert(0, Group(each.column))
         if query.color is not None and query.do not in ("scatter", "line"):
             query.groups += [Group(query.color)] if Group(query.color) not in query.groups else []
@@ -184,6 +184,27 @@ class Reader(Rows):
         if query.do == "rows" and query.limit and query.sort is None:
             raise No("The built-in model doesn't know by what to rank: say 'by' and a column.")
         return query
+
+    def _either_value(self) -> None:
+        """What is to be two values at once is meant to be either of them."""
+        query = self.query
+        pairs = [
+            (a, b)
+            for a, b in itertools.combinations(query.filters, 2)
+            if (a.column, a.part, a.op, b.op) == (b.column, b.part, "in", "in")
+            and not query.any_of
+            and a.values != b.values
+        ]
+        if not pairs:
+            return
+        (a, b), *more = pairs
+        if more or (a.column.is_date and not a.part):
+            raise No(TOGETHER)
+        either = replace(a, values=(*a.values, *b.values))
+        query.filters = [either, *(f for f in query.filters if f not in (a, b))]
+        each = "each by itself"
+        if self._compares or self.choose(f"{either}: how?", ["all together", each]) == each:
+            query.groups.append(Group(a.column, "month_name" if a.part == "month" else a.part))
 
     def _which_number(self, numbers: Sequence[Column]) -> None:
         names = spoken(c.name for c in numbers)
@@ -200,19 +221,34 @@ class Reader(Rows):
         if yes:
             query.filters += [Filter(each, "in", (True,)) for each in yes]
             self.columns = [c for c in self.columns if c not in yes]
+        if query.share and len(query.filters) > 1 and not query.any_of and not query.base:
+            self._share_of()
         if query.share and numbers:
             raise No(f"The built-in model doesn't know what to do with {numbers[0].name!r} here.")
-        agg = "sum" if query.window == "cumulative" else query.text or "sum"
+        if query.window == "rolling":
+            self._rolls()
+        by_total = query.window == "cumulative" or any(g.part for g in query.groups)
+        agg = "sum" if by_total else query.text or "sum"
         if not query.measures:
             query.measures = [Measure(agg, each) for each in numbers] or [Measure("count")]
         query.groups += [Group(c) for c in self.columns if not c.is_measure]
+        query.groups = list(dict.fromkeys(query.groups))
         if query.window and not any(g.is_time for g in query.groups):
             query.groups.insert(0, Group(self._time(query.window)))
+
+    def _share_of(self) -> None:
+        """Of which rows the share of those with two conditions is."""
+        query = self.query
+        if len(query.filters) > 2:
+            raise No(TOGETHER)
+        whole = f"of all rows of {self.table.name}"
+        options = {f"of the rows where {each}": [each] for each in query.filters}
+        query.base = {**options, whole: []}[self.choose("The share of what?", [*options, whole])]
 
     def _rank_groups(self) -> None:
         group = spoken(g.label for g in self.query.groups)
         options = {"the number of rows": Measure("count")}
-        for column in self.table.measures[: _MOST - 1]:
+        for column in self.table.measures[: MOST - 1]:
             options[f"total {column.name}"] = Measure("sum", column)
         self.query.measures = [
             options[self.choose(f"By what should I rank {group}?", list(options))]

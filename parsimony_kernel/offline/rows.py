@@ -1,8 +1,10 @@
 """What the rows of ``patterns.toml`` do: each takes its words and sets slots of the query."""
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 from parsimony_kernel.offline.marks import (
@@ -12,7 +14,7 @@ from parsimony_kernel.offline.marks import (
     aggregate,
     table,
 )
-from parsimony_kernel.offline.query import Group, Measure
+from parsimony_kernel.offline.query import CYCLES, Group, Measure
 from parsimony_kernel.offline.schema import Column
 from parsimony_kernel.offline.words import fold, literal, spoken
 
@@ -131,8 +133,23 @@ class Rows(Marks):
         self.query.window, self.query.rows = kind, rows
 
     def _rolling(self, found: re.Match[str], row: Mapping[str, Any]) -> None:
+        query = self.query
         self._window("rolling", int(self._number(found["n"])))
-        self.query.text = aggregate(found["agg"])
+        query.text = aggregate(found["agg"])
+        query.unit = str(self.marks[found["unit"]]) if found["unit"] else "row"
+
+    def _rolls(self) -> None:
+        """Over rows, where each is a day if days were said; else over days, if that is meant."""
+        query, unit = self.query, self.query.unit
+        time = self._time(unit)
+        if unit == "row" or _spacing(time) == unit:
+            return
+        rows, periods = f"{query.rows} rows", f"{query.rows} {unit}s, by the total of each {unit}"
+        question = f"{time.name} is not one {unit} after another. Over what?"
+        if self.choose(question, [rows, periods]) == periods:
+            query.groups.append(self._part(unit))
+        else:
+            query.unit = "row"
 
     def _cumulative(self, found: re.Match[str], row: Mapping[str, Any]) -> None:
         self._window("cumulative")
@@ -170,13 +187,16 @@ class Rows(Marks):
         column = self._pick(found["c"], "measure")
         self.query.measures.append(Measure("percentile", column, q=self._number(found["n"])))
 
-    def _per_period(self, found: re.Match[str], row: Mapping[str, Any]) -> None:
-        part = {"daily": "day", "annual": "year"}.get(found["part"], found["part"][:-2])
+    def _per_period(self, found: re.Match[str], row: Mapping[str, Any]) -> bool | None:
+        said = found["part"]
+        part = str(self.marks.get(said) or {"daily": "day", "annual": "year"}.get(said, said[:-2]))
+        if part in CYCLES:
+            return False
         column = self._pick(found["c"], "measure")
         total = f"the mean of the totals of each {part}"
         each = f"the mean of {column.name} for each {part}"
         chosen = self.choose(
-            f"What is the {found[0].split()[0]} {found['part']} {column.name}?", [total, each]
+            f"What is the {found[0].split()[0]} {column.name} of a {part}?", [total, each]
         )
         if chosen == total:
             self._time(part)
@@ -184,6 +204,7 @@ class Rows(Marks):
         else:
             self.query.groups.append(self._part(part))
             self.query.measures.append(Measure("mean", column))
+        return None
 
     def _nunique(self, found: re.Match[str], row: Mapping[str, Any]) -> None:
         self.query.measures.append(Measure("nunique", self._pick(found["c"])))
@@ -468,3 +489,13 @@ class Rows(Marks):
         options = {f"total {column.name}": "sum", f"mean {column.name}": "mean"}
         chosen = self.choose(f"By what should I rank {group}?", list(options))
         return Measure(options[chosen], column)
+
+
+def _spacing(column: Column) -> str:
+    """The part of a date by which the first values follow one another, if it is always the same."""
+    if not all(re.fullmatch(r"\d{4}[-/]\d\d[-/]\d\d", each) for each in column.samples):
+        return ""
+    days = [date.fromisoformat(each.replace("/", "-")) for each in column.samples]
+    gaps = {(b - a).days for a, b in itertools.pairwise(days)}
+    sizes = {"day": {1}, "week": {7}, "month": {28, 29, 30, 31}, "year": {365, 366}}
+    return next((part for part, size in sizes.items() if gaps and gaps <= size), "")

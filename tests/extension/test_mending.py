@@ -20,7 +20,7 @@ def test_a_request_to_mend_holds_the_cells_that_the_error_went_through(tmp_path:
         assert "halved(y)" in shown
         assert "where line 3 raised:" in shown
         assert "return a / (x - 1)" in shown
-        assert "Mending code takes a model that reads and writes Python" in shown
+        assert "Fixing code takes a model that reads and writes Python" in shown
         assert "%agent model openai/gpt-5" in " ".join(shown.split())
 
         assert kernel.run("for i in range(3)\n    print(i)").status == "error"

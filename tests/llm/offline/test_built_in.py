@@ -90,6 +90,9 @@ GROUPS = [
     ("which origin has the highest mean horsepower?",
      by("Origin", "Horsepower", "mean").nlargest(1)),
     ("share of the cars by origin", 100 * CARS.Origin.value_counts(normalize=True)),
+    ("share of weight after 1980 by origin",
+     100 * CARS[CARS.Year.dt.year > 1980].groupby("Origin").Weight_in_lbs.sum()
+     / CARS.groupby("Origin").Weight_in_lbs.sum()),
     ("number of cars from Japan and Europe", CARS.Origin.value_counts().drop("USA")),
 ]  # fmt: skip
 
@@ -101,6 +104,30 @@ async def test_a_table_of_groups(notebook: Notebook, request_: str, truth: pd.Se
     name = turn.summary.split("Saved as `")[1].split("`")[0]
     made = notebook[name].set_index("Origin").iloc[:, -1]
     assert made.sort_index().tolist() == pytest.approx(truth.sort_index().tolist())
+
+
+async def test_two_months_are_set_side_by_side(notebook: Notebook) -> None:
+    await notebook.run(TABLES)
+    turn = await done(notebook, "compare the total precipitation of January and February")
+    made = notebook[turn.summary.split("Saved as `")[1].split("`")[0]]
+    months = WEATHER.groupby(pd.to_datetime(WEATHER.date).dt.month).precipitation.sum()
+    assert made.set_index("month").iloc[:, -1].to_dict() == pytest.approx(months[:2].to_dict())
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ("growth of total precipitation by year", "Highest growth of total precipitation, in perc"),
+        ("cumulative precipitation by month", "Highest cumulative total precipitation"),
+        ("share of the cars by origin", "Highest share of the number of rows, in percent"),
+        ("7 day rolling mean of temp_max", "Highest 7-day rolling mean temp_max"),
+    ],
+)
+async def test_an_answer_says_what_its_number_is(
+    notebook: Notebook, request_: str, words: str
+) -> None:
+    await notebook.run(TABLES)
+    assert (await done(notebook, request_)).summary.startswith(words)
 
 
 ROWS_KEPT = [
@@ -151,6 +178,10 @@ async def test_a_chart(
     ("request_", "choice"),
     [
         ("horsepower per weight by origin", "total Horsepower / total Weight_in_lbs"),
+        ("average precipitation per week", "the mean of the totals of each week"),
+        ("7 week rolling mean of temp_max", "7 weeks, by the total of each week"),
+        ("total precipitation in January and February", "each by itself"),
+        ("share of the cars from Japan after 1980", "of all rows of cars"),
         ("average weekly precipitation", "the mean of the totals of each week"),
         ("plot the mean temperature by month", "temp_max"),
         ("only the top 3 origins", "the number of rows"),
