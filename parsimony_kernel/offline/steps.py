@@ -196,9 +196,8 @@ class _Planner:
         if not any(t.kind in ("word", "quoted", "number") for t in clause):
             return None
         reader, query = self._read(clause, before)
-        if clause[0].text.casefold() in ("use", "take", "with", "using") and query == Query(
-            query.table
-        ):
+        is_all = query == Query(query.table, "rows")
+        if is_all and clause[0].text.casefold() in ("use", "take", "with", "using"):
             self.work.subject = query.table
             return None
         nothing = not (
@@ -221,17 +220,20 @@ class _Planner:
         for name in sorted(self.turn.gone):
             had = listed.get(name)
             is_meant = name in self.turn.request or not self.turn.tables()
-            if had is None or not is_meant:
+            if not is_meant:
                 continue
-            found = re.search(rf"Loaded `{name}` from (\S+):", told)
-            if found is None:
+            found = re.findall(rf"Loaded `{name}` from (\S+):", told)[-1:]
+            found = found or [f for f in self.turn.files if name_for_file(f) == name]
+            if len(found) != 1 and name not in self.turn.request:
+                continue
+            if len(found) != 1:
                 raise No(f"`{name}` no longer exists: run the cell that makes it, then ask again.")
-            self._load_file(found[1], name)
+            self._load_file(found[0], name)
             _, now = self.work.loaded.pop()
-            if (now.rows, len(now.columns)) != (had.rows, len(had.columns)):
+            if had is not None and (now.rows, len(now.columns)) != (had.rows, len(had.columns)):
                 question = (
                     f"`{name}` had {had.rows:,} rows and {len(had.columns)} columns before it was "
-                    f"gone, and {found[1]} has {now.rows:,} and {len(now.columns)}. What now?"
+                    f"gone, and {found[0]} has {now.rows:,} and {len(now.columns)}. What now?"
                 )
                 self._reader().choose(question, ["Go on with the file", STOP])
 

@@ -111,6 +111,10 @@ class Notebook:
             ]
         return turn
 
+    def renew_context(self) -> None:
+        """Describe the notebook anew, as is done after a restart."""
+        self.messages[len(self.earlier)] = opening("", self.context())[0]
+
     async def reply(self, text: str, *, gone: list[str] | None = None) -> Turn:
         """Answer the question; ``gone`` are the variables that were lost meanwhile."""
         if gone:

@@ -8,6 +8,7 @@ from offline_data import cars, done, weather
 from offline_notebook import Notebook, Turn, encodings, mark
 
 from parsimony_kernel.offline.marks import table
+from parsimony_kernel.offline.transcript import read
 
 TABLES = """
 import pandas as pd
@@ -255,3 +256,20 @@ async def test_two_requests_in_one(notebook: Notebook) -> None:
     turn = await done(notebook, "load data/cars.json as autos and plot mean horsepower by origin")
     assert "Loaded `autos` from data/cars.json: 406 rows, 9 columns." in turn.summary
     assert len(turn.codes) == 2
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["still listed", "no longer listed"])
+async def test_a_table_that_has_gone_with_its_kernel_is_loaded_again(
+    notebook: Notebook, listed: bool
+) -> None:
+    """After a restart the inventory is a new one, which does not have what has gone."""
+    await to_the_end(notebook, "load data/seattle-weather.csv and plot the mean wind by month")
+    turn = await notebook.ask("use seattle_weather and plot the weekly mean temperature")
+    assert turn.choices == ["temp_max", "temp_min"]
+    gone = sorted(read(notebook.messages).tables())
+    await notebook.run(f"del {', '.join(gone)}")
+    if not listed:
+        notebook.renew_context()
+    turn = await notebook.reply("temp_max", gone=gone)
+    assert turn.ending == "return_done"
+    assert 'seattle_weather = pd.read_csv("data/seattle-weather.csv")' in turn.codes[0]
