@@ -1,10 +1,10 @@
 """The text and the tables of Excel, PDF and PowerPoint files.
 
-The rule of the place: a file is measured before it is unpacked. Its size, what its container
-unpacks to and at what ratio, its cells, pages or slides and their text have limits, and XML that
-defines entities is refused. A file that is not what its name says, empty, cut short or encrypted
-is one ``DocumentError`` that says what to do. Files are opened with ``open``, so that what was
-read is known as a source.
+The rule of the place: nothing is unpacked or built without a limit. A file's size, what its
+container unpacks to and at what ratio are known before it is read; its cells, pages or slides and
+their text are counted while it is read, and entities in its XML are never expanded. A file that is
+not what its name says, empty, cut short or encrypted is one ``DocumentError`` that says what to do.
+Files are opened with ``open``, so that what was read is known as a source.
 """
 
 import io
@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from os import PathLike, fspath
 from types import ModuleType
 from typing import Any, NoReturn
-from xml.parsers import expat
 
 FILE_BYTES = 200_000_000
 UNPACKED_BYTES = 500_000_000
@@ -31,9 +30,6 @@ TEXT_CHARS = 50_000_000
 _EXTRA = 'pip install "parsimony-kernel[documents]"'
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
-_SPREADSHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
-_ROW = f"{_SPREADSHEET}row"
-_PICTURE = "http://www.w3.org/2000/svg}svg"
 
 _Path = str | PathLike[str]
 
@@ -62,10 +58,10 @@ def read_excel(
     chosen = options.pop("sheet_name", sheet)
     content = _content(path)
     _check_package(path, content, "xl/workbook.xml", "an .xlsx workbook")
-    _check_cells(path, content)
     with _parsing(path, "an .xlsx workbook"), pandas.ExcelFile(content, engine="openpyxl") as book:
         for each in chosen if isinstance(chosen, list | tuple) else [chosen]:
             _check_sheet(path, each, book.sheet_names)
+        _count_cells(path, book.book)
         return pandas.read_excel(book, sheet_name=chosen, **options)
 
 
@@ -210,8 +206,6 @@ def _check_package(path: _Path, content: io.BytesIO, part: str, kind: str) -> No
                 _too_large(path, f"unpacks to {unpacked // packed:,} times its size")
             if part not in package.namelist():
                 _not_a(path, content, kind)
-            for each in members:
-                _scan(package, each, _Prolog(path))
     content.seek(0)
 
 
@@ -224,141 +218,32 @@ def _too_large(
     )
 
 
-class _Enough(Exception):
-    """No more of this part needs to be read."""
+def _count_cells(path: _Path, book: Any) -> None:
+    """Let no sheet of the workbook give more cells than the limit. They are counted as they come:
+    between cells that lie far apart the reader makes a value of every place."""
+    from openpyxl.worksheet._read_only import ReadOnlyWorksheet
 
+    class Counted(ReadOnlyWorksheet):
+        @property
+        def rows(self) -> Iterator[Any]:
+            width = 1
+            for count, row in enumerate(super().rows, 1):
+                width = max(width, len(row))
+                if count > ROWS or count * width > CELLS:
+                    raise DocumentError(
+                        f"{fspath(path)!r} has a sheet of more than {CELLS:,} cells, or than the "
+                        f"{ROWS:,} rows of Excel: remove what lies far from the rest, or save it "
+                        "as CSV."
+                    )
+                yield row
 
-class _Prolog:
-    """Looks at a part up to its first element: entities are defined before it.
-
-    A picture may be drawn with them: nobody takes it for more than bytes.
-    """
-
-    def __init__(self, path: _Path) -> None:
-        self._path = path
-        self.has_doctype = False
-
-    def begin(self, name: str, _attributes: dict[str, str]) -> None:
-        if self.has_doctype and name != _PICTURE:
-            self._refuse()
-        raise _Enough
-
-    def end(self, name: str) -> None:
-        pass
-
-    def doctype(self, *_: Any) -> None:
-        self.has_doctype = True
-
-    def _refuse(self) -> NoReturn:
-        raise DocumentError(
-            f"{fspath(self._path)!r} defines entities in its XML, which Office files never do and "
-            "which can be made to fill the memory: it is not read."
-        )
-
-
-class _Grid(_Prolog):
-    """Measures a worksheet by the cells that are there, whatever it says of its dimensions.
-
-    As openpyxl reads it: a row is one wherever it stands, whatever it holds are its cells, and
-    numbers are what Python takes for them. Never less than is read is counted.
-    """
-
-    def __init__(self, path: _Path) -> None:
-        from openpyxl.utils import coordinate_to_tuple
-
-        super().__init__(path)
-        self._place_of = coordinate_to_tuple
-        self._depth = 0
-        self._rows: list[list[int]] = []  # of each open row its depth and its last column
-        self._last = self._unnumbered = 0
-        self.width = 1  # a row without cells takes its place as well
-
-    @property
-    def rows(self) -> int:
-        return self._last + self._unnumbered
-
-    def begin(self, name: str, attributes: dict[str, str]) -> None:
-        if self.has_doctype and name.startswith(_SPREADSHEET):
-            self._refuse()
-        self._depth += 1
-        if self._rows and self._rows[-1][0] == self._depth - 1:
-            self._cell(attributes.get("r", ""))
-        if name == _ROW:
-            number = _row_number(attributes.get("r", ""))
-            if number is None:
-                self._unnumbered += 1
-            else:
-                self._last = max(self._last, number)
-            self._rows.append([self._depth, 0])
-        if self.rows * self.width > CELLS:
-            raise DocumentError(
-                f"{fspath(self._path)!r} has a sheet of {self.rows:,} rows and {self.width:,} "
-                f"columns, more than {CELLS:,} cells: remove what lies far from the rest, or save "
-                "it as CSV."
-            )
-        if self.rows > ROWS:
-            raise DocumentError(
-                f"{fspath(self._path)!r} has a sheet of {self.rows:,} rows, more than the {ROWS:,} "
-                "of Excel: remove what lies far from the rest, or save it as CSV."
-            )
-
-    def end(self, name: str) -> None:
-        if self._rows and self._rows[-1][0] == self._depth:
-            self._rows.pop()
-        self._depth -= 1
-
-    def _cell(self, reference: str) -> None:
-        open_row = self._rows[-1]
-        try:
-            row, open_row[1] = self._place_of(reference)
-        except (ValueError, UnboundLocalError):  # none, or one that the reader refuses
-            open_row[1] += 1
-        else:
-            self._last = max(self._last, row)
-        self.width = max(self.width, open_row[1])
-
-
-def _row_number(text: str) -> int | None:
-    """The number that openpyxl takes ``text`` for."""
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return int(number) if number.is_integer() else None
-
-
-def _scan(package: zipfile.ZipFile, member: zipfile.ZipInfo, look: _Prolog) -> None:
-    parser = expat.ParserCreate(namespace_separator="}")
-    parser.StartElementHandler = look.begin
-    parser.EndElementHandler = look.end
-    parser.StartDoctypeDeclHandler = look.doctype
-    with package.open(member) as part:
-        try:
-            while data := part.read(1 << 16):
-                parser.Parse(data)
-        except (_Enough, expat.ExpatError):
-            return  # broken XML is told by who reads it in earnest
-
-
-def _check_cells(path: _Path, content: io.BytesIO) -> None:
-    """Refuse a worksheet with too many cells. A part is one by its rows, not by its name."""
-    with _parsing(path, "an .xlsx workbook"), zipfile.ZipFile(content) as package:
-        for each in package.infolist():
-            _scan(package, each, _Grid(path))
-    content.seek(0)
+    for sheet in book.worksheets:
+        sheet.__class__ = Counted
 
 
 def _check_sheet(path: _Path, sheet: str | int | None, names: list[Any]) -> None:
-    there = (
-        sheet is None
-        or sheet in names
-        or (isinstance(sheet, int) and -len(names) <= sheet < len(names))
-    )
-    if not there:
+    numbers = range(-len(names), len(names))
+    if sheet is not None and sheet not in names and sheet not in numbers:
         told = ", ".join(repr(each) for each in names[:20])
         raise DocumentError(f"{fspath(path)!r} has no sheet {sheet!r}: it has {told}.")
 

@@ -265,15 +265,14 @@ class TestAnOfficeFile:
         with pytest.raises(DocumentError, match="cannot be read as"):
             READERS[suffix](path)
 
-    def test_one_that_defines_entities_is_refused(
-        self, suffix: str, files: dict[str, Path]
-    ) -> None:
+    def test_entities_are_never_expanded(self, suffix: str, files: dict[str, Path]) -> None:
+        part = {".xlsx": "xl__worksheets__sheet1", ".pptx": "ppt__slides__slide1"}[suffix]
         laughs = "".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 10}">' for i in range(1, 12))
         bomb = f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a0 "ha">{laughs}]><x>&a11;</x>'
         for text in (bomb, "<!--" + " " * 100_000 + "-->" + bomb.partition("?>")[2]):
             for encoding in ("utf-8", "utf-16"):
-                broken = changed(files[suffix], docProps__app=text.encode(encoding))
-                with pytest.raises(DocumentError, match="defines entities in its XML"):
+                broken = changed(files[suffix], **{part: text.encode(encoding)})
+                with pytest.raises(DocumentError, match="cannot be read as"):
                     READERS[suffix](broken)
 
 
@@ -317,7 +316,7 @@ SHEET = (
 def test_a_sheet_of_few_cells_far_apart_is_refused(workbook: Path, rows: str) -> None:
     """Between them the reader makes a value of every place."""
     sheet = SHEET.format(f"<sheetData>{rows}</sheetData>").encode()
-    with pytest.raises(DocumentError, match=r"more than (20,000,000 cells|the 1,048,576 of)"):
+    with pytest.raises(DocumentError, match="more than 20,000,000 cells"):
         read_excel(changed(workbook, xl__worksheets__sheet1=sheet))
 
 
@@ -325,7 +324,7 @@ def test_a_sheet_has_no_more_rows_than_those_of_excel(workbook: Path) -> None:
     data = '<sheetData><row r=" {} "><c r="A1"><v>7</v></c></row></sheetData>'
     for row in (documents.ROWS + 1, 9_999_999):
         sheet = SHEET.format(data.format(row)).encode()
-        with pytest.raises(DocumentError, match="rows, more than the 1,048,576 of Excel"):
+        with pytest.raises(DocumentError, match="the 1,048,576 rows of Excel"):
             read_excel(changed(workbook, xl__worksheets__sheet1=sheet))
 
 
@@ -368,7 +367,7 @@ class TestASheetOfAnyName:
         self, workbook: Path, name: str, root: str
     ) -> None:
         text = '<row r="1"><c r="A1" t="str"><v>&a;</v></c></row>'
-        with pytest.raises(DocumentError, match="defines entities in its XML"):
+        with pytest.raises(DocumentError, match="cannot be read as"):
             self.read(workbook, name, LAUGHS + root.format(SHEET.format(text)))
 
 
