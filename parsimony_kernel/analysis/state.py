@@ -135,7 +135,7 @@ class State:
             if root.is_call and root.gives_parts and not self.is_local(root.name):
                 found.reached.add(root.name)
 
-    def touch(self, *nodes: ast.AST) -> None:
+    def mark_touched(self, *nodes: ast.AST) -> None:
         """What is named in ``nodes`` is handed to a call, or a method of it is called."""
         for node in nodes:
             for name in names_in(node):
