@@ -243,7 +243,8 @@ class Checkpoints:
 
     def _merged(self, number: int) -> _Checkpoint:
         """The checkpoint with the copies that were taken after it: an object that was first
-        copied later had not been touched before."""
+        copied later had not been touched before. They come first: of arrays that share memory
+        the earlier copy has the last word."""
         target = self._taken[number]
         copies, uncopied = dict(target.copies.by_id), dict(target.uncopied)
         for later in (self._taken[n] for n in sorted(self._taken) if n > number):
@@ -251,5 +252,6 @@ class Checkpoints:
                 **{key: each for key, each in later.uncopied.items() if key not in copies},
                 **uncopied,
             }
-            copies = {**later.copies.by_id, **copies}
+            new = {key: each for key, each in later.copies.by_id.items() if key not in copies}
+            copies = {**new, **copies}
         return replace(target, copies=Copies(copies), uncopied=uncopied)

@@ -362,6 +362,7 @@ BOUNDED = settings(max_examples=settings().max_examples // 4)
 @given(TURNS)
 @example(["[each.append(4) for each in (l1, l2)]\nl1 = d1['k']"])
 @example(["d2['in']['k'].append(5)"])
+@example(["a1 += 1", "[each.fill(3) for each in (a1, a2)]"])
 def test_a_name_that_is_not_lost_is_as_it_was_and_after_a_redo_as_it_became(
     turn: list[str],
 ) -> None:
