@@ -207,13 +207,13 @@ class Tool:
         return arguments_model(self.function)
 
     def to_llm(self) -> dict[str, Any]:
-        """The schema that a provider takes."""
+        """The schema that a provider takes, without what says nothing to a model."""
         return {
             "type": "function",
             "function": {
                 "name": self.name,
                 "description": self.description,
-                "parameters": dict(self.parameters_schema),
+                "parameters": _lean(self.parameters_schema),
             },
         }
 
@@ -296,6 +296,28 @@ def _schema_of(function: Callable[..., Any]) -> dict[str, Any]:
     for each in schema.get("properties", {}).values():
         each.pop("title", None)
     return schema
+
+
+def _lean(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """``schema`` without the null that a default says already, and without empty defaults."""
+    lean = {key: each for key, each in schema.items() if key != "additionalProperties" or each}
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping):
+        lean["properties"] = {name: _lean_field(each) for name, each in properties.items()}
+    return lean
+
+
+def _lean_field(field: Any) -> Any:
+    if not isinstance(field, Mapping):
+        return field
+    lean = dict(field)
+    if "default" in lean and lean["default"] in (None, ""):
+        del lean["default"]
+        kinds = [each for each in lean.get("anyOf", ()) if each != {"type": "null"}]
+        if len(kinds) == 1:
+            del lean["anyOf"]
+            lean = {**kinds[0], **lean}
+    return lean
 
 
 def _called(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -38,7 +38,6 @@ def test_a_function_becomes_a_tool_with_schema_and_description() -> None:
             "name": "lookup",
             "description": "Look an order up.",
             "parameters": {
-                "additionalProperties": False,
                 "properties": {
                     "order": {"type": "string"},
                     "limit": {"default": 3, "type": "integer"},

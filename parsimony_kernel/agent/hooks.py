@@ -77,6 +77,10 @@ class RunHooks:
         own = context.tools
         return own if any(tool.terminal for tool in own.values()) else own + termination_tools()
 
+    def offered(self, tools: Tools) -> Tools:
+        """Those of ``tools`` that a request of this run describes; the rest can be called, too."""
+        return tools
+
     def gate(self, tools: Tools, context: "RunContext", state: RunState) -> Gate:
         """The gate through which this run's actions pass.
 

@@ -1,6 +1,6 @@
 """Asking the model: the requests of a run, the budget that they are within, and what they cost."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ from parsimony_kernel.agent.failure.spending import (
 )
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.prompts import FINISH_WITHIN_BUDGET
-from parsimony_kernel.agent.renderer import MAX_COMPACTION, IncrementalRenderer
+from parsimony_kernel.agent.renderer import KEPT_RESULTS, MAX_COMPACTION, IncrementalRenderer
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import PROVIDER_FAULT
 from parsimony_kernel.core.chat import Beat, Completion, Delta, ModelRequest
@@ -39,7 +39,8 @@ class ModelCalls:
     """The requests of one run, and what comes of them.
 
     Args:
-        schemas: the tools that every request offers.
+        schemas: the tools that every request describes.
+        callable_: the names of all that may be called.
 
     Attributes:
         chain: the models, of which one is asked at a time.
@@ -52,6 +53,7 @@ class ModelCalls:
         state: RunState,
         chain: Chain,
         schemas: list[dict[str, Any]],
+        callable_: Sequence[str],
         *,
         cancellation: CancellationRequest,
     ) -> None:
@@ -62,7 +64,7 @@ class ModelCalls:
         self._schemas = schemas
         self._cancellation = cancellation
         self._clock = context.clock
-        self._renderer = IncrementalRenderer()
+        self._renderer = IncrementalRenderer(callable_)
 
     async def reckoned(self) -> tuple[ModelRequest, Failure | Demand | None]:
         """The next request, and what it asks of the budget; compacted where it would not fit."""
@@ -81,13 +83,23 @@ class ModelCalls:
         """The next request as the state is now."""
         limits = self._context.guardrails
         return ModelRequest(
-            self._renderer.render(self._state, instructions=self._context.instructions),
+            self._renderer.render(
+                self._state,
+                instructions=self._context.instructions,
+                in_text=not getattr(self.chain.current, "reads_envelopes", False),
+                most=self._room_for_results(),
+            ),
             self._schemas,
             timeout_s=limits.llm_timeout_s,
             heartbeat_s=limits.stream_heartbeat_s,
             deadline_s=limits.max_execution_time_s
             - self._state.elapsed_seconds(self._clock.monotonic()),
         )
+
+    def _room_for_results(self) -> int:
+        """A quarter of what the model takes, in characters; four are about a token."""
+        window = getattr(self.chain.current, "context_window", None)
+        return min(KEPT_RESULTS, window) if isinstance(window, int) and window > 0 else KEPT_RESULTS
 
     def warn(self, demand: Demand) -> BudgetWarning:
         """Most of a budget is used: less of the past is sent, and the model is told to finish."""

@@ -3,16 +3,18 @@
 Pure and byte-stable: the same state gives the same bytes, inputs are only read, outputs are fresh
 dicts. No clock, no randomness, no knowledge of providers, so that a provider's prompt cache stays
 warm from one iteration to the next. ``render_for_llm`` is document 002's, which keeps the results
-of two iterations; a run's ``IncrementalRenderer`` keeps them by size, at the price of what is new.
+of two iterations; a run's ``IncrementalRenderer`` keeps them by size, at the price of what is new,
+and gives them as text.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 from xml.sax.saxutils import escape, quoteattr
 
+from parsimony_kernel.agent.reading import as_text, envelope_in, in_brief, text_in_brief
 from parsimony_kernel.core.conversation import is_snapshot
-from parsimony_kernel.core.kinds import Failure
+from parsimony_kernel.core.kinds import SOLVED, Failure
 from parsimony_kernel.core.state import RunState
 
 RECENT_ITERATIONS_DEFAULT = 2
@@ -22,7 +24,6 @@ MAX_COMPACTION = 2
 
 Mode = Literal["default", "minimal"]
 
-_MINIMAL_TEXT = 160
 # A run keeps this much of results, in characters; then all but the newest two are shortened at
 # once, and again whenever so much more has come: between that, only the end of a request is new.
 KEPT_RESULTS = 48_000
@@ -43,10 +44,20 @@ def render_for_llm(
     constraints.
     """
     return [
-        *_head(state, instructions, tools_block, capabilities_preamble),
+        *_head(instructions, tools_block, capabilities_preamble),
+        *_pending(state),
         *_conversation(state),
-        *_addendum(state),
+        *_addendum(state, lessons=render_lessons_learned(state.lessons_learned)),
     ]
+
+
+@dataclass(frozen=True)
+class _Manner:
+    """How results are told; where that changes, all are rendered anew."""
+
+    compaction: int = 0
+    in_text: bool = True
+    most: int = KEPT_RESULTS
 
 
 class IncrementalRenderer:
@@ -55,14 +66,20 @@ class IncrementalRenderer:
     A message that was rendered before is the very same dict again: callers copy before they
     change one. Rests on ``RunState.messages`` growing at its end only; a list that was replaced
     or cut is noticed and rendered anew.
+
+    Args:
+        callable_: the names of the tools that may be called from the beginning.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, callable_: Sequence[str] = ()) -> None:
+        self._callable = list(callable_)
         self._head: list[dict[str, Any]] = []
-        self._begin(0)
+        self._begin(_Manner())
 
-    def _begin(self, compaction: int) -> None:
-        self._compaction = compaction
+    def _begin(self, manner: "_Manner") -> None:
+        self._manner = manner
+        self._known: list[Sequence[str]] = []  # what each could take to be callable before it
+        self._now_known: Sequence[str] = self._callable
         self._read = 0  # how many messages of the state were taken in
         self._newest: Any = None
         self._sources: list[Any] = []  # those of them that are rendered
@@ -77,21 +94,30 @@ class IncrementalRenderer:
         state: RunState,
         *,
         instructions: str | None = None,
-        tools_block: str | None = None,
-        capabilities_preamble: str = "",
+        in_text: bool = True,
+        most: int = KEPT_RESULTS,
     ) -> list[dict[str, Any]]:
-        """The messages of the next request, in the order of ``render_for_llm``."""
-        self._follow(state)
-        head = list(_head(state, instructions, tools_block, capabilities_preamble))
+        """The messages of the next request, in the order of ``render_for_llm``, but for what is
+        said for one request only: that stands last, where it un-caches nothing.
+
+        Without ``in_text`` results stand as envelopes, and all in full. ``most`` is how many
+        characters of them are kept before old ones are shortened.
+        """
+        self._follow(state, _Manner(state.compaction, in_text, most))
+        head = list(_head(instructions))
         if head != self._head:
             self._head = head
         return [
             *self._head,
             *self._rendered,
-            *_addendum(state),
+            *_addendum(
+                state,
+                lessons=lessons_to_mind(state.lessons_learned),
+                pending=state.pending_instruction or "",
+            ),
         ]
 
-    def _follow(self, state: RunState) -> None:
+    def _follow(self, state: RunState, manner: "_Manner") -> None:
         messages = state.messages
         grew = len(messages) >= self._read and (
             self._read == 0 or messages[self._read - 1] is self._newest
@@ -99,8 +125,8 @@ class IncrementalRenderer:
         added: Sequence[Any] = messages[self._read :] if grew else ()
         snapshots = sum(1 for message in added if is_snapshot(message)) + self._has_snapshot
         # A newer snapshot of the context takes an older one out of the middle.
-        if not grew or state.compaction != self._compaction or snapshots > 1:
-            self._begin(state.compaction)
+        if not grew or manner != self._manner or snapshots > 1:
+            self._begin(manner)
             added = select_messages_to_render(messages)
         self._take(added)
         self._has_snapshot = self._has_snapshot or any(map(is_snapshot, added))
@@ -110,7 +136,11 @@ class IncrementalRenderer:
     def _take(self, added: Sequence[Any]) -> None:
         first = len(self._sources)
         self._sources.extend(added)
-        cutoff, last_tool = _cuts(self._sources, self._compaction, _size_cutoff(self._sources))
+        compaction, by_size = (
+            self._manner.compaction,
+            _size_cutoff(self._sources, self._manner.most),
+        )
+        cutoff, last_tool = _cuts(self._sources, compaction, by_size)
         # What was rendered before changes only where it fell behind the cut, or is the newest
         # tool result no more.
         behind = range(self._minimal_before, min(cutoff, first))
@@ -119,14 +149,32 @@ class IncrementalRenderer:
             mode = self._mode_of(index, cutoff, last_tool)
             if mode != self._modes[index]:
                 self._modes[index] = mode
-                self._rendered[index] = _render(self._sources[index], mode)
+                self._rendered[index] = self._told(index)
         for index in range(first, len(self._sources)):
             self._modes.append(self._mode_of(index, cutoff, last_tool))
-            self._rendered.append(_render(self._sources[index], self._modes[index]))
+            self._known.append(self._now_known)
+            self._rendered.append(self._told(index))
+            following = (self._envelope(index) or {}).get("valid_next_actions")
+            self._now_known = following if isinstance(following, list) else self._now_known
         self._minimal_before, self._last_tool = cutoff, last_tool
 
+    def _told(self, index: int) -> dict[str, Any]:
+        message, mode = self._sources[index], self._modes[index]
+        if not self._manner.in_text:
+            return _render(message, "default")
+        envelope = self._envelope(index) if mode == "default" else None
+        told = _render(message, mode)
+        return (
+            told if envelope is None else {**told, "content": as_text(envelope, self._known[index])}
+        )
+
+    def _envelope(self, index: int) -> dict[str, Any] | None:
+        message = self._sources[index]
+        is_ours = isinstance(message, dict) and message["role"] == "tool"
+        return envelope_in(message["content"]) if is_ours else None
+
     def _mode_of(self, index: int, cutoff: int, last_tool: int) -> Mode:
-        return _mode(index, self._sources[index], cutoff, last_tool, self._compaction)
+        return _mode(index, self._sources[index], cutoff, last_tool, self._manner.compaction)
 
     def _is_tool(self, index: int) -> bool:
         return _role(self._sources[index]) == "tool"
@@ -188,23 +236,29 @@ def render_pinned_constraints(constraints: Sequence[str]) -> str:
     return "\n".join(["<pinned_constraints>", *bullets, "</pinned_constraints>"])
 
 
+def lessons_to_mind(lessons: Iterable[Failure]) -> str:
+    """What went wrong and has not been solved since, each once; empty when there is nothing."""
+    open_ones = {each.explanation: each for each in lessons if not each.metadata.get(SOLVED)}
+    told = render_lessons_learned(open_ones.values())
+    return f"What has gone wrong in this run, and is not solved yet:\n{told}" if told else ""
+
+
 def _head(
-    state: RunState,
-    instructions: str | None,
-    tools_block: str | None,
-    capabilities_preamble: str,
+    instructions: str | None, tools_block: str | None = None, capabilities_preamble: str = ""
 ) -> Iterator[dict[str, Any]]:
     parts = [part for part in (instructions, capabilities_preamble, tools_block) if part]
     if parts:
         yield {"role": "system", "content": "\n\n".join(parts)}
+
+
+def _pending(state: RunState) -> Iterator[dict[str, Any]]:
     if state.pending_instruction:
         yield {"role": "user", "content": state.pending_instruction}
 
 
-def _addendum(state: RunState) -> Iterator[dict[str, Any]]:
-    lessons = render_lessons_learned(state.lessons_learned)
+def _addendum(state: RunState, *, lessons: str, pending: str = "") -> Iterator[dict[str, Any]]:
     pinned = render_pinned_constraints(state.pinned_constraints)
-    body = "\n".join(part for part in (lessons, _plan(state), pinned) if part)
+    body = "\n".join(part for part in (lessons, _plan(state), pending, pinned) if part)
     if body:
         yield {"role": "user", "content": f"<context_addendum>\n{body}\n</context_addendum>"}
 
@@ -225,9 +279,9 @@ def _conversation(state: RunState) -> Iterator[dict[str, Any]]:
         yield _render(message, _mode(index, message, cutoff, last_tool, state.compaction))
 
 
-def _size_cutoff(messages: Sequence[Any]) -> int:
+def _size_cutoff(messages: Sequence[Any], most: int) -> int:
     """The index before which a run shortens results: it moves on in leaps."""
-    cutoff, allowed = 0, KEPT_RESULTS
+    cutoff, allowed = 0, most
     full: list[tuple[int, int]] = []
     for index, message in enumerate(messages):
         if _role(message) != "tool":
@@ -237,7 +291,7 @@ def _size_cutoff(messages: Sequence[Any]) -> int:
         if sum(size for _, size in full) > allowed and len(full) > 2:
             full = full[-2:]
             cutoff = full[0][0]
-            allowed = sum(size for _, size in full) + MORE_RESULTS
+            allowed = sum(size for _, size in full) + min(MORE_RESULTS, most)
     return cutoff
 
 
@@ -266,8 +320,13 @@ def _render(message: Any, mode: Mode) -> dict[str, Any]:
         return dict(message.to_llm(mode))
     fresh = {key: _copy(value) for key, value in message.items() if key != "metadata"}
     if mode == "minimal":
-        fresh["content"] = minimal_content(fresh.get("content"))
+        fresh["content"] = _shortened(fresh.get("content"))
     return fresh
+
+
+def _shortened(content: Any) -> str:
+    envelope = envelope_in(content)
+    return text_in_brief(str(content)) if envelope is None else in_brief(envelope)
 
 
 def _copy(value: Any) -> Any:
@@ -276,56 +335,3 @@ def _copy(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_copy(item) for item in value]
     return value
-
-
-def minimal_content(content: Any) -> str:
-    """An old tool result in a line: what was asked, how it ended, which variables there are.
-
-    Variables keep their columns' names, since later steps refer to them; samples, printed text
-    and displayed values go.
-    """
-    text = content if isinstance(content, str) else json.dumps(content, default=str)
-    try:
-        envelope = json.loads(text)
-    except ValueError:
-        envelope = None
-    if not isinstance(envelope, dict) or "requested" not in envelope:
-        return text if len(text) <= _MINIMAL_TEXT else f"{text[:_MINIMAL_TEXT]}… [older, shortened]"
-    kept = {
-        key: envelope[key]
-        for key in ("error", "requested", "error_type", "message", "state")
-        if key in envelope
-    }
-    result = envelope.get("result")
-    if isinstance(result, dict):
-        kept["result"] = _skeleton(result)
-    elif _is_short(result):
-        kept["result"] = result
-    kept["older_result_shortened"] = True
-    return json.dumps(kept, ensure_ascii=False)
-
-
-def _skeleton(result: dict[str, Any]) -> dict[str, Any]:
-    if "outputs" not in result and "variables" not in result and "stdout" not in result:
-        return {key: value for key, value in result.items() if _is_short(value)}
-    variables = result.get("variables")
-    if not isinstance(variables, list):
-        return {}
-    return {"variables": [_bare(variable) for variable in variables if isinstance(variable, dict)]}
-
-
-def _is_short(value: Any) -> bool:
-    return len(value) <= _MINIMAL_TEXT if isinstance(value, str) else isinstance(value, int | float)
-
-
-def _bare(variable: dict[str, Any]) -> dict[str, Any]:
-    kept = ("name", "type", "rows", "title", "more_columns")
-    bare: dict[str, Any] = {key: variable[key] for key in kept if key in variable}
-    columns = variable.get("columns")
-    if isinstance(columns, list):
-        bare["columns"] = [
-            {key: column[key] for key in ("name", "dtype") if key in column}
-            for column in columns
-            if isinstance(column, dict)
-        ]
-    return bare

@@ -46,7 +46,7 @@ from parsimony_kernel.core.events import (
     UserInputRequested,
     is_terminal,
 )
-from parsimony_kernel.core.kinds import HELD, Action, Effect, Failure, FailureKind
+from parsimony_kernel.core.kinds import HELD, SOLVED, Action, Effect, Failure, FailureKind
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.state import HeldCall, RunState, TurnSubstate, remember
@@ -96,7 +96,8 @@ class Run:
             self.context,
             self.state,
             Chain(self.hooks.models(self.context), self.hooks.breakers, self.clock),
-            self.secrets.of_prose(self.tools.to_llm()),
+            self.secrets.of_prose(self.hooks.offered(self.tools).to_llm()),
+            tuple(self.tools),
             cancellation=self.cancellation,
         )
         self.progress = Progress(self.state, self.hooks.files(self.state))
@@ -191,6 +192,7 @@ class Run:
         if clean:
             state.failure_attempts.clear()
             state.recoveries.clear()
+            self._solve(None)
             self._refused.clear()
         yield self.snapshot()
 
@@ -263,6 +265,8 @@ class Run:
                 yield event
             return
         self._answer(call, content)
+        if outcome.ok:
+            self._solve(name)
         if outcome.ok and isinstance(outcome.result.data, Plan):
             state.subgoals = list(map(self.secrets.clean, outcome.result.data.parts))
             state.done_subgoals = list(map(self.secrets.clean, outcome.result.data.done))
@@ -336,6 +340,18 @@ class Run:
         for each in begun:
             each.cancel()
         await asyncio.gather(*begun, return_exceptions=True)
+
+    def _solve(self, tool: str | None) -> None:
+        """A call of ``tool`` has worked, or, with ``None``, an answer was as it should be: what
+        had failed there before is no longer told."""
+        lessons = self.state.lessons_learned
+        if any(each.metadata.get("tool_name") == tool for each in lessons):
+            self.state.lessons_learned = [
+                replace(each, metadata={**each.metadata, SOLVED: True})
+                if each.metadata.get("tool_name") == tool
+                else each
+                for each in lessons
+            ]
 
     def _drained(self) -> Iterator[AgentEvent]:
         """What the host has emitted: what is published is minted by this run, and what a model was

@@ -23,8 +23,8 @@ def _lines(values: object) -> tuple[str, ...]:
 @tool(
     name="return_done",
     description=(
-        "End the run: the request is fulfilled. The summary says in a few sentences what was "
-        "found and made, naming variables and numbers that were observed in this run."
+        "End the run: the request is fulfilled. The summary is what the person reads first: the "
+        "answer itself, in a few sentences."
     ),
     tool_type="termination",
     idempotent=True,
@@ -38,8 +38,7 @@ async def return_done(summary: str) -> ToolResult:
 @tool(
     name="return_unable",
     description=(
-        "End the run: the request cannot be fulfilled here. Say why, list the concrete blockers, "
-        "and what the person could do next."
+        "End the run: the request cannot be fulfilled here, why, and what the person could do."
     ),
     tool_type="termination",
     idempotent=False,
@@ -58,9 +57,8 @@ async def return_unable(
 @tool(
     name="ask_user",
     description=(
-        "Ask the person one question and wait for the answer, however long it takes. Use it when "
-        "the request can be read in several ways that differ in result. Offer choices where "
-        "there are a few; the person can always answer in other words."
+        "Ask the person one question and wait, where the request can be read in several ways that "
+        "differ in result. Offer choices where there are a few."
     ),
     tool_type="termination",
     idempotent=True,

@@ -18,6 +18,8 @@ from parsimony_kernel.core.taxonomy import FailureType
 # a person is asked to allow.
 EFFECT_KEY = "effect_key"
 HELD = "approval"
+# The key in the metadata of a remembered failure after which the run went on.
+SOLVED = "solved"
 
 
 class FailureKind(StrEnum):

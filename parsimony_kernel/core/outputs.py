@@ -5,11 +5,16 @@ the journal, the record. JSON in and out, bounded in size; ``for_model`` is the 
 a prompt carries.
 """
 
+from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_serializer, field_validator
 
 from parsimony_kernel.core.text import utf8
+
+# Of the rows of one table that a model reads.
+MAX_TABLE_TEXT = 3_900
 
 # Code may print half of a character, which JSON cannot carry.
 Text = Annotated[str, AfterValidator(utf8)]
@@ -24,11 +29,25 @@ class _Output(BaseModel):
 
 
 class ColumnSummary(_Output):
-    """One column: its name as the frame has it, its dtype in words, a few sample values as text."""
+    """One column: its name as the frame has it, its dtype in words, a few sample values as text.
+
+    ``missing`` is how many of its values are; ``None`` where they were too many to be counted.
+    """
 
     name: Text
     dtype: Text
     samples: tuple[Text, ...] = ()
+    missing: int | None = None
+    is_index: bool = False
+
+    def for_model(self) -> dict[str, Any]:
+        """Name, dtype, and what is worth saying of its values."""
+        told = {"samples": list(self.samples), "missing": self.missing, "index": self.is_index}
+        return {
+            "name": self.name,
+            "dtype": self.dtype,
+            **{key: value for key, value in told.items() if value},
+        }
 
 
 class DataFrameObject(_Output):
@@ -36,7 +55,8 @@ class DataFrameObject(_Output):
 
     ``columns`` holds the first 40 in full; the rest are in ``more_columns`` by name alone, and of
     very many the last are only counted, in ``columns_left_out``. ``preview`` are the first rows as
-    text, in the order of ``preview_columns``.
+    text, in the order of ``preview_columns``: all of a short table. Of a long one ``last_rows``
+    are the last.
     """
 
     type: Literal["dataframe"] = "dataframe"
@@ -48,22 +68,61 @@ class DataFrameObject(_Output):
     columns_left_out: int = 0
     preview_columns: tuple[Text, ...] = ()
     preview: tuple[tuple[Text, ...], ...] = ()
+    last_rows: tuple[tuple[Text, ...], ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every cell stands in ``preview``."""
+        return len(self.preview) == self.rows and len(self.preview_columns) == self.column_count
 
     @property
     def column_count(self) -> int:
         return len(self.columns) + len(self.more_columns) + self.columns_left_out
 
     def for_model(self) -> dict[str, Any]:
-        """Shape, columns with dtype and samples. ``preview`` is left to people."""
-        columns = [
-            {"name": c.name, "dtype": c.dtype, "samples": list(c.samples)} for c in self.columns
-        ]
+        """Shape, columns with dtype and samples; ``with_rows`` has the rows too."""
+        columns = [column.for_model() for column in self.columns]
         more = {
             "more_columns": list(self.more_columns),
             "columns_left_out": self.columns_left_out,
         }
         told = {"type": self.type, "rows": self.rows, "columns": columns}
         return {**told, **_if_any(name=self.name, **more)}
+
+    def with_rows(self) -> dict[str, Any]:
+        """The form for the model of a table that is shown: its rows, as lines of text."""
+        told = self.for_model()
+        if self.preview_columns:
+            told["text"] = self._in_lines()
+            if self.is_whole:
+                for column in told["columns"]:
+                    column.pop("samples", None)
+        return told
+
+    def first_rows(self, most: int) -> list[str]:
+        """The first rows as lines of text, after a line with the columns."""
+        return list(_aligned([self.preview_columns, *self.preview[:most]])) if self.preview else []
+
+    def _in_lines(self) -> str:
+        """The rows in columns of text, as many of either end as there is room for."""
+        for first, last in ((len(self.preview), len(self.last_rows)), (10, 5), (5, 3), (3, 0)):
+            head = self.preview[:first]
+            tail = self.last_rows if self.last_rows else self.preview[first:]
+            tail = tail[len(tail) - min(last, len(tail)) :]
+            gap = [("…",)] * ((self.rows or len(head)) > len(head) + len(tail))
+            table = [self.preview_columns, *head, *gap, *tail]
+            text = "\n".join(_aligned(table))
+            if len(text) <= MAX_TABLE_TEXT:
+                break
+        return text
+
+
+def _aligned(table: list[tuple[str, ...]]) -> Iterator[str]:
+    """Rows of cells with their columns one below the other."""
+    widths = [max(map(len, column)) for column in zip_longest(*table, fillvalue="")]
+    for row in table:
+        cells = (cell.rjust(width) for cell, width in zip(row, widths, strict=False))
+        yield "  ".join(cells).rstrip()
 
 
 class FigureObject(_Output):
@@ -214,7 +273,10 @@ class KernelOutput(_Output):
         summary: dict[str, Any] = {
             "stdout": self.stdout,
             "stderr": self.stderr,
-            "outputs": [o.for_model() for o in self.shown],
+            "outputs": [
+                o.with_rows() if isinstance(o, DataFrameObject) else o.for_model()
+                for o in self.shown
+            ],
             "variables": [v.for_model() for v in self.variables],
             "overwritten": list(self.overwritten),
             "deleted": list(self.deleted),

@@ -26,6 +26,7 @@ from parsimony_kernel.core.outputs import KernelOutputType
 from parsimony_kernel.execution import figures, frames
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inspection import comes_from, type_name
+from parsimony_kernel.execution.interrupt import Held
 
 STREAM_CHARS = 20_000
 MAX_OUTPUTS = 20
@@ -279,6 +280,7 @@ class _Interception:
             self._replace(builtins, "input", _no_input)
             self._replace(builtins, "print", _printing(builtins.print))
             self._replace(threading.Thread, "start", _starting(threading.Thread.start))
+            self._replace(threading, "excepthook", _telling(threading.excepthook))
             if "getpass" in sys.modules:
                 self._replace(sys.modules["getpass"], "getpass", _no_input)
         for name in ("stdout", "stderr"):
@@ -398,6 +400,16 @@ def _starting(start: Callable[[threading.Thread], None]) -> Callable[[threading.
         start(thread)
 
     return start_of_code
+
+
+def _telling(tell: Callable[[Any], Any]) -> Callable[[Any], None]:
+    """``threading.excepthook``; that a thread waits for a person is told by the question."""
+
+    def tell_of_thread(found: Any) -> None:
+        if not issubclass(found.exc_type, Held):
+            tell(found)
+
+    return tell_of_thread
 
 
 def _display(value: Any) -> None:

@@ -52,7 +52,7 @@ from parsimony_kernel.execution.remote_values import RemoteValue
 
 DISPLAY_CHARS = 4_000
 VARIABLE_CHARS = 200
-SNAPSHOT_BYTES = 16 * 1024
+SNAPSHOT_BYTES = 8 * 1024
 MESSAGE_CHARS = 2_000
 TRACEBACK_FRAMES = 20
 
@@ -346,24 +346,26 @@ def summarise(
 ) -> tuple[list[dict[str, Any]], int]:
     """A namespace for the model, within ``budget_bytes`` of JSON.
 
-    Returns the summaries in the order of ``variables``, and how many did not fit. Tables are
-    kept first, then charts, then other values, then functions and classes.
+    Returns the summaries in the order of ``variables``, and how many did not fit: those that come
+    first are kept first.
     """
     factory = factory or OutputFactory()
-    kept: dict[str, dict[str, Any]] = {}
+    kept: list[dict[str, Any]] = []
     room = budget_bytes
-    for name in sorted(variables, key=lambda each: _rank(variables[each])):
+    for name, value in variables.items():
         if room <= 0:
             break
-        told = factory.summary(variables[name], name).for_model()
+        told = factory.summary(value, name).for_model()
         size = len(json.dumps(told, ensure_ascii=False).encode()) + 2
         if size <= room:
-            kept[name] = told
+            kept.append(told)
             room -= size
-    return [kept[name] for name in variables if name in kept], len(variables) - len(kept)
+    return kept, len(variables) - len(kept)
 
 
-def _rank(value: Any) -> int:
+def rank(value: Any) -> int:
+    """How likely an analysis is to be about a value: 0 for tables, then charts, then others, then
+    functions and classes."""
     if frames.is_frame(value):
         return 0
     if figures.is_figure(value):

@@ -8,7 +8,7 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -31,8 +31,13 @@ NAMED_COLUMNS = 240
 SAMPLES = 5
 SAMPLE_ROWS = 200
 CELL_CHARS = 60
+# A table of at most so many rows is shown whole.
+WHOLE_ROWS = 40
 PREVIEW_ROWS = 10
+LAST_ROWS = 5
 PREVIEW_COLUMNS = 12
+# In a table of more cells those that are missing are not counted.
+COUNTED_CELLS = 2_000_000
 MODEL_BYTES = 2048
 
 # What narwhals reads, by the package and the name of the class or of one that it inherits from.
@@ -62,7 +67,8 @@ _WORDS = {
 class _Head:
     """The first rows of a table, as plain values.
 
-    ``names`` may be the first of ``count`` columns, ``dtypes`` and ``values`` of ``names``.
+    ``names`` may be the first of ``count`` columns, ``dtypes``, ``values``, ``last`` and
+    ``missing`` of ``names``. The first ``levels`` of them are the index.
     """
 
     library: str
@@ -71,6 +77,9 @@ class _Head:
     names: Sequence[str]
     dtypes: Sequence[str]
     values: Sequence[Sequence[Any]] = field(default_factory=tuple)
+    last: Sequence[Sequence[Any]] = field(default_factory=tuple)
+    missing: Sequence[int | None] = field(default_factory=tuple)
+    levels: int = 0
 
 
 def frame(value: Any, name: str | None = None, *, preview: bool = True) -> DataFrameObject | None:
@@ -87,6 +96,8 @@ def frame(value: Any, name: str | None = None, *, preview: bool = True) -> DataF
                 name=_column_name(column),
                 dtype=dtype,
                 samples=_samples(column, head.values[position]) if head.values else (),
+                missing=head.missing[position] if head.missing else None,
+                is_index=position < head.levels,
             )
             for position, (column, dtype) in enumerate(zip(head.names, head.dtypes, strict=False))
         ),
@@ -127,6 +138,8 @@ def cell(value: Any) -> str:
     if value is None:
         return ""
     text = attempt(lambda: plain(_text(value)[: 4 * CELL_CHARS]), lambda _: f"<{type_name(value)}>")
+    if type(value) is str and text != text.strip():
+        text = repr(text)  # who compares with it needs all of it
     text = " ".join(text.split())
     return text if len(text) <= CELL_CHARS else text[: CELL_CHARS - 1] + "…"
 
@@ -135,7 +148,7 @@ def _text(value: Any) -> str:
     if type(value) is str:
         return value
     if is_a(value, float):
-        return format(value, ".6g") if abs(value) < 1e15 and value != int(value) else str(value)
+        return _decimal(value) if abs(value) < 1e15 and value != int(value) else str(value)
     if is_a(value, list, dict, tuple, set, bytes):
         import reprlib
 
@@ -147,33 +160,55 @@ def _text(value: Any) -> str:
     return str(value).removesuffix(" 00:00:00")
 
 
+def _decimal(value: float) -> str:
+    """Six digits, and of a large number all that stand before the point."""
+    return format(value, ".6g" if abs(value) < 10_000 else ".2f")
+
+
 def _head(value: Any) -> _Head | None:
     pandas = sys.modules.get("pandas")
     if comes_from(value, "pandas", "DataFrame"):
-        return _pandas_head(pandas, value.head(SAMPLE_ROWS), len(value))
+        return _pandas_head(pandas, value)
     if comes_from(value, "pandas", "Series"):
-        head = value.head(SAMPLE_ROWS)
-        title = "value" if value.name is None else value.name
-        return _pandas_head(pandas, head.to_frame(name=title), len(value))
+        return _pandas_head(
+            pandas, value.to_frame(name="value" if value.name is None else value.name)
+        )
     if comes_from(value, "pandas", "Index"):
-        levels, labels = _levels(value[:SAMPLE_ROWS])
-        return _from_columns(len(value), labels, levels, len(labels))
+        columns, labels = _levels(value[:SAMPLE_ROWS])
+        last = _levels(value[-LAST_ROWS:])[0] if len(value) > WHOLE_ROWS else []
+        return _from_columns(len(value), labels, columns, len(labels), last)
     library = _library(value)
     return _narwhals_head(value, library) if library else None
 
 
-def _pandas_head(pandas: Any, head: Any, rows: int) -> _Head:
-    index, count = head.index, len(head.columns)
-    names = [_flat(each) for each in head.columns[:NAMED_COLUMNS]]
-    columns = [head.iloc[:, position] for position in range(min(count, FULL_COLUMNS))]
-    if any(each is not None for each in index.names) or not (
+def _pandas_head(pandas: Any, value: Any) -> _Head:
+    rows, count = len(value), len(value.columns)
+    names = [_flat(each) for each in value.columns[:NAMED_COLUMNS]]
+    labels, columns = _pandas_columns(pandas, value.head(SAMPLE_ROWS))
+    last: list[Any] = []
+    if rows > WHOLE_ROWS:
+        last = _pandas_columns(pandas, value.tail(LAST_ROWS))[1]
+    missing: list[int | None] = []
+    if rows * count <= COUNTED_CELLS:
+        counts = attempt(
+            lambda: list(map(int, value.iloc[:, :FULL_COLUMNS].isna().sum())), lambda _: []
+        )
+        missing = [*([None] * len(labels)), *counts] if counts else []
+    head = _from_columns(rows, [*labels, *names], columns, count + len(labels), last)
+    return replace(head, missing=missing, levels=len(labels))
+
+
+def _pandas_columns(pandas: Any, part: Any) -> tuple[list[str], list[Any]]:
+    """The labels of the index and the columns of ``part``. An index with a name or with labels
+    says what the rows are: it is the first of the columns."""
+    index = part.index
+    columns = [part.iloc[:, each] for each in range(min(len(part.columns), FULL_COLUMNS))]
+    if all(each is None for each in index.names) and (
         isinstance(index, pandas.RangeIndex) or _is_integer(index)
     ):
-        # An index with a name or with labels says what the rows are: it is the first column.
-        levels, labels = _levels(index)
-        names, count = [*labels, *names], count + len(labels)
-        columns = [*levels, *columns][:FULL_COLUMNS]
-    return _from_columns(rows, names, columns, count)
+        return [], columns
+    levels, labels = _levels(index)
+    return labels, [*levels, *columns][:FULL_COLUMNS]
 
 
 def _levels(index: Any) -> tuple[list[Any], list[str]]:
@@ -185,7 +220,9 @@ def _levels(index: Any) -> tuple[list[Any], list[str]]:
     return [bare.get_level_values(level) for level in range(index.nlevels)], labels
 
 
-def _from_columns(rows: int, names: list[str], columns: list[Any], count: int) -> _Head:
+def _from_columns(
+    rows: int, names: list[str], columns: list[Any], count: int, last: Sequence[Any] = ()
+) -> _Head:
     values = [_read(partial(iter, each)) for each in columns]
     return _Head(
         library="pandas",
@@ -197,6 +234,7 @@ def _from_columns(rows: int, names: list[str], columns: list[Any], count: int) -
             for each, there in zip(columns, values, strict=True)
         ],
         values=values,
+        last=[_read(partial(iter, each)) for each in last],
     )
 
 
@@ -257,7 +295,7 @@ def _narwhals_head(value: Any, library: str) -> _Head | None:
     rows: int | None
     if isinstance(native, nw.Series):
         rows = len(native)
-        native = native.head(SAMPLE_ROWS).alias(native.name or "value").to_frame()
+        native = native.alias(native.name or "value").to_frame()
     elif isinstance(native, nw.DataFrame):
         rows = native.shape[0]
     elif isinstance(native, nw.LazyFrame):
@@ -273,14 +311,12 @@ def _arrow_head(value: Any) -> _Head:
     import narwhals as nw
 
     arrow = sys.modules["pyarrow"]
-    head = value.slice(0, SAMPLE_ROWS)
     if is_a(value, arrow.Array, arrow.ChunkedArray):
-        head = arrow.table([head], names=["value"])
+        value = arrow.table([value], names=["value"])
     elif is_a(value, arrow.RecordBatch):
-        head = arrow.Table.from_batches([head])
-    names = head.column_names
-    head = head.rename_columns([str(number) for number in range(len(names))])
-    native = nw.from_native(head)
+        value = arrow.Table.from_batches([value])
+    names = value.column_names
+    native = nw.from_native(value.rename_columns([str(each) for each in range(len(names))]))
     return _of_narwhals(native, native.collect_schema(), "pyarrow", names, len(value))
 
 
@@ -290,9 +326,18 @@ def _of_narwhals(
     """``names`` are those of the columns as the person knows them, in the order of ``schema``."""
     full = list(schema)[:FULL_COLUMNS]
     values: list[list[Any]] = []
+    last: list[list[Any]] = []
+    missing: list[int | None] = []
     if rows is not None:
         head = native.head(SAMPLE_ROWS)
         values = [_read(partial(_listed, head, column)) for column in full]
+        if rows > WHOLE_ROWS:
+            tail = native.tail(LAST_ROWS)
+            last = [_read(partial(_listed, tail, column)) for column in full]
+        if rows * len(full) <= COUNTED_CELLS:
+            missing = attempt(
+                lambda: [int(native[column].null_count()) for column in full], lambda _: []
+            )
     return _Head(
         library=library,
         rows=rows,
@@ -300,6 +345,8 @@ def _of_narwhals(
         names=names[:NAMED_COLUMNS],
         dtypes=[_narwhals_word(schema[each]) for each in full],
         values=values,
+        last=last,
+        missing=missing,
     )
 
 
@@ -347,18 +394,25 @@ def _samples(column: str, values: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _preview(head: _Head) -> dict[str, Any]:
-    shown = head.values[:PREVIEW_COLUMNS]
-    rows = max((len(column) for column in shown), default=0)
+    shown = len(head.values[:PREVIEW_COLUMNS])
+    is_short = head.rows is not None and head.rows <= WHOLE_ROWS
     return {
-        "preview_columns": tuple(cell(each) for each in head.names[: len(shown)]),
-        "preview": tuple(
-            tuple(
-                _cell_of(name, column[row]) if row < len(column) else ""
-                for name, column in zip(head.names, shown, strict=False)
-            )
-            for row in range(min(rows, PREVIEW_ROWS))
-        ),
+        "preview_columns": tuple(cell(each) for each in head.names[:shown]),
+        "preview": _rows(head, head.values, WHOLE_ROWS if is_short else PREVIEW_ROWS),
+        "last_rows": _rows(head, head.last, LAST_ROWS),
     }
+
+
+def _rows(head: _Head, columns: Sequence[Sequence[Any]], most: int) -> tuple[tuple[str, ...], ...]:
+    shown = columns[:PREVIEW_COLUMNS]
+    count = max(map(len, shown), default=0)
+    return tuple(
+        tuple(
+            _cell_of(name, column[row]) if row < len(column) else ""
+            for name, column in zip(head.names, shown, strict=False)
+        )
+        for row in range(min(count, most))
+    )
 
 
 def _size(table: DataFrameObject) -> int:

@@ -53,6 +53,11 @@ class Around:
         """The tokens that the model takes, where it tells them."""
         return getattr(self.inner, "context_window", None)
 
+    @property
+    def reads_envelopes(self) -> bool:
+        """Whether it wants the gate's answers as they are, not as text."""
+        return bool(getattr(self.inner, "reads_envelopes", False))
+
     def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
         """The answer of ``inner``."""
         return self.inner.stream(request)

@@ -26,7 +26,7 @@ _REQUEST = re.compile(r"<request>\n(.*)\n</request>", re.DOTALL)
 _CONTEXT = re.compile(r"<notebook_context>\n(.*?)\n</notebook_context>\n*", re.DOTALL)
 _ADDENDUM = "<context_addendum>"
 # What of the inventory lies around the notebook; what of a result is a time, or the tools again.
-_AROUND = frozenset({"working_folder", "files", "artifacts", "replaceable"})
+_AROUND = frozenset({"today", "versions", "working_folder", "files", "artifacts", "replaceable"})
 _UNTOLD = frozenset({"valid_next_actions", "duration_s", "elapsed_s", "silence_s"})
 
 _IN_A_LINE = 100

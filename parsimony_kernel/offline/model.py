@@ -28,6 +28,9 @@ _PIECE = 40
 class OfflineModel:
     """A deterministic, stateless planner behind the protocol of a chat model."""
 
+    # It is no reader of text: the gate's answers come as they are.
+    reads_envelopes = True
+
     @property
     def name(self) -> str:
         """``offline``."""

@@ -38,8 +38,23 @@ from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.effects import JournalEffects
 from parsimony_kernel.storage.store import Journal, SqliteJournal
 from parsimony_kernel.toolbox.publish import announcement
+from parsimony_kernel.tools import Tools
 
 _LEASE_S = 120.0
+# Tools of what is published: a turn that begins where nothing is need not hear of them.
+_OF_ARTIFACTS = frozenset(
+    {"edit_notebook", "edit_report", "list_artifacts", "read_artifact", "refresh"}
+)
+# What a request describes of its tools, in bytes, and which give way first where that is too much.
+MAX_SCHEMAS = 6 * 1024
+_RARE = (
+    "dry_execute_code",
+    "edit_notebook",
+    "restart_kernel",
+    "list_artifacts",
+    "return_notebook",
+    "edit_report",
+)
 _ADDRESS = re.compile(r"\bhttps?://(?:[^\s/@]*@)?([\w.-]+\w)")
 # What is told of going back where names are kept.
 _GONE_BACK = "The variables are as they were before."
@@ -81,6 +96,7 @@ class NotebookHooks(RunHooks):
         sharing: Sharing = Sharing(),
         inventory: Callable[[], str | None] = lambda: None,
         publisher: Publisher | None = None,
+        has_artifacts: bool = True,
         granted: dict[str, Granted] | None = None,
     ) -> None:
         super().__init__(breakers, tool_breakers)
@@ -92,8 +108,18 @@ class NotebookHooks(RunHooks):
         self._secrets = secrets
         self._inventory = inventory
         self._publisher = publisher
+        self._has_artifacts = has_artifacts
         self._granted = {} if granted is None else granted
         self._emitted: list[AgentEvent] = []
+
+    def offered(self, tools: Tools) -> Tools:
+        left_out = set() if self._has_artifacts else set(_OF_ARTIFACTS)
+        for rare in _RARE:
+            told = [each for each in tools.values() if each.name not in left_out]
+            if len(json.dumps([each.to_llm() for each in told], ensure_ascii=False)) <= MAX_SCHEMAS:
+                break
+            left_out.add(rare)
+        return Tools(each for each in tools.values() if each.name not in left_out)
 
     def emit(self, event: AgentEvent) -> None:
         self._emitted.append(event)

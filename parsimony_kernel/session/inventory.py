@@ -1,21 +1,25 @@
 """What of a notebook is told to a model at the beginning of a turn, within caps."""
 
+import importlib.metadata
 import json
 import os
+import platform
+import re
 from collections.abc import Mapping, Sequence
+from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.agent.prompts import notebook_context
 from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, summarise
+from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, rank, summarise
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached
 from parsimony_kernel.session.share import (
     KEPT_BY_CHOICE,
     KEPT_OF_THE_NOTEBOOK,
     Share,
-    first_rows,
     shape_of,
 )
 from parsimony_kernel.session.turns import PublishedArtifact
@@ -25,6 +29,11 @@ _MAX_ARTIFACTS = 20
 _DATA_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".xlsx", ".xls", ".json", ".jsonl"})
 _MAX_FILES = 40
 _MAX_ENTRIES = 2_000
+# Room that is left for rows of the tables that a request names.
+_ROWS_BYTES = 2 * 1024
+_FIRST_ROWS = 5
+_SCALARS = (str, int, float, type(None))
+_NAMED_COLUMNS = 500
 
 _TOLD = {
     Share.full: "variables with samples and first rows",
@@ -38,20 +47,23 @@ def notebook_in_words(
     folder: Path,
     artifacts: Sequence[PublishedArtifact],
     *,
+    request: str = "",
     earlier_turns: int,
     replaceable: tuple[str, ...],
     share: Share = Share.samples,
     chosen: tuple[str, ...] | None = None,
+    today: date | None = None,
 ) -> tuple[str, tuple[str, ...]]:
     """The inventory as a block of the first message, and a line for each part of it for people.
 
+    What the words of ``request`` name comes first, then what is newest.
     ``chosen`` are the variables, data files and titles of artifacts that are told of; ``None`` is
     all of them.
     """
     if share is Share.none:
         kept = KEPT_OF_THE_NOTEBOOK[share]
         return notebook_context(working_folder="", files=(), variables=(), kept_back=kept), ()
-    variables, more = _variables(executor, share, chosen)
+    variables, more = _variables(executor, share, chosen, request)
     files = data_files(folder)
     published = [
         {"kind": artifact.kind, "title": artifact.title, "path": artifact.path}
@@ -71,6 +83,7 @@ def notebook_in_words(
         artifacts=published,
         replaceable=replaceable,
         kept_back=kept,
+        around={} if chosen == () else _around(today),
     )
     shared = []
     if earlier_turns:
@@ -88,7 +101,7 @@ def notebook_in_words(
 
 
 def _variables(
-    executor: BaseCodeExecutor, share: Share, chosen: tuple[str, ...] | None
+    executor: BaseCodeExecutor, share: Share, chosen: tuple[str, ...] | None, request: str
 ) -> tuple[list[dict[str, Any]], int]:
     """The variables as a model reads them, and how many were left out for want of room.
 
@@ -96,37 +109,80 @@ def _variables(
     """
     bound = executor.variables()
     variables = {name: bound[name] for name in bound if chosen is None or name in chosen}
+    ledger = executor.origin_ledger
+    age = {name: origin.cell_run for name in bound if (origin := ledger.get(name)) is not None}
     guard = CodeGuard(_INVENTORY_S)
     try:
         with guard:
-            return guard.call(_summaries, variables, share)
+            return guard.call(_summaries, variables, share, request, age)
     except (DeadlineReached, KeyboardInterrupt):
         return [], len(variables)
 
 
-def _summaries(variables: Mapping[str, Any], share: Share) -> tuple[list[dict[str, Any]], int]:
-    summaries, more = summarise(variables)
+def _summaries(
+    variables: Mapping[str, Any], share: Share, request: str, age: Mapping[str, int]
+) -> tuple[list[dict[str, Any]], int]:
+    words = frozenset(re.findall(r"\w+", request.casefold()))
+    order = list(variables)
+    order.sort(key=lambda name: _place(name, variables[name], words, age.get(name, 0)))
+    told = {name: variables[name] for name in order}
     if share is Share.schema:
+        summaries, more = summarise(told)
         return [shape_of(each) for each in summaries], more
-    if share is Share.full:
-        _add_rows(summaries, variables)
+    summaries, more = summarise(told, budget_bytes=SNAPSHOT_BYTES - _ROWS_BYTES)
+    named = None if share is Share.full else words
+    _add_rows(summaries, variables, named)
     return summaries, more
 
 
-def _add_rows(summaries: Sequence[dict[str, Any]], variables: Mapping[str, Any]) -> None:
-    """Add the first rows of the tables, as long as there is room for as much again."""
-    room = SNAPSHOT_BYTES
+def _place(name: str, value: Any, words: frozenset[str], age: int) -> tuple[bool, bool, int, int]:
+    """Where a variable stands: named, with a column that is named, by its kind, by its age. What a
+    loop has left behind comes last."""
+    is_leftover = len(name) <= 2 and isinstance(value, _SCALARS)
+    has_named = bool(words) and not words.isdisjoint(_columns(value))
+    return name.casefold() not in words, not has_named, 4 if is_leftover else rank(value), -age
+
+
+def _columns(value: Any) -> set[str]:
+    # Asked of the class: a foreign value may have any attribute, at any price.
+    if not hasattr(type(value), "columns") or rank(value) != 0:
+        return set()
+    return {str(each).casefold() for each in list(value.columns)[:_NAMED_COLUMNS]}
+
+
+def _add_rows(
+    summaries: Sequence[dict[str, Any]],
+    variables: Mapping[str, Any],
+    named: frozenset[str] | None,
+) -> None:
+    """Add first rows of the tables that are ``named``, of all where that is ``None``, as long as
+    there is room."""
+    room = SNAPSHOT_BYTES - len(json.dumps(summaries, ensure_ascii=False).encode())
     factory = OutputFactory()
     for summary in summaries:
-        if summary.get("type") != "dataframe":
+        name = summary["name"]
+        is_meant = named is None or name.casefold() in named
+        if summary.get("type") != "dataframe" or not is_meant:
             continue
-        table = factory.convert(variables[summary["name"]], summary["name"])
-        rows = first_rows(table) if isinstance(table, DataFrameObject) else []
+        table = factory.convert(variables[name], name)
+        rows = table.first_rows(_FIRST_ROWS) if isinstance(table, DataFrameObject) else []
         room -= len(json.dumps(rows, ensure_ascii=False).encode())
         if room < 0:
             return
         if rows:
-            summary["first_rows"] = rows
+            summary["rows_begin"] = rows
+
+
+def _around(today: date | None) -> dict[str, str]:
+    """The day, and the versions of Python and of the libraries that most code uses."""
+    versions = [f"Python {platform.python_version()}", *_libraries()]
+    day = {"today": f"{today:%A, %Y-%m-%d}"} if today else {}
+    return {"versions": ", ".join(versions), **day}
+
+
+@cache
+def _libraries() -> tuple[str, ...]:
+    return tuple(f"{name} {importlib.metadata.version(name)}" for name in ("pandas", "altair"))
 
 
 def data_files(folder: Path) -> tuple[str, ...]:

@@ -261,7 +261,9 @@ class NotebookSession:
         """
         share, chosen = running.sharing.share, running.sharing.chosen
         earlier = self._log.earlier(running.cell_key, share) if chosen is None else ()
-        context, shared = self._in_words(running, earlier_turns=len(earlier) // 2, also=also)
+        context, shared = self._in_words(
+            running, request=request, earlier_turns=len(earlier) // 2, also=also
+        )
         state = agent.start(
             request,
             ctx=AgentContext(earlier, context),
@@ -271,14 +273,21 @@ class NotebookSession:
         return state, shared
 
     def _in_words(
-        self, running: _Running, *, earlier_turns: int = 0, also: Sequence[str] = ()
+        self,
+        running: _Running,
+        *,
+        request: str = "",
+        earlier_turns: int = 0,
+        also: Sequence[str] = (),
     ) -> tuple[str, tuple[str, ...]]:
         """What the notebook holds, as the model and as people are told of it."""
         return notebook_in_words(
             self.executor,
             self._folder,
             self._artifacts(most=memory.MOST_ARTIFACTS),
+            request=request,
             earlier_turns=earlier_turns,
+            today=self._clock.now().date(),
             replaceable=(*self._replaceable(running.cell_key), *also),
             share=running.sharing.share,
             chosen=running.sharing.chosen,
@@ -591,6 +600,7 @@ class NotebookSession:
             replace(running.sharing, own_tools=frozenset(own)),
             lambda: self._in_words(running)[0],
             self._publisher(),
+            bool(self._artifacts(most=1)),
             self._granted,
         )
         tools = self._tools(running, guardrails, hooks.emit) + own

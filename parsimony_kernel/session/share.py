@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from parsimony_kernel.core.kinds import HELD, Failure
-from parsimony_kernel.core.outputs import DataFrameObject, ExceptionObject, KernelOutput
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.core.refusals import GUIDANCE, RefusalError
 from parsimony_kernel.gate.envelope import Envelope, bounded
 from parsimony_kernel.gate.gate import StepOutcome
@@ -25,9 +25,10 @@ from parsimony_kernel.tools import Tool, ToolResult, Tools
 class Share(StrEnum):
     """What leaves the notebook with a request.
 
-    ``full``: names, types, shapes, sample values, what code printed and the first rows of tables;
-    ``samples``: the same without the first rows; ``schema``: names, types and shapes, never a
-    value; ``none``: nothing but the request, and whether each step succeeded.
+    ``full``: names, types, shapes, sample values, first rows of tables, and what code printed and
+    showed; ``samples``: the same, but first rows only of the tables that a request names;
+    ``schema``: names, types and shapes, never a value; ``none``: nothing but the request, and
+    whether each step succeeded.
     """
 
     full = "full"
@@ -43,12 +44,12 @@ class Share(StrEnum):
 
 WORDS: Mapping[Share, str] = {
     Share.full: (
-        "the names, types, sample values and first rows of its data, what its code prints and what "
-        "earlier requests came to"
+        "the names, types, sample values and first rows of its data, what its code prints and "
+        "shows, and what earlier requests came to"
     ),
     Share.samples: (
-        "the names, types and sample values of its data, what its code prints and what earlier "
-        "requests came to"
+        "the names, types and sample values of its data, first rows of the tables that a request "
+        "names, what its code prints and shows, and what earlier requests came to"
     ),
     Share.schema: "the names, types and shapes of its data and none of its values",
     Share.none: "nothing of its data",
@@ -121,9 +122,7 @@ class Step:
 def shared(outcome: StepOutcome, share: Share, step: Step) -> StepOutcome:
     """``outcome`` as far as a model may read it, its failure included."""
     match share:
-        case Share.full:
-            return _with_first_rows(outcome)
-        case Share.samples:
+        case Share.full | Share.samples:
             return outcome
         case Share.schema if outcome.failure is None:
             return _succeeded(outcome, share, _of_schema(outcome, step))
@@ -214,31 +213,6 @@ def _error(error: ExceptionObject, code: str) -> dict[str, Any]:
         told["message"] = words
     if error.line is not None:
         told |= {"line": error.line, "source_line": error.source_line}
-    return told
-
-
-def _with_first_rows(outcome: StepOutcome) -> StepOutcome:
-    data = outcome.result.data if outcome.ok else outcome.result.partial_data
-    result = outcome.envelope.get("result")
-    if not isinstance(data, KernelOutput) or not isinstance(result, dict):
-        return outcome
-    told = result.get("outputs")
-    if not isinstance(told, list) or len(told) != len(data.shown):
-        return outcome
-    outputs = [
-        {**shown, "first_rows": first_rows(output)}
-        if isinstance(output, DataFrameObject) and isinstance(shown, dict) and output.preview
-        else shown
-        for output, shown in zip(data.shown, told, strict=True)
-    ]
-    envelope = {**outcome.envelope, "result": {**result, "outputs": outputs}}
-    return replace(outcome, envelope=bounded(envelope))
-
-
-def first_rows(table: DataFrameObject) -> list[dict[str, Any]]:
-    """The rows of ``table`` that people see first, as JSON."""
-    rows = [dict(zip(table.preview_columns, row, strict=False)) for row in table.preview]
-    told: list[dict[str, Any]] = plain(rows)
     return told
 
 

@@ -31,9 +31,10 @@ def code_tools(
     @tool(
         name="run_code",
         description=(
-            "Run Python in the notebook's namespace. Import what you use. The value of the last "
-            "expression is shown to the person and summarised to you, as are print() and the "
-            "variables you bind. `purpose` is a short phrase that heads the step in the record."
+            "Run Python in the notebook's namespace. You and the person see what it prints and the "
+            "value of its last expression; you are told which variables it bound. `purpose` is a "
+            "short phrase that heads the step in the record. A step may take "
+            f"{timeout_s:,.0f} s."
         ),
         tool_type="code",
         timeout_s=timeout_s + _MARGIN_S,
@@ -54,9 +55,8 @@ def code_tools(
     @tool(
         name="dry_execute_code",
         description=(
-            "Try Python that is to leave nothing behind: it sees the notebook's variables, and "
-            "what it binds, changes in place or would write is gone afterwards. Use it to look at "
-            "something or to test a step; use run_code for the step itself."
+            "Try Python that is to leave nothing behind: what it binds, changes or would write is "
+            "gone afterwards."
         ),
         tool_type="code",
         timeout_s=timeout_s + _MARGIN_S,

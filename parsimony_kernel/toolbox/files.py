@@ -293,8 +293,8 @@ def file_tools(root: Path, folder: Path, notebook: Path | None = None) -> Tools:
 
     @tool(
         description=(
-            "The files of the workspace below `folder` (relative to the notebook), by a pattern "
-            "such as `*.csv`. Hidden ones are left out."
+            "The files of the workspace below `folder`, by a pattern such as `*.csv`; no hidden "
+            "ones."
         ),
         effect="none",
         parallelizable=True,
@@ -326,8 +326,8 @@ def text_tools(files: TextFiles) -> Tools:
 
     @tool(
         description=(
-            "Write a text file of the workspace. One that exists has to be read first; it is kept "
-            "as it was, and the answer says where. Not for notebooks, nor for data: publish that."
+            "Write a text file of the workspace; read one that exists first. Not for notebooks, "
+            "nor for data: publish that."
         ),
         effect="idempotent",
     )
@@ -336,8 +336,8 @@ def text_tools(files: TextFiles) -> Tools:
 
     @tool(
         description=(
-            "Replace one piece of a text file of the workspace: `old`, quoted exactly, which must "
-            "stand there once, by `new`. The file is kept as it was."
+            "Replace one piece of a text file of the workspace: `old`, exactly, must stand there "
+            "once."
         ),
         effect="idempotent",
     )

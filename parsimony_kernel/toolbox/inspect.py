@@ -17,8 +17,8 @@ def inspection_tools(executor: BaseCodeExecutor) -> Tools:
 
     @tool(
         description=(
-            "One variable of the notebook more closely: a table with its first rows, any other "
-            "value in full up to a cap, and which code made it from what. Runs nothing of yours."
+            "One variable more closely: rows of a table, another value in full up to a cap, and "
+            "which code made it from what."
         ),
         effect="none",
     )
@@ -29,14 +29,10 @@ def inspection_tools(executor: BaseCodeExecutor) -> Tools:
         if name not in variables:
             raise NameError(no_such_variable(name, variables))
         output = await executor.eval(name, timeout_seconds=_LOOK_S)
-        told = [each.for_model() for each in output.shown]
-        answer: dict[str, Any] = dict(told[0]) if told else {"type": "primitive", "text": "None"}
-        answer["name"] = name
+        answer: dict[str, Any] = {"type": "primitive", "text": "None"}
         for shown in output.shown[:1]:
-            if isinstance(shown, DataFrameObject):
-                answer["first_rows"] = [
-                    dict(zip(shown.preview_columns, row, strict=False)) for row in shown.preview
-                ]
+            answer = shown.with_rows() if isinstance(shown, DataFrameObject) else shown.for_model()
+        answer["name"] = name
         return {**answer, **_origin(executor.origin_ledger, name)}
 
     return Tools([inspect_variable])

@@ -19,9 +19,8 @@ class Plan(BaseModel):
 @tool(
     name="plan",
     description=(
-        "Say what a request consists of that has more than two parts, before working on it; call "
-        "it again with `done` as parts are done, or with other parts if the plan changes. The run "
-        "cannot end with return_done while a part is open."
+        "Only for a request of more than two parts: say them before working on it; call it again "
+        "with `done`, or with other parts. The run cannot end with return_done while one is open."
     ),
     tool_type="plan",
     effect="none",

@@ -130,9 +130,8 @@ def publish_tools(
     @tool(
         name="return_dataset",
         description=(
-            "Publish a DataFrame of the notebook as a dataset that lasts, with its code and "
-            "sources. `variable` is its name, `title` a short heading, `description` what its "
-            "rows and columns are."
+            "Publish a DataFrame as a dataset that lasts, with its code and sources. "
+            "`description`: what its rows and columns are."
         ),
         tool_type="publish",
         idempotent=True,
@@ -143,9 +142,8 @@ def publish_tools(
     @tool(
         name="return_chart",
         description=(
-            "Publish an Altair chart of the notebook: it is shown to the person and kept with "
-            "its code and sources. `variable` is its name, `title` a short heading, "
-            "`description` what it shows, for who cannot see it."
+            "Publish an Altair chart: shown to the person, and kept with its code and sources. "
+            "`description`: what it shows, for who cannot see it."
         ),
         tool_type="publish",
         idempotent=True,
@@ -156,11 +154,10 @@ def publish_tools(
     @tool(
         name="return_report",
         description=(
-            "Publish a report for people to read: Markdown, kept and written as one HTML page. "
-            "Show a published chart or dataset with ![Caption](artifact:name) alone on a line, "
-            "by its variable, title or id; publish it first. `language` is that of the text, "
-            "such as en or de. No heading for the title, no HTML, no code that runs; fences at the "
-            "left margin, images only as artifacts."
+            "Publish a report for people: Markdown, kept and written as one HTML page. Show a "
+            "published chart or dataset with ![Caption](artifact:name) alone on a line, by its "
+            "variable, title or id. `language`: en, de … No heading for the title, no HTML, no "
+            "code that runs; fences at the left margin, images only as artifacts."
         ),
         tool_type="publish",
         idempotent=True,
@@ -181,9 +178,8 @@ def publish_tools(
     @tool(
         name="edit_report",
         description=(
-            "Replace one passage of a published report and publish the result. `report` is its "
-            "title or id, `old` the exact text as read_artifact shows it, which must stand there "
-            "once, `new` what stands there instead. Figures stay as they were pinned; write "
+            "Replace one passage of a published report: `old`, the exact text as read_artifact "
+            "shows it, must stand there once. Figures stay as pinned; write "
             "![Caption](artifact:name) again for the newest."
         ),
         tool_type="publish",
@@ -195,8 +191,8 @@ def publish_tools(
     @tool(
         name="return_notebook",
         description=(
-            "Publish Python as a script that lasts. `name` is a short name like clean_sales, "
-            "`code` the whole script; without it, the cells that you ran in this turn."
+            "Publish Python as a script that lasts, `name` like clean_sales; without `code`, the "
+            "cells that you ran in this turn."
         ),
         tool_type="publish",
         idempotent=True,
@@ -214,9 +210,8 @@ def publish_tools(
     @tool(
         name="edit_notebook",
         description=(
-            "Replace one passage of a published script and publish the result. `notebook` is its "
-            "name, `old` the exact text, which must stand there once, `new` what stands there "
-            "instead."
+            "Replace one passage of the published script `notebook`: `old`, the exact text, must "
+            "stand there once."
         ),
         tool_type="publish",
         idempotent=True,
@@ -227,10 +222,9 @@ def publish_tools(
     @tool(
         name="read_artifact",
         description=(
-            "What is published under a name: a dataset's columns and first rows, what a chart "
-            "shows, a report's text, a script's code, with where it came from. `name` is a "
-            "title, variable, live name, id or path. `start` is the character to go on from in "
-            "a long text."
+            "What is published under a title, variable, id or path: columns and first rows, what "
+            "a chart shows, a report's text, a script's code, with where it came from. `start`: "
+            "the character to go on from in a long text."
         ),
         effect="none",
     )
@@ -250,8 +244,8 @@ def publish_tools(
     @tool(
         name="list_artifacts",
         description=(
-            "What is published in this workspace, newest first. `kind` leaves only one kind, "
-            "`containing` only titles, variables and names that contain it."
+            "What is published in this workspace, newest first; `containing`: in its title, "
+            "variable or name."
         ),
         effect="none",
     )

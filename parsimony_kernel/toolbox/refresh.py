@@ -34,9 +34,8 @@ def refresh_tools(publisher: Publisher, emit: Callable[[AgentEvent], None], clea
     @tool(
         description=(
             "Make a published dataset, chart or report again from its code and sources, in a clean "
-            "kernel, and publish it if its content is another. `artifact` is its title, variable "
-            "or id. A source that has changed, or any other content, is an error, unless "
-            "`accept_changed_sources`: set that only where the person asked for the new data."
+            "kernel; published if its content is another. A changed source or content is an error, "
+            "unless `accept_changed_sources`: only where the person asked for the new data."
         ),
         tool_type="publish",
         effect="idempotent",

@@ -11,9 +11,8 @@ def restart_tools(executor: BaseCodeExecutor) -> Tools:
 
     @tool(
         description=(
-            "Forget every variable and start with an empty namespace, as after a restart of the "
-            "kernel. The person is always asked first, since their own variables go too. Only "
-            "where the state cannot be trusted any more."
+            "Forget every variable, the person's too, who is asked first. Only where the state "
+            "cannot be trusted any more."
         ),
         effect="write",
         asks=True,

@@ -146,7 +146,7 @@ async def test_a_typed_function_is_a_tool() -> None:
     assert schema["description"] == "The mean, rounded."
     assert set(schema["parameters"]["required"]) == {"values"}
     told = [m["content"] for m in model.requests[2].messages if m["role"] == "tool"]
-    assert '"result": 2.33' in told[0]
+    assert told[0] == "2.33"
     assert "validation_failed" in told[1]
 
 
@@ -167,6 +167,6 @@ async def test_a_policy_of_types_answers_with_its_hints_and_waits() -> None:
     )
     events = [event async for event in agent.run("the mean")]
     assert clock.slept == [7.0]
-    assert model.requests[1].messages[1]["content"] == "again: external_fault"
+    assert "again: external_fault" in model.requests[1].messages[-1]["content"]
     assert isinstance(events[-1], UserInputRequested)
     assert events[-1].question == "What now, with the mean?"

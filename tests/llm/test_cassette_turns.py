@@ -172,8 +172,8 @@ async def test_a_miss_ends_the_turn_with_what_differs(notebooks: Notebooks) -> N
     with pytest.raises(SessionError) as raised:
         await gather(again.turn("load the sales", cell_key="x"))
     assert "cassettes/sales.yaml" in str(raised.value)
-    assert any(line.startswith("-") and "rows: 2" in line for line in str(raised.value).split("\n"))
-    assert any(line.startswith("+") and "rows: 3" in line for line in str(raised.value).split("\n"))
+    assert any(line.startswith("-") and "2 rows" in line for line in str(raised.value).split("\n"))
+    assert any(line.startswith("+") and "3 rows" in line for line in str(raised.value).split("\n"))
     (turn,) = again.turns()
     assert turn.status == "cancelled"
     assert "the recording has no answer" in repr(again.events(turn.turn_id)[-1])

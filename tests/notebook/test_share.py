@@ -102,20 +102,34 @@ def test_samples_are_told_unless_something_else_is_asked_for(start: Start) -> No
     told = json.dumps(preview(start()))
     assert "17.25" in told
     assert "written by hand" in told
-    assert "first_rows" not in told
+    assert "rows_begin" not in told
     assert "kept_back" not in told
 
 
-def test_full_tells_the_first_rows_too(start: Start) -> None:
-    table = next(v for v in preview(start(), share=Share.full)["variables"] if "rows" in v)
-    assert table["first_rows"][0] == {"region": "north", "amount": "17.25"}
+@pytest.mark.parametrize(
+    ("share", "request_", "told"),
+    [
+        (Share.full, "sum it", True),
+        (Share.samples, "sum it", False),
+        (Share.samples, "sum the Sales", True),
+        (Share.schema, "sum the sales", False),
+    ],
+)
+def test_first_rows_are_told_in_full_and_of_what_is_named(
+    start: Start, share: Share, request_: str, told: bool
+) -> None:
+    request = start().preview(request_, options=TurnOptions(share=share))
+    table = next(v for v in told_first(request)["variables"] if "rows" in v)
+    assert table.get("rows_begin") == (
+        ["region  amount", " north   17.25", " south     2.0"] if told else None
+    )
 
 
-async def test_full_tells_the_first_rows_of_what_code_shows(start: Start) -> None:
+@pytest.mark.parametrize("share", [Share.full, Share.samples])
+async def test_what_code_shows_is_told(start: Start, share: Share) -> None:
     session = start(run("print(1)\nsales"), DONE)
-    await gather(session.turn("show it", cell_key="a", options=TurnOptions(share=Share.full)))
-    answer = json.loads(asked_of(session)[1].messages[-2]["content"])
-    assert answer["result"]["outputs"][0]["first_rows"][1]["region"] == "south"
+    await gather(session.turn("show it", cell_key="a", options=TurnOptions(share=share)))
+    assert " south     2.0" in asked_of(session)[1].messages[-2]["content"]
 
 
 def test_the_schema_is_names_types_and_shapes(start: Start) -> None:
@@ -169,13 +183,13 @@ async def test_without_context_neither_the_notebook_nor_its_earlier_turns_are_to
     start: Start,
 ) -> None:
     session = start(DONE, DONE)
-    await gather(session.turn("first", cell_key="a"))
+    await gather(session.turn("an earlier request", cell_key="a"))
     options = TurnOptions(context=())
     begun, *_ = await gather(session.turn("second", cell_key="b", options=options))
     told = told_first(asked_of(session)[1])
     told.pop("kept_back")
     assert not any(told.values())
-    assert "first" not in json.dumps(list(asked_of(session)[1].messages))
+    assert "an earlier request" not in json.dumps(list(asked_of(session)[1].messages))
     assert isinstance(begun, RunStarted)
     assert (begun.share, begun.context, begun.shared) == ("samples", (), ())
 
@@ -187,9 +201,10 @@ async def test_a_step_says_what_it_keeps(start: Start) -> None:
     session = start(run("print(1)\nsales['amount'].sum()"), run("total = 1"), DONE)
     options = TurnOptions(share=Share.schema)
     await gather(session.turn("sum it", cell_key="a", options=options))
-    answer = json.loads(asked_of(session)[1].messages[-2]["content"])
-    assert answer["result"] == {"outputs": [{"type": "primitive", "python_type": "float64"}]}
-    assert "the person sees them" in answer["note"]
+    answer = asked_of(session)[1].messages[-2]["content"]
+    kept, note = answer.split("\n")
+    assert kept == '{"type": "primitive", "python_type": "float64"}'
+    assert "the person sees them" in note
 
 
 async def test_a_number_that_was_kept_cannot_be_claimed(start: Start) -> None:
@@ -201,19 +216,17 @@ async def test_a_number_that_was_kept_cannot_be_claimed(start: Start) -> None:
     options = TurnOptions(share=Share.schema)
     events = await gather(session.turn("sum it", cell_key="a", options=options))
     assert isinstance(events[-1], RunCompleted)
-    refusal = json.loads(asked_of(session)[2].messages[-2]["content"])
-    assert refusal["error"] == "validation_failed"
+    assert "validation_failed" in asked_of(session)[2].messages[-2]["content"]
 
 
 async def test_what_nothing_is_shared_of_is_only_whether_it_succeeded(start: Start) -> None:
     session = start(run("total = sales['amount'].sum()"), run("sales['x'][0]"), run("1/0"), DONE)
     options = TurnOptions(share=Share.none)
     await gather(session.turn("sum it", cell_key="a", options=options))
-    answers = [json.loads(r.messages[-2]["content"]) for r in asked_of(session)[1:]]
-    assert "result" not in answers[0]
-    assert "region" not in json.dumps(answers[1])
-    assert answers[2]["error_type"] == "ZeroDivisionError"
-    assert answers[2]["message"] == "ZeroDivisionError at line 1: 1/0"
+    answers = [r.messages[-2]["content"] for r in asked_of(session)[1:]]
+    assert answers[0].startswith("What this step gave is kept in the notebook")
+    assert "region" not in answers[1]
+    assert "ZeroDivisionError at line 1: 1/0" in answers[2]
 
 
 async def test_a_person_who_is_asked_to_allow_a_step_reads_all_of_it(start: Start) -> None:

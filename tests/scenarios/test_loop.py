@@ -117,14 +117,16 @@ async def test_words_alone_are_a_stall_then_a_handoff() -> None:
     assert last.failure.kind is FailureKind.no_progress
 
 
-async def test_the_correction_is_sent_once_after_the_system_prompt() -> None:
+async def test_the_correction_is_sent_once_and_last() -> None:
     model = ScriptedModel([say("hm"), call("look", at="x"), call("return_done", summary="ok")])
     async for _ in run_loop(agent(model, look), request()):
         pass
     second, third = model.requests[1].messages, model.requests[2].messages
-    assert "return_unable" in second[1]["content"]
-    assert third[1] == {"role": "user", "content": "go"}
+    assert "return_unable" in second[-1]["content"]
     assert "no_progress" in second[-1]["content"]
+    assert "return_unable" not in str(third)
+    # Nothing that was sent before has moved: a provider need not read it again.
+    assert second[:2] == third[:2] == model.requests[0].messages[:2]
 
 
 async def test_a_stall_between_steps_that_succeed_never_adds_up() -> None:

@@ -857,7 +857,7 @@ async def test_the_nudge_stands_in_the_next_request_and_in_no_later_one(
     run: Callable[..., Any],
 ) -> None:
     one = await run(Reply("I think so."), use("look", x=1), done(), tools=with_ends(tool_of(look)))
-    nudged = ["return_unable" in str(request["messages"][1]) for request in one.provider.requests]
+    nudged = ["return_unable" in str(request["messages"][-1]) for request in one.provider.requests]
     assert nudged == [False, True, False]
     assert one.state.pending_instruction is None
 

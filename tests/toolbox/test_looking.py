@@ -35,7 +35,7 @@ class TestInspecting:
         outcome = await step(executor, "inspect_variable", name="df")
         assert outcome.result is not None
         told = outcome.result.data
-        assert (told["rows"], told["first_rows"][0]) == (3, {"x": "1"})
+        assert (told["rows"], told["text"]) == (3, "x\n1\n2\n3")
         assert "pd.DataFrame" in told["code"]
 
     async def test_a_value_comes_with_what_it_was_made_from(self, executor: CodeExecutor) -> None:

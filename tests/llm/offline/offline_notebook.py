@@ -151,7 +151,9 @@ class Notebook:
     async def _answer(self) -> Message:
         state = RunState(run_id="r", session_id="s", messages=self.messages)
         request = ModelRequest(
-            messages=IncrementalRenderer().render(state, instructions="You are an agent."),
+            messages=IncrementalRenderer().render(
+                state, instructions="You are an agent.", in_text=False
+            ),
             tools=self.tools,
         )
         self.requests.append(request)

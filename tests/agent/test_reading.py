@@ -1,0 +1,124 @@
+"""What a model reads of the gate's answers."""
+
+import json
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from parsimony_kernel.agent.reading import as_text, envelope_in, in_brief
+from parsimony_kernel.agent.renderer import IncrementalRenderer
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.gate.envelope import refused, succeeded, to_text
+
+ACTIONS = ["run_code", "return_done"]
+
+
+async def answer(code: str) -> dict[str, Any]:
+    output = await CodeExecutor().execute("import pandas as pd\n" + code)
+    return succeeded("run_code", output, state="running", valid_next_actions=ACTIONS)
+
+
+def table(rows: int, columns: int = 2) -> str:
+    cells = {f"c{number}": list(range(rows)) for number in range(columns)}
+    return f"df = pd.DataFrame({cells!r})\ndf['name'] = 'a'\ndf"
+
+
+async def test_a_short_table_is_shown_whole_and_named_once() -> None:
+    told = as_text(await answer("df = pd.DataFrame({'a': [1, 2], 'b': ['x', None]})\ndf"), ACTIONS)
+    assert told == (
+        "table, 2 rows: a (int64), b (str, 1 missing)\na  b\n1  x\n2\n`df`: the table shown"
+    )
+
+
+async def test_of_a_long_table_both_ends_stand_and_samples_are_called_that() -> None:
+    told = as_text(await answer(table(100)), ACTIONS)
+    assert told.splitlines()[1:] == [
+        "c0  c1  name",
+        *(f"{n:2}  {n:2}     a" for n in range(10)),
+        " …",
+        *(f"{n:2}  {n:2}     a" for n in range(95, 100)),
+        "Distinct values, not rows: c0: 0, 1, 2, 3, 4; c1: 0, 1, 2, 3, 4; name: a",
+        "`df`: the table shown",
+    ]
+
+
+@pytest.mark.parametrize("rows", [40, 41])
+async def test_forty_rows_are_the_most_of_a_whole_table(rows: int) -> None:
+    lines = as_text(await answer(table(rows)), ACTIONS).splitlines()
+    assert ("Distinct values" in "\n".join(lines)) == (rows > 40)
+    assert sum(line.endswith("  a") for line in lines) == (40 if rows == 40 else 15)
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("print('one\\n  two')", "one\n  two"),
+        ("print(pd.DataFrame({'x': [1.5]}))", "table, 1 row: x (float64)\n  x\n1.5"),
+        ("n = 3\nn", "3 (int)\n`n`: 3 (int)"),
+        ("pd.Series({'a': 2}, name='n')", "table, 1 row: index (index, str), n (int64)\n"
+                                          "index  n\n    a  2"),
+        ("pd.DataFrame({'s': ['sales ']})", "table, 1 row: s (str)\n       s\n'sales '"),
+        ("1234567.25", "1234567.25 (float)"),
+        ("pd.Series([1234567.256], name='x')", "table, 1 row: x (float64)\n         x\n1234567.26"),
+        ("None", "Done."),
+    ],
+)  # fmt: skip
+async def test_what_a_step_showed(code: str, told: str) -> None:
+    assert as_text(await answer(code), ACTIONS) == told
+
+
+def test_a_refusal_says_what_to_call_and_a_failure_says_it_once() -> None:
+    failure = Failure(FailureKind.tool_error, "no column 'x'")
+    envelope = refused("run_code", failure, state="running", valid_next_actions=ACTIONS)
+    assert as_text(envelope, ACTIONS) == "Failed (action_error): no column 'x'"
+    envelope["error"] = "invalid_transition"
+    assert as_text(envelope, ACTIONS) == (
+        "Refused, nothing was run (invalid_transition): no column 'x'\n"
+        "You may call now: run_code, return_done"
+    )
+
+
+def test_what_may_be_called_is_said_where_it_is_another() -> None:
+    def step(number: int, following: list[str]) -> list[dict[str, Any]]:
+        content = to_text(succeeded("f", number, state="s", valid_next_actions=following))
+        call = {"id": f"c{number}", "function": {"name": "f", "arguments": "{}"}}
+        return [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{number}", "name": "f", "content": content},
+        ]
+
+    messages = [*step(1, ["f", "g"]), *step(2, ["g"]), *step(3, ["g"])]
+    rendered = IncrementalRenderer(["f", "g"]).render(RunState(messages=messages))
+    told = [each["content"] for each in rendered if each["role"] == "tool"]
+    assert told == ["1", "2\nYou may call now: g", "3"]
+
+
+async def test_an_older_answer_keeps_the_beginnings_and_the_names() -> None:
+    envelope = await answer(f"print('x' * 700)\n{table(30)}")
+    told = in_brief(envelope)
+    assert "x" * 600 + "…" in told
+    assert "x" * 601 not in told
+    assert told.splitlines()[-9:] == [
+        "table, 30 rows: c0, c1, name",
+        "c0  c1  name",
+        *(f" {n}   {n}     a" for n in range(5)),
+        "…",
+        "`df`: the table shown",
+    ]
+    assert len(told) < len(as_text(envelope)) * 0.8
+
+
+def test_what_somebody_else_wrote_stays_as_it_is() -> None:
+    for content in ("plain", '{"a": 1}', "{", json.dumps([1])):
+        assert envelope_in(content) is None
+
+
+def test_a_frame_of_pandas_that_has_two_columns_of_one_name_is_shown() -> None:
+    from parsimony_kernel.execution.frames import frame
+
+    told = frame(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+    assert told is not None
+    assert told.with_rows()["text"] == "a  a\n1  2"
