@@ -152,9 +152,11 @@ def admit(
         inventory = hooks.inventory()
         if inventory is not None:
             state.messages.append(secrets.of_prose(snapshot_message(inventory)))
-    state.messages.append({"role": "user", "content": secrets.clean(user_reply)})
+    chosen = _chosen(suspension, user_reply)
+    if state.pending_call is None or chosen not in choices.APPROVAL:
+        state.messages.append({"role": "user", "content": secrets.clean(user_reply)})
     if state.pending_call is not None:
-        allowed = _chosen(suspension, user_reply) is Choice.run_it
+        allowed = chosen is Choice.run_it
         state.pending_call = state.pending_call.model_copy(update={"allowed": allowed})
     # Last, so that nothing can go wrong once it is taken.
     if not hooks.claim(suspension):

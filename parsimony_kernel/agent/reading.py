@@ -21,6 +21,8 @@ _SAID = frozenset(
     {"requested", "error", "message", "error_type", "error_message", "result", "state"}
     | {"valid_next_actions", "note"}
 )
+# What was not begun, which is nobody's failure.
+_NO_ERRORS = frozenset({"not_run", "not_allowed", "cancelled"})
 _OF_CODE = frozenset({"stdout", "stderr", "outputs", "variables"})
 _OF_AN_OUTPUT = frozenset(
     {"type", "name", "rows", "columns", "more_columns", "columns_left_out", "text", "python_type"}
@@ -36,7 +38,8 @@ def envelope_in(content: Any) -> dict[str, Any] | None:
         value = json.loads(content)
     except ValueError:
         return None
-    return value if isinstance(value, dict) and "requested" in value | {"error": 0} else None
+    is_ours = isinstance(value, dict) and bool(value.keys() & {"requested", "error"})
+    return value if is_ours else None
 
 
 def as_text(envelope: dict[str, Any], known: Sequence[str] = ()) -> str:
@@ -82,9 +85,12 @@ class _Brief(_Whole):
 
 def _parts(envelope: dict[str, Any], cut: _Whole, known: Sequence[str] | None) -> Iterator[str]:
     error = envelope.get("error")
-    if error is not None:
+    sentence = str(envelope.get("message", ""))
+    if error in _NO_ERRORS:
+        yield sentence[:1].upper() + sentence[1:]
+    elif error is not None:
         what = "Refused, nothing was run" if error in GUIDANCE else "Failed"
-        yield f"{what} ({error}): {envelope.get('message', '')}".rstrip(": ")
+        yield f"{what} ({error}): {sentence}".rstrip(": ")
     result = envelope.get("result")
     if isinstance(result, dict) and _OF_CODE & result.keys():
         yield from _of_code(result, cut, failed=error is not None)
@@ -94,7 +100,7 @@ def _parts(envelope: dict[str, Any], cut: _Whole, known: Sequence[str] | None) -
     elif result is not None:
         yield from _value(result, cut)
     for key, value in envelope.items():
-        if key not in _SAID and not (cut.is_brief and key == "known_actions"):
+        if key not in _SAID and not _is_in(value, sentence):
             yield f"{key}: {_in_a_line(value)}"
     if note := envelope.get("note"):
         yield str(note)
@@ -103,6 +109,12 @@ def _parts(envelope: dict[str, Any], cut: _Whole, known: Sequence[str] | None) -
         is_news = following != list(known)
         if following and (error in GUIDANCE or is_news) and "known_actions" not in envelope:
             yield f"You may call now: {', '.join(map(str, following))}"
+
+
+def _is_in(value: Any, sentence: str) -> bool:
+    """Whether ``sentence`` names it, or all of it."""
+    values = value if isinstance(value, list) else [value]
+    return all(isinstance(each, str) and each in sentence for each in values)
 
 
 def _of_code(result: dict[str, Any], cut: _Whole, *, failed: bool) -> Iterator[str]:

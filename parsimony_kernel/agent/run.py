@@ -6,6 +6,7 @@ run is in ``agent.loop``.
 
 import asyncio
 import inspect
+import json
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
@@ -54,7 +55,9 @@ from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.core.text import encodable
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import Gate, StepOutcome
+from parsimony_kernel.gate.open_parts import DONE
 from parsimony_kernel.gate.repetition import Repetition
+from parsimony_kernel.lineage.put_back import PutBack
 from parsimony_kernel.llm.chain import Chain
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.toolbox.plan import Plan
@@ -169,7 +172,10 @@ class Run:
         state = self.state
         failure = post_llm(response=reply, state=state, guardrails=self.context.guardrails)
         calls = () if _is_cut_off(failure) else reply.message.tool_calls
-        state.messages.append(_assistant(reply, calls, self.secrets))
+        said = reply.message.content
+        if failure is None and not calls and said and self._is_answer(said):
+            calls, said = (self._ending(said),), None
+        state.messages.append(_assistant(said, calls, self.secrets))
         if failure is None and not calls:
             state.turn.text_only_response = True
             failure = text_only(state)
@@ -177,12 +183,36 @@ class Run:
             async for event in self._fail(failure, unanswered=calls):
                 yield event
             return
-        clean = True
+        async for event in self._in_order(calls):
+            yield event
+
+    def _is_answer(self, words: str) -> bool:
+        """Whether words are the end: something was done, nothing of it failed, no part of a plan is
+        open, and they announce nothing."""
+        state, last = self.state, words.strip()[-1:]
+        if last in ("", ":", "…") or words.rstrip().endswith("..."):
+            return False
+        is_open = bool(state.failure_attempts) or not set(state.subgoals) <= set(
+            state.done_subgoals
+        )
+        return bool(state.tool_call_history) and not is_open and DONE in self.tools
+
+    def _ending(self, words: str) -> ToolCall:
+        """Words that end a run, as the call that a model ends one with: through the same gate."""
+        number = len(self.state.messages)
+        return ToolCall(f"ended_{number}", FunctionCall(DONE, json.dumps({"summary": words})))
+
+    async def _in_order(
+        self, calls: Sequence[ToolCall], approved: str | None = None
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Run ``calls`` one after the other, the first of them as it was ``approved``."""
+        state, clean = self.state, True
         for index, call in enumerate(calls):
             if index and (over := self._enough(index)):
                 await self._skip(calls[index:], over)
                 break
-            async for event in self._call(call, rest=calls[index + 1 :]):
+            allowed = None if index else approved
+            async for event in self._call(call, rest=calls[index + 1 :], approved=allowed):
                 clean = clean and not (isinstance(event, ToolEvent) and event.ok is False)
                 yield event
             if state.done:
@@ -211,18 +241,21 @@ class Run:
 
     async def _answered(self, held: HeldCall) -> AsyncGenerator[AgentEvent, None]:
         """Run the call that waited for a person, or tell the model that it may not run."""
-        self.state.pending_call = None
-        call = ToolCall(held.id, FunctionCall(held.name, held.arguments))
+        state = self.state
+        behind, state.pending_behind, state.pending_call = state.pending_behind, [], None
+        call, *rest = (
+            ToolCall(each.id, FunctionCall(each.name, each.arguments)) for each in (held, *behind)
+        )
         if held.allowed:
-            async for event in self._call(call, rest=(), approved=held.sha):
+            async for event in self._in_order((call, *rest), approved=held.sha):
                 yield event
-        else:
-            back = self.progress.declined()
-            ran = f"What ran before it is taken back. {back}" if back else "Nothing was run."
-            message = f"The person did not allow this. {ran} Their words follow."
-            self._answer(call, to_text({"error": "not_allowed", "message": message}))
-        if not self.state.done:
-            yield self.snapshot()
+            return
+        back = self.progress.declined()
+        ran = f"What ran before it is taken back. {back}" if back else "Nothing was run."
+        message = f"The person did not allow this. {ran}"
+        self._answer(call, to_text({"error": "not_allowed", "message": message}))
+        await self._skip(rest, "not run: the call before it was declined")
+        yield self.snapshot()
 
     async def _call(
         self, call: ToolCall, *, rest: Sequence[ToolCall], approved: str | None = None
@@ -256,6 +289,9 @@ class Run:
         started = state.last_event_time_s - seconds
         if is_tried:
             outcome = self._settled(outcome)
+        if approved is not None:
+            note = outcome.envelope.get("note", "")
+            outcome = _adding(outcome, "note", f"Allowed by the person. {note}".rstrip())
         whole = await self._explained(call, await self._kept(call, outcome))
         # What the model reads, and what people do: the second stays on this machine.
         read, outcome = self._told(self.hooks.shared(call, whole)), self._told(whole)
@@ -402,7 +438,7 @@ class Run:
             self.progress.spoil()
             return outcome
         back = self.progress.failed()
-        return _adding(outcome, "variables", told(back)) if back else outcome
+        return _adding(_as_restored(outcome, back), "variables", told(back)) if back else outcome
 
     def _told(self, outcome: StepOutcome) -> StepOutcome:
         """The outcome as everyone reads it: without what this run has to keep to itself."""
@@ -449,17 +485,18 @@ class Run:
         """The call waits for a person; it goes into the record, to be run as it is."""
         state = self.state
         yield begun.model_copy(update={"completed": True, "result": {"waiting": "approval"}})
-        await self._skip(rest, "not run: the call before it waits for the person")
-        name, arguments, sha = call.function.name, call.function.arguments, failure.metadata[HELD]
-        state.pending_call = HeldCall(id=call.id, name=name, arguments=arguments, sha=sha)
+        await self.let_fall()
+        state.pending_call = _held_call(call, failure.metadata[HELD])
+        state.pending_behind = list(map(_held_call, rest))
         yield self.snapshot()
         suspended = False
         async for event in self._fail(failure, read=read.failure):
             suspended = isinstance(event, UserInputRequested)
             yield event
         if not suspended:
-            state.pending_call = None
+            state.pending_call, state.pending_behind = None, []
             self._answer(call, to_text(read.envelope))
+            await self._skip(rest, "not run: the call before it may not run")
 
     async def _conclude(
         self, call: ToolCall, outcome: StepOutcome, read: StepOutcome
@@ -582,8 +619,12 @@ def snapshot_of(state: RunState, hooks: RunHooks, clock: Clock) -> StateSnapshot
     )
 
 
-def _assistant(reply: Completion, calls: Sequence[ToolCall], secrets: Secrets) -> dict[str, Any]:
-    content = secrets.of_json(encodable(reply.message.content))
+def _held_call(call: ToolCall, sha: str = "") -> HeldCall:
+    return HeldCall(id=call.id, name=call.function.name, arguments=call.function.arguments, sha=sha)
+
+
+def _assistant(said: str | None, calls: Sequence[ToolCall], secrets: Secrets) -> dict[str, Any]:
+    content = secrets.of_json(encodable(said))
     message: dict[str, Any] = {"role": "assistant", "content": content}
     for call in calls:
         arguments = secrets.of_arguments(call.function.arguments)
@@ -597,6 +638,19 @@ def _shown(outcome: StepOutcome) -> str:
     return to_text(outcome.envelope.get("result", outcome.envelope))
 
 
+def _as_restored(outcome: StepOutcome, back: PutBack) -> StepOutcome:
+    """``outcome`` without what a failed step had made of the variables that are as before."""
+    result = outcome.envelope.get("result")
+    if not isinstance(result, dict):
+        return outcome
+    gone = {*back.restored, *back.removed}
+    left = {key: each for key, each in result.items() if key not in ("overwritten", "deleted")}
+    variables = [each for each in left.pop("variables", ()) if each.get("name") not in gone]
+    if variables:
+        left["variables"] = variables
+    return _adding(outcome, "result", left)
+
+
 def _is_late(outcome: StepOutcome) -> bool:
     failure = outcome.failure
     return failure is not None and (
@@ -604,8 +658,8 @@ def _is_late(outcome: StepOutcome) -> bool:
     )
 
 
-def _adding(outcome: StepOutcome, key: str, text: str) -> StepOutcome:
-    return replace(outcome, envelope={**outcome.envelope, key: text})
+def _adding(outcome: StepOutcome, key: str, told: Any) -> StepOutcome:
+    return replace(outcome, envelope={**outcome.envelope, key: told})
 
 
 def _is_cut_off(failure: Failure | None) -> bool:

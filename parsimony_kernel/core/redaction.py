@@ -21,6 +21,12 @@ _SECRET_NAME = re.compile(
 )
 # A value that is only called so, such as PASSWORD=password, would spoil every text.
 _IN_NAME_ONLY = re.compile(r"pass(?:word|wd|phrase)?|pwd|secrets?|tokens?|keys?", re.IGNORECASE)
+# What people give a local server that asks for some key.
+_PLACEHOLDER = re.compile(
+    r"(?:sk-)?(?:any(?:thing)?|dummy|empty|fake|foo|key|lm-?studio|local(?:host)?|n/a|none|null"
+    r"|(?:no|not)[-_ ]?(?:key|needed|required|used)|ollama|placeholder|test|token|unused|vllm|x+)",
+    re.IGNORECASE,
+)
 # A shorter value of the environment is no key: removing every "1" or "true" would spoil the text.
 # A shorter one that was handed in is removed where it stands alone.
 _SECRET_LENGTH = 6
@@ -149,7 +155,7 @@ def replacer(*, secrets: Iterable[str] = (), environ: Mapping[str, str] | None =
 
     They are found as they are, and as they stand in JSON, in Python and in an address.
     """
-    given = set(secrets)
+    given = {each for each in secrets if _PLACEHOLDER.fullmatch(each) is None}
     values = given | set(known_values(environ))
     several = {form for value in values for form in _forms(value) if len(form) >= _SECRET_LENGTH}
     known = sorted(several, key=len, reverse=True)
@@ -171,7 +177,8 @@ def known_values(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
     values: set[str] = set()
     for name in source:
         if _is_secret(name):
-            if _IN_NAME_ONLY.fullmatch(value := source.get(name, "")) is None:
+            value = source.get(name, "")
+            if not (_IN_NAME_ONLY.fullmatch(value) or _PLACEHOLDER.fullmatch(value)):
                 values.add(value)
         elif _is_address(name) and (found := _PASSWORD_IN_ADDRESS.search(source.get(name, ""))):
             values.add(found[1])

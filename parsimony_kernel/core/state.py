@@ -17,7 +17,7 @@ from parsimony_kernel.core.taxonomy import FailureType
 
 MAX_LESSONS = 5
 MAX_RECOVERIES = 50
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 
 class TurnSubstate(BaseModel):
@@ -30,8 +30,8 @@ class TurnSubstate(BaseModel):
 
 
 class HeldCall(BaseModel):
-    """A requested call that waits for a person. ``sha`` is the hash of exactly this action;
-    ``allowed`` is set once the answer is there."""
+    """A requested call that waits for a person, or behind one that does. ``sha`` is the hash of
+    exactly this action; ``allowed`` is set once the answer is there."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -63,6 +63,7 @@ class Carried(BaseModel):
     budget_warned: bool = False
     pending_instruction: str | None = None
     pending_call: HeldCall | None = None
+    pending_behind: list[HeldCall] = Field(default_factory=list)
     repetition: list[dict[str, Any]] = Field(default_factory=list)
     procedure_state: str = ""
     recoveries: list[tuple[FailureType, str]] = Field(default_factory=list)

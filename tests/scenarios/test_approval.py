@@ -64,9 +64,9 @@ async def test_code_that_starts_a_program_waits_and_runs_as_it_was_shown(
     ran = [e for e in events if isinstance(e, ToolEvent) and e.completed]
     assert [(e.arguments["code"], e.ok) for e in ran[:1]] == [(SHELL, True)]
     assert isinstance(events[-1], RunCompleted)
-    # The model reads the result where it asked, and what the person said behind it.
+    # The model reads the result where it asked, and nothing of a button.
     roles = [m["role"] for m in session._model.requests[-1].messages]
-    assert roles == ["system", "user", "user", "assistant", "tool", "user", "user"]
+    assert roles == ["system", "user", "user", "assistant", "tool", "user"]
 
 
 @pytest.mark.parametrize("answer", ["Do not run it", "2", "use pandas instead", "never"])
@@ -141,13 +141,40 @@ async def test_nobody_is_asked_where_that_is_wished(start: Any, tmp_path: Path) 
     assert (tmp_path / "made").exists()
 
 
-async def test_calls_behind_one_that_waits_are_not_run(start: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("reply", "runs", "read"),
+    [
+        ("Run it", True, ["Allowed by the person.", "`y`: 1 (int)"]),
+        (
+            "Do not run it",
+            False,
+            ["did not allow this", "Not run: the call before it was declined"],
+        ),
+        ("use a file", False, ["did not allow this", "Not run: the call before it was declined"]),
+    ],
+)
+async def test_calls_behind_one_that_waits_wait_with_it(
+    start: Any, reply: str, runs: bool, read: list[str]
+) -> None:
     session = start(calls(call("run_code", code=SHELL), call("run_code", code="y = 1")), DONE)
     await ask(session)
+    await gather(session.resume(reply))
+    assert ("y" in session.executor.variables()) == runs
+    messages = session._model.requests[-1].messages
+    told = [m["content"] for m in messages if m["role"] == "tool"]
+    assert [words in each for words, each in zip(read, told, strict=True)] == [True, True]
+    said = [m["content"] for m in messages if m["role"] == "user"]
+    assert any(reply in each for each in said) == (reply == "use a file")
+
+
+async def test_of_calls_behind_one_that_waits_another_may_wait_in_turn(start: Any) -> None:
+    other = SHELL.replace("made", "other")
+    three = [call("run_code", code=code) for code in (SHELL, other, "y = 1")]
+    session = start(calls(*three), DONE)
+    await ask(session)
+    question(await gather(session.resume("Run it")))
     await gather(session.resume("Run it"))
-    assert "y" not in session.executor.variables()
-    told = [m["content"] for m in session._model.requests[-1].messages if m["role"] == "tool"]
-    assert ["not_run" in text for text in told] == [False, True]
+    assert "y" in session.executor.variables()
 
 
 async def test_a_turn_asks_after_a_restart_as_it_began(start: Any) -> None:

@@ -31,6 +31,7 @@ from parsimony_kernel.core.events import (
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, say
+from parsimony_kernel.toolbox.plan import plan_tools
 from parsimony_kernel.tools import Tools, tool
 
 
@@ -129,10 +130,34 @@ async def test_the_correction_is_sent_once_and_last() -> None:
     assert second[:2] == third[:2] == model.requests[0].messages[:2]
 
 
+PLAN = plan_tools()["plan"]
+
+
+@pytest.mark.parametrize("said", ["The mean is 3.", "Fertig: 3"])
+async def test_words_end_a_run_in_which_nothing_is_open(said: str) -> None:
+    """What a model says when its work is done is the answer; nobody asks for it again."""
+    events = await play([call("look", at="x"), say(said)], look)
+    assert errors(events) == []
+    assert events[-1] == RunCompleted(summary=said)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [[], [call("break_down")], [call("plan", parts=["a", "b"])]],
+    ids=["nothing done", "a failed step", "an open part"],
+)
+async def test_words_end_no_run_in_which_something_is_open(before: list[Step]) -> None:
+    end = call("return_done", summary="ok")
+    steps = [*before, say("So."), call("plan", parts=["a"], done=["a"]), end]
+    events = await play(steps, look, break_down, PLAN)
+    assert errors(events)[-1:] == [("no_progress", "narrow_scope", 1)]
+    assert isinstance(events[-1], RunCompleted)
+
+
 async def test_a_stall_between_steps_that_succeed_never_adds_up() -> None:
     steps: list[Step] = []
     for number in range(3):
-        steps += [say("hm"), call("look", at=str(number))]
+        steps += [say("hm…"), call("look", at=str(number))]
     events = await play([*steps, call("return_done", summary="ok")], look)
     assert errors(events) == [("no_progress", "narrow_scope", 1)] * 3
     assert isinstance(events[-1], RunCompleted)
@@ -181,7 +206,7 @@ async def test_what_follows_a_failed_call_in_the_same_answer_is_not_run() -> Non
         pass
     assert seen == []
     results = [m for m in model.requests[1].messages if m["role"] == "tool"]
-    assert "not run" in results[1]["content"]
+    assert results[1]["content"] == "Not run: the call before it failed"
 
 
 async def test_a_provider_hiccup_is_waited_out() -> None:

@@ -85,7 +85,7 @@ MENDED = (
         CUT,
         "cut off",
     ),
-    Mended("text only once", say("I would enter the number now."), STALL, "no tool call"),
+    Mended("text only once", say("I would enter the number now:"), STALL, "no tool call"),
     Mended("empty message", say(""), STALL, "no tool call"),
     Mended("empty message", answer(), STALL, "no tool call"),
     Mended("empty message", say(" \n"), STALL, "no tool call"),

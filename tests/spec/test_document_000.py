@@ -1003,7 +1003,7 @@ async def test_strikes_with_progress_between_them_do_not_add_up(run: Callable[..
     one = await run(
         Reply("Words."),
         use("look", x=1),
-        Reply("Words again."),
+        Reply("Words again:"),
         use("look", x=2),
         done(),
         tools=with_ends(tool_of(look)),

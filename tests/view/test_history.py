@@ -271,7 +271,7 @@ async def test_a_real_turn_reads_the_same_after_a_restart(tmp_path: Path) -> Non
         call("run_code", code="x = 1", purpose="Set x"),
         call("lok", at="x"),
         call("run_code", code="y = 1"),
-        say("I think so"),
+        say("I think so:"),
         call("ask_user", question="Which?", choices=["a", "b"]),
         call("return_unable", rationale="No data.", blockers=["no file"]),
     )

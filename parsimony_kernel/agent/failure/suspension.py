@@ -41,6 +41,7 @@ ADDED_FIELDS: Mapping[int, frozenset[str]] = {
     ),
     3: frozenset({"recoveries", "subgoals", "done_subgoals", "terms"}),
     4: frozenset({"choice_ids"}),
+    5: frozenset({"pending_behind"}),
 }
 
 # A record from a machine whose clock is a little ahead is honest; one from tomorrow is not.
