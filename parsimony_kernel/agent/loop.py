@@ -153,7 +153,8 @@ def admit(
         if inventory is not None:
             state.messages.append(secrets.of_prose(snapshot_message(inventory)))
     chosen = _chosen(suspension, user_reply)
-    if state.pending_call is None or chosen not in choices.APPROVAL:
+    is_button = chosen is Choice.run_it or user_reply.strip() in choices.labels_of(choices.APPROVAL)
+    if state.pending_call is None or not is_button:
         state.messages.append({"role": "user", "content": secrets.clean(user_reply)})
     if state.pending_call is not None:
         allowed = chosen is Choice.run_it

@@ -173,7 +173,7 @@ def test_a_short_secret_that_was_handed_in_is_removed_where_it_stands_alone(
     assert scrub(text, secrets=["abc12", "a.b", ""], environ={"SHORT_TOKEN": "and"}) == clean
 
 
-@pytest.mark.parametrize("given", ["any", "none", "EMPTY", "ollama", "sk-none", "not-needed", "x"])
+@pytest.mark.parametrize("given", ["any", "none", "EMPTY", "ollama", "not-needed", "x"])
 def test_what_is_given_in_the_place_of_a_key_is_no_secret(given: str) -> None:
     """A local server wants some key; the words of a request would be lost with it."""
     text = f"is there {given} x or ollama in it, or none at all?"
