@@ -133,7 +133,7 @@ _SHARING = (
         ("--share",),
         "share",
         "what the model is told of your data: samples (names, types and a few values), schema "
-        "(never a value), none (nothing but the request), or full (first rows of tables too)",
+        "(never a value), none (nothing but the request), or full (first rows of all tables too)",
         "MODE",
         "--share schema",
         _share,

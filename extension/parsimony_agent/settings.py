@@ -111,7 +111,7 @@ SETTINGS = (
         "share",
         "samples",
         "what a model is told of the data: samples (names, types and a few values), schema (never "
-        "a value), none (nothing but the request), or full (first rows of tables too)",
+        "a value), none (nothing but the request), or full (first rows of all tables too)",
     ),
     Setting(
         "classifier",

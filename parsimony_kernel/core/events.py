@@ -31,7 +31,8 @@ class RunStarted(AgentEvent):
     made or changed, and that were taken back before this one began. ``share`` says how much of the
     notebook the model is told, ``context`` of what (``None``: of everything), and
     ``notebook_cost_usd`` what all turns of the notebook together may cost, in US dollars.
-    ``classifier`` is what tells why a step failed.
+    ``classifier`` is what tells why a step failed, ``instructions`` the hash of each file with
+    the person's instructions, by path.
     """
 
     type: Literal["run_started"] = "run_started"
@@ -54,6 +55,7 @@ class RunStarted(AgentEvent):
     context: tuple[str, ...] | None = None
     notebook_cost_usd: float | None = None
     classifier: str = ""
+    instructions: dict[str, str] = Field(default_factory=dict)
 
 
 class TextDelta(AgentEvent):

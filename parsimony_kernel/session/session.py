@@ -20,6 +20,7 @@ from parsimony_kernel.agent.failure.suspension import (
     SuspensionTokenMismatch,
 )
 from parsimony_kernel.agent.loop import admit, first_request, go_on, run_loop
+from parsimony_kernel.agent.prompts import INSTRUCTIONS, PINNED_CONSTRAINTS
 from parsimony_kernel.agent.resolve import OFFLINE, check_models, resolve_models
 from parsimony_kernel.artifacts.publish import PAGES, LiveName, Publisher
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed
@@ -62,6 +63,7 @@ from parsimony_kernel.session.identity import (
     origins_in_words,
     plain_name,
 )
+from parsimony_kernel.session.instructions import Written, hashes, in_words, read_instructions
 from parsimony_kernel.session.inventory import notebook_in_words
 from parsimony_kernel.session.own_tools import OwnTools
 from parsimony_kernel.session.past import Past
@@ -109,6 +111,7 @@ class _Running:
     secrets: Secrets = field(default_factory=Secrets)
     sharing: Sharing = field(default_factory=Sharing)
     seen: set[LiveName] = field(default_factory=set)
+    instructions: tuple[Written, ...] = ()
     cancellation: CancellationRequest = field(default_factory=CancellationRequest)
 
 
@@ -230,7 +233,7 @@ class NotebookSession:
                     run_id=running.run_id,
                     request=request,
                     model=model_name,
-                    shared=(*shared, *self._own_tools.kept_in_words()),
+                    shared=(*shared, *self._written(running), *self._own_tools.kept_in_words()),
                     approve=chosen.approve.value,
                     procedure=chosen.procedure or "",
                     notice=" ".join(filter(None, (self._notice, notice))),
@@ -239,6 +242,7 @@ class NotebookSession:
                     context=chosen.context,
                     notebook_cost_usd=limit,
                     classifier=chosen.classifier,
+                    instructions=hashes(running.instructions),
                     **shown_limits(guardrails),
                 )
                 self._journal.append(running.run_id, started)
@@ -251,6 +255,12 @@ class NotebookSession:
             raise SessionError(str(exc)) from exc
         finally:
             self._running = None
+
+    def _written(self, running: _Running) -> tuple[str, ...]:
+        """What is said of the person's instructions, by what they were in the turn before."""
+        turns = [each.turn_id for each in self.turns() if each.turn_id != running.run_id]
+        before = self._log.beginning_of(turns[-1]) if turns else None
+        return in_words(running.instructions, before)
 
     def _opened(
         self, agent: Agent, running: _Running, request: str, *, also: Sequence[str] = ()
@@ -390,6 +400,8 @@ class NotebookSession:
                 context=running.sharing.chosen,
                 notebook_cost_usd=limit,
                 classifier=classifier,
+                instructions=hashes(running.instructions),
+                shared=in_words(running.instructions, begun),
                 **shown_limits(guardrails, state),
             )
             self._log.take_up(running.run_id, record, started)
@@ -605,6 +617,9 @@ class NotebookSession:
         )
         tools = self._tools(running, guardrails, hooks.emit) + own
         playbook = read_playbook(procedure, self._folder, self.executor, tools)
+        sharing = running.sharing
+        if sharing.share is not Share.none and sharing.chosen != ():
+            running.instructions = read_instructions(self._folder, self.workspace)
         return Agent(
             model_config=models,
             code_executor=self.executor,
@@ -616,7 +631,8 @@ class NotebookSession:
             tools=tools,
             contract=playbook.contract,
             procedure=playbook.procedure,
-            pinned_constraints=playbook.constraints or None,
+            instructions="\n\n".join((INSTRUCTIONS, *(w.block for w in running.instructions))),
+            pinned_constraints=playbook.constraints or PINNED_CONSTRAINTS,
             policy=playbook.policy,
             classifier=self._classifier(playbook.classifier or classifier, models, running, hooks),
             hooks=hooks,
