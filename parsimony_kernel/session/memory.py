@@ -27,6 +27,7 @@ MOST_CHARS = 8_000
 REQUEST_CHARS = 600
 SUMMARY_CHARS = 1_200
 CLAUSE_CHARS = 300
+CODE_CHARS = 1_500
 # How many artifacts a model is told of.
 MOST_ARTIFACTS = 20
 
@@ -54,7 +55,7 @@ def earlier_turns(
     """What the newest turns of other cells were asked and came to, oldest first.
 
     A request and an answer for each: the summary of a turn that is done, one clause of one that
-    is not or was taken back. Those that are gone, purged or running are left out, and so are the
+    is not or was taken back. Behind the request stands the code that a turn that is done ran. Those that are gone, purged or running are left out, and so are the
     oldest of more than ``limit_chars`` characters.
 
     Args:
@@ -82,6 +83,8 @@ def earlier_turns(
         asked = MENDING if keeps and row.request.startswith(MENDING) else row.request
         request = str(request_message(_cut(asked, REQUEST_CHARS))["content"])
         answer = _came_to(row, events, keeps=keeps)
+        if code := "" if keeps or row.status != "done" else _code_of(events):
+            request = f"{request}\n<code_that_ran>\n{code}\n</code_that_ran>"
         room -= len(request) + len(answer)
         if room < 0:
             break
@@ -99,6 +102,25 @@ def _came_to(row: TurnRow, events: Sequence[AgentEvent], *, keeps: bool) -> str:
     # Names between backticks are read as what a turn has made; a question has those of others.
     why = _cut(" ".join(row.summary.replace("`", "'").split()), CLAUSE_CHARS)
     return f"{_UNDONE[row.status]}: {why}" if why else f"{_UNDONE[row.status]}."
+
+
+def _code_of(events: Sequence[AgentEvent]) -> str:
+    """The newest code of a turn that worked, as much as there is room for."""
+    if _is_taken_back(events):
+        return ""
+    ran = [
+        str(event.arguments.get("code", "")).strip()
+        for event in events
+        if isinstance(event, ToolEvent) and event.ok and event.tool_name == "run_code"
+    ]
+    kept: list[str] = []
+    room = CODE_CHARS
+    for code in reversed(ran):
+        room -= len(code)
+        if room < 0 and kept:
+            break
+        kept.append(_cut(code, CODE_CHARS))
+    return "\n\n".join(reversed(kept))
 
 
 def _is_free_of_values(events: Sequence[AgentEvent]) -> bool:

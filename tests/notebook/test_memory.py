@@ -17,6 +17,7 @@ from parsimony_kernel.core.events import (
     RunCancelled,
     RunCompleted,
     RunStarted,
+    ToolEvent,
     TurnForgotten,
     TurnTakenBack,
 )
@@ -99,6 +100,36 @@ def told(
     assert [m.role for m in messages] == ["user", "assistant"] * (len(messages) // 2)
     texts = [str(m.content) for m in messages]
     return list(zip(texts[::2], texts[1::2], strict=True))
+
+
+def ran(code: str, *, ok: bool = True) -> ToolEvent:
+    return ToolEvent(
+        tool_name="run_code",
+        tool_call_id="c",
+        tool_type="code",
+        arguments={"code": code},
+        completed=True,
+        ok=ok,
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "codes", "kept"),
+    [
+        ("done", [("a = 1", True), ("a.b", False), ("c = 2\n", True)], "a = 1\n\nc = 2"),
+        ("done", [("a" * 1_000, True), ("b" * 1_000, True)], "b" * 1_000),
+        ("done", [("a" * 2_000, True)], "a" * 1_498 + " …"),
+        ("stopped", [("a = 1", True)], None),
+        ("done", [], None),
+    ],
+)
+def test_a_turn_that_is_done_is_told_with_the_code_that_worked(
+    status: str, codes: list[tuple[str, bool]], kept: str | None
+) -> None:
+    events: list[AgentEvent] = [ran(code, ok=ok) for code, ok in codes]
+    [(request, _)] = told([row(1, status)], {"r1": events})
+    behind = "" if kept is None else f"\n<code_that_ran>\n{kept}\n</code_that_ran>"
+    assert request == f"<request>\nrequest 1\n</request>{behind}"
 
 
 def test_each_turn_is_told_by_its_request_and_what_it_came_to_oldest_first() -> None:
