@@ -6,6 +6,7 @@ where that is news.
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from parsimony_kernel.core.refusals import GUIDANCE
 BRIEF_TEXT = 600
 BRIEF_LINES = 6
 
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _SHORTENED = "[older, shortened]"
 # Said by the call itself, by the sentence of the failure, or by the lines that follow.
 _SAID = frozenset(
@@ -212,6 +214,8 @@ def _value(value: Any, cut: _Whole) -> Iterator[str]:
         yield cut.text(value)
     elif isinstance(value, dict):
         for key, each in value.items():
+            if isinstance(each, str) and _DIGEST.fullmatch(each):
+                continue  # it names a thing that a title names too
             is_text = isinstance(each, str) and "\n" in each
             yield f"{key}:\n{cut.text(each)}" if is_text else f"{key}: {cut.text(_in_a_line(each))}"
     else:

@@ -55,8 +55,9 @@ def earlier_turns(
     """What the newest turns of other cells were asked and came to, oldest first.
 
     A request and an answer for each: the summary of a turn that is done, one clause of one that
-    is not or was taken back. Behind the request stands the code that a turn that is done ran. Those that are gone, purged or running are left out, and so are the
-    oldest of more than ``limit_chars`` characters.
+    is not or was taken back. Behind the request stands the code that a turn that is done ran.
+    Those that are gone, purged or running are left out, and so are the oldest of more than
+    ``limit_chars`` characters.
 
     Args:
         rows: the turns, oldest first.

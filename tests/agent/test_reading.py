@@ -111,6 +111,12 @@ async def test_an_older_answer_keeps_the_beginnings_and_the_names() -> None:
     assert len(told) < len(as_text(envelope)) * 0.8
 
 
+def test_of_what_is_published_no_digest_is_told() -> None:
+    result = {"kind": "chart", "title": "Rain", "content_sha": "0f" * 32}
+    envelope = succeeded("return_chart", result, state="s", valid_next_actions=ACTIONS)
+    assert as_text(envelope, ACTIONS) == "kind: chart\ntitle: Rain"
+
+
 def test_what_somebody_else_wrote_stays_as_it_is() -> None:
     for content in ("plain", '{"a": 1}', "{", json.dumps([1])):
         assert envelope_in(content) is None
