@@ -12,7 +12,6 @@ from parsimony_agent.tables import note, table
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.gate.mermaid import drawn
-from parsimony_kernel.gate.rules import breach_of
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.dependents import warnings
 from parsimony_kernel.lineage.diff_words import told
@@ -170,7 +169,7 @@ def verified(session: Session) -> str:
 
 def playbook(session: Session, file: str) -> list[dict[str, Any]]:
     """What the file of a task says: a table, and a drawing where it has states."""
-    said, tools = session.playbook(file)
+    said = session.playbook(file)
     rows: list[tuple[str, str]] = []
     if said.procedure is not None:
         states, edges = said.procedure.states, said.procedure.edges
@@ -180,9 +179,8 @@ def playbook(session: Session, file: str) -> list[dict[str, Any]]:
         rows.append(("tools", "all" if allowed is None else ", ".join(sorted(allowed))))
         identifiers = said.contract.identifiers.items()
         rows += [("identifier", f"{name} is {value}") for name, value in identifiers]
-    for rule in said.constraints:
-        is_judged = breach_of(rule, tools) is not None
-        rows.append(("rule, enforced" if is_judged else "rule, a reminder", rule))
+    rows += [("rule, enforced", rule) for rule in said.rules.in_words()]
+    rows += [("a reminder", rule) for rule in said.constraints]
     if said.policy is not None:
         rows += [
             (kind.name, getattr(said.policy.stated(kind), "__name__", "a strategy"))

@@ -36,6 +36,7 @@ from parsimony_kernel.core.results import AgentResult, collect
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.gate.procedure import Procedure
+from parsimony_kernel.gate.rules import NO_RULES, Rules
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.toolbox.code import code_tools
@@ -75,10 +76,10 @@ class Agent:
         suspension_secret: signs suspensions; the user's key files by default.
         tools: tools beside ``run_code`` and the three that end a run, typed functions among them;
             a ``Tools`` replaces all.
-        pinned_constraints: at most five rules that stand last in every prompt; the notebook
-            agent's where the instructions are its own. Those that can be judged before an action
-            are enforced, see ``gate.rules``.
+        pinned_constraints: at most five reminders that stand last in every prompt; the notebook
+            agent's where the instructions are its own.
         contract: what the task allows; an action that breaks it does not run.
+        rules: what the task forbids, see ``gate.rules``; an action that breaks one does not run.
         procedure: what may be done after what; only its edges can be walked.
         classifier: tells the type of a failure that nothing else knows, which chooses a hint and
             the strategy of a ``FailurePolicy``; rules by default, and a ``HybridClassifier`` asks
@@ -107,6 +108,7 @@ class Agent:
         *,
         pinned_constraints: Iterable[str] | None = None,
         contract: ActionContract | None = None,
+        rules: Rules = NO_RULES,
         procedure: Procedure | None = None,
         classifier: Classifier | None = None,
         key_id: str = "",
@@ -119,6 +121,9 @@ class Agent:
         self.model_id = model_id or _name(self.model_config)
         self.guardrails = guardrails or AgentGuardrails()
         self.instructions = INSTRUCTIONS if instructions is None else instructions
+        if rules:
+            listed = "\n".join(f"- {each}" for each in rules.in_words())
+            self.instructions += f"\n\nRules of this task, which the gate enforces\n{listed}"
         self.policy: RecoveryPolicy = (
             policy_as_recovery(policy)
             if isinstance(policy, FailurePolicy)
@@ -130,6 +135,7 @@ class Agent:
         self.hooks = hooks or RunHooks(Breakers(clock))
         self.pinned_constraints = _pinned(instructions, pinned_constraints)
         self.contract = contract
+        self.rules = rules
         self.procedure = procedure
         self.classifier = classifier
         self.clock = clock

@@ -36,6 +36,7 @@ from parsimony_kernel.gate.open_parts import nothing_open
 from parsimony_kernel.gate.playbook import task_stages
 from parsimony_kernel.gate.procedure import Procedure, Walker
 from parsimony_kernel.gate.repetition import Repetition, not_repeating
+from parsimony_kernel.gate.rules import NO_RULES, Rules
 from parsimony_kernel.gate.stages import STAGES, Stage
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.lineage.checkpoint import Change
@@ -91,7 +92,7 @@ class RunHooks:
         checks = () if state.code_executor is None else _grounded(tools, state)
         contract, procedure = context.contract, context.procedure
         task = (
-            *task_stages(contract, state.pinned_constraints, lambda: from_messages(state.messages)),
+            *task_stages(contract, context.rules, lambda: from_messages(state.messages)),
             *about_the_goal(contract, lambda: from_messages(state.messages)),
         )
         return Gate(
@@ -224,6 +225,7 @@ class RunContext(RecoveryContext):
     tools: Tools = field(default_factory=Tools, metadata={"kind": Iterable, "made": _tools})
     hooks: RunHooks = field(default_factory=RunHooks, metadata={"kind": RunHooks})
     contract: ActionContract | None = field(default=None, metadata={"kind": ActionContract})
+    rules: Rules = field(default=NO_RULES, metadata={"kind": Rules})
     procedure: Procedure | None = field(default=None, metadata={"kind": Procedure})
     classifier: Classifier = field(default_factory=RulesClassifier, metadata={"kind": "classify"})
     pinned_constraints: tuple[str, ...] = field(

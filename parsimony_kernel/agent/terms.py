@@ -1,4 +1,4 @@
-"""What a run is held to: the contract of its task, and its procedure."""
+"""What a run is held to: the contract and the rules of its task, and its procedure."""
 
 import hashlib
 import json
@@ -11,11 +11,13 @@ TERMS_SINCE = 3
 
 
 def terms_of(context: RunContext) -> str:
-    """A hash of the agent's contract and procedure; empty when it has neither."""
+    """A hash of the agent's contract, rules and procedure; empty when it has none of them."""
     contract, procedure = context.contract, context.procedure
-    if contract is None and procedure is None:
+    if contract is None and procedure is None and not context.rules:
         return ""
     told: dict[str, Any] = {"procedure": None if procedure is None else procedure.digest}
+    if context.rules:
+        told["rules"] = context.rules.in_words()
     if contract is not None:
         told["contract"] = {
             "allowed": _sorted(contract.allowed_tools),

@@ -1,14 +1,17 @@
 """What a file says about a task: its procedure, its contract, its rules, and its recovery policy.
 
+The rules are enforced; ``constraints`` are reminders in words.
+
 Each part is optional; ``procedure_yaml`` describes the first. Every error names the line.
 
     contract:
       tools: [query_db, calculate_shipping]
       intent_tools: [query_db]
       identifiers: {order_id: A102}
+    forbid_tools: [refund]
+    max_words: 50
     constraints:
-      - Never call `refund`.
-      - Answer in at most 50 words.
+      - Write amounts in euros.
     policy:
       EXTERNAL_FAULT: backoff_and_retry
       HALLUCINATED_STATE: {strategy: rollback_to_checkpoint, max_attempts: 2}
@@ -16,8 +19,8 @@ Each part is optional; ``procedure_yaml`` describes the first. Every error names
     classifier: hybrid
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import yaml
@@ -30,14 +33,15 @@ from parsimony_kernel.core.taxonomy import Step
 from parsimony_kernel.gate.contract import within_contract
 from parsimony_kernel.gate.procedure import Guard, Procedure, ProcedureError
 from parsimony_kernel.gate.procedure_yaml import FIELDS, REQUIRED, Reader, composed
-from parsimony_kernel.gate.rules import within_rules
+from parsimony_kernel.gate.rules import NO_RULES, Rules, within_rules
 from parsimony_kernel.gate.stages import Stage
 from parsimony_kernel.tools import Tools
 from parsimony_kernel.triage.policy import FailurePolicy
 
 RULES = "rules"
 CLASSIFIERS = (RULES, "hybrid", "llm")
-_PARTS = ("contract", "constraints", "policy", "classifier")
+_RULES = tuple(each.name for each in fields(Rules))
+_PARTS = ("contract", *_RULES, "constraints", "policy", "classifier")
 _CONTRACT_FIELDS = ("tools", "intent_tools", "identifiers")
 
 
@@ -48,14 +52,15 @@ class Playbook:
     Args:
         procedure: what may be done after what.
         contract: what the task allows.
-        constraints: at most five rules that stand last in every prompt; those that can be judged
-            are enforced.
+        rules: what is refused.
+        constraints: at most five reminders that stand last in every prompt.
         policy: what answers a failure, by its type.
         classifier: one of ``CLASSIFIERS``, which tells that type where nothing else does.
     """
 
     procedure: Procedure | None = None
     contract: ActionContract | None = None
+    rules: Rules = NO_RULES
     constraints: tuple[str, ...] = ()
     policy: FailurePolicy | None = None
     classifier: str = ""
@@ -63,15 +68,15 @@ class Playbook:
 
 def task_stages(
     contract: ActionContract | None,
-    rules: Iterable[str],
-    made: Callable[[], Iterable[Step]] = tuple,
+    rules: Rules,
+    made: Callable[[], Sequence[Step]] = tuple,
 ) -> tuple[Stage, ...]:
     """The stages of a task's own terms, which stand behind the tools' validators.
 
     ``made`` gives the steps of the run so far.
     """
     held = () if contract is None else (within_contract(contract),)
-    return (*held, within_rules(rules, made))
+    return (*held, *within_rules(rules, made))
 
 
 def from_yaml(
@@ -105,6 +110,7 @@ def from_yaml(
     except ProcedureError as exc:
         reader.problems += exc.problems
     contract = _contract(reader, written.get("contract"), tools)
+    rules = _rules(reader, written, tools)
     constraints = _constraints(reader, written.get("constraints"))
     policy = _policy(reader, written.get("policy"))
     classifier = _classifier(reader, written.get("classifier"))
@@ -112,7 +118,7 @@ def from_yaml(
         reader.problems += _shut_edges(procedure, contract, tools)
     if reader.problems:
         raise ProcedureError(name, reader.problems)
-    return Playbook(procedure, contract, constraints, policy, classifier)
+    return Playbook(procedure, contract, rules, constraints, policy, classifier)
 
 
 def _shut_edges(procedure: Procedure, contract: ActionContract, tools: Tools) -> Iterator[str]:
@@ -143,6 +149,26 @@ def _contract(reader: Reader, node: Any, tools: Tools | None) -> ActionContract 
         frozenset(serving) if serving else None,
         _identifiers(reader, read.get("identifiers")),
     )
+
+
+def _rules(reader: Reader, written: Mapping[str, Any], tools: Tools | None) -> Rules:
+    read: dict[str, Any] = {}
+    for name in _RULES:
+        node = written.get(name)
+        if node is None:
+            continue
+        if name.endswith("_tools"):
+            read[name] = tuple(_tools_in(reader, node, tools))
+        elif name.startswith("forbid_"):
+            read[name] = tuple(reader.name(each) for each in _items(node))
+            if not read[name]:
+                reader.say(node, f"{name} names nothing; name something, or leave it out.")
+        else:
+            text = node.value if isinstance(node, yaml.ScalarNode) else ""
+            read[name] = int(text) if text.isdecimal() else 0
+            if not text.isdecimal():
+                reader.say(node, f"{name} is a whole number of 0 or more, such as 5.")
+    return Rules(**read)
 
 
 def _tools_in(reader: Reader, node: Any, tools: Tools | None) -> dict[str, Any]:

@@ -502,13 +502,13 @@ class NotebookSession:
         except (*TROUBLE, *NOT_REFRESHED) as exc:
             raise SessionError(_sentence(str(exc))) from exc
 
-    def playbook(self, file: str) -> tuple[Playbook, tuple[str, ...]]:
-        """What ``file`` says of a task, checked as a turn would, and the tools that there are.
+    def playbook(self, file: str) -> Playbook:
+        """What ``file`` says of a task, checked as a turn would.
 
         ``SessionError`` says all that is wrong with it.
         """
         tools = self._every_turns_tools() + self._own_tools.resolved()
-        return read_playbook(file, self._folder, self.executor, tools), tuple(tools)
+        return read_playbook(file, self._folder, self.executor, tools)
 
     @explained
     def forget(self, turn_id: str) -> None:
@@ -630,6 +630,7 @@ class NotebookSession:
             file_store=self._file_store,
             tools=tools,
             contract=playbook.contract,
+            rules=playbook.rules,
             procedure=playbook.procedure,
             instructions="\n\n".join((INSTRUCTIONS, *(w.block for w in running.instructions))),
             pinned_constraints=playbook.constraints or PINNED_CONSTRAINTS,

@@ -263,8 +263,8 @@ class FakeSession:
             raise SessionError(f"{name!r} is no tool of yours.")
         del self._own_tools[name]
 
-    def playbook(self, file: str) -> tuple[Playbook, tuple[str, ...]]:
-        return Playbook(constraints=(f"Read {file}.",)), ("run_code",)
+    def playbook(self, file: str) -> Playbook:
+        return Playbook(constraints=(f"Read {file}.",))
 
     async def refresh(self, name: str, *, accept: bool = False, allow: bool = False) -> Refreshed:
         self.refreshed.append((name, accept))

@@ -20,8 +20,9 @@ edges:
 contract:
   tools: [run_code]
   identifiers: {order_id: A102}
+forbid_tools: [return_chart]
+max_words: 50
 constraints:
-  - Never call `return_chart`.
   - Be kind.
 policy:
   TIMEOUT: escalate
@@ -38,8 +39,9 @@ def test_a_file_is_told_part_by_part_and_its_states_are_drawn(
         "procedure states: 2, edges: 1, each reachable",
         "tools run_code",
         "identifier order_id is A102",
-        "rule, enforced Never call `return_chart`.",
-        "rule, a reminder Be kind.",
+        "rule, enforced forbid_tools: return_chart",
+        "rule, enforced max_words: 50",
+        "a reminder Be kind.",
         "TIMEOUT escalate",
     ]
     assert drawing["text/vnd.mermaid"].startswith("stateDiagram-v2")

@@ -32,6 +32,7 @@ from parsimony_kernel.core.state import RunState
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.gate.procedure import Edge, Procedure
+from parsimony_kernel.gate.rules import Rules
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.testing.clock import ManualClock
@@ -304,7 +305,7 @@ MEETINGS = (
         each_new("look", "at", 2),
         "rule",
         tools=[look],
-        task={"pinned_constraints": ["Never call look."]},
+        task={"rules": Rules(forbid_tools=("look",))},
     ),
     Meeting(
         APPROVAL,
@@ -609,7 +610,7 @@ def played(names: Sequence[str], executor: CodeExecutor) -> Ran:
         suspension_secret="s",
         clock=clock,
         hooks=Hooks(Breakers(clock), checks),
-        pinned_constraints=["Never call erase."],
+        rules=Rules(forbid_tools=("erase",)),
     )
 
     async def run() -> list[AgentEvent]:

@@ -159,31 +159,32 @@ async def test_who_breaks_the_contract_twice_in_a_row_is_handed_over(
     model.assert_exhausted()
 
 
-async def test_a_rule_of_the_file_stands_last_in_every_prompt_and_is_kept(
+async def test_a_rule_of_the_file_is_kept_and_a_reminder_stands_last_in_every_prompt(
     opened: Opening, tmp_path: Path
 ) -> None:
     model = ScriptedModel([call("run_code", code="import os"), LOOK, DONE])
     session = opened(model)
-    events = await follow(session, tmp_path, "constraints:\n  - Never import os.\n")
-    assert refusals(events) == [("run_code", "it breaks the rule 'Never import os.'")]
+    events = await follow(session, tmp_path, "forbid_imports: os\nconstraints: Be kind.\n")
+    assert refusals(events) == [("run_code", "it breaks the rule forbid_imports: os")]
     assert isinstance(events[-1], RunCompleted)
     for request in model.requests:
         pinned = request.messages[-1]["content"].split("<pinned_constraints>")[1]
-        assert "Never import os." in pinned
+        assert "Be kind." in pinned
+        assert "- forbid_imports: os" in request.messages[0]["content"]
 
 
 async def test_a_limit_of_calls_counts_what_ran_before_the_question_too(
     start: Starting, opened: Opening, tmp_path: Path
 ) -> None:
     first = start(LOOK, call("ask_user", question="Go on?"))
-    events = await follow(first, tmp_path, "constraints: At most 1 tool call.\n")
+    events = await follow(first, tmp_path, "max_tool_calls: 1\n")
     assert isinstance(events[-1], UserInputRequested)
     model = ScriptedModel([COUNT, DONE])
     second = opened(model)
     events = await gather(second.resume("yes"))
-    assert refusals(events) == [("run_code", "it breaks the rule 'At most 1 tool call.'")]
+    assert refusals(events) == [("run_code", "it breaks the rule max_tool_calls: 1")]
     assert isinstance(events[-1], RunCompleted)
-    assert "At most 1 tool call." in model.requests[0].messages[-1]["content"]
+    assert "- max_tool_calls: 1" in model.requests[0].messages[0]["content"]
 
 
 async def test_the_policy_of_the_file_answers_a_failure_by_its_type(
