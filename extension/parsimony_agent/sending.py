@@ -10,8 +10,7 @@ from parsimony_agent.context import message_words, sent_words, tools_words
 from parsimony_agent.desk import Desk, Told
 from parsimony_agent.pending import TurnError
 from parsimony_agent.tables import note, words
-from parsimony_kernel.agent.resolve import OFFLINE
-from parsimony_kernel.core.chat import ModelRequest
+from parsimony_kernel.core.chat import OFFLINE, ModelRequest
 from parsimony_kernel.core.events import RunStarted
 from parsimony_kernel.session.sent import SentRequest
 from parsimony_kernel.session.turns import resolve_turn

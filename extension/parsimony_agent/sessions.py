@@ -122,7 +122,7 @@ def chosen_model(name: str, variables: Mapping[str, Any]) -> str | ChatModel:
     other name means a variable if there is one. ``TurnError`` when the variable holds no model, or
     one whose name cannot be shown, or when both could be meant.
     """
-    from parsimony_kernel.agent.resolve import OFFLINE
+    from parsimony_kernel.core.chat import OFFLINE
     from parsimony_kernel.llm.credentials import provider_of
 
     if name not in variables:

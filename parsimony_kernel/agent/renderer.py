@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from xml.sax.saxutils import escape, quoteattr
 
-from parsimony_kernel.agent.reading import as_text, envelope_in, in_brief, text_in_brief
 from parsimony_kernel.core.conversation import is_snapshot
 from parsimony_kernel.core.kinds import SOLVED, Failure
+from parsimony_kernel.core.reading import as_text, envelope_in, in_brief, text_in_brief
 from parsimony_kernel.core.state import RunState
 
 RECENT_ITERATIONS_DEFAULT = 2

@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from parsimony_kernel.core.causes import CAPABILITY_GAP
-from parsimony_kernel.core.chat import ChatModel
+from parsimony_kernel.core.chat import OFFLINE, ChatModel
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.llm import credentials, litellm_model
 from parsimony_kernel.llm.providers import is_known, known
-
-OFFLINE = "offline"
 
 Config = Mapping[str, Any] | ChatModel | str
 

@@ -117,6 +117,10 @@ class StandInError(AssertionError):
     """A stand-in for a model was used against its script: a test's fault, and never weather."""
 
 
+# The name of the model that is built in.
+OFFLINE = "offline"
+
+
 @runtime_checkable
 class ChatModel(Protocol):
     """Anything that answers a request.

@@ -10,7 +10,8 @@ from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
-from parsimony_kernel.agent.resolve import OFFLINE, check_model, names_in
+from parsimony_kernel.agent.resolve import check_model, names_in
+from parsimony_kernel.core.chat import OFFLINE
 from parsimony_kernel.doctor.finding import Finding, doubtful, well, wrong
 from parsimony_kernel.doctor.network import without_credentials
 from parsimony_kernel.llm import chokepoint, credentials

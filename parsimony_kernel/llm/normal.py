@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.core.chat import ModelRequest
+from parsimony_kernel.core.reading import NEXT, as_text, envelope_in
 
 Clean = Callable[[str], str]
 
 # The opening of a turn, as the session writes it.
 _REQUEST = re.compile(r"<request>\n(.*)\n</request>", re.DOTALL)
 _CONTEXT = re.compile(r"<notebook_context>\n(.*?)\n</notebook_context>\n*", re.DOTALL)
+_NEXT = re.compile(rf"\n?{re.escape(NEXT)}.*\Z")
 _ADDENDUM = "<context_addendum>"
 # What of the inventory lies around the notebook; what of a result is a time, or the tools again.
 _AROUND = frozenset({"today", "versions", "working_folder", "files", "artifacts", "replaceable"})
@@ -213,13 +215,16 @@ def _opening(text: str) -> str:
 
 
 def _body(content: Any) -> str:
-    if isinstance(content, str):
-        try:
-            value = json.loads(content)
-        except ValueError:
-            return content
-        return outline(value) if isinstance(value, dict | list) else content
-    return "" if content is None else outline(content)
+    # A model reads an envelope as it is or as text: it is the same answer.
+    if (envelope := envelope_in(content)) is not None:
+        return _NEXT.sub("", as_text(envelope))
+    if not isinstance(content, str):
+        return "" if content is None else outline(content)
+    try:
+        value = json.loads(content)
+    except ValueError:
+        return _NEXT.sub("", content)
+    return outline(value) if isinstance(value, dict | list) else content
 
 
 def outline(value: Any) -> str:

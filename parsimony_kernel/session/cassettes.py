@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from parsimony_kernel.agent.resolve import OFFLINE, names_in
-from parsimony_kernel.core.chat import ChatModel
+from parsimony_kernel.agent.resolve import names_in
+from parsimony_kernel.core.chat import OFFLINE, ChatModel
 from parsimony_kernel.llm.cassette import (
     FOLDER,
     CassetteMiss,

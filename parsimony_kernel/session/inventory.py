@@ -15,6 +15,7 @@ from parsimony_kernel.agent.prompts import notebook_context
 from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, rank, summarise
+from parsimony_kernel.execution.inspection import attempt, is_exactly
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached
 from parsimony_kernel.session.share import (
     KEPT_BY_CHOICE,
@@ -32,7 +33,7 @@ _MAX_ENTRIES = 2_000
 # Room that is left for rows of the tables that a request names.
 _ROWS_BYTES = 2 * 1024
 _FIRST_ROWS = 5
-_SCALARS = (str, int, float, type(None))
+_SCALARS = (str, int, float, bool, type(None))
 _NAMED_COLUMNS = 500
 
 _TOLD = {
@@ -56,7 +57,8 @@ def notebook_in_words(
 ) -> tuple[str, tuple[str, ...]]:
     """The inventory as a block of the first message, and a line for each part of it for people.
 
-    What the words of ``request`` name comes first, then what is newest.
+    What the words of ``request`` name comes first, then what is newest. With ``today`` the day and
+    the versions of libraries stand in it.
     ``chosen`` are the variables, data files and titles of artifacts that are told of; ``None`` is
     all of them.
     """
@@ -83,7 +85,7 @@ def notebook_in_words(
         artifacts=published,
         replaceable=replaceable,
         kept_back=kept,
-        around={} if chosen == () else _around(today),
+        around={} if today is None or chosen == () else _around(today),
     )
     shared = []
     if earlier_turns:
@@ -138,16 +140,16 @@ def _summaries(
 def _place(name: str, value: Any, words: frozenset[str], age: int) -> tuple[bool, bool, int, int]:
     """Where a variable stands: named, with a column that is named, by its kind, by its age. What a
     loop has left behind comes last."""
-    is_leftover = len(name) <= 2 and isinstance(value, _SCALARS)
+    is_leftover = len(name) <= 2 and is_exactly(value, *_SCALARS)
     has_named = bool(words) and not words.isdisjoint(_columns(value))
     return name.casefold() not in words, not has_named, 4 if is_leftover else rank(value), -age
 
 
 def _columns(value: Any) -> set[str]:
-    # Asked of the class: a foreign value may have any attribute, at any price.
-    if not hasattr(type(value), "columns") or rank(value) != 0:
+    if rank(value) != 0:
         return set()
-    return {str(each).casefold() for each in list(value.columns)[:_NAMED_COLUMNS]}
+    labels = attempt(lambda: list(value.columns)[:_NAMED_COLUMNS], lambda _: [])
+    return {each.casefold() for each in labels if is_exactly(each, str)}
 
 
 def _add_rows(
@@ -173,11 +175,10 @@ def _add_rows(
             summary["rows_begin"] = rows
 
 
-def _around(today: date | None) -> dict[str, str]:
+def _around(today: date) -> dict[str, str]:
     """The day, and the versions of Python and of the libraries that most code uses."""
     versions = [f"Python {platform.python_version()}", *_libraries()]
-    day = {"today": f"{today:%A, %Y-%m-%d}"} if today else {}
-    return {"versions": ", ".join(versions), **day}
+    return {"today": f"{today:%Y-%m-%d, %a}", "versions": ", ".join(versions)}
 
 
 @cache

@@ -6,9 +6,8 @@ The rule of the place: what cannot be put on record is not sent.
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from parsimony_kernel.agent.resolve import OFFLINE
 from parsimony_kernel.core.causes import CAPABILITY_GAP
-from parsimony_kernel.core.chat import ChatModel, Completion, Delta, ModelRequest
+from parsimony_kernel.core.chat import OFFLINE, ChatModel, Completion, Delta, ModelRequest
 from parsimony_kernel.core.clock import Clock
 from parsimony_kernel.core.kinds import FailureRaised
 from parsimony_kernel.llm.around import Around, Priced, PricedAround

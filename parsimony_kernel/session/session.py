@@ -21,14 +21,14 @@ from parsimony_kernel.agent.failure.suspension import (
 )
 from parsimony_kernel.agent.loop import admit, first_request, go_on, run_loop
 from parsimony_kernel.agent.prompts import INSTRUCTIONS, PINNED_CONSTRAINTS
-from parsimony_kernel.agent.resolve import OFFLINE, check_models, resolve_models
+from parsimony_kernel.agent.resolve import check_models, resolve_models
 from parsimony_kernel.artifacts.publish import PAGES, LiveName, Publisher
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.core import choices
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.core.chat import ChatModel, ModelRequest
+from parsimony_kernel.core.chat import OFFLINE, ChatModel, ModelRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.config import AgentGuardrails, FileStore
 from parsimony_kernel.core.conversation import AgentContext
@@ -112,6 +112,8 @@ class _Running:
     sharing: Sharing = field(default_factory=Sharing)
     seen: set[LiveName] = field(default_factory=set)
     instructions: tuple[Written, ...] = ()
+    # Whether a model reads words: the one that is built in has no use for a date.
+    is_reader: bool = True
     cancellation: CancellationRequest = field(default_factory=CancellationRequest)
 
 
@@ -297,7 +299,7 @@ class NotebookSession:
             self._artifacts(most=memory.MOST_ARTIFACTS),
             request=request,
             earlier_turns=earlier_turns,
-            today=self._clock.now().date(),
+            today=self._clock.now().date() if running.is_reader else None,
             replaceable=(*self._replaceable(running.cell_key), *also),
             share=running.sharing.share,
             chosen=running.sharing.chosen,
@@ -616,6 +618,7 @@ class NotebookSession:
             self._granted,
         )
         tools = self._tools(running, guardrails, hooks.emit) + own
+        running.is_reader = any(model.name != OFFLINE for model in models)
         playbook = read_playbook(procedure, self._folder, self.executor, tools)
         sharing = running.sharing
         if sharing.share is not Share.none and sharing.chosen != ():

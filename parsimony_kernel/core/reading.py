@@ -16,6 +16,8 @@ from parsimony_kernel.core.refusals import GUIDANCE
 BRIEF_TEXT = 600
 BRIEF_LINES = 6
 
+# What begins the last line, where it is news.
+NEXT = "You may call now: "
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SHORTENED = "[older, shortened]"
 # Said by the call itself, by the sentence of the failure, or by the lines that follow.
@@ -110,7 +112,7 @@ def _parts(envelope: dict[str, Any], cut: _Whole, known: Sequence[str] | None) -
     if known is not None and isinstance(following, list):
         is_news = following != list(known)
         if following and (error in GUIDANCE or is_news) and "known_actions" not in envelope:
-            yield f"You may call now: {', '.join(map(str, following))}"
+            yield f"{NEXT}{', '.join(map(str, following))}"
 
 
 def _is_in(value: Any, sentence: str) -> bool:
