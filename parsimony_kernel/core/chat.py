@@ -61,11 +61,16 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Message:
-    """The assistant's turn."""
+    """The assistant's turn.
+
+    ``opaque`` is what its provider wants back as it came, such as signed thinking: JSON that
+    nobody reads on the way, see ``llm.thinking``.
+    """
 
     content: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning_content: str | None = None
+    opaque: str = ""
     role: str = "assistant"
 
 

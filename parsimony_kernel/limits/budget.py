@@ -58,6 +58,7 @@ def tokens_in(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str
     """About how many tokens a request holds, by its size."""
     size = sum(
         _size(message.get("content"))
+        + _size(message.get("opaque"))
         + sum(_size(call["function"].get("arguments")) for call in message.get("tool_calls") or ())
         for message in messages
     )

@@ -148,7 +148,11 @@ def _step_as_json(step: RecordedStep, model: str) -> dict[str, Any]:
     answer = step.answer
     message = answer.message
     value: dict[str, Any] = {"step": step.asked.step, "asked": step.asked.text}
-    said = {"reasoning": message.reasoning_content, "text": message.content}
+    said = {
+        "reasoning": message.reasoning_content,
+        "opaque": message.opaque,
+        "text": message.content,
+    }
     value.update({name: text for name, text in said.items() if text})
     calls = [_call_as_json(call) for call in message.tool_calls]
     if calls:
@@ -295,6 +299,7 @@ class _Reader:
                 self._call(each, f"call_{step}_{i}") for i, each in enumerate(calls, start=1)
             ),
             reasoning_content=self._of(value, "reasoning", str, None),
+            opaque=self._of(value, "opaque", str, ""),
         )
         return RecordedStep(
             Normal(step, self._of(value, "asked", str)),

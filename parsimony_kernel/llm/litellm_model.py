@@ -28,7 +28,8 @@ from parsimony_kernel.core.chat import (
 )
 from parsimony_kernel.core.kinds import Failure, FailureRaised
 from parsimony_kernel.limits.budget import counted, usage_by_size, usd
-from parsimony_kernel.llm import chokepoint, credentials
+from parsimony_kernel.llm import chokepoint, credentials, thinking
+from parsimony_kernel.llm.extras import EXTRAS, THINKING, Extra
 
 # The releases that were tried with tools; pyproject.toml says the same.
 TRIED_FROM = (1, 100)
@@ -106,13 +107,13 @@ class LiteLLMModel:
             raise FailureRaised(no_key(self.name, missing))
         litellm = await _load()
         try:
-            response = await litellm.acompletion(**self._arguments(litellm, request))
+            response = await self._response(litellm, request)
         except Exception as exc:
             if missing and (getattr(exc, "status_code", None) == 401 or missing in str(exc)):
                 raise FailureRaised(no_key(self.name, missing)) from exc
             raise
+        chunks: list[Any] = []
         if not isinstance(getattr(response, "choices", None), list | tuple):
-            chunks: list[Any] = []
             try:
                 async for chunk in response:
                     chunks.append(chunk)
@@ -129,7 +130,25 @@ class LiteLLMModel:
             if _said_end(response) is False:
                 raise StreamBroken("the stream ended without a finish_reason")
             response = litellm.stream_chunk_builder(chunks, messages=list(request.messages))
-        yield self._completion(litellm, response, request)
+        yield self._completion(litellm, response, request, chunks)
+
+    async def _response(self, litellm: Any, request: ModelRequest) -> Any:
+        """litellm's answer; a request refused for a part it can do without goes without it."""
+        arguments = self._arguments(litellm, request)
+        left_out: list[Extra] = []
+        while True:
+            for extra in left_out:
+                arguments = extra.left_out(arguments)
+            try:
+                return await litellm.acompletion(**arguments)
+            except Exception as exc:  # boundary: tool - a provider; what is no refusal goes on
+                # litellm changes what it is given.
+                arguments = self._arguments(litellm, request)
+                refused = (each for each in EXTRAS if each not in left_out)
+                found = [each for each in refused if each.is_refused(exc, arguments)]
+                if not found:
+                    raise
+                left_out += found[:1]
 
     def _refuse_live_call(self) -> None:
         if credentials.is_loopback(self._base) or chokepoint.live_calls_allowed(self._environ):
@@ -154,6 +173,9 @@ class LiteLLMModel:
         }
         if request.tools:
             arguments["tools"] = copy.deepcopy(list(request.tools))
+        if "claude" in self.name.lower() and thinking.is_missing(request.messages):
+            # It was another model's, or held a secret: Claude refuses to think on from there.
+            arguments = THINKING.left_out(arguments)
         limit = request.max_answer_tokens
         if limit is not None and limit < self._writes_at_most(litellm):
             # litellm calls it by the provider's name. Two of them would be refused.
@@ -178,8 +200,13 @@ class LiteLLMModel:
         most = facts.get("max_output_tokens")
         return most if isinstance(most, int) else _EVERY_MODEL_WRITES
 
-    def _completion(self, litellm: Any, response: Any, request: ModelRequest) -> Completion:
-        choices = tuple(_choice(choice) for choice in getattr(response, "choices", None) or ())
+    def _completion(
+        self, litellm: Any, response: Any, request: ModelRequest, chunks: list[Any]
+    ) -> Completion:
+        choices = tuple(
+            _choice(choice, thinking.carried(self.name, choice.message, chunks))
+            for choice in getattr(response, "choices", None) or ()
+        )
         usage = counted(getattr(response, "usage", None))
         if usage is not None:
             told = {"completion_response": response, "model": self.name}
@@ -311,7 +338,7 @@ def _said_end(stream: Any) -> bool | None:
     return any(said) if said else None
 
 
-def _choice(choice: Any) -> Choice:
+def _choice(choice: Any, opaque: str) -> Choice:
     message = getattr(choice, "message", None)
     content = getattr(message, "content", None)
     reasoning = getattr(message, "reasoning_content", None)
@@ -328,6 +355,7 @@ def _choice(choice: Any) -> Choice:
                 for call in getattr(message, "tool_calls", None) or ()
             ),
             reasoning_content=reasoning if isinstance(reasoning, str) else None,
+            opaque=opaque,
         ),
         _words(getattr(choice, "finish_reason", None)) or None,
     )
