@@ -6,9 +6,11 @@ functions are looked up on the module when they are called.
 """
 
 import asyncio
+import contextlib
 import copy
 import importlib
 import importlib.metadata
+import json
 import logging
 import os
 import sys
@@ -38,6 +40,18 @@ _COMPROMISED = {(1, 82, 7), (1, 82, 8)}
 
 # litellm gives up on its own only after the chokepoint did, which says so better.
 _PATIENCE = 2.0
+# What the first request would import, on the event loop.
+_FIRST_USED = (
+    "openai.resources",
+    "openai.lib.streaming.chat",
+    "anyio._backends._asyncio",
+    "litellm._service_logger",
+    "litellm.types.integrations.prometheus",
+    "litellm.llms.openai_like.dynamic_config",
+    "litellm.llms.litellm_proxy.chat.transformation",
+    "litellm.litellm_core_utils.default_encoding",
+    "litellm.types.litellm_core_utils.streaming_chunk_builder_utils",
+)
 # A limit above what a model can write is refused. No model in use writes less than this.
 _EVERY_MODEL_WRITES = 4_096
 
@@ -129,6 +143,7 @@ class LiteLLMModel:
                     await closing()
             if _said_end(response) is False:
                 raise StreamBroken("the stream ended without a finish_reason")
+            _part_calls(chunks)
             response = litellm.stream_chunk_builder(chunks, messages=list(request.messages))
         yield self._completion(litellm, response, request, chunks)
 
@@ -231,10 +246,16 @@ def _in_usd(price: Callable[[], Any]) -> float | None:
         return None
 
 
+def _is_warm(litellm: Any) -> bool:
+    return not hasattr(litellm, "__path__") or all(name in sys.modules for name in _FIRST_USED)
+
+
 async def _load() -> Any:
     litellm: Any = sys.modules.get("litellm")
-    # The name is in sys.modules from the first line of the import on; acompletion is not.
-    if litellm is None or not hasattr(litellm, "acompletion"):
+    # The name is in sys.modules from the first line of the import on, and its functions are before
+    # the last; a second import waits for the first.
+    is_begun = getattr(getattr(litellm, "__spec__", None), "_initializing", False)
+    if litellm is None or is_begun or not _is_warm(litellm):
         litellm = await asyncio.to_thread(import_litellm)
     litellm.suppress_debug_info = True  # otherwise it prints advice into the cell on an error
     return litellm
@@ -253,6 +274,9 @@ def import_litellm() -> Any:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     litellm: Any = importlib.import_module("litellm")
+    for name in _FIRST_USED:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     _keep_logs_quiet(os.environ)
     litellm.telemetry = False
     litellm.set_verbose = False
@@ -318,6 +342,40 @@ def _delta(chunk: Any) -> Delta:
         text=_words(getattr(delta, "content", None)),
         reasoning=_words(getattr(delta, "reasoning_content", None)),
     )
+
+
+def _part_calls(chunks: list[Any]) -> None:
+    """Give each call of a stream an index and an id of its own; litellm joins by index, and loses
+    a call without an id.
+
+    At one index, another id begins another call, unless the arguments are in the middle: some
+    models write a new id with every piece.
+    """
+    begun: dict[int, tuple[int, str]] = {}  # by index as sent: the index as told, the id as sent
+    arguments: list[str] = []
+    for chunk in chunks:
+        choices = getattr(chunk, "choices", None) or ()
+        for piece in (getattr(choices[0].delta, "tool_calls", None) or ()) if choices else ():
+            call_id, index = piece.id or "", piece.index or 0
+            at, known = begun.get(index, (-1, ""))
+            is_other = bool(call_id) and call_id != known and bool(piece.function.name)
+            if at < 0 or (is_other and _is_whole(arguments[at])):
+                at = len(arguments)
+                begun[index] = at, call_id
+                arguments.append("")
+                piece.id = call_id or f"call_{at}"
+            else:
+                piece.id = None
+            piece.index = at
+            arguments[at] += piece.function.arguments or ""
+
+
+def _is_whole(arguments: str) -> bool:
+    try:
+        json.loads(arguments or "{}")
+    except ValueError:
+        return False
+    return True
 
 
 def _words(value: Any) -> str:

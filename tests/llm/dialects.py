@@ -202,3 +202,25 @@ def deepseek_breach(body: dict[str, Any]) -> str | None:
 
 
 REFUSED = HttpError(400, "messages.1.content.0: Invalid `signature` in `thinking` block")
+
+
+# -- Chat completions, piece by piece
+
+
+def pieces(*calls: dict[str, Any]) -> Raw:
+    """A stream of ``tool_calls``, each as it stands."""
+    frame = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    deltas: list[tuple[dict[str, Any], str | None]] = [
+        ({"tool_calls": [one]}, None) for one in calls
+    ]
+    choices = [
+        {"index": 0, "delta": delta, "finish_reason": end}
+        for delta, end in [*deltas, ({}, "tool_calls")]
+    ]
+    events = [f"data: {json.dumps({**frame, 'choices': [choice]})}\n\n" for choice in choices]
+    return Raw("".join([*events, "data: [DONE]\n\n"]).encode())
+
+
+def piece(call_id: str | None, name: str | None, arguments: str, index: int = 0) -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    return {"index": index, "id": call_id, "type": "function", "function": function}
