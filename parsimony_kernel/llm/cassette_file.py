@@ -160,6 +160,8 @@ def _step_as_json(step: RecordedStep, model: str) -> dict[str, Any]:
     value["finish"] = answer.choices[0].finish_reason
     usage = answer.usage
     value["tokens"] = _InALine(prompt=usage.prompt_tokens, answer=usage.completion_tokens)
+    if usage.cached_tokens:
+        value["tokens"]["cached"] = usage.cached_tokens
     if answer.cost_usd is not None:
         value["cost_usd"] = answer.cost_usd
     if answer.model != model:
@@ -305,7 +307,9 @@ class _Reader:
             Normal(step, self._of(value, "asked", str)),
             Completion(
                 choices=(Choice(message, self._of(value, "finish", str, None)),),
-                usage=Usage(self._of(tokens, "prompt", int, 0), self._of(tokens, "answer", int, 0)),
+                usage=Usage(
+                    *(self._of(tokens, name, int, 0) for name in ("prompt", "answer", "cached"))
+                ),
                 model=self._of(value, "by", str, model),
                 cost_usd=cost,
             ),

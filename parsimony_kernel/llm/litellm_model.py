@@ -31,7 +31,7 @@ from parsimony_kernel.core.chat import (
 from parsimony_kernel.core.kinds import Failure, FailureRaised
 from parsimony_kernel.limits.budget import counted, usage_by_size, usd
 from parsimony_kernel.llm import chokepoint, credentials, thinking
-from parsimony_kernel.llm.extras import EXTRAS, THINKING, Extra
+from parsimony_kernel.llm.extras import EXTRAS, THINKING, Extra, marked
 
 # The releases that were tried with tools; pyproject.toml says the same.
 TRIED_FROM = (1, 100)
@@ -81,6 +81,7 @@ class LiteLLMModel:
         self._config = dict(config)
         self._environ = environ
         self._base = credentials.base_of(self._config, environ)
+        self._refused: list[Extra] = []
 
     def __repr__(self) -> str:
         return f"LiteLLMModel({self.name!r})"
@@ -152,18 +153,19 @@ class LiteLLMModel:
         arguments = self._arguments(litellm, request)
         left_out: list[Extra] = []
         while True:
-            for extra in left_out:
+            for extra in (*self._refused, *left_out):
                 arguments = extra.left_out(arguments)
             try:
                 return await litellm.acompletion(**arguments)
             except Exception as exc:  # boundary: tool - a provider; what is no refusal goes on
                 # litellm changes what it is given.
                 arguments = self._arguments(litellm, request)
-                refused = (each for each in EXTRAS if each not in left_out)
-                found = [each for each in refused if each.is_refused(exc, arguments)]
-                if not found:
+                tried = {*self._refused, *left_out}
+                found = [each for each in EXTRAS if each.is_refused(exc, arguments)]
+                new = next((each for each in found if each not in tried), None)
+                if new is None:
                     raise
-                left_out += found[:1]
+                (self._refused if new.for_good else left_out).append(new)
 
     def _refuse_live_call(self) -> None:
         if credentials.is_loopback(self._base) or chokepoint.live_calls_allowed(self._environ):
@@ -191,6 +193,7 @@ class LiteLLMModel:
         if "claude" in self.name.lower() and thinking.is_missing(request.messages):
             # It was another model's, or held a secret: Claude refuses to think on from there.
             arguments = THINKING.left_out(arguments)
+        arguments = marked(self.name, arguments)
         limit = request.max_answer_tokens
         if limit is not None and limit < self._writes_at_most(litellm):
             # litellm calls it by the provider's name. Two of them would be refused.

@@ -372,7 +372,12 @@ def _usage(completion: Completion, wire: Wire | None) -> dict[str, Any]:
             return {"prompt_tokens": math.nan, "completion_tokens": math.nan}
         case Wire.usage_absurd:
             return {"prompt_tokens": 10**15, "completion_tokens": -3}
-    return {**asdict(usage), "total_tokens": usage.prompt_tokens + usage.completion_tokens}
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+    }
 
 
 def _message(completion: Completion, body: Mapping[str, Any], wire: Wire | None) -> dict[str, Any]:
