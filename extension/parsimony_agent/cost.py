@@ -6,7 +6,7 @@ from parsimony_agent.tables import note, table
 from parsimony_kernel.session.spending import Used, used
 from parsimony_kernel.view.outline import cost_words
 
-_HEAD = ("turn", "model", "calls", "tokens in", "tokens out", "cost", "time")
+_HEAD = ("turn", "model", "calls", "tokens in", "of them cached", "tokens out", "cost", "time")
 
 
 def cost(desk: Desk) -> Told:
@@ -40,6 +40,7 @@ def _row(turn: str, model: str, spent: Used) -> tuple[str, ...]:
         model,
         f"{spent.calls:,}",
         f"{spent.prompt_tokens:,}",
+        f"{spent.cached_tokens:,}",
         f"{spent.completion_tokens:,}",
         _price(spent),
         f"{spent.seconds:.0f} s",

@@ -186,6 +186,8 @@ class ModelCalls:
             model=reply.model,
             prompt_tokens=prompt,
             completion_tokens=completion,
+            cached_tokens=reply.usage.cached_tokens,
+            cache_write_tokens=reply.usage.cache_write_tokens,
             cost_usd=reply.cost_usd,
             duration_s=self._clock.monotonic() - started,
             finish_reason=reply.choices[0].finish_reason if reply.choices else "error",

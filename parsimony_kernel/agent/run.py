@@ -58,6 +58,7 @@ from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.open_parts import DONE
 from parsimony_kernel.gate.repetition import Repetition
 from parsimony_kernel.lineage.put_back import PutBack
+from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.chain import Chain
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.toolbox.plan import Plan
@@ -175,7 +176,7 @@ class Run:
         said = reply.message.content
         if failure is None and not calls and said and self._is_answer(said):
             calls, said = (self._ending(said),), None
-        state.messages.append(_assistant(said, calls, self.secrets))
+        state.messages.append(_assistant(said, calls, reply.message.opaque, self.secrets))
         if failure is None and not calls:
             state.turn.text_only_response = True
             failure = text_only(state)
@@ -623,9 +624,13 @@ def _held_call(call: ToolCall, sha: str = "") -> HeldCall:
     return HeldCall(id=call.id, name=call.function.name, arguments=call.function.arguments, sha=sha)
 
 
-def _assistant(said: str | None, calls: Sequence[ToolCall], secrets: Secrets) -> dict[str, Any]:
+def _assistant(
+    said: str | None, calls: Sequence[ToolCall], opaque: str, secrets: Secrets
+) -> dict[str, Any]:
     content = secrets.of_json(encodable(said))
     message: dict[str, Any] = {"role": "assistant", "content": content}
+    if opaque := thinking.without_secrets(opaque, secrets):
+        message["opaque"] = opaque
     for call in calls:
         arguments = secrets.of_arguments(call.function.arguments)
         function = {"name": call.function.name, "arguments": arguments}

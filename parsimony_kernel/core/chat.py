@@ -61,11 +61,16 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Message:
-    """The assistant's turn."""
+    """The assistant's turn.
+
+    ``opaque`` is what its provider wants back as it came, such as signed thinking: JSON that
+    nobody reads on the way, see ``llm.thinking``.
+    """
 
     content: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning_content: str | None = None
+    opaque: str = ""
     role: str = "assistant"
 
 
@@ -79,10 +84,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one request."""
+    """Tokens of one request. Of the prompt, so many were read from a cache, and written to it."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
 
 
 @dataclass(frozen=True)

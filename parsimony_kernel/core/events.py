@@ -141,6 +141,8 @@ class LLMCallCompleted(AgentEvent):
     model: str
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
     cost_usd: float | None = None
     duration_s: float = 0.0
     finish_reason: str | None = None

@@ -58,6 +58,7 @@ def tokens_in(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str
     """About how many tokens a request holds, by its size."""
     size = sum(
         _size(message.get("content"))
+        + _size(message.get("opaque"))
         + sum(_size(call["function"].get("arguments")) for call in message.get("tool_calls") or ())
         for message in messages
     )
@@ -83,7 +84,14 @@ def counted(usage: Any) -> Usage | None:
     completion = _within(getattr(usage, "completion_tokens", None), MOST_TOKENS)
     if prompt is None or completion is None:
         return None
-    return Usage(int(prompt), int(completion)) if prompt or completion else None
+    if not prompt and not completion:
+        return None
+    details = getattr(usage, "prompt_tokens_details", None)
+    read = getattr(usage, "cached_tokens", None) or getattr(details, "cached_tokens", None)
+    written = getattr(usage, "cache_write_tokens", None)
+    written = written or getattr(usage, "cache_creation_input_tokens", None)
+    cached = (int(_within(each, prompt) or 0) for each in (read, written))
+    return Usage(int(prompt), int(completion), *cached)
 
 
 def dollars(amount: float) -> str:

@@ -69,6 +69,7 @@ def _choice(choice: Any) -> Choice:
             reasoning_content=_text(
                 getattr(message, "reasoning_content", None), "the reasoning_content"
             ),
+            opaque=_text(getattr(message, "opaque", None), "what goes back as it came") or "",
         ),
         "refusal" if getattr(message, "refusal", None) else reason,
     )

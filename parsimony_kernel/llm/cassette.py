@@ -20,6 +20,7 @@ from parsimony_kernel.core.chat import (
     StandInError,
 )
 from parsimony_kernel.core.kinds import FailureRaised
+from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.adapter import read
 from parsimony_kernel.llm.around import Around, Priced, PricedAround
 from parsimony_kernel.llm.cassette_file import RecordedStep, RecordedTurn, Recording, Tape
@@ -111,6 +112,7 @@ class TurnRecorder:
             content=secrets.clean(choice.message.content or "") or None,
             reasoning_content=secrets.clean(choice.message.reasoning_content or "") or None,
             tool_calls=calls,
+            opaque=thinking.without_secrets(choice.message.opaque, secrets),
         )
         return replace(answer, choices=(replace(choice, message=message),))
 

@@ -148,7 +148,11 @@ def _step_as_json(step: RecordedStep, model: str) -> dict[str, Any]:
     answer = step.answer
     message = answer.message
     value: dict[str, Any] = {"step": step.asked.step, "asked": step.asked.text}
-    said = {"reasoning": message.reasoning_content, "text": message.content}
+    said = {
+        "reasoning": message.reasoning_content,
+        "opaque": message.opaque,
+        "text": message.content,
+    }
     value.update({name: text for name, text in said.items() if text})
     calls = [_call_as_json(call) for call in message.tool_calls]
     if calls:
@@ -156,6 +160,8 @@ def _step_as_json(step: RecordedStep, model: str) -> dict[str, Any]:
     value["finish"] = answer.choices[0].finish_reason
     usage = answer.usage
     value["tokens"] = _InALine(prompt=usage.prompt_tokens, answer=usage.completion_tokens)
+    if usage.cached_tokens:
+        value["tokens"]["cached"] = usage.cached_tokens
     if answer.cost_usd is not None:
         value["cost_usd"] = answer.cost_usd
     if answer.model != model:
@@ -295,12 +301,15 @@ class _Reader:
                 self._call(each, f"call_{step}_{i}") for i, each in enumerate(calls, start=1)
             ),
             reasoning_content=self._of(value, "reasoning", str, None),
+            opaque=self._of(value, "opaque", str, ""),
         )
         return RecordedStep(
             Normal(step, self._of(value, "asked", str)),
             Completion(
                 choices=(Choice(message, self._of(value, "finish", str, None)),),
-                usage=Usage(self._of(tokens, "prompt", int, 0), self._of(tokens, "answer", int, 0)),
+                usage=Usage(
+                    *(self._of(tokens, name, int, 0) for name in ("prompt", "answer", "cached"))
+                ),
                 model=self._of(value, "by", str, model),
                 cost_usd=cost,
             ),

@@ -30,6 +30,7 @@ from parsimony_kernel.core.chat import (
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.limits.budget import tokens_said
+from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.adapter import read, secrets_of
 from parsimony_kernel.llm.faults import translate
 from parsimony_kernel.llm.transcript import repair
@@ -180,7 +181,8 @@ async def call_llm(
     if cancellation.is_set:
         raise Cancelled(cancellation.reason)
     line = _Line(clock)
-    sent = replace(request, messages=repair(request.messages))
+    messages = thinking.given_back(repair(request.messages), model.name)
+    sent = replace(request, messages=messages)
     tasks = {
         asyncio.create_task(line.listen(model, sent)),
         asyncio.create_task(line.time_silence(request.timeout_s, request.heartbeat_s)),

@@ -6,9 +6,11 @@ functions are looked up on the module when they are called.
 """
 
 import asyncio
+import contextlib
 import copy
 import importlib
 import importlib.metadata
+import json
 import logging
 import os
 import sys
@@ -28,7 +30,8 @@ from parsimony_kernel.core.chat import (
 )
 from parsimony_kernel.core.kinds import Failure, FailureRaised
 from parsimony_kernel.limits.budget import counted, usage_by_size, usd
-from parsimony_kernel.llm import chokepoint, credentials
+from parsimony_kernel.llm import chokepoint, credentials, thinking
+from parsimony_kernel.llm.extras import EXTRAS, THINKING, Extra, marked
 
 # The releases that were tried with tools; pyproject.toml says the same.
 TRIED_FROM = (1, 100)
@@ -37,6 +40,18 @@ _COMPROMISED = {(1, 82, 7), (1, 82, 8)}
 
 # litellm gives up on its own only after the chokepoint did, which says so better.
 _PATIENCE = 2.0
+# What the first request would import, on the event loop.
+_FIRST_USED = (
+    "openai.resources",
+    "openai.lib.streaming.chat",
+    "anyio._backends._asyncio",
+    "litellm._service_logger",
+    "litellm.types.integrations.prometheus",
+    "litellm.llms.openai_like.dynamic_config",
+    "litellm.llms.litellm_proxy.chat.transformation",
+    "litellm.litellm_core_utils.default_encoding",
+    "litellm.types.litellm_core_utils.streaming_chunk_builder_utils",
+)
 # A limit above what a model can write is refused. No model in use writes less than this.
 _EVERY_MODEL_WRITES = 4_096
 
@@ -66,6 +81,7 @@ class LiteLLMModel:
         self._config = dict(config)
         self._environ = environ
         self._base = credentials.base_of(self._config, environ)
+        self._refused: list[Extra] = []
 
     def __repr__(self) -> str:
         return f"LiteLLMModel({self.name!r})"
@@ -106,13 +122,13 @@ class LiteLLMModel:
             raise FailureRaised(no_key(self.name, missing))
         litellm = await _load()
         try:
-            response = await litellm.acompletion(**self._arguments(litellm, request))
+            response = await self._response(litellm, request)
         except Exception as exc:
             if missing and (getattr(exc, "status_code", None) == 401 or missing in str(exc)):
                 raise FailureRaised(no_key(self.name, missing)) from exc
             raise
+        chunks: list[Any] = []
         if not isinstance(getattr(response, "choices", None), list | tuple):
-            chunks: list[Any] = []
             try:
                 async for chunk in response:
                     chunks.append(chunk)
@@ -128,8 +144,28 @@ class LiteLLMModel:
                     await closing()
             if _said_end(response) is False:
                 raise StreamBroken("the stream ended without a finish_reason")
+            _part_calls(chunks)
             response = litellm.stream_chunk_builder(chunks, messages=list(request.messages))
-        yield self._completion(litellm, response, request)
+        yield self._completion(litellm, response, request, chunks)
+
+    async def _response(self, litellm: Any, request: ModelRequest) -> Any:
+        """litellm's answer; a request refused for a part it can do without goes without it."""
+        arguments = self._arguments(litellm, request)
+        left_out: list[Extra] = []
+        while True:
+            for extra in (*self._refused, *left_out):
+                arguments = extra.left_out(arguments)
+            try:
+                return await litellm.acompletion(**arguments)
+            except Exception as exc:  # boundary: tool - a provider; what is no refusal goes on
+                # litellm changes what it is given.
+                arguments = self._arguments(litellm, request)
+                tried = {*self._refused, *left_out}
+                found = [each for each in EXTRAS if each.is_refused(exc, arguments)]
+                new = next((each for each in found if each not in tried), None)
+                if new is None:
+                    raise
+                (self._refused if new.for_good else left_out).append(new)
 
     def _refuse_live_call(self) -> None:
         if credentials.is_loopback(self._base) or chokepoint.live_calls_allowed(self._environ):
@@ -154,6 +190,10 @@ class LiteLLMModel:
         }
         if request.tools:
             arguments["tools"] = copy.deepcopy(list(request.tools))
+        if "claude" in self.name.lower() and thinking.is_missing(request.messages):
+            # It was another model's, or held a secret: Claude refuses to think on from there.
+            arguments = THINKING.left_out(arguments)
+        arguments = marked(self.name, arguments)
         limit = request.max_answer_tokens
         if limit is not None and limit < self._writes_at_most(litellm):
             # litellm calls it by the provider's name. Two of them would be refused.
@@ -178,8 +218,13 @@ class LiteLLMModel:
         most = facts.get("max_output_tokens")
         return most if isinstance(most, int) else _EVERY_MODEL_WRITES
 
-    def _completion(self, litellm: Any, response: Any, request: ModelRequest) -> Completion:
-        choices = tuple(_choice(choice) for choice in getattr(response, "choices", None) or ())
+    def _completion(
+        self, litellm: Any, response: Any, request: ModelRequest, chunks: list[Any]
+    ) -> Completion:
+        choices = tuple(
+            _choice(choice, thinking.carried(self.name, choice.message, chunks))
+            for choice in getattr(response, "choices", None) or ()
+        )
         usage = counted(getattr(response, "usage", None))
         if usage is not None:
             told = {"completion_response": response, "model": self.name}
@@ -204,10 +249,16 @@ def _in_usd(price: Callable[[], Any]) -> float | None:
         return None
 
 
+def _is_warm(litellm: Any) -> bool:
+    return not hasattr(litellm, "__path__") or all(name in sys.modules for name in _FIRST_USED)
+
+
 async def _load() -> Any:
     litellm: Any = sys.modules.get("litellm")
-    # The name is in sys.modules from the first line of the import on; acompletion is not.
-    if litellm is None or not hasattr(litellm, "acompletion"):
+    # The name is in sys.modules from the first line of the import on, and its functions are before
+    # the last; a second import waits for the first.
+    is_begun = getattr(getattr(litellm, "__spec__", None), "_initializing", False)
+    if litellm is None or is_begun or not _is_warm(litellm):
         litellm = await asyncio.to_thread(import_litellm)
     litellm.suppress_debug_info = True  # otherwise it prints advice into the cell on an error
     return litellm
@@ -226,6 +277,9 @@ def import_litellm() -> Any:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     litellm: Any = importlib.import_module("litellm")
+    for name in _FIRST_USED:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     _keep_logs_quiet(os.environ)
     litellm.telemetry = False
     litellm.set_verbose = False
@@ -293,6 +347,40 @@ def _delta(chunk: Any) -> Delta:
     )
 
 
+def _part_calls(chunks: list[Any]) -> None:
+    """Give each call of a stream an index and an id of its own; litellm joins by index, and loses
+    a call without an id.
+
+    At one index, another id begins another call, unless the arguments are in the middle: some
+    models write a new id with every piece.
+    """
+    begun: dict[int, tuple[int, str]] = {}  # by index as sent: the index as told, the id as sent
+    arguments: list[str] = []
+    for chunk in chunks:
+        choices = getattr(chunk, "choices", None) or ()
+        for piece in (getattr(choices[0].delta, "tool_calls", None) or ()) if choices else ():
+            call_id, index = piece.id or "", piece.index or 0
+            at, known = begun.get(index, (-1, ""))
+            is_other = bool(call_id) and call_id != known and bool(piece.function.name)
+            if at < 0 or (is_other and _is_whole(arguments[at])):
+                at = len(arguments)
+                begun[index] = at, call_id
+                arguments.append("")
+                piece.id = call_id or f"call_{at}"
+            else:
+                piece.id = None
+            piece.index = at
+            arguments[at] += piece.function.arguments or ""
+
+
+def _is_whole(arguments: str) -> bool:
+    try:
+        json.loads(arguments or "{}")
+    except ValueError:
+        return False
+    return True
+
+
 def _words(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
@@ -311,7 +399,7 @@ def _said_end(stream: Any) -> bool | None:
     return any(said) if said else None
 
 
-def _choice(choice: Any) -> Choice:
+def _choice(choice: Any, opaque: str) -> Choice:
     message = getattr(choice, "message", None)
     content = getattr(message, "content", None)
     reasoning = getattr(message, "reasoning_content", None)
@@ -328,6 +416,7 @@ def _choice(choice: Any) -> Choice:
                 for call in getattr(message, "tool_calls", None) or ()
             ),
             reasoning_content=reasoning if isinstance(reasoning, str) else None,
+            opaque=opaque,
         ),
         _words(getattr(choice, "finish_reason", None)) or None,
     )

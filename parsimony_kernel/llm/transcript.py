@@ -177,9 +177,8 @@ def _turn(
     if not content and not calls:
         return None, []
     turn: dict[str, Any] = {"role": "assistant", "content": content or None}
-    for key in ("reasoning_content", "thinking_blocks"):
-        if message.get(key):
-            turn[key] = encodable(message[key])
+    if message.get("opaque"):
+        turn["opaque"] = message["opaque"]
     if calls:
         turn["tool_calls"] = calls
     return turn, ids

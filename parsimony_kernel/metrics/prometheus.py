@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
-from parsimony_kernel.core.events import AgentEvent, RunStarted, is_terminal
+from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted, RunStarted, is_terminal
 from parsimony_kernel.metrics.figures import Execution, after, ratio
 
 STEP_BUCKETS = (1, 3, 5, 8, 10, 15, 20, 30)
@@ -57,6 +57,12 @@ class AgentMetrics:
         self.validated_outputs = self._counter(
             "agent_validated_outputs_total", "What the gate judged.", "agent"
         )
+        self.cached_tokens = self._counter(
+            "agent_cached_tokens_total",
+            "Prompt tokens read from a cache, or written.",
+            "model",
+            "how",
+        )
         self.token_usage = Histogram(
             "agent_tokens_per_run",
             "Tokens of one execution, prompt and answer together.",
@@ -76,6 +82,11 @@ class AgentMetrics:
             nonlocal execution
             before = execution
             execution = after(execution, event)
+            if isinstance(event, LLMCallCompleted):
+                read, written = event.cached_tokens, event.cache_write_tokens
+                for how, tokens in (("read", read), ("written", written)):
+                    if tokens:
+                        self.cached_tokens.labels(event.model, how).inc(tokens)
             if not isinstance(event, RunStarted):
                 self._count(agent, before, execution)
             if is_terminal(event):

@@ -20,6 +20,7 @@ class Used:
     cost_usd: float = 0.0
     unpriced: int = 0
     seconds: float = 0.0
+    cached_tokens: int = 0
 
     def __add__(self, other: "Used") -> "Used":
         return Used(
@@ -29,6 +30,7 @@ class Used:
             self.cost_usd + other.cost_usd,
             self.unpriced + other.unpriced,
             self.seconds + other.seconds,
+            self.cached_tokens + other.cached_tokens,
         )
 
 
@@ -43,6 +45,7 @@ def used(events: Iterable[AgentEvent]) -> Used:
                 event.cost_usd or 0.0,
                 event.cost_usd is None,
                 event.duration_s,
+                event.cached_tokens,
             )
             for event in events
             if isinstance(event, LLMCallCompleted)

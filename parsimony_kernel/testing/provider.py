@@ -102,7 +102,16 @@ CONTEXT_LENGTH = HttpError(
 )
 CONTENT_POLICY = HttpError(400, "The request was rejected.", "content_policy_violation")
 
-Reply = Completion | Faulty | HttpError
+
+@dataclass(frozen=True)
+class Raw:
+    """A reply in the bytes of another protocol."""
+
+    body: bytes
+    kind: str = "text/event-stream"
+
+
+Reply = Completion | Faulty | HttpError | Raw
 Step = Reply | Callable[[dict[str, Any]], Reply]
 
 
@@ -129,16 +138,25 @@ class LoopbackProvider:
             one, an ``HttpError``, or a function of the request's body. It may be endless.
         strict: answer 400, naming the breach, to a transcript that a strict provider refuses;
             such a request consumes no step.
+        path: where it answers, and ``breach`` what it refuses when strict; for another protocol.
 
     ``url`` is the ``api_base``; ``requests`` is what came. On leaving, a fault of the server
     itself is raised.
     """
 
-    def __init__(self, script: Iterable[Step] = (), *, strict: bool = True) -> None:
+    def __init__(
+        self,
+        script: Iterable[Step] = (),
+        *,
+        strict: bool = True,
+        path: str = "/v1/chat/completions",
+        breach: Callable[[dict[str, Any]], str | None] | None = None,
+    ) -> None:
         self.requests: list[Recorded] = []
         self._arrived = threading.Condition()
         self._script: Iterator[Step] = iter(script)
-        self._strict = strict
+        self._path = path
+        self._breach = (breach or _chat_breach) if strict else None
         self._too_many = 0
         self._server: _Server | None = None
         self._port = 0
@@ -178,9 +196,9 @@ class LoopbackProvider:
         with self._arrived:
             self.requests.append(came)
             self._arrived.notify_all()
-            if came.path != "/v1/chat/completions":
+            if came.path.partition("?")[0] != self._path:
                 return HttpError(404, f"There is nothing at {came.path!r}.", "unknown_url")
-            breach = transcript_breach(came.body.get("messages")) if self._strict else None
+            breach = None if self._breach is None else self._breach(came.body)
             if breach is not None:
                 return HttpError(400, breach, "invalid_messages")
             try:
@@ -188,7 +206,7 @@ class LoopbackProvider:
             except StopIteration:
                 self._too_many += 1
                 return HttpError(400, "The script of the loopback provider is over.", "script_over")
-            return step if isinstance(step, Completion | Faulty | HttpError) else step(came.body)
+            return step(came.body) if callable(step) else step
 
 
 # Not http.server's own server, which asks a name server for its name.
@@ -256,6 +274,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._body(_json(told), "application/json", reply.status, reply.headers)
             case Completion():
                 self._answer(reply)
+            case Raw(body, kind):
+                self._body(body, kind)
             case Faulty(Wire.reset):
                 # A linger of zero turns the close into a reset instead of an orderly end.
                 linger = struct.pack("ii", 1, 0)
@@ -352,7 +372,12 @@ def _usage(completion: Completion, wire: Wire | None) -> dict[str, Any]:
             return {"prompt_tokens": math.nan, "completion_tokens": math.nan}
         case Wire.usage_absurd:
             return {"prompt_tokens": 10**15, "completion_tokens": -3}
-    return {**asdict(usage), "total_tokens": usage.prompt_tokens + usage.completion_tokens}
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+    }
 
 
 def _message(completion: Completion, body: Mapping[str, Any], wire: Wire | None) -> dict[str, Any]:
@@ -404,9 +429,13 @@ _KEYS = {
     "system": _SPOKEN,
     "developer": _SPOKEN,
     "user": _SPOKEN,
-    "assistant": _SPOKEN | {"tool_calls", "reasoning_content", "thinking_blocks", "refusal"},
+    "assistant": _SPOKEN | {"tool_calls", "reasoning_content", "refusal"},
     "tool": _SPOKEN | {"tool_call_id"},
 }
+
+
+def _chat_breach(body: Mapping[str, Any]) -> str | None:
+    return transcript_breach(body.get("messages"))
 
 
 def transcript_breach(messages: Any) -> str | None:

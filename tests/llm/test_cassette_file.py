@@ -58,7 +58,7 @@ def test_whatever_was_said_is_read_again_as_it_was(
 ) -> None:
     given_answer = answer(said or None, [ToolCall("call_1_1", FunctionCall(name, raw))], model="m")
     choice = given_answer.choices[0]
-    message = replace(choice.message, reasoning_content=thought or None)
+    message = replace(choice.message, reasoning_content=thought or None, opaque=thought)
     given_answer = replace(given_answer, choices=(replace(choice, message=message),))
     step = RecordedStep(Normal(1, asked), given_answer)
     recording = Recording("sales.ipynb", (RecordedTurn(words, 1, "m", (step,)),))

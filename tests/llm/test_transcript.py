@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parsimony_kernel.llm.thinking import given_back
 from parsimony_kernel.llm.transcript import MISSING_RESULT, Repairer, repair
 from parsimony_kernel.testing.provider import transcript_breach
 
@@ -156,13 +157,13 @@ def test_a_valid_transcript_is_unchanged() -> None:
     valid = [
         {"role": "system", "content": "be brief"},
         USER,
-        {**turn(("a", '{"code":  "1"}'), ("b", "{}"), content="Two."), "reasoning_content": "hm"},
+        {**turn(("a", '{"code":  "1"}'), ("b", "{}"), content="Two."), "opaque": "{}"},
         result("a"),
         {**result("b", ""), "name": "run_code"},
         {"role": "user", "content": [{"type": "text", "text": "and?"}]},
         {"role": "assistant", "content": "Done."},
     ]
-    assert transcript_breach(valid) is None
+    assert transcript_breach(given_back(valid, "openai/gpt-5")) is None
     assert repair(valid) == valid
 
 

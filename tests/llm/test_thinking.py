@@ -1,0 +1,222 @@
+"""Reasoning goes back to its provider as it came, on the wire, through the real litellm."""
+
+import json
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.agent import Agent
+from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.chat import Completion, Message, ModelRequest
+from parsimony_kernel.core.events import RunCompleted, UserInputRequested
+from parsimony_kernel.core.kinds import Failure
+from parsimony_kernel.core.state import SuspensionRecord
+from parsimony_kernel.llm import chokepoint, thinking
+from parsimony_kernel.llm.chokepoint import call_llm
+from parsimony_kernel.llm.litellm_model import LiteLLMModel
+from parsimony_kernel.llm.secrets import Secrets
+from parsimony_kernel.testing.provider import LoopbackProvider, Raw, transcript_breach
+from parsimony_kernel.testing.scripted import call, calls, say
+from tests.llm.dialects import (
+    REFUSED,
+    anthropic,
+    deepseek_breach,
+    function,
+    hidden,
+    item,
+    message,
+    output,
+    response,
+    responses,
+    thought,
+    use,
+    words,
+)
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*the `ReadOnly` qualifier:UserWarning"),
+    pytest.mark.filterwarnings(
+        "ignore:Accessing the .* attribute on the instance:DeprecationWarning"
+    ),
+    pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning"),
+]
+KEY = "sk-loopback0123456789abcdef"
+CLAUDE = "anthropic/claude-sonnet-4-5"
+ASK = {"role": "user", "content": "How many cars?"}
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "run_code",
+        "description": "Run Python.",
+        "parameters": {"type": "object", "properties": {"code": {"type": "string"}}},
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def live_calls_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chokepoint, "LIVE_CALLS_ALLOWED", False)
+
+
+def model_at(provider: LoopbackProvider, model: str = CLAUDE, **config: Any) -> LiteLLMModel:
+    base = provider.url.removesuffix("/v1") if model == CLAUDE else provider.url
+    return LiteLLMModel({"model": model, "api_key": KEY, "api_base": base, **config}, environ={})
+
+
+async def ask(model: LiteLLMModel, *messages: dict[str, Any]) -> Completion | Failure:
+    request = ModelRequest([ASK, *messages], [TOOL])
+    items = [item async for item in call_llm(model, request, cancellation=CancellationRequest())]
+    assert isinstance(items[-1], Completion | Failure)
+    return items[-1]
+
+
+def turn(said: Message) -> list[dict[str, Any]]:
+    """``said`` as the run keeps it, and the result of its calls."""
+    asked = [
+        {
+            "id": each.id,
+            "type": "function",
+            "function": {"name": each.function.name, "arguments": each.function.arguments},
+        }
+        for each in said.tool_calls
+    ]
+    told = {"role": "assistant", "content": said.content, "tool_calls": asked}
+    kept = {**told, "opaque": said.opaque} if said.opaque else told
+    ids = [each.id for each in said.tool_calls]
+    return [kept, *({"role": "tool", "tool_call_id": one, "content": "406"} for one in ids)]
+
+
+async def and_again(provider: LoopbackProvider, model: LiteLLMModel) -> Completion:
+    first = await ask(model)
+    assert isinstance(first, Completion), first
+    second = await ask(model, *turn(first.message))
+    assert isinstance(second, Completion), second
+    provider.assert_exhausted()
+    return first
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        [thought("There may be many cars. Count them.")],
+        [thought("One thought."), thought("Another thought, longer than the first.")],
+        [hidden()],
+        [thought("First."), hidden(), thought("Last.")],
+        [thought("Say it."), words("I count.")],
+    ],
+)
+async def test_signed_thinking_goes_back_to_claude_to_the_letter(blocks: Any) -> None:
+    with anthropic([message(*blocks, use("run_code", code="1")), message(words("406"))]) as server:
+        await and_again(server, model_at(server, reasoning_effort="low"))
+    sent = server.requests[1].body
+    kinds = [each for each in sent["messages"][1]["content"] if "thinking" in each["type"]]
+    assert kinds == [each for each in blocks if "thinking" in each["type"]]
+    assert sent["thinking"]["type"] == "enabled"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        message({"type": "thinking", "thinking": "Unsigned."}, use("run_code", code="1")),
+        message(use("run_code", code="1")),
+        message({"type": "news", "text": "?"}, use("run_code", code="1")),
+    ],
+)
+async def test_a_call_without_signed_thinking_goes_on_without_thinking(first: Raw) -> None:
+    with anthropic([first, message(words("406"))]) as server:
+        await and_again(server, model_at(server, reasoning_effort="low"))
+    assert len(server.requests) == 2
+    assert "thinking" not in server.requests[1].body
+
+
+async def test_thinking_that_claude_refuses_is_left_out_and_the_request_sent_again() -> None:
+    first = message(thought("Count."), use("run_code", code="1"))
+    with anthropic([first, REFUSED, message(words("406"))]) as server:
+        await and_again(server, model_at(server, reasoning_effort="low"))
+    last = server.requests[2].body
+    assert "thinking" not in last
+    assert [each["type"] for each in last["messages"][1]["content"]] == ["tool_use"]
+
+
+async def test_a_refusal_for_ever_ends_with_the_providers_words() -> None:
+    first_answer = message(thought("Count."), use("run_code", code="1"))
+    with anthropic([first_answer, REFUSED, REFUSED]) as server:
+        model = model_at(server, reasoning_effort="low")
+        first = await ask(model)
+        assert isinstance(first, Completion)
+        last = await ask(model, *turn(first.message))
+    assert isinstance(last, Failure)
+    assert "Invalid `signature` in `thinking` block" in last.explanation
+
+
+async def test_half_a_thinking_block_is_no_answer() -> None:
+    with anthropic([message(words("So."), thought("Half of"), cut=True)]) as server:
+        last = await ask(model_at(server, reasoning_effort="low"))
+    assert isinstance(last, Failure)
+
+
+async def test_reasoning_items_go_back_to_the_responses_api() -> None:
+    script = [response(item(), function("run_code", code="1")), response(output("406"))]
+    with responses(script) as server:
+        await and_again(server, model_at(server, "openai/responses/gpt-5"))
+    sent = server.requests[1].body["input"]
+    assert [each for each in sent if each.get("type") == "reasoning"] == [item()]
+
+
+@pytest.mark.parametrize(
+    ("model", "comes_back"),
+    [("deepseek/deepseek-reasoner", True), ("openai/deepseek-v4", True), ("openai/gpt-5", False)],
+)
+async def test_reasoning_text_goes_back_where_the_api_asks_for_it(
+    model: str, comes_back: bool
+) -> None:
+    first = calls(call("run_code", code="1"))
+    choice = first.choices[0]
+    thinks = Message(None, choice.message.tool_calls, reasoning_content="Count the cars.")
+    reply = Completion((type(choice)(thinks, "tool_calls"),))
+    breach = deepseek_breach if comes_back else lambda body: transcript_breach(body["messages"])
+    with LoopbackProvider([reply, say("406")], breach=breach) as server:
+        server_model = model_at(server, model)
+        await and_again(server, server_model)
+    told = server.requests[1].body["messages"][1]
+    assert told.get("reasoning_content") == ("Count the cars." if comes_back else None)
+
+
+def test_what_one_model_signed_is_not_shown_to_another() -> None:
+    parts = {"by": CLAUDE, "thinking_blocks": [thought("a")]}
+    told = {"role": "assistant", "content": "So.", "opaque": json.dumps(parts)}
+    assert thinking.given_back([told], "openai/gpt-5") == [{"role": "assistant", "content": "So."}]
+    assert thinking.given_back([told], CLAUDE)[0]["thinking_blocks"] == [thought("a")]
+
+
+@pytest.mark.parametrize(
+    ("text", "stays"), [("Count the cars.", True), (f"The key is {KEY}.", False)]
+)
+def test_thinking_is_carried_whole_or_not_at_all(text: str, stays: bool) -> None:
+    opaque = json.dumps({"by": CLAUDE, "thinking_blocks": [thought(text), hidden()]})
+    assert thinking.without_secrets(opaque, Secrets({}, [KEY])) == (opaque if stays else "")
+
+
+@pytest.mark.parametrize("opaque", ["{", "[]", "null", '{"by": 3}', '"x"'])
+def test_what_cannot_be_read_is_not_sent(opaque: str) -> None:
+    told = {"role": "assistant", "content": "So.", "opaque": opaque}
+    assert thinking.given_back([told], CLAUDE) == [{"role": "assistant", "content": "So."}]
+
+
+@pytest.mark.parametrize(("text", "thinks_on"), [("Which?", True), (f"With {KEY}?", False)])
+async def test_a_question_keeps_the_thinking_before_it_sealed(text: str, thinks_on: bool) -> None:
+    blocks = [thought(text), hidden()]
+    ended = message(thought("Done."), use("return_done", "toolu_02", summary="ok"))
+    with anthropic([message(*blocks, use("ask_user", question="Which?")), ended]) as server:
+        config = {"model": CLAUDE, "api_key": KEY, "api_base": server.url.removesuffix("/v1")}
+        agent = Agent({**config, "reasoning_effort": "low"}, suspension_secret="s")
+        asked = [event async for event in agent.run("go")][-1]
+        assert isinstance(asked, UserInputRequested)
+        written = asked.suspension_record.model_dump_json()
+        assert KEY not in written
+        record = SuspensionRecord.model_validate_json(written)
+        assert [e async for e in agent.resume(record, "a")][-1] == RunCompleted(summary="ok")
+    answered = server.requests[1].body
+    first = answered["messages"][1]["content"]
+    assert [each for each in first if "thinking" in each["type"]] == (blocks if thinks_on else [])
+    assert ("thinking" in answered) is thinks_on
