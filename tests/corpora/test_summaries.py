@@ -1,0 +1,24 @@
+"""The summaries are well formed, and enough to measure with."""
+
+from collections import Counter
+
+from .summaries import RESULTS, load
+
+TRUE, INVENTED = load("true"), load("invented")
+
+
+def test_ids_are_unique_and_results_known() -> None:
+    cases = TRUE + INVENTED
+    assert [each for each, count in Counter(case.id for case in cases).items() if count > 1] == []
+    assert {case.result for case in cases} == set(RESULTS)
+
+
+def test_there_are_at_least_150_of_each_and_30_of_each_invention() -> None:
+    assert len(TRUE) >= 150
+    kinds = Counter(case.kind for case in INVENTED)
+    assert min(kinds[each] for each in ("swapped", "scaled", "column", "group", "percent")) >= 30
+    assert sum(case.held_out for case in TRUE + INVENTED) * 4 >= len(TRUE + INVENTED)
+
+
+def test_invented_numbers_stand_in_their_summaries() -> None:
+    assert [case.id for case in INVENTED for each in case.wrong if each not in case.summary] == []
