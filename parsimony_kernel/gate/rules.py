@@ -23,7 +23,6 @@ from parsimony_kernel.core.taxonomy import Step
 from parsimony_kernel.gate.contract import is_work
 from parsimony_kernel.gate.prose import FILE
 from parsimony_kernel.gate.stages import Attempt, Stage
-from parsimony_kernel.gate.written import without_comments
 from parsimony_kernel.triage.constraints import (
     Limit,
     asserted,
@@ -38,6 +37,9 @@ from parsimony_kernel.triage.constraints import (
 
 Breach = Callable[[Step, Sequence[Step]], bool]
 
+_COMMENT = re.compile(
+    r"(\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')|#[^\n]*", re.DOTALL
+)
 _FORBIDS = re.compile(
     r"\W*(?:please |you |the agent )?(?:(?P<thing>no|avoid)|never|do not|don[’']t|must not"
     r"|mustn[’']t|may not|should not|shall not|cannot|can[’']t)(?: ever)?\s+(?P<what>.+)",
@@ -348,7 +350,7 @@ def _proposed(attempt: Attempt) -> Step | None:
     if tool.tool_type != "code":
         return Step(0, attempt.action, tool_called=attempt.action, tool_input=attempt.inputs)
     # The rest of it, and its comments, are words about the code.
-    code = without_comments(str(attempt.inputs.get("code", "")))
+    code = _without_comments(str(attempt.inputs.get("code", "")))
     return Step(
         0,
         attempt.action,
@@ -373,3 +375,8 @@ def _refusal(attempt: Attempt, rule: str) -> Failure:
         tool_name=attempt.action,
         envelope={"reason": f"it breaks the rule {rule!r}", "details": {"rule": rule}},
     )
+
+
+def _without_comments(code: str) -> str:
+    """``code`` as it runs; its texts stay."""
+    return _COMMENT.sub(lambda found: found[1] or "", code) if "#" in code else code
