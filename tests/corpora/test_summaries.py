@@ -1,8 +1,12 @@
 """The summaries are well formed, and enough to measure with."""
 
 from collections import Counter
+from pathlib import Path
+
+import pytest
 
 from .summaries import RESULTS, load
+from .summaries.__main__ import judged
 
 TRUE, INVENTED = load("true"), load("invented")
 
@@ -22,3 +26,16 @@ def test_there_are_at_least_150_of_each_and_30_of_each_invention() -> None:
 
 def test_invented_numbers_stand_in_their_summaries() -> None:
     assert [case.id for case in INVENTED for each in case.wrong if each not in case.summary] == []
+
+
+async def test_true_summaries_are_not_refused_and_hardly_marked_and_most_inventions_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    true = [await judged(case) for case in TRUE]
+    assert [case.id for case, each in zip(TRUE, true, strict=True) if each.refused] == []
+    assert sum(bool(each.marks) for each in true) <= 0.03 * len(TRUE)
+    numbers = [case for case in INVENTED if case.wrong]
+    found = [any(map((await judged(case)).names, case.wrong)) for case in numbers]
+    assert sum(found) >= 0.6 * len(numbers)
+    assert all([(await judged(case)).refused for case in INVENTED if not case.wrong])
