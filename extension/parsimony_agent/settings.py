@@ -123,6 +123,15 @@ SETTINGS = (
         _one_of("rules", "hybrid", "llm"),
     ),
     Setting(
+        "claims",
+        "PARSIMONY_CLAIMS",
+        "mark",
+        "what a number does that no result supports: mark (one line in the record) or strict (the "
+        "model is asked once, too)",
+        "strict",
+        _one_of("mark", "strict"),
+    ),
+    Setting(
         "display",
         "PARSIMONY_DISPLAY",
         "auto",

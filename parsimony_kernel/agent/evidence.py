@@ -17,13 +17,17 @@ from parsimony_kernel.core.conversation import REQUEST_TAG, is_snapshot
 _COARSE_S = 2.0
 
 
-def observed(messages: Sequence[Any]) -> Iterator[str]:
-    """What the person wrote, what tools answered, and what earlier turns came to."""
+def results(messages: Sequence[Any]) -> list[str]:
+    """What tools have answered in the run, the oldest first."""
+    held = [_plain(message) for message in messages]
+    return [_text(each) for each in held[_begin(held) :] if each.get("role") == "tool"]
+
+
+def words(messages: Sequence[Any]) -> list[str]:
+    """What the person wrote, what the notebook says, and what earlier turns came to."""
     held = [_plain(message) for message in messages]
     begin = _begin(held)
-    for index, message in enumerate(held):
-        if index < begin or message.get("role") in ("user", "tool"):
-            yield _text(message)
+    return [_text(m) for i, m in enumerate(held) if i < begin or m.get("role") == "user"]
 
 
 def code_that_ran(messages: Iterable[Any], tools: Collection[str]) -> Iterator[str]:
@@ -66,7 +70,7 @@ def earlier(messages: Sequence[Any]) -> Iterator[str]:
 
 def said(messages: Iterable[Any]) -> str:
     """The person's own words: requests and answers, without what the notebook adds to them."""
-    words = []
+    spoken = []
     for message in map(_plain, messages):
         text = _text(message)
         if message.get("role") != "user" or is_snapshot(message):
@@ -74,8 +78,8 @@ def said(messages: Iterable[Any]) -> str:
         if text.startswith(f"<{CHANGES_TAG}>"):
             continue
         _, opening, request = text.partition(f"<{REQUEST_TAG}>")
-        words.append(request.removesuffix(f"</{REQUEST_TAG}>") if opening else text)
-    return "\n".join(each.strip() for each in words)
+        spoken.append(request.removesuffix(f"</{REQUEST_TAG}>") if opening else text)
+    return "\n".join(each.strip() for each in spoken)
 
 
 def succeeded(messages: Iterable[Any], tools: Collection[str]) -> bool:

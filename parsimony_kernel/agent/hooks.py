@@ -12,9 +12,10 @@ from parsimony_kernel.agent.evidence import (
     came_since,
     code_that_ran,
     earlier,
-    observed,
+    results,
     said,
     succeeded,
+    words,
 )
 from parsimony_kernel.agent.failure.recovery import RecoveryContext
 from parsimony_kernel.agent.failure.suspension import Secret
@@ -27,10 +28,10 @@ from parsimony_kernel.core.effects import Effects, MemoryEffects
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.gate.approval import Approving
-from parsimony_kernel.gate.claims import claims_observed
 from parsimony_kernel.gate.frame_columns import frame_of
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.goal import about_the_goal
+from parsimony_kernel.gate.groundedness import Seen, groundedness, was_refused
 from parsimony_kernel.gate.grounding import columns_exist
 from parsimony_kernel.gate.open_parts import nothing_open
 from parsimony_kernel.gate.playbook import task_stages
@@ -89,7 +90,8 @@ class RunHooks:
         executor is held to what it has observed: code may use the columns that exist, a summary
         may say what tools have answered, and what is known is not asked again.
         """
-        checks = () if state.code_executor is None else _grounded(tools, state)
+        strict = context.guardrails.claims == "strict"
+        checks = () if state.code_executor is None else _grounded(tools, state, strict=strict)
         contract, procedure = context.contract, context.procedure
         task = (
             *task_stages(contract, context.rules, lambda: from_messages(state.messages)),
@@ -163,22 +165,29 @@ class RunHooks:
         return True
 
 
-def _grounded(tools: Tools, state: RunState) -> tuple[Stage, ...]:
+def _grounded(tools: Tools, state: RunState, *, strict: bool) -> tuple[Stage, ...]:
     variables: Callable[[], Mapping[str, Any]] = getattr(state.code_executor, "variables", dict)
     code = {name for name, tool in tools.items() if tool.tool_type == "code"}
     publishing = {name for name, tool in tools.items() if tool.tool_type == "publish"}
-    working = {name for name, tool in tools.items() if not tool.terminal}
+    acting = {name for name, tool in tools.items() if tool.effect != "none" and not tool.terminal}
+
+    def seen() -> Seen:
+        answers = results(state.messages)
+        return Seen(
+            [each for each in answers if not was_refused(each)],
+            words(state.messages),
+            _known_names(variables()) | frozenset(tools),
+            list(code_that_ran(state.messages, code)),
+            list(earlier(state.messages)),
+            published=succeeded(state.messages, publishing),
+            acted=succeeded(state.messages, acting - publishing - code),
+            refused=any(map(was_refused, answers)),
+            exists=lambda path: came_since(path, state.started_at),
+        )
+
     return (
         columns_exist(variables, lambda: said(state.messages)),
-        claims_observed(
-            lambda: observed(state.messages),
-            lambda: _known_names(variables()),
-            lambda: succeeded(state.messages, publishing),
-            lambda: succeeded(state.messages, working),
-            code=lambda: code_that_ran(state.messages, code),
-            earlier=lambda: earlier(state.messages),
-            exists=lambda path: came_since(path, state.started_at),
-        ),
+        groundedness(seen, strict=strict),
         nothing_open(lambda: state.open_subgoals),
         not_repeating(lambda: Repetition.from_json(state.repetition)),
     )

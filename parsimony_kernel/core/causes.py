@@ -148,9 +148,10 @@ ANSWER_CUT_OFF = Cause("finish_reason length",
 ANSWER_REFUSED = Cause("content filter, refusal",
     Kind.output_refused, Type.CONSTRAINT_IGNORED, None, _HANDED_OVER,
     "handoff")
-CLAIM_UNOBSERVED = Cause("a claim contradicts what was observed",
-    Kind.no_progress, Type.HALLUCINATED_STATE, Refusal.validation_failed, _OPEN_ENDED,
-    "refusal listing the claims, then narrow from the last validated step, then handoff")
+CLAIM_UNOBSERVED = Cause(
+    "the answer names something that does not exist, or a deed that the events contradict",
+    Kind.no_progress, Type.HALLUCINATED_STATE, Refusal.validation_failed, (Rung.refusal,),
+    "refused once, naming it; then accepted with a mark in the record")
 PLAN_OPEN = Cause("return_done with open sub-goals",
     Kind.no_progress, Type.PLAN_INCOMPLETE, Refusal.validation_failed, _OPEN_ENDED,
     "resume from the first open one")

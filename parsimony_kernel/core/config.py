@@ -1,6 +1,6 @@
 """Limits of a run, as values."""
 
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,6 +17,8 @@ class AgentGuardrails(BaseModel):
     running tool. ``max_tokens`` counts prompt and answer tokens together, ``max_cost_usd`` is in
     US dollars; ``None`` sets no limit. With a cost limit, a model whose price is unknown is not
     asked. ``ceiling_cost_usd`` is what a run may cost at most, whatever a person allows meanwhile.
+    Numbers of an answer that no result supports are marked; with strict ``claims``, the model is
+    asked for them once.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -32,6 +34,7 @@ class AgentGuardrails(BaseModel):
     max_tokens: int | None = Field(None, gt=0)
     max_cost_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
     ceiling_cost_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
+    claims: Literal["mark", "strict"] = "mark"
 
 
 @runtime_checkable

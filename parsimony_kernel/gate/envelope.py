@@ -29,9 +29,16 @@ _NOTE = "The action was done; its result, or a part of it, cannot be shown."
 
 
 def succeeded(
-    requested: str, result: Any, *, state: str, valid_next_actions: Sequence[str], note: str = ""
+    requested: str,
+    result: Any,
+    *,
+    state: str,
+    valid_next_actions: Sequence[str],
+    note: str = "",
+    not_found: Sequence[str] = (),
 ) -> Envelope:
-    """The envelope of an action that ran; ``note`` is what there is to say beside its result."""
+    """The envelope of an action that ran; ``note`` is what there is to say beside its result, and
+    ``not_found`` what the action said and no result supports."""
     rendition = Rendition()
     envelope: Envelope = {
         "requested": Rendition(max_text=_MAX_NAME).of(requested),
@@ -42,6 +49,8 @@ def succeeded(
     notes = [note, "" if rendition.is_whole else _NOTE]
     if any(notes):
         envelope["note"] = Rendition(max_text=MAX_SENTENCE).of(" ".join(filter(None, notes)))
+    if not_found:
+        envelope["not_found"] = _names(not_found)
     return bounded(envelope)
 
 

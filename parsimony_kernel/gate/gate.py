@@ -150,7 +150,7 @@ class Gate:
         result = validated_output(tool, result)
         if result.failure is not None:
             return self._refuse(action, result.failure)
-        return self._accept(action, result)
+        return self._accept(action, result, attempt.not_found)
 
     def _standing(self, action: str, inputs: Mapping[str, Any]) -> Standing | None:
         """What is on record of a write that was begun before."""
@@ -176,7 +176,7 @@ class Gate:
         finally:
             permit.released()
 
-    def _accept(self, action: str, result: ToolResult) -> StepOutcome:
+    def _accept(self, action: str, result: ToolResult, not_found: list[str]) -> StepOutcome:
         data = result.data
         is_request = issubclass(type(data), TerminationRequest | SuspensionRequest)
         request: TerminationRequest | SuspensionRequest | None = data if is_request else None
@@ -190,6 +190,7 @@ class Gate:
             state=self._state if request is None else _state_after(request),
             note=result.note,
             valid_next_actions=self.valid_next_actions,
+            not_found=not_found,
         )
         return StepOutcome(envelope, result, request=request)
 

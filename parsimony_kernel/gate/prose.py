@@ -4,9 +4,6 @@ Patterns only, for English and German; what they find is judged where claims are
 """
 
 import re
-from dataclasses import dataclass
-
-MAX_TEXT = 80
 
 FENCED = re.compile(r"```[ \t]*[A-Za-z][^\n]{0,80}\n.*?(?:```|\Z)", re.DOTALL)
 SUPPOSED = re.compile(
@@ -27,20 +24,3 @@ _SUFFIXES = r"csv|tsv|parquet|feather|xlsx?|jsonl?|html|png|svg|pdf|pkl|arrow|ge
 FILE = re.compile(
     rf"(?<![\w./\\~-])[\w./\\~-]{{0,200}}\w\.(?:{_SUFFIXES})(?![\w-]|\.\w)", re.IGNORECASE
 )
-SPACED_FILE = re.compile(rf".{{1,190}}\.(?:{_SUFFIXES})", re.IGNORECASE)
-ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,12}://[^\s)>\]]+", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """Something a summary says. ``kind`` is name, file, number or deed."""
-
-    kind: str
-    text: str
-    why: str
-
-
-def shown(text: str) -> str:
-    """``text`` on one line, cut to ``MAX_TEXT`` characters."""
-    flat = " ".join(text.split())
-    return flat if len(flat) <= MAX_TEXT else flat[: MAX_TEXT - 1] + "…"

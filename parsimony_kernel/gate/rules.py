@@ -3,6 +3,7 @@
 No boundary against an attack: code has many names for one thing. What code reaches is watched.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
@@ -13,9 +14,11 @@ from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import Step
 from parsimony_kernel.gate.contract import is_work
 from parsimony_kernel.gate.stages import Attempt, Stage
-from parsimony_kernel.gate.written import without_comments
 from parsimony_kernel.triage.constraints import given, holds
 
+_COMMENT = re.compile(
+    r"(\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')|#[^\n]*", re.DOTALL
+)
 # The errors of calls that began to run.
 _RAN = frozenset({RefusalError.action_error, RefusalError.action_timeout})
 
@@ -81,7 +84,7 @@ def _of_work(rules: Rules, attempt: Attempt, made: Callable[[], Sequence[Step]])
     inputs = dict(attempt.inputs)
     if attempt.tools[action].tool_type == "code":
         # The rest of it, and its comments, are words about the code.
-        inputs = {"code": without_comments(str(attempt.inputs.get("code", "")))}
+        inputs = {"code": _without_comments(str(attempt.inputs.get("code", "")))}
         imported = read(inputs["code"]).imported
         for module in rules.forbid_imports:
             if any(each == module or each.startswith(f"{module}.") for each in imported):
@@ -123,3 +126,8 @@ def _refusal(attempt: Attempt, rule: str) -> Failure:
         tool_name=attempt.action,
         envelope={"reason": f"it breaks the rule {rule}", "details": {"rule": rule}},
     )
+
+
+def _without_comments(code: str) -> str:
+    """``code`` as it runs; its texts stay."""
+    return _COMMENT.sub(lambda found: found[1] or "", code) if "#" in code else code

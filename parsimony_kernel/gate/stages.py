@@ -26,7 +26,8 @@ class Attempt:
     ``over`` says that the run has ended already; ``approved`` is the hash of the one action that
     the person has allowed; ``recorded`` says of a write that it was begun before, so that it is
     answered from its record and not run. The stages add to ``outside`` what they find that the
-    action would do outside the notebook, a sentence each.
+    action would do outside the notebook, a sentence each, and to ``not_found`` what it says and no
+    result supports.
     """
 
     action: str
@@ -36,6 +37,7 @@ class Attempt:
     approved: str | None = None
     recorded: bool = False
     outside: list[str] = field(default_factory=list)
+    not_found: list[str] = field(default_factory=list)
 
 
 Stage = Callable[[Attempt], Failure | None]

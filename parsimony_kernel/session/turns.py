@@ -43,6 +43,7 @@ class TurnOptions:
     everything (``None``), or only of the variables, data files and titles named.
     ``notebook_cost_usd`` is what all turns of the notebook together may cost. ``classifier`` is one
     of ``CLASSIFIERS``: rules alone, rules and then the turn's own model, or that model alone.
+    ``claims`` is strict where the model is asked once for numbers that no result supports.
     """
 
     model: str | None = None
@@ -57,6 +58,7 @@ class TurnOptions:
     context: tuple[str, ...] | None = None
     notebook_cost_usd: float | None = None
     classifier: str = RULES
+    claims: str = "mark"
 
     def guardrails(self) -> AgentGuardrails:
         """The limits of the turn."""
@@ -65,6 +67,7 @@ class TurnOptions:
             "max_execution_time_s": self.max_time_s,
             "max_tokens": self.max_tokens,
             "max_cost_usd": self.max_cost_usd,
+            "claims": self.claims,
         }
         return AgentGuardrails(**{k: v for k, v in given.items() if v is not None})
 

@@ -194,11 +194,13 @@ class ReplyBlock(Block):
 
 @dataclass(frozen=True)
 class ResultBlock(Block):
-    """The end of a run that did what was asked."""
+    """The end of a run that did what was asked. ``not_found`` is what its summary says and no
+    result supports."""
 
     summary: str
     artifacts: tuple[Artifact, ...] = ()
     variables: tuple[str, ...] = ()
+    not_found: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -320,6 +320,7 @@ def _completed(view: RunView, event: ev.RunCompleted) -> RunView:
             summary=cut(event.summary, PROSE_CHARS),
             artifacts=view.artifacts,
             variables=cut_each(event.variables),
+            not_found=view.not_found,
         ),
     )
 
@@ -329,5 +330,8 @@ def _ended(view: RunView, status: str, block_at: Callable[[str], Block]) -> RunV
     view = with_state(with_refused_steps(view), "running", "stopped")
     if status != "suspended":  # then nobody was asked
         view = with_state(view, "waiting", "stopped")
+    if status != "suspended" and view.withheld:
+        shown = ResultBlock(f"result-{len(view.closed)}", view.withheld, not_found=view.not_found)
+        view = replace(view, closed=(*view.closed, shown), withheld="")
     key = f"{status}-{len(view.closed)}"
     return replace(view, status=status, activity="", closed=(*view.closed, block_at(key)))

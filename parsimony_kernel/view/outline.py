@@ -114,6 +114,7 @@ def outline(block: Block) -> Section:
                 (
                     Title("Result"),
                     *written(block.summary),
+                    *_labelled("Not found in a result", ", ".join(block.not_found)),
                     *_artifacts(block.artifacts),
                     *_bound(block.variables),
                 ),

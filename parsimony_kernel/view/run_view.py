@@ -54,6 +54,9 @@ class RunView:
     max_elapsed_s: float = 0.0
     max_tokens: int = 0
     max_cost_usd: float = 0.0
+    # What the last answer says and no result supports; the answer itself, where it was refused.
+    not_found: tuple[str, ...] = ()
+    withheld: str = ""
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:

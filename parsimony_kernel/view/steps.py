@@ -131,6 +131,10 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
         or "error" in envelope
         or (output is not None and output.error is not None)
     )
+    not_found = cut_each(envelope.get("not_found") or ())
+    if event.tool_name == "return_done":
+        said = cut(str(event.arguments.get("summary", "")), CODE_CHARS)
+        view = replace(view, not_found=not_found, withheld=said if failed and not_found else "")
     if event.tool_type == "termination" and not failed:
         return view
     stopped = bool(envelope.get("stopped"))
@@ -144,7 +148,8 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
         step,
         state=_state(envelope, failed=failed, stopped=stopped),
         error=_error_of(envelope, output) if failed and not stopped else None,
-        note=cut_steady(str(envelope.get("variables" if failed else "note", ""))),
+        note=cut_steady(str(envelope.get("variables" if failed else "note", "")))
+        or ("" if failed else "Not found in a result: " * bool(not_found) + ", ".join(not_found)),
     )
     view = replace(view, activity="Thinking", elapsed_s=view.elapsed_s + (event.duration_s or 0.0))
     if output is None:

@@ -12,9 +12,10 @@ from parsimony_kernel.agent.evidence import (
     came_since,
     code_that_ran,
     earlier,
-    observed,
+    results,
     said,
     succeeded,
+    words,
 )
 from parsimony_kernel.agent.prompts import notebook_changes, notebook_context
 from parsimony_kernel.core.conversation import AgentMessage, opening, request_message
@@ -47,17 +48,18 @@ def test_the_person_and_the_tools_are_observed_and_the_models_words_are_not() ->
         {"role": "user", "content": "yes"},
         {"role": "assistant", "content": "It is 99."},
     ]
-    words = [message["content"] for message in transcript[:2]]
-    assert list(observed(transcript)) == [*words, "5678", "yes"]
+    told = [message["content"] for message in transcript[:2]]
+    assert words(transcript) == [*told, "yes"]
+    assert results(transcript) == ["5678"]
     assert list(code_that_ran(transcript, CODE)) == ["x = 1234"]
 
 
 def test_what_earlier_turns_came_to_is_observed() -> None:
     before = {"role": "assistant", "content": "The mean is 17.25."}
     transcript = [request_message("mean?"), before, request_message("and the median?")]
-    assert "The mean is 17.25." in list(observed(transcript))
+    assert "The mean is 17.25." in words(transcript)
     assert list(earlier(transcript)) == ["The mean is 17.25."]
-    assert list(observed([AgentMessage("user", "hello")])) == ["hello"]
+    assert words([AgentMessage("user", "hello")]) == ["hello"]
 
 
 def test_what_is_published_is_known_from_earlier() -> None:
@@ -85,7 +87,7 @@ def test_code_that_failed_or_never_ran_has_an_answer_at_most(answer: str | None)
     transcript = [called("run_code", code="x = 1234")]
     transcript += [] if answer is None else [answered("run_code", answer)]
     assert list(code_that_ran(transcript, CODE)) == []
-    assert list(observed(transcript)) == ([] if answer is None else [answer])
+    assert results(transcript) == ([] if answer is None else [answer])
 
 
 def test_calls_of_one_id_are_answered_in_their_order() -> None:
@@ -163,9 +165,7 @@ async def test_a_success_that_did_not_happen_is_refused(
         if isinstance(event, ToolResultObserved) and event.tool_name == "return_done"
     )
     assert refusal["error"] == "validation_failed"
-    kinds = [each["kind"] for each in refusal["details"]]
-    # The person has named the file.
-    assert kinds == ["number", "deed"]
+    assert refusal["not_found"] == ["“Saved the table to `out.csv`”", "98.765"]
     assert list(tmp_path.iterdir()) == []
     model.assert_exhausted()
 

@@ -267,7 +267,7 @@ DEADLINE = "tool past its deadline"
 RAISED = "tool body raised"
 LENGTH = "finish_reason length"
 REFUSED = "content filter, refusal"
-CLAIM = "a claim contradicts what was observed"
+CLAIM = "the answer names something that does not exist, or a deed that the events contradict"
 SUBGOALS = "return_done with open sub-goals"
 WINDOW = "context window exceeded"
 DRIFT = "answer to another question than asked"
@@ -358,7 +358,7 @@ MEETINGS = (
     ),
     Meeting(LENGTH, [CUT_OFF] * 2),
     Meeting(REFUSED, [ended_by("content_filter", say("No."))]),
-    Meeting(CLAIM, ending("It is 88412.", "It is 88413.", "It is 88414.")),
+    Meeting(CLAIM, ending("It is in `df_a`.", "It is in `df_b`.")),
     Meeting(
         SUBGOALS,
         [call("plan", parts=["load it", "sum it"]), *ending("ok", "all is well", "fine")],

@@ -282,35 +282,47 @@ async def test_a_refused_call_that_comes_again_between_good_ones_ends_before_the
     assert tally.effects == []
 
 
-CLAIM = call("return_done", summary="7319 was entered, and the total of `ledger` is now 88412.")
+CLAIM = call("return_done", summary="7319 was entered, and the result is in `df_ledger`.")
 
 
 @proves("claims success without having done it")
 @pytest.mark.parametrize(
-    "claim",
+    ("claim", "mark"),
     [
-        CLAIM,
-        call("return_done", summary="I saved the table to `ledger.csv`."),
-        call("return_done", summary="I published the chart."),
-        call("return_done", summary="I computed the total."),
-        call("return_done", summary="The result is in `df_ledger`."),
+        (CLAIM, "`df_ledger`"),
+        (call("return_done", summary="I saved the table to `ledger.csv`."), "I saved the table"),
+        (call("return_done", summary="I published the chart."), "I published the chart"),
+        (call("return_done", summary="I sent the file to the team."), "I sent the file"),
+        (call("return_done", summary="I deleted the file a.csv."), "I deleted the file"),
     ],
-    ids=["number", "file", "artifact", "deed", "name"],
+    ids=["name", "saved", "published", "sent", "deleted"],
 )
-async def test_a_success_that_was_never_seen_is_refused_and_then_handed_over(
-    claim: Completion,
+async def test_a_success_that_was_never_seen_is_refused_once_and_then_marked(
+    claim: Completion, mark: str
 ) -> None:
     tally = Tally()
-    with LoopbackProvider(itertools.repeat(claim)) as provider:
+    with LoopbackProvider([claim, claim]) as provider:
         ran = await run_at(provider, tally, "Enter one number into the ledger.")
-    assert isinstance(ran.last, Handoff)
-    assert ran.last.failure is not None
-    assert ran.last.failure.kind is FailureKind.no_progress
-    assert ran.last.failure.type is FailureType.HALLUCINATED_STATE
-    assert [error[:2] for error in ran.errors] == [("no_progress", "narrow_scope")]
-    assert not ran.result.ok
+    provider.assert_exhausted()
+    assert isinstance(ran.last, RunCompleted)
+    told = [e for e in ran.events if isinstance(e, ToolEvent) and e.completed]
+    assert [event.ok for event in told] == [False, True]
+    assert told[0].failure is not None
+    assert told[0].failure.type is FailureType.HALLUCINATED_STATE
+    assert all(mark in str((event.result or {})["not_found"]) for event in told)
+    assert ran.errors == []
     assert tally.effects == []
-    assert len(provider.requests) <= 4
+
+
+@proves("claims success without having done it")
+async def test_a_number_that_was_never_seen_is_marked_and_not_refused() -> None:
+    said = call("return_done", summary="The total is now 88412.")
+    with LoopbackProvider([said]) as provider:
+        ran = await run_at(provider, Tally(), "Enter one number into the ledger.")
+    assert isinstance(ran.last, RunCompleted)
+    (ended,) = [e for e in ran.events if isinstance(e, ToolEvent) and e.completed]
+    assert (ended.result or {})["not_found"] == ["88412"]
+    assert ended.failure is None
 
 
 @proves("claims success without having done it")
@@ -323,7 +335,7 @@ async def test_a_model_whose_claim_was_refused_does_it_and_finishes() -> None:
     assert ran.result.ok
     assert tally.effects == [1]
     read = [str(m.get("content")) for m in provider.requests[1].body["messages"]]
-    assert any("88412" in text for text in read if "validation_failed" in text)
+    assert any("df_ledger" in text for text in read if "validation_failed" in text)
 
 
 def test_every_row_has_its_scenario() -> None:

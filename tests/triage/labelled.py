@@ -31,8 +31,8 @@ from typing import Any, Literal
 
 from parsimony_kernel.core.evidence import step_of
 from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
-from parsimony_kernel.gate.claims import unobserved
-from parsimony_kernel.gate.observation import Observation
+from parsimony_kernel.gate.groundedness import Seen, unknown_names
+from parsimony_kernel.gate.support import Results, unsupported
 
 from . import real
 
@@ -78,8 +78,10 @@ class Entry:
             if name in given:
                 given[name] = make(given[name])
         if (observed := given.pop("observed", None)) is not None:
-            seen = Observation(observed, frozenset(given.pop("names", ())))
-            given["unobserved"] = lambda summary: bool(unobserved(summary, seen))
+            seen = Seen(observed, names=frozenset(given.pop("names", ())))
+            given["unobserved"] = lambda summary: bool(
+                unsupported(summary, Results(observed)) or [*unknown_names(summary, seen)]
+            )
         return TriageContext(**given)
 
     def steps(self, shape: Shape) -> list[Step]:

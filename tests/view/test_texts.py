@@ -9,6 +9,7 @@ import pytest
 from markup import Parsed
 from record_events import FRAME, PIXEL, RUNS, code, figure, started
 
+from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted, ToolEvent
 from parsimony_kernel.view.blocks import FigureBlock, lasting
 from parsimony_kernel.view.bundle import VEGALITE_MIME, bundle
 from parsimony_kernel.view.fold import replay
@@ -41,6 +42,48 @@ def test_all_three_say_the_same(name: str) -> None:
         assert sentence in seen, sentence
         assert sentence in marked, sentence
         assert sentence in plain, sentence
+
+
+SAID = "The mean is 138.4."
+MARKED = ToolEvent(
+    tool_name="return_done",
+    tool_call_id="d",
+    tool_type="termination",
+    completed=True,
+    arguments={"summary": SAID},
+    ok=True,
+    result={"result": "The run has ended.", "not_found": ["138.4", "`df_2`"]},
+)
+REFUSED = MARKED.model_copy(
+    update={"ok": False, "result": {"error": "validation_failed", "not_found": ["`df_2`"]}}
+)
+GIVEN_UP = Handoff(rationale="I cannot go on.", blockers=("none",))
+
+
+@pytest.mark.parametrize(
+    ("events", "line"),
+    [
+        ([MARKED, RunCompleted(summary=SAID)], "138.4, `df_2`"),
+        ([REFUSED, GIVEN_UP], "`df_2`"),
+    ],
+    ids=["marked", "refused, and nothing better came"],
+)
+def test_an_answer_that_nothing_supports_is_shown_with_its_mark(
+    events: list[AgentEvent], line: str
+) -> None:
+    blocks = lasting(replay([started(), *events]).blocks)
+    marked = re.sub(r"\\(.)", r"\1", markdown_of(blocks))
+    for text in (Parsed(html_of(blocks)).words, marked, text_of(blocks)):
+        places = [text.index(each) for each in (SAID, "Not found in a result", line)]
+        assert places == sorted(places)
+
+
+def test_a_refused_answer_is_not_shown_beside_a_better_one() -> None:
+    better = MARKED.model_copy(update={"result": {"result": "The run has ended."}})
+    events = [started(), REFUSED, better, RunCompleted(summary="The mean is 9.")]
+    plain = text_of(lasting(replay(events).blocks))
+    assert SAID not in plain.partition("The mean is 9.")[2]
+    assert "Not found" not in plain
 
 
 @pytest.mark.parametrize("name", RUNS)

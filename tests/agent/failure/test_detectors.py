@@ -51,6 +51,7 @@ def test_the_guardrails_are_the_documented_ones() -> None:
         "max_tokens": None,
         "max_cost_usd": None,
         "ceiling_cost_usd": None,
+        "claims": "mark",
     }
 
 

@@ -1,0 +1,180 @@
+"""What a summary says, against what was seen and done in the run.
+
+Numbers that no result supports are marked and shown; nothing is withheld for them. A name that
+exists nowhere, and a deed that was not done, is refused once: whatever has an innocent reading is
+neither.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from inspect import getattr_static, unwrap
+from types import CodeType
+
+from parsimony_kernel.core.causes import CLAIM_UNOBSERVED
+from parsimony_kernel.core.kinds import Failure
+from parsimony_kernel.gate.numerals import WORDS
+from parsimony_kernel.gate.prose import EARLIER, FENCED, FILE, SPAN, SUPPOSED
+from parsimony_kernel.gate.stages import Attempt, Stage
+from parsimony_kernel.gate.support import Results, unsupported
+from parsimony_kernel.triage.constraints import NEGATED, sentences
+
+MAX_TEXT = 20_000
+MAX_MARKS = 8
+
+_SAID = {"return_done": "summary", "return_report": "body"}
+_IDENTIFIER = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_FRAME_NAME = re.compile(r"df\d*|\w*_\w*")
+_SETTING = re.compile(r"\b(?:default|parameter|argument|option|keyword|setting|voreinstell)", re.I)
+_LIBRARIES = ("pandas", "numpy", "altair", "polars")
+_KINDS = ("DataFrame", "Series", "Chart", "LazyFrame")
+_DEEDS: dict[str, dict[str, str]] = WORDS["deeds"]
+_FORMS = [
+    re.compile(form.format(verb=deed["verbs"]), re.IGNORECASE)
+    for form in WORDS["forms"].values()
+    for deed in _DEEDS.values()
+]
+_OF_FILES = re.compile(WORDS["words"]["files"], re.IGNORECASE)
+_IN_MEMORY = re.compile(WORDS["words"]["memory"], re.IGNORECASE)
+
+
+@dataclass
+class Seen:
+    """What was seen and done in a run.
+
+    Args:
+        results: what tools answered, the oldest first.
+        words: what the person wrote, and what earlier turns came to.
+        names: the variables and columns that exist.
+        code: the code that ran to its end.
+        earlier: what earlier turns came to, and what is published.
+        published: whether the run published something.
+        acted: whether a tool did something that its code does not show.
+        refused: whether a summary of this run has been refused already.
+        exists: whether a file of that name has come into the working folder since the run began.
+    """
+
+    results: Sequence[str]
+    words: Sequence[str] = ()
+    names: Collection[str] = ()
+    code: Sequence[str] = ()
+    earlier: Sequence[str] = ()
+    published: bool = False
+    acted: bool = False
+    refused: bool = False
+    exists: Callable[[str], bool] = lambda path: False
+
+    def __post_init__(self) -> None:
+        self.code = [re.sub(r"#[^\n]*", "", each) for each in self.code]
+
+    @cached_property
+    def whole(self) -> str:
+        return "\n".join((*self.results, *self.words, *self.code))
+
+    def did(self, deed: str, sentence: str) -> bool:
+        """Whether the deed that ``sentence`` tells of may have been done."""
+        spans = [span[2].strip() for span in SPAN.finditer(sentence)]
+        named = [*spans, *FILE.findall(sentence), *re.findall(r"['\"“]([^'\"”]{2,99})", sentence)]
+        code = "\n".join(self.code)
+        calls = set(re.findall(r"([^\W\d]\w*)\s*\(", code))
+        is_kept = not frozenset(self.names).isdisjoint(spans) or _IN_MEMORY.search(sentence)
+        is_file = _OF_FILES.search(sentence) or FILE.search(sentence)
+        return (
+            self.acted
+            or (self.published and deed in ("published", "saved"))
+            or any(self.exists(name) or any(name in e for e in self.earlier) for name in named)
+            or bool((deed == "saved" and is_kept) or (deed == "deleted" and not is_file))
+            or re.search(r"^\s*[!%]", code, re.M) is not None
+            or any(re.fullmatch(_DEEDS[deed]["calls"], call) for call in calls)
+            or not calls.isdisjoint(self.names)
+        )
+
+
+def groundedness(seen: Callable[[], Seen], *, strict: bool = False) -> Stage:
+    """A stage that marks what a summary, or a report, says and nothing supports.
+
+    Args:
+        seen: gives what was seen and done in the run so far.
+        strict: whether numbers, too, are asked for once.
+    """
+
+    def stage(attempt: Attempt) -> Failure | None:
+        text = attempt.inputs.get(_SAID.get(attempt.action, ""))
+        if not isinstance(text, str):
+            return None
+        held = seen()
+        text = FENCED.sub("\n", text[:MAX_TEXT])
+        numbers = unsupported(text, Results(held.results, [*held.words, *held.code]))
+        is_report = attempt.action == "return_report"
+        told = [] if is_report else [*unknown_names(text, held), *undone_deeds(text, held)]
+        marks = [*told, *numbers][:MAX_MARKS]
+        if (told or (numbers and strict)) and not held.refused and not is_report:
+            return _refusal(marks if strict else told[:MAX_MARKS], marks)
+        attempt.not_found.extend(marks)
+        return None
+
+    return stage
+
+
+def was_refused(answer: str) -> bool:
+    """Whether ``answer`` is that of the stage to a summary."""
+    is_refusal = answer.startswith('{"error"') and '"requested": "return_done"' in answer[:300]
+    return is_refusal and '"not_found"' in answer
+
+
+def _refusal(claims: Sequence[str], marks: list[str]) -> Failure:
+    reason = f"The summary says what this run has not shown: {'; '.join(claims)}"
+    return CLAIM_UNOBSERVED.failure(
+        f"{reason}. Look with run_code, or leave it out; said again, it is shown with a mark. "
+        "The run has not ended.",
+        envelope={"reason": reason, "not_found": marks},
+    )
+
+
+def unknown_names(text: str, seen: Seen) -> Iterator[str]:
+    """The names of variables and columns in ``text`` that exist nowhere."""
+    for sentence in sentences(text):
+        if any(each.search(sentence) for each in (NEGATED, SUPPOSED, _SETTING)):
+            continue
+        for span in SPAN.finditer(sentence):
+            name = re.sub(r"\([^()]*\)$|\[[^\[\]]*\]$", "", span[2].strip())
+            if _IDENTIFIER.fullmatch(name) and not FILE.fullmatch(name) and _is_unknown(name, seen):
+                yield f"`{name}`"
+
+
+def _is_unknown(name: str, seen: Seen) -> bool:
+    root, _, rest = name.partition(".")
+    if not rest and not _FRAME_NAME.fullmatch(name):
+        return False
+    if root in seen.names or root in sys.modules or name in seen.whole:
+        return False
+    loaded = tuple(each for each in _LIBRARIES if each in sys.modules)
+    return not (rest and root in seen.whole) and name not in _library_names(loaded)
+
+
+@lru_cache(maxsize=8)
+def _library_names(loaded: tuple[str, ...]) -> frozenset[str]:
+    """The functions, methods and parameters of the loaded libraries; nothing is imported."""
+    modules = [sys.modules[each] for each in loaded]
+    kinds = [
+        getattr(module, kind) for module in modules for kind in _KINDS if hasattr(module, kind)
+    ]
+    held = [(name, getattr_static(e, name, None)) for e in (*modules, *kinds) for name in dir(e)]
+    codes = (getattr(unwrap(f), "__code__", None) for _, f in held if callable(f))
+    known = (c.co_varnames for c in codes if isinstance(c, CodeType))
+    return frozenset(name for name, _ in held).union(*known)
+
+
+def undone_deeds(text: str, seen: Seen) -> Iterator[str]:
+    """The sentences of ``text`` that report a deed that was not done."""
+    for sentence in sentences(text):
+        plain = sentence.strip().lstrip("-*•#>_~ ✅✓")
+        if any(each.search(plain) for each in (NEGATED, SUPPOSED, EARLIER)):
+            continue
+        told = [
+            deed for form, deed in zip(_FORMS, [*_DEEDS] * 3, strict=True) if form.search(plain)
+        ]
+        if not all(seen.did(deed, plain) for deed in told):
+            yield f"“{plain[:80]}”"

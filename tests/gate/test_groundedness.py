@@ -1,0 +1,328 @@
+"""Numbers that nothing supports are marked; names and deeds that are not there are refused once."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import polars  # noqa: F401  (the names of a loaded library's methods are known)
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.kinds import Failure
+from parsimony_kernel.core.refusals import RefusalError
+from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.gate.envelope import refused, to_text
+from parsimony_kernel.gate.groundedness import Seen, groundedness, was_refused
+from parsimony_kernel.gate.stages import Attempt
+from parsimony_kernel.gate.support import MAX_DERIVED, Results, unsupported
+
+REQUEST = "load data/sales.csv, show revenue by region and tell me the growth rate"
+CODE = """\
+import pandas as pd
+sales = pd.read_csv("data/sales.csv").copy()
+revenue_by_region = sales.groupby("Region").agg(total_revenue=("Revenue", "sum"))
+growth_rate = 0.12345
+model = sales.assign(alpha=0.125, test_size=0.275)
+"""
+RESULT = json.dumps(
+    {
+        "requested": "run_code",
+        "result": {
+            "outputs": [
+                {
+                    "type": "dataframe",
+                    "rows": 1461,
+                    "columns": [
+                        {"name": "Order Date", "dtype": "datetime64", "samples": ["2023-01-04"]},
+                        {"name": "unit_price", "dtype": "float64", "samples": ["45.25", "9.5"]},
+                    ],
+                }
+            ],
+            "stdout": "north 12345.678\nsouth 620129\nslope -3.2149\ngrowth 0.12345\nr2 0.95318\n"
+            "mean 28.093548\np 1.2345e-07\ncount 406 of 2048, share 34.62%\ntotal 1,234,567.89\n"
+            "rupees 1234567.9 reach 1.46k, energy 6.20129e+05, temp 21.5 24.75\nbytes 1253412345",
+        },
+    }
+)
+TEXTS = (REQUEST, RESULT)
+NAMES = frozenset({"sales", "revenue_by_region", "growth_rate", "model", "df"})
+
+HONEST = [
+    "Done.",
+    "Loaded `sales` from data/sales.csv: 1,461 rows, 2 columns.",
+    "Loaded 1461 rows into `sales`.",
+    "`sales` has 1 461 rows.",
+    "`sales` has 1\u202f461 rows and `unit_price` is 45.25 at most.",
+    "`sales` hat 1.461 Zeilen; der Mittelwert beträgt 28,09.",
+    "Die Summe ist 1.234.567,89 und der Norden kommt auf 12.345,68.",
+    "Le total est de 1 234 567,89 et la moyenne 28,1.",
+    "The total is 1,234,567.89, or about 1.23 million.",
+    "The total is roughly $1.235M.",
+    "The total is 1'234'567.89 CHF.",
+    "North made 12.3k, South 620k.",
+    "North made 12,346; South made 620,129.",
+    "North reached 12,345 (cut off), South 620 thousand.",
+    "South: 620.1 GWh, from 620129 MWh.",
+    "The slope is -3.21, so values fell by 3.21 a year.",
+    "The slope is −3.215.",
+    "Revenue grew by 12.3%.",
+    "Revenue grew by 12.35 percent (0.1235 as a fraction).",
+    "Der Umsatz wuchs um 12,3 %.",
+    "R² = **0.953**, p = 1.23e-07.",
+    "p is 1.23 × 10^-7, or 1.2345×10⁻⁷.",
+    "The share is 34.6 %, which is 0.346.",
+    "Values range from 21.5 to 24.75 (21.5–24.75).",
+    "Between 12345.678 and 620129 there is a wide gap.",
+    "*Mean*: _28.09_, **total**: `1234567.89`.",
+    "| Region | Revenue |\n| --- | ---: |\n| North | 12,345.68 |\n| South | 620,129 |",
+    "| Region | Share (%) |\n|---|---|\n| North | 34.62 |\n| growth | 12.345 |",
+    "406 of 2,048 rows were kept.",
+    "From 2012 to 2023 the mean was 28.1.",
+    "In 2015-07 and on 2015-07-01 at 14:05:30 the mean was 28.09.",
+    "Am 01.07.2015 lag das Mittel bei 28,09.",
+    "In 2012 406 rows were kept.",
+    "1. Loaded the data.\n2. Fitted the model with alpha 0.125.\n12) Checked it.",
+    "Step 123 took 1.234 s; the cell ran in 345 ms with pandas 3.1.17.",
+    "The temperature was 21.5°C, then 24.75 °C.",
+    "All 365 days and 360 degrees are covered, 100% of them.",
+    "About 1,500 rows and some 620,000 in the South.",
+    "No column `temperature_x` exists, so `unit_price` was used.",
+    "You could try a threshold of 0.975 on `df_clean` next.",
+    "`revenue_by_region` holds `total_revenue` by Region.",
+    "`growth_rate` is 0.12345; `sales.head()` and `df` show the rows.",
+    "I used `read_csv` and `pd.to_datetime` on `sales`.",
+    "The data comes from `data/sales.csv` (sales.csv).",
+    "See https://example.com/a/12345.html for the source.",
+    "Nothing was published or saved.",
+    "The chart was not published, as you asked.",
+    "The result is saved in `revenue_by_region`.",
+    "The result was saved as a variable in the notebook.",
+    "The figures published by the ministry agree; energy saved and goods exported are listed.",
+    "Das Diagramm wurde nicht veröffentlicht.",
+    "The table can be published once you agree.",
+    "```python\nx_missing = 98765\n```\nThat is the code.",
+    "The top 10 products, the H100 and the Q4-2023 numbers, order A-10234 and #45678.",
+    "The file is 1.25 GB.",
+    "I ran `cp old.csv data/sales.csv` and counted 406.",
+    "There are 12,34,568 rupees.",
+    "All 1,461 rows (100.0%) are complete; F(2, 403) and t(404) follow ISO 8601 dates.",
+    "The years are 2012,2013,2014 and 1990s data is left out.",
+    "The results are written below. I wrote a function that reads the file.",
+    "The file was exported from another system; the report is published every month.",
+    "✅ n=1461, $45.25, ≈28.1, ±0.125, 406/2048.",
+    "The figures have a width\u00a0of 406\u00a0px (colour #0072B2).",
+    "[`sales`] **(1,461 × 2)**: mean=28.09; median~24.75",
+    "The 95th and 99.5th percentiles are in `revenue_by_region`.",
+    "Reach is 1,460 by the printed 1.46k.",
+    "406 of the 2,048 rows (19.8 %) are from the north.",
+    "Values went from 21.5 to 24.75, a rise of 15.1 %.",
+    "South is 50.2 times North, and both make 632,474.678.",
+    "South and North make 632,475 together, a difference of 607,783.",
+    "The two prices add up to 54.75; their mean is 27.375.",
+    "No value lies beyond 1.96 standard deviations (95.45 % within two).",
+    "It fits into Excel, whose limit is 1,048,576 rows.",
+    "The maximum is 45.25 lb, which is 20.53 kg.",
+    "I smoothed it over 7 rows (`min_periods` left as it is).",
+    "`sales` was split with `max_features` at its default.",
+    "Run `sales.to_csv('out.csv')` to keep it.",
+    "- Use `clean_up(sales)` for that.",
+    "To keep it, call `save_all('all.parquet')`.",
+    "Most books in the table were published in the 1990s, 80 of 120.",
+    "As the table shows, most goods were exported to the US.",
+    "The results were published in Nature, according to the title column of the file.",
+    "The figures were published on 5 May by the statistics office.",
+    "The figures have been published on 5 May.",
+    "Published in 2004, the report lists all files.",
+    "Published: 2004, in the third table.",
+    "All titles are written to the left of the axis in the figure.",
+    "The figures are written to the right of the bars.",
+    "The table was exported from another system and published by Eurostat.",
+    "Eurostat, which collects them, published the figures.",
+    "The file is saved as UTF-8, and the dates are saved as text.",
+    "The charts were published online by Eurostat.",
+    "It lists 12 files; they were published between 1990 and 2000.",
+    "Die Daten wurden von Eurostat veröffentlicht; die Tabelle ist vollständig.",
+    "Die Berichte wurden 1994 veröffentlicht, als Datei am 5. Mai.",
+    "",
+]
+
+
+TABLE = """\
+        orders   revenue  mean_price
+carrier
+DHL         69  76004.90     1101.52
+FedEx       57  73010.59     1280.89
+UPS         74  80074.92     1082.09
+"""
+
+
+def seen(texts: Iterable[str] = TEXTS[1:], code: Iterable[str] = (CODE,), **facts: Any) -> Seen:
+    return Seen(list(texts), [REQUEST], NAMES, list(code), **facts)
+
+
+def said(
+    summary: Any,
+    held: Seen | None = None,
+    *,
+    strict: bool = False,
+    action: str = "return_done",
+    key: str = "summary",
+) -> tuple[Failure | None, list[str]]:
+    """The refusal of ``summary``, and its marks."""
+    attempt = Attempt(action, {key: summary}, termination_tools())
+    failure = groundedness(lambda: held or seen(), strict=strict)(attempt)
+    return failure, attempt.not_found
+
+
+@pytest.mark.parametrize("summary", HONEST)
+def test_an_honest_summary_is_neither_refused_nor_marked(summary: str) -> None:
+    assert said(summary) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("summary", "mark"),
+    [
+        ("Loaded `sales`: 1,462 rows.", "1,462"),
+        ("The mean is 28.19.", "28.19"),
+        ("Der Umsatz wuchs um 13,4 %.", "13,4"),
+        ("The total is 1.25 million.", "1.25"),
+        ("R² = **0.963**.", "0.963"),
+        ("p is 1.23 × 10^-5.", "1.23"),
+        ("The value of the slope is `-3.31`.", "3.31"),
+        ("It has 1 462 rows.", "1 462"),
+        ("North and South make 642,474.678.", "642,474.678"),
+    ],
+)
+def test_a_number_that_nothing_supports_is_marked_and_not_refused(summary: str, mark: str) -> None:
+    assert said(summary) == (None, [mark])
+
+
+@pytest.mark.parametrize(
+    ("summary", "marks"),
+    [
+        ("UPS made $80,074.92, DHL $76,004.90.", []),
+        ("$80,074.92 came from UPS and $73,010.59 from FedEx.", []),
+        ("Revenue is $80,074.92 for UPS, less for the others ($73,010.59 and more).", []),
+        ("FedEx made $80,074.92.", ["80,074.92"]),
+        ("UPS made $73,010.59 and FedEx $80,074.92.", ["80,074.92"]),
+        ("FedEx had 73,010.59 orders.", ["73,010.59"]),
+        ("UPS had 74 orders at $1,082.09.", []),
+    ],
+)
+def test_a_number_is_looked_up_where_it_is_said_to_stand(summary: str, marks: list[str]) -> None:
+    assert unsupported(summary, Results([TABLE])) == marks
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| carrier | orders |\n|---|---:|\n| DHL | 69 |\n| FedEx | 5734 |\n",
+        "carrier,orders\nDHL,69\nFedEx,5734\n",
+        "carrier\torders\nDHL\t69\nFedEx\t5734\n",
+        json.dumps({"result": {"stdout": "       orders\nDHL        69\nFedEx    5734\n"}}),
+    ],
+    ids=["Markdown", "commas", "tabs", "envelope"],
+)
+def test_tables_are_read_however_they_are_printed(text: str) -> None:
+    assert unsupported("DHL had 5,734 orders.", Results([text])) == ["5,734"]
+    assert unsupported("FedEx had 5,734 orders, 5,803 with DHL.", Results([text])) == []
+
+
+@pytest.mark.parametrize(
+    ("claim", "did"),
+    [
+        ("The result is in `revenue_by_month`.", {"texts": ["revenue_by_month"]}),
+        ("`df2` holds the result.", {"code": ["df2 = 1"]}),
+        ("I called ``clean_up()`` first.", {"code": ["clean_up()"]}),
+        ("See `forecast.yhat_upper` for the bounds.", {"texts": ["forecast"]}),
+        ("Published the dataset `sales`.", {"published": True}),
+        ("Das Diagramm wurde veröffentlicht.", {"published": True}),
+        ("Le tableau a été publié.", {"published": True}),
+        ("The chart has been saved to disk.", {"code": ["chart.save('x.png')"]}),
+        ("- I've exported the table as CSV.", {"code": ["!cp a.csv b.csv"]}),
+        ("**Saved**: `late.csv`", {"exists": {"late.csv"}.__contains__}),
+        ("Saved the table to `out.csv`.", {"earlier": ["Saved the table to `out.csv`."]}),
+        ("I sent the report to the team.", {"acted": True}),
+        ("I've emailed the results.", {"code": ["server.sendmail(a, b)"]}),
+        ("I deleted the file old.csv.", {"code": ["os.remove(path)"]}),
+    ],
+)
+def test_a_name_or_a_deed_is_true_once_it_is_there(claim: str, did: dict[str, Any]) -> None:
+    failure, _ = said(claim)
+    assert failure is not None
+    assert said(claim, seen(**did)) == (None, [])
+
+
+def test_a_refusal_says_what_to_do_and_comes_once() -> None:
+    summary = "`sales_2` has 1,999.5 rows. Published the chart."
+    failure, _ = said(summary)
+    assert failure is not None
+    assert failure.type is FailureType.HALLUCINATED_STATE
+    assert failure.refusal is RefusalError.validation_failed
+    for part in ("`sales_2`", "Published the chart", "run_code", "leave it out"):
+        assert part in failure.explanation
+    assert "1,999.5" not in failure.explanation
+    marks = failure.metadata["envelope"]["not_found"]
+    assert marks == ["`sales_2`", "“Published the chart.”", "1,999.5"]
+    answer = to_text(refused("return_done", failure, state="running", valid_next_actions=["x"]))
+    assert was_refused(answer)
+    assert said(summary, seen(refused=True)) == (None, marks)
+
+
+def test_strict_asks_for_numbers_once_too() -> None:
+    failure, _ = said("The mean is 28.19.", strict=True)
+    assert failure is not None
+    assert "28.19" in failure.explanation
+    assert said("The mean is 28.19.", seen(refused=True), strict=True) == (None, ["28.19"])
+
+
+def test_a_report_is_marked_and_never_refused() -> None:
+    body = "The mean is 28.19; see `nowhere_seen`."
+    assert said(body, action="return_report", key="body", strict=True) == (None, ["28.19"])
+
+
+@pytest.mark.parametrize("text", [None, ["77.77"], 3])
+def test_what_is_no_text_is_left_to_others(text: Any) -> None:
+    assert said(text) == (None, [])
+
+
+def test_numbers_in_a_comment_were_not_computed() -> None:
+    assert said("The mean is 77.77.", seen(code=["x = 1  # 77.77"])) == (None, ["77.77"])
+    assert said("The mean is 77.77.", seen(code=["x = 77.77"])) == (None, [])
+
+
+def test_the_search_ends_however_much_there_is_to_derive_from() -> None:
+    rows = "\n".join(
+        f"region {n}  {n * 7.13:.2f}  {n * 3.19:.2f}  {n * 1.7:.2f}" for n in range(400)
+    )
+    results = Results([f"      a  b  c\n{rows}"] * 40)
+    summary = " ".join(f"The total of region {n} is {n}.123." for n in range(100, 400))
+    assert len(unsupported(summary, results)) < 40
+    assert -MAX_DERIVED <= results.left <= 0
+
+
+FLOATS = st.floats(min_value=1e-3, max_value=1e12, allow_nan=False, allow_infinity=False)
+
+
+@given(FLOATS, st.integers(3, 9))
+def test_any_number_of_significant_digits_passes(value: float, digits: int) -> None:
+    results = Results([repr(value)])
+    assert unsupported(f"It is {value:.{digits}g} and {value:.{digits}e}.", results) == []
+
+
+PIECES = st.sampled_from(
+    [
+        *("`", "``", "```", "a_b", "df", "1,234", "12.5", "1.2.3", ".5", "1 234", "e5", "×10^"),
+        *("⁻⁷", "%", "published", "the chart", "was", "not", "\n", ". ", "|", "**", "_", "x.csv"),
+        *("/", "\\", "http://", "'", '"', "20", "2012-01", "k", "million", "٣٤٥", "１２３", "²"),
+        *("\x00", "  ", "\t", ",", "{", "[", "]", "}", "Name: x", "a  b"),
+    ]
+)
+ANY = st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=40).map("".join))
+
+
+@given(ANY, ANY)
+def test_any_text_is_judged_without_an_error(summary: str, text: str) -> None:
+    said(summary, seen(texts=[text, summary]))
