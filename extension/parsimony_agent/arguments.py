@@ -26,7 +26,8 @@ def _steps(text: str) -> int:
     return int(text)
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """A time in seconds, above zero."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
     value = float(match[1]) * _TIME_UNITS[match[2]] if match else 0.0
     if not value or not math.isfinite(value):
@@ -46,6 +47,13 @@ def dollars(text: str) -> float:
 def _approval(text: str) -> str:
     if text not in ("auto", "guarded", "always"):
         raise ValueError("auto, guarded or always")
+    return text
+
+
+def effort(text: str) -> str:
+    """How long a model may think."""
+    if text not in ("low", "medium", "high"):
+        raise ValueError("low, medium or high")
     return text
 
 
@@ -166,6 +174,14 @@ CELL_FLAGS = (
         completes="models",
     ),
     Flag(
+        ("--effort",),
+        "effort",
+        "how long the model may think: low, medium or high, where it can be told",
+        "HOW",
+        "--effort high",
+        effort,
+    ),
+    Flag(
         ("--max-steps",),
         "max_iterations",
         "ask before going beyond N calls of the model",
@@ -179,7 +195,7 @@ CELL_FLAGS = (
         "ask before going beyond TIME: seconds, or 90s, 5m, 1h",
         "TIME",
         "--max-time 5m",
-        _seconds,
+        seconds,
     ),
     Flag(
         ("--budget",),
@@ -495,6 +511,7 @@ class CellRequest:
     text: str
     help: bool = False
     model: str | None = None
+    effort: str | None = None
     max_iterations: int | None = None
     max_time_s: float | None = None
     max_cost_usd: float | None = None

@@ -93,6 +93,7 @@ class AgentMagics:
         self._session: Session | None = None
         self._turns: Turns | None = None
         self._set_model = ""
+        self._of_models: dict[str, str] = {}
 
     def close(self) -> None:
         """Let go of the session; a turn that is running behind the cells is stopped."""
@@ -217,7 +218,11 @@ class AgentMagics:
         return self._session
 
     def _follow_settings(self) -> None:
-        """Take the model that was set since, if one was. The environment's is the session's."""
+        """Take what was set of models since. What the environment says, the session knows."""
+        of_models = self._settings.of_models()
+        if of_models != self._of_models:
+            self._needed_session().configure(of_models)
+            self._of_models = of_models
         model, source = self._settings.told("model")
         if source in ("%config", "configuration file") and model != self._set_model:
             self._needed_session().set_model(model)

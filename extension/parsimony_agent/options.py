@@ -44,8 +44,10 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
         )
     return TurnOptions(
         model=request.model,
+        effort=request.effort or "",
+        silence_s=value_of(settings, "silence"),
         max_iterations=chosen("max_steps", request.max_iterations),
-        max_time_s=chosen("max_time", request.max_time_s),
+        max_time_s=request.max_time_s or value_of(settings, "max_time"),
         max_tokens=chosen("max_tokens", request.max_tokens),
         max_cost_usd=chosen("budget", request.max_cost_usd),
         approve=Approval(chosen("approve", request.approve) or "guarded"),

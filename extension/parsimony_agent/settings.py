@@ -15,7 +15,7 @@ from typing import Any
 from traitlets import TraitError, TraitType
 from traitlets.config import Config, Configurable, PyFileConfigLoader
 
-from parsimony_agent.arguments import CELL_FLAGS, Flag, dollars
+from parsimony_agent.arguments import CELL_FLAGS, Flag, dollars, seconds
 
 FILE = "jupyter_parsimony_config.py"
 
@@ -46,6 +46,16 @@ def _as_flag(name: str, variable: str, dest: str, default: str, help: str) -> Se
     return Setting(name, variable, default, help, flag.example.partition(" ")[2], flag.read)
 
 
+def _read(name: str) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        # Deferred: loading the extension imports no kernel.
+        from parsimony_kernel.agent import resolve
+
+        return getattr(resolve, name)(text)
+
+    return read
+
+
 SETTINGS = (
     _as_flag(
         "model",
@@ -54,6 +64,29 @@ SETTINGS = (
         "offline",
         "the model of a notebook's turns, or several with commas between: the next takes over "
         "where one fails",
+    ),
+    _as_flag(
+        "effort",
+        "PARSIMONY_EFFORT",
+        "effort",
+        "",
+        "how long a model may think: low, medium or high, where it can be told",
+    ),
+    Setting(
+        "model_parameters",
+        "PARSIMONY_MODEL_PARAMETERS",
+        "",
+        "parameters for every model, as litellm names them, with commas between, or a JSON object",
+        "temperature=0.2, top_p=0.9",
+        _read("parameters"),
+    ),
+    Setting(
+        "model_aliases",
+        "PARSIMONY_MODEL_ALIASES",
+        "",
+        "short names for models, with commas between",
+        "fast=openai/gpt-5-mini, deep=anthropic/claude-opus-4-5",
+        _read("aliases"),
     ),
     _as_flag(
         "max_steps",
@@ -66,8 +99,16 @@ SETTINGS = (
         "max_time",
         "PARSIMONY_MAX_TIME",
         "max_time_s",
-        "",
-        "ask before a turn takes longer: seconds, or 90s, 5m, 1h",
+        "30m",
+        "ask before a turn takes longer, what its code takes not counted: seconds, or 90s, 5m, 1h",
+    ),
+    Setting(
+        "silence",
+        "PARSIMONY_SILENCE",
+        "2m",
+        "how long a model may be silent before its request is given up and made again",
+        "5m",
+        seconds,
     ),
     _as_flag(
         "budget",
@@ -160,6 +201,7 @@ SETTINGS = (
     ),
 )
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
+_OF_MODELS = ("effort", "model_parameters", "model_aliases")
 
 
 class _Text(TraitType):
@@ -220,6 +262,15 @@ class ParsimonyAgent(Configurable):
         if own is not None:
             return own, "configuration file"
         return setting.default, "default"
+
+    def of_models(self) -> dict[str, str]:
+        """What is set here for every model, by the variables that would say the same."""
+        told = {_BY_NAME[name].variable: self.told(name) for name in _OF_MODELS}
+        return {
+            variable: text
+            for variable, (text, source) in told.items()
+            if source in ("%config", "configuration file")
+        }
 
     def value(self, name: str) -> Any:
         """What holds, read; ``None`` where nothing is set."""

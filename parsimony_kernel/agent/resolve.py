@@ -1,7 +1,9 @@
 """From what a person configured to a model, and whether it can work before it is asked."""
 
 import difflib
+import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +15,14 @@ from parsimony_kernel.llm.providers import is_known, known
 
 Config = Mapping[str, Any] | ChatModel | str
 
+# What holds for every model that is named, by its variable in the environment.
+ALIASES, PARAMETERS, EFFORT = (
+    "PARSIMONY_MODEL_ALIASES",
+    "PARSIMONY_MODEL_PARAMETERS",
+    "PARSIMONY_EFFORT",
+)
+_OURS = {"model", "messages", "tools", "stream", "stream_options", "timeout"}
+
 
 def resolve_model(config: Config, environ: Mapping[str, str] = os.environ) -> ChatModel:
     """The model that ``config`` means.
@@ -23,7 +33,7 @@ def resolve_model(config: Config, environ: Mapping[str, str] = os.environ) -> Ch
     Raises ``ValueError`` when no model is named.
     """
     if isinstance(config, Mapping | str):
-        settings = {"model": config} if isinstance(config, str) else config
+        settings = _named(config, environ) if isinstance(config, str) else config
         if settings.get("model") == OFFLINE:
             # Deferred: a session with a provider's model has no use for the grammar.
             from parsimony_kernel.offline.model import OfflineModel
@@ -42,7 +52,7 @@ def resolve_models(
     ``ValueError`` when no model is named.
     """
     if isinstance(config, str):
-        named = names_in(config)
+        named = names_in(config, environ)
         if not named:
             raise ValueError("no model is named; write for instance 'openai/gpt-5'")
         return tuple(resolve_model(name, environ) for name in named)
@@ -53,14 +63,67 @@ def resolve_models(
     return (resolve_model(config, environ),)
 
 
-def names_in(models: str) -> tuple[str, ...]:
-    """The models that a text names, with commas between them."""
-    return tuple(name for part in models.split(",") if (name := part.strip()))
+def names_in(models: str, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """The models that a text names, with commas between them; an alias is the model it stands for.
+
+    Raises ``ValueError`` for aliases that cannot be read.
+    """
+    known = aliases(environ.get(ALIASES, ""))
+    names = (part.strip() for part in models.split(","))
+    return tuple(known.get(name, name) for name in names if name)
+
+
+def aliases(text: str) -> dict[str, str]:
+    """Short names of models, from ``fast=openai/gpt-5-mini, deep=anthropic/claude-opus-4-5``.
+
+    Raises ``ValueError`` with what it takes.
+    """
+    found = dict(_pairs(text))
+    if not all(model and isinstance(model, str) for model in found.values()):
+        raise ValueError("names with their models, for example fast=openai/gpt-5-mini")
+    return found
+
+
+def parameters(text: str) -> dict[str, Any]:
+    """Parameters of a model, from ``temperature=0.2, top_p=0.9`` or a JSON object.
+
+    Raises ``ValueError`` with what it takes.
+    """
+    found = json.loads(text) if text.lstrip().startswith("{") else dict(_pairs(text))
+    for name in found:
+        if name in _OURS or name.endswith("retries"):
+            raise ValueError(f"parameters of a model, and {name} is the agent's own")
+        if name.endswith("key"):
+            raise ValueError(f"no {name}: a key stands in the environment")
+    return found
+
+
+def _pairs(text: str) -> list[tuple[str, Any]]:
+    pairs = []
+    for part in filter(None, map(str.strip, text.split(","))):
+        found = re.fullmatch(r"([\w.-]+)\s*=\s*(\S.*)", part)
+        if found is None:
+            raise ValueError("names and values, for example temperature=0.2, top_p=0.9")
+        try:
+            pairs.append((found[1], json.loads(found[2])))
+        except ValueError:
+            pairs.append((found[1], found[2]))
+    return pairs
+
+
+def _named(name: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    """litellm's arguments for the model ``name``, with what is set for all of them."""
+    effort = environ.get(EFFORT, "").strip().lower()
+    return {
+        **parameters(environ.get(PARAMETERS, "")),
+        **({"reasoning_effort": effort} if effort else {}),
+        "model": aliases(environ.get(ALIASES, "")).get(name, name),
+    }
 
 
 def check_models(models: str, environ: Mapping[str, str] = os.environ) -> Failure | None:
     """Why one of the models in this text cannot work here, or ``None``; see ``check_model``."""
-    checked = (check_model(name, environ) for name in names_in(models) or (models,))
+    checked = (check_model(name, environ) for name in names_in(models, environ) or (models,))
     return next((failure for failure in checked if failure is not None), None)
 
 

@@ -209,8 +209,9 @@ class Run:
         """Run ``calls`` one after the other, the first of them as it was ``approved``."""
         state, clean = self.state, True
         for index, call in enumerate(calls):
-            if index and (over := self._enough(index)):
-                await self._skip(calls[index:], over)
+            if index == MAX_CALLS:
+                most = f"not run: {MAX_CALLS} calls are the most in one answer"
+                await self._skip(calls[index:], most)
                 break
             allowed = None if index else approved
             async for event in self._call(call, rest=calls[index + 1 :], approved=allowed):
@@ -226,15 +227,6 @@ class Run:
             self._solve(None)
             self._refused.clear()
         yield self.snapshot()
-
-    def _enough(self, calls: int) -> str | None:
-        """Why the rest of an answer's calls is not run, if it is not."""
-        elapsed = self.state.elapsed_seconds(self.clock.monotonic())
-        if elapsed >= self.context.guardrails.max_execution_time_s:
-            return "not run: the time of the run is over"
-        return (
-            f"not run: {MAX_CALLS} calls are the most in one answer" if calls >= MAX_CALLS else None
-        )
 
     def snapshot(self) -> StateSnapshot:
         """How far the run is: its rounds, its variables, its seconds."""
@@ -273,6 +265,7 @@ class Run:
             record_tool_call(state, name, arguments)
             state.turn.tool_calls_this_turn += 1
         is_tried = self._begin(name, tool_type)
+        began = self.clock.monotonic()
         try:
             begun_beside = self._beside.popleft() if self._beside else None
             outcome, seconds = await (begun_beside or self._step((call, *rest), approved))
@@ -285,8 +278,9 @@ class Run:
             )
             raise
         state.procedure_state = self.gate.place
-        # A running tool is not the model's silence.
+        # A running tool is not the model's silence, nor its time: it has a limit of its own.
         state.last_event_time_s = self.clock.monotonic()
+        state.started_monotonic_s += state.last_event_time_s - began
         started = state.last_event_time_s - seconds
         if is_tried:
             outcome = self._settled(outcome)

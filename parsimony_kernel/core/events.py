@@ -31,7 +31,8 @@ class RunStarted(AgentEvent):
     made or changed, and that were taken back before this one began. ``share`` says how much of the
     notebook the model is told, ``context`` of what (``None``: of everything), and
     ``notebook_cost_usd`` what all turns of the notebook together may cost, in US dollars.
-    ``classifier`` is what tells why a step failed, ``instructions`` the hash of each file with
+    ``classifier`` is what tells why a step failed, ``effort`` how long the model may think, where
+    the cell says so, and ``instructions`` the hash of each file with
     the person's instructions, by path.
     """
 
@@ -45,8 +46,11 @@ class RunStarted(AgentEvent):
     gone: tuple[str, ...] = ()
     max_iterations: int = 0
     max_execution_time_s: float = 0.0
+    llm_timeout_s: float = 60.0
     max_tokens: int | None = None
     max_cost_usd: float | None = None
+    claims: Literal["mark", "strict"] = "mark"
+    effort: str = ""
     approve: str = ""
     procedure: str = ""
     notice: str = ""

@@ -25,7 +25,7 @@ def findings(
     model: str | None, environ: Mapping[str, str], *, ask: bool, timeout_s: float
 ) -> Iterator[Finding]:
     named = model or environ.get("PARSIMONY_MODEL") or OFFLINE
-    for name in names_in(named) or (named,):
+    for name in names_in(named, environ) or (named,):
         failure = check_model(name, environ)
         if failure is not None:
             remedy = str(failure.metadata.get("remedy", ""))

@@ -47,6 +47,9 @@ CLOSING_S = 0.25
 # a stream may have no end.
 MAX_ANSWER_LENGTH = 5_000_000
 
+# An answer that has begun when the time of the run is over may go on for so many seconds.
+FINISHING_S = 120.0
+
 # Signs of life are for people: more than one a second is noise.
 MIN_HEARTBEAT_S = 1.0
 
@@ -93,6 +96,7 @@ class _Line:
         self._clock = clock
         self._items: asyncio.Queue[_Heard] = asyncio.Queue()
         self._heard_at = clock.monotonic()
+        self._has_begun = False
 
     async def listen(self, model: ChatModel, request: ModelRequest) -> None:
         """Put down what ``model`` says, up to its completion, its end or the longest answer."""
@@ -111,6 +115,9 @@ class _Line:
                     self._items.put_nowait(item)
                     if whole:
                         return
+                    # The first sign may be that the client is there.
+                    if heard or length > 1:
+                        self._has_begun = True
                     heard += 1
                     if heard % _AT_A_TIME == 0:
                         await asyncio.sleep(0)
@@ -143,10 +150,15 @@ class _Line:
         self._items.put_nowait(_Silent(self._clock.monotonic() - self._heard_at))
 
     async def time_answer(self, limit_s: float | None) -> None:
-        """Put down a mark once the answer has taken ``limit_s`` seconds."""
-        if limit_s is not None:
-            await self._clock.sleep(limit_s)
-            self._items.put_nowait(_TooLong(limit_s))
+        """Put down a mark once the answer has taken ``limit_s`` seconds, and one that has begun by
+        then ``FINISHING_S`` more."""
+        if limit_s is None:
+            return
+        asked_at = self._clock.monotonic()
+        await self._clock.sleep(limit_s)
+        if self._has_begun:
+            await self._clock.sleep(FINISHING_S)
+        self._items.put_nowait(_TooLong(self._clock.monotonic() - asked_at))
 
     async def wake(self, cancellation: CancellationRequest) -> None:
         """Wake the reader when the run is to stop."""

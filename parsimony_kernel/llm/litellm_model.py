@@ -121,6 +121,7 @@ class LiteLLMModel:
         if missing and "litellm" not in sys.modules:
             raise FailureRaised(no_key(self.name, missing))
         litellm = await _load()
+        yield Delta()  # importing the client is not the model's silence
         try:
             response = await self._response(litellm, request)
         except Exception as exc:

@@ -185,7 +185,7 @@ class Cassettes:
             player = Player(recording, words, occurrence, place, shown=shown)
         except CassetteMiss as exc:
             raise SessionError(str(exc)) from exc
-        if named is not None and ", ".join(names_in(named)) != player.name:
+        if named is not None and ", ".join(names_in(named, self._environ)) != player.name:
             raise SessionError(
                 f"The recording of this request is of {player.name!r}, and the cell asks for "
                 f"{named!r}. Record the cell again with --record, or leave its model out."

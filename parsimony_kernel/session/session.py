@@ -7,10 +7,13 @@ writes every event down before anybody sees it, and knows nothing of front ends.
 import os
 import threading
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import AsyncGenerator, Callable, Mapping, MutableMapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.failure.suspension import (
@@ -21,7 +24,7 @@ from parsimony_kernel.agent.failure.suspension import (
 )
 from parsimony_kernel.agent.loop import admit, first_request, go_on, run_loop
 from parsimony_kernel.agent.prompts import INSTRUCTIONS, PINNED_CONSTRAINTS
-from parsimony_kernel.agent.resolve import check_models, resolve_models
+from parsimony_kernel.agent.resolve import EFFORT, check_models, names_in, resolve_models
 from parsimony_kernel.artifacts.publish import PAGES, LiveName, Publisher
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed
 from parsimony_kernel.artifacts.store import ArtifactStore
@@ -151,7 +154,8 @@ class NotebookSession:
         self._store = store
         self._keyring = keyring
         self._model = self._first_model = model
-        self._environ = environ
+        # What the notebook sets for models stands before the environment.
+        self._environ = ChainMap[str, str]({}, cast(MutableMapping[str, str], environ))
         self._clock = clock
         self._running: _Running | None = None
         self._session_id = uuid.uuid4().hex
@@ -167,7 +171,7 @@ class NotebookSession:
         self._owner = f"{os.getpid()}:{self._session_id}"
         self._log = TurnLog(journal, history, owner=self._owner, connection_file=connection_file)
         self._sent = SentRecord(journal, history, clock)
-        self._cassettes = Cassettes(self.notebook, folder, environ)
+        self._cassettes = Cassettes(self.notebook, folder, self._environ)
 
     @property
     def model_name(self) -> str:
@@ -180,6 +184,10 @@ class NotebookSession:
         if not self._cassettes.only_replay:
             self._require(model)
         self._model = model
+
+    def configure(self, variables: Mapping[str, str]) -> None:
+        """Set what holds for every model, by the names of the environment's variables."""
+        self._environ.maps[0] = dict(variables)
 
     async def turn(
         self, request: str, *, cell_key: str, options: TurnOptions | None = None
@@ -203,7 +211,7 @@ class NotebookSession:
             chosen=chosen.cassette,
             named=chosen.model,
             usual=self._model,
-            require=self._require,
+            require=partial(self._require, effort=chosen.effort),
         )
         model_name = ", ".join(model.name for model in models)
         self._must_be_free()
@@ -244,6 +252,7 @@ class NotebookSession:
                     context=chosen.context,
                     notebook_cost_usd=limit,
                     classifier=chosen.classifier,
+                    effort=chosen.effort,
                     instructions=hashes(running.instructions),
                     **shown_limits(guardrails),
                 )
@@ -315,7 +324,7 @@ class NotebookSession:
         """
         chosen = options or TurnOptions()
         self._must_be_free()
-        models = resolve_models(chosen.model or self._model, self._environ)
+        models = resolve_models(chosen.model or self._model, self._around(chosen.effort))
         secrets = Secrets.of(models, {**os.environ, **self._environ})
         sharing = Sharing(chosen.share, chosen.context)
         running = _Running(uuid.uuid4().hex, 0, cell_key, secrets, sharing)
@@ -359,18 +368,20 @@ class NotebookSession:
             raise SessionError(str(exc)) from exc
         # The model that asked goes on, unless the session has it under the same name already.
         asked_by = record.model_id or self.model_name
+        is_same = asked_by in (self.model_name, ", ".join(names_in(self.model_name, self._environ)))
+        begun = self._log.beginning_of(record.run_id)
+        effort = begun.effort if begun else ""
         models = self._cassettes.of_resumed(
             record.run_id,
             row.turn.request,
             row.turn.cell_key,
-            lambda: self._require(self._model if asked_by == self.model_name else asked_by),
+            lambda: self._require(self._model if is_same else asked_by, effort),
         )
         secrets = Secrets.of(models, {**os.environ, **self._environ})
         running = _Running(record.run_id, row.turn.ordinal, row.turn.cell_key, secrets)
         running.seen.update(record.minted_live_names)
         self._running = running
         try:
-            begun = self._log.beginning_of(running.run_id)
             running.sharing = _sharing_of(begun)
             begun_with = None if begun is None else begun.notebook_cost_usd
             limit = begun_with if notebook_cost_usd is None else notebook_cost_usd
@@ -402,6 +413,7 @@ class NotebookSession:
                 context=running.sharing.chosen,
                 notebook_cost_usd=limit,
                 classifier=classifier,
+                effort=effort,
                 instructions=hashes(running.instructions),
                 shared=in_words(running.instructions, begun),
                 **shown_limits(guardrails, state),
@@ -545,12 +557,17 @@ class NotebookSession:
     def _record(self, run_id: str, event: AgentEvent) -> None:
         self._journal.append(run_id, event)
 
-    def _require(self, model: str | ChatModel) -> tuple[ChatModel, ...]:
-        if isinstance(model, str):
-            failure = check_models(model, self._environ)
+    def _require(self, model: str | ChatModel, effort: str = "") -> tuple[ChatModel, ...]:
+        try:
+            failure = check_models(model, self._environ) if isinstance(model, str) else None
             if failure is not None:
                 raise SessionError(_sentence(failure.explanation))
-        return resolve_models(model, self._environ)
+            return resolve_models(model, self._around(effort))
+        except ValueError as exc:
+            raise SessionError(f"The settings of models cannot be read: they take {exc}.") from exc
+
+    def _around(self, effort: str) -> Mapping[str, str]:
+        return {**self._environ, EFFORT: effort} if effort else self._environ
 
     def _must_be_free(self) -> None:
         if self._running is not None:

@@ -13,7 +13,14 @@ from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.share import Share
 
 # The limits of a turn, by the name that guardrails and events give them.
-LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")
+LIMITS = (
+    "max_iterations",
+    "max_execution_time_s",
+    "llm_timeout_s",
+    "max_tokens",
+    "max_cost_usd",
+    "claims",
+)
 
 # How a request begins that hands over an error, with what the error says.
 MENDING = "A cell of this notebook failed."
@@ -36,7 +43,8 @@ class TurnOptions:
     the notebook, or always. ``procedure`` is a YAML file, relative to the notebook, whose edges
     are all that the agent may walk.
 
-    ``model`` may name several with commas between: the next takes over where one fails.
+    ``model`` may name several with commas between: the next takes over where one fails. ``effort``
+    is how long it may think (low, medium, high), ``silence_s`` how long it may be silent.
     ``cassette`` records or replays what the model answers.
 
     ``share`` says how much of the notebook the model is told, and ``context`` of what: of
@@ -47,8 +55,10 @@ class TurnOptions:
     """
 
     model: str | None = None
+    effort: str = ""
+    silence_s: float = 120.0
     max_iterations: int | None = None
-    max_time_s: float | None = None
+    max_time_s: float = 1_800.0
     max_tokens: int | None = None
     max_cost_usd: float | None = None
     approve: Approval = Approval.guarded
@@ -65,6 +75,7 @@ class TurnOptions:
         given = {
             "max_iterations": self.max_iterations,
             "max_execution_time_s": self.max_time_s,
+            "llm_timeout_s": self.silence_s,
             "max_tokens": self.max_tokens,
             "max_cost_usd": self.max_cost_usd,
             "claims": self.claims,

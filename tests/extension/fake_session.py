@@ -5,7 +5,7 @@ events after ``RunStarted``; an ``asyncio.Event`` among them is waited for.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
@@ -105,12 +105,16 @@ class FakeSession:
         self.sent_by_turn: dict[str, list[SentRequest]] = {}
         self.previews: list[tuple[str, TurnOptions]] = []
         self.spent = 0.0
+        self.of_models: dict[str, str] = {}
 
     def set_model(self, model: str | ChatModel) -> None:
         name = model if isinstance(model, str) else model.name
         if name.startswith("keyless"):
             raise SessionError(f"The model {name!r} needs a key in KEYLESS_API_KEY.")
         self.model_name = name
+
+    def configure(self, variables: Mapping[str, str]) -> None:
+        self.of_models = dict(variables)
 
     def turn(
         self, request: str, *, cell_key: str, options: TurnOptions | None = None

@@ -150,7 +150,9 @@ async def test_a_turn_is_shown_in_its_cell_and_the_session_hears_what_was_said()
     area = notebook.begin("c1")
     request = CellRequest("plot it", model="m", max_iterations=3, max_time_s=60.0)
     await notebook.turns.ask(request, notebook.cells.next_turn("plot it"))
-    assert notebook.session.requests == [("plot it", "c1", TurnOptions("m", 3, 60.0))]
+    assert notebook.session.requests == [
+        ("plot it", "c1", TurnOptions("m", max_iterations=3, max_time_s=60.0))
+    ]
     for words in ("plot it", "Working.", "Finished as asked."):
         assert words in area.text
     assert widgets(area) == 0

@@ -15,6 +15,7 @@ from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.llm import chokepoint
 from parsimony_kernel.llm.chokepoint import (
     CLOSING_S,
+    FINISHING_S,
     MAX_ANSWER_LENGTH,
     call_llm,
     live_calls_allowed,
@@ -68,9 +69,11 @@ async def swallows_the_cancel(fake: Fake) -> AsyncIterator[Any]:
 released: asyncio.Event
 
 
-async def all_of(model: ChatModel, **given: Any) -> list[Delta | Beat | Completion | Failure]:
+async def all_of(
+    model: ChatModel, request: ModelRequest = REQUEST, **given: Any
+) -> list[Delta | Beat | Completion | Failure]:
     given.setdefault("cancellation", CancellationRequest())
-    return [item async for item in call_llm(model, REQUEST, **given)]
+    return [item async for item in call_llm(model, request, **given)]
 
 
 async def nothing_else_runs() -> bool:
@@ -265,17 +268,31 @@ async def test_a_stream_that_never_waits_can_be_cancelled(item: Delta) -> None:
     assert await nothing_else_runs()
 
 
-async def test_a_stream_that_never_waits_meets_the_deadline_of_the_answer() -> None:
+async def test_a_stream_that_never_waits_ends_some_time_after_the_deadline_of_the_answer() -> None:
     fake, clock = gush(Delta("x")), ManualClock(auto=False)
     request = ModelRequest(REQUEST.messages, deadline_s=5.0)
     heard: list[Any] = []
     stream = call_llm(fake, request, cancellation=CancellationRequest(), clock=clock)
     async for item in stream:
         heard.append(item)
-        if len(heard) == 100:
-            clock.advance(6.0)
+        if len(heard) in (100, 200):
+            clock.advance(6.0 if len(heard) == 100 else FINISHING_S)
     assert isinstance(heard[-1], Failure)
     assert heard[-1].kind is FailureKind.time_limit
+    assert len(heard) > 200
+
+
+async def test_a_model_that_has_said_nothing_ends_at_the_deadline_of_the_answer() -> None:
+    async def waits(fake: Fake) -> AsyncIterator[Any]:
+        yield Delta()
+        await asyncio.Event().wait()
+
+    request = ModelRequest(REQUEST.messages, timeout_s=900.0, deadline_s=5.0)
+    clock = ManualClock()
+    *_, last = await all_of(Fake(waits), request=request, clock=clock)
+    assert isinstance(last, Failure)
+    assert last.kind is FailureKind.time_limit
+    assert last.metadata["answer_s"] == 5.0
 
 
 @pytest.mark.parametrize(

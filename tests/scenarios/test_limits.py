@@ -28,6 +28,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.limits.breaker import Breakers
+from parsimony_kernel.llm.chokepoint import FINISHING_S
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.tools import Tools, tool
@@ -163,7 +164,7 @@ async def test_the_time_of_a_run_ends_an_answer_that_never_does() -> None:
     who.model_config = Murmuring(who.clock)
     question = asked(await gather(run_loop(who, request())))
     assert question.originating_failure_kind is FailureKind.time_limit
-    assert who.clock.monotonic() == 45
+    assert who.clock.monotonic() == 45 + FINISHING_S
 
 
 class Pondering:

@@ -29,6 +29,7 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.session.session import NotebookSession, open_session
 from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.provider import LoopbackProvider
 from parsimony_kernel.testing.scripted import ScriptedModel, call, say
 
 from .session_steps import ASK, DONE, ENVIRON, LOAD, gather
@@ -190,6 +191,52 @@ async def test_a_resumed_turn_keeps_the_limits_that_it_began_with(start: Any) ->
     stopped = (await gather(session.resume("1")))[-1]
     assert isinstance(stopped, UserInputRequested)
     assert "2 of 2 steps" in str(stopped.context)
+
+
+async def test_an_alias_parameters_and_an_effort_reach_the_model_again_after_a_question(
+    start: Any,
+) -> None:
+    session = start()
+    with LoopbackProvider([ASK, DONE, DONE]) as server:
+        session.configure(
+            {
+                "OPENAI_BASE_URL": server.url,
+                "PARSIMONY_MODEL_ALIASES": "quick=openai/gpt-5-mini",
+                "PARSIMONY_MODEL_PARAMETERS": "seed=7, service_tier=flex",
+                "PARSIMONY_EFFORT": "low",
+            }
+        )
+        session.set_model("quick")
+        options = TurnOptions(effort="high")
+        begun, *_ = await gather(session.turn("go", cell_key="a", options=options))
+        await gather(session.resume("1"))
+        await gather(session.turn("go", cell_key="b"))
+    bodies = [each.body for each in server.requests]
+    assert [body["reasoning_effort"] for body in bodies] == ["high", "high", "low"]
+    assert {(body["model"], body["seed"], body["service_tier"]) for body in bodies} == {
+        ("gpt-5-mini", 7, "flex")
+    }
+    assert isinstance(begun, RunStarted)
+    assert begun.model == "openai/gpt-5-mini"
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "told"),
+    [
+        ("PARSIMONY_MODEL_ALIASES", "quick", "names and values"),
+        ("PARSIMONY_MODEL_ALIASES", "quick=7", "names with their models"),
+        ("PARSIMONY_MODEL_PARAMETERS", "temperature", "names and values"),
+        ("PARSIMONY_MODEL_PARAMETERS", "api_key=abc", "a key stands in the environment"),
+        ("PARSIMONY_MODEL_PARAMETERS", '{"messages": []}', "messages is the agent's own"),
+    ],
+)
+async def test_settings_of_models_that_cannot_be_read_say_what_they_take(
+    start: Any, variable: str, text: str, told: str
+) -> None:
+    session = start()
+    session.configure({variable: text})
+    with pytest.raises(SessionError, match=told):
+        session.set_model("ollama/llama3")
 
 
 async def test_a_journal_that_fails_before_the_run_goes_on_leaves_the_question_waiting(
