@@ -19,7 +19,6 @@ from parsimony_kernel.core.events import (
     Handoff,
     RunCompleted,
     ToolEvent,
-    UserInputRequested,
     is_terminal,
 )
 from parsimony_kernel.core.state import RunState
