@@ -6,7 +6,8 @@ from parsimony_agent.tables import note, table
 from parsimony_kernel.session.spending import Used, used
 from parsimony_kernel.view.outline import cost_words
 
-_HEAD = ("turn", "model", "calls", "tokens in", "of them cached", "tokens out", "cost", "time")
+_HEAD = ("turn", "model", "calls", "tokens in", "cached", "tokens out", "cost", "time")
+_CACHED = _HEAD.index("cached")
 
 
 def cost(desk: Desk) -> Told:
@@ -17,7 +18,10 @@ def cost(desk: Desk) -> Told:
     rows = [_row(str(turn.ordinal), turn.model, each) for turn, each in turns]
     if len(rows) > 1:
         rows.append(_row("all", "", sum((each for _, each in turns), Used())))
-    told = table(_HEAD, rows, empty="No turn of this notebook has asked a model yet.")
+    head: tuple[str, ...] = _HEAD
+    if not any(each.cached_tokens for _, each in turns):
+        head, *rows = (each[:_CACHED] + each[_CACHED + 1 :] for each in (_HEAD, *rows))
+    told = table(head, rows, empty="No turn of this notebook has asked a model yet.")
     budget: float | None = value_of(desk.settings, "notebook_budget")
     if budget is None:
         return told

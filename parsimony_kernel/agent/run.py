@@ -8,7 +8,7 @@ import asyncio
 import inspect
 import json
 from collections import deque
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,6 +27,7 @@ from parsimony_kernel.agent.model_calls import ModelCalls, given_up
 from parsimony_kernel.agent.progress import Progress, told
 from parsimony_kernel.agent.redaction import of_failure
 from parsimony_kernel.agent.terms import terms_of
+from parsimony_kernel.agent.written_calls import is_written, written_calls
 from parsimony_kernel.core.calls import arguments_of, loop_signature
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import CAPABILITY_GAP, has_open_type
@@ -174,6 +175,8 @@ class Run:
         failure = post_llm(response=reply, state=state, guardrails=self.context.guardrails)
         calls = () if _is_cut_off(failure) else reply.message.tool_calls
         said = reply.message.content
+        if failure is None and not calls:
+            calls, said = written_calls(reply.message, self.tools, state.messages)
         if failure is None and not calls and said and self._is_answer(said):
             calls, said = (self._ending(said),), None
         state.messages.append(_assistant(said, calls, reply.message.opaque, self.secrets))
@@ -258,7 +261,11 @@ class Run:
         tool_type = self.tools[name].tool_type if name in self.tools else "function"
         shown_arguments = self.secrets.of_json(arguments)
         begun = ToolEvent(
-            tool_name=name, tool_call_id=call.id, tool_type=tool_type, arguments=shown_arguments
+            tool_name=name,
+            tool_call_id=call.id,
+            tool_type=tool_type,
+            arguments=shown_arguments,
+            around=_last_words(state.messages) if is_written(call.id) else None,
         )
         yield begun
         if approved is None:
@@ -631,6 +638,11 @@ def _assistant(
         asked = {"id": call.id, "type": "function", "function": function}
         message.setdefault("tool_calls", []).append(asked)
     return message
+
+
+def _last_words(messages: Sequence[Mapping[str, Any]]) -> str:
+    said = (each["content"] for each in reversed(messages) if each["role"] == "assistant")
+    return next(said, None) or ""
 
 
 def _shown(outcome: StepOutcome) -> str:

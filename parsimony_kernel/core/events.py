@@ -79,7 +79,8 @@ class ReasoningDelta(AgentEvent):
 class ToolEvent(AgentEvent):
     """A tool begins (``completed=False``) or has ended.
 
-    ``arguments`` are the model's. ``result`` is the gate's envelope, capped and JSON-able; on
+    ``arguments`` are the model's; where it wrote the call into its words, ``around`` is what else
+    they say. ``result`` is the gate's envelope, capped and JSON-able; on
     the end of code it holds under ``"output"`` the whole ``KernelOutput`` as JSON, which people
     see and models do not.
     """
@@ -90,6 +91,7 @@ class ToolEvent(AgentEvent):
     tool_type: str = "function"
     completed: bool = False
     arguments: dict[str, Any] = Field(default_factory=dict)
+    around: str | None = None
     ok: bool | None = None
     result: dict[str, Any] | None = None
     failure: Failure | None = None

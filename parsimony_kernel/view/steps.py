@@ -16,7 +16,14 @@ from parsimony_kernel.core.outputs import (
     PrimitiveObject,
 )
 from parsimony_kernel.core.refusals import GUIDANCE
-from parsimony_kernel.view.blocks import FigureMention, Passage, StepBlock, StepError, StepState
+from parsimony_kernel.view.blocks import (
+    FigureMention,
+    Passage,
+    ProseBlock,
+    StepBlock,
+    StepError,
+    StepState,
+)
 from parsimony_kernel.view.escape import steady
 from parsimony_kernel.view.figures import drawn
 from parsimony_kernel.view.run_view import (
@@ -39,8 +46,11 @@ OUTPUTS = 20
 _CODE_ARGUMENTS = frozenset({"code", "purpose"})
 
 
+_WRITTEN = "The model wrote this call into its words."
+
+
 def _new_step(view: RunView, event: ev.ToolEvent) -> RunView:
-    view = settled(view)
+    view = _without_call(view, event)
     number = view.steps + 1
     given = event.arguments
     code = given.get("code")
@@ -57,6 +67,7 @@ def _new_step(view: RunView, event: ev.ToolEvent) -> RunView:
             for name, value in given.items()
             if name not in _CODE_ARGUMENTS
         )[:12],
+        note="" if event.around is None else _WRITTEN,
     )
     about = f": {step.purpose}" if step.purpose else ""
     return replace(
@@ -65,6 +76,16 @@ def _new_step(view: RunView, event: ev.ToolEvent) -> RunView:
         activity=f"Step {number} is running{about}",
         closed=(*view.closed, step),
     )
+
+
+def _without_call(view: RunView, event: ev.ToolEvent) -> RunView:
+    view = settled(view)
+    last = view.closed[-1] if view.closed else None
+    if event.around is None or not isinstance(last, ProseBlock):
+        return view
+    said = replace(last, text=Passage.of(event.around, READ_CHARS))
+    kept = (said,) if said.text or said.reasoning else ()
+    return replace(view, closed=(*view.closed[:-1], *kept))
 
 
 def _as_text(value: Any) -> str:
@@ -79,7 +100,7 @@ def _as_text(value: Any) -> str:
 def step_begun(view: RunView, event: ev.ToolEvent) -> RunView:
     # What a terminating tool says is told by the block of its outcome.
     if event.tool_type == "termination":
-        return replace(settled(view), activity="Finishing")
+        return replace(_without_call(view, event), activity="Finishing")
     return _new_step(with_state(view, "answered", "allowed", event.tool_call_id), event)
 
 
@@ -144,12 +165,14 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
         index = len(view.closed) - 1
     step = view.closed[index]
     assert isinstance(step, StepBlock)
+    said = cut_steady(str(envelope.get("variables" if failed else "note", ""))) or (
+        "" if failed else "Not found in a result: " * bool(not_found) + ", ".join(not_found)
+    )
     step = replace(
         step,
         state=_state(envelope, failed=failed, stopped=stopped),
         error=_error_of(envelope, output) if failed and not stopped else None,
-        note=cut_steady(str(envelope.get("variables" if failed else "note", "")))
-        or ("" if failed else "Not found in a result: " * bool(not_found) + ", ".join(not_found)),
+        note=f"{step.note} {said}".strip(),
     )
     view = replace(view, activity="Thinking", elapsed_s=view.elapsed_s + (event.duration_s or 0.0))
     if output is None:

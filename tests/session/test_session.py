@@ -31,6 +31,8 @@ from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.provider import LoopbackProvider
 from parsimony_kernel.testing.scripted import ScriptedModel, call, say
+from parsimony_kernel.view.fold import replay
+from parsimony_kernel.view.text import text_of
 
 from .session_steps import ASK, DONE, ENVIRON, LOAD, gather
 
@@ -237,6 +239,29 @@ async def test_settings_of_models_that_cannot_be_read_say_what_they_take(
     session.configure({variable: text})
     with pytest.raises(SessionError, match=told):
         session.set_model("ollama/llama3")
+
+
+async def test_a_model_that_writes_its_calls_into_words_finishes_an_analysis(start: Any) -> None:
+    load = "import pandas as pd\nsales = pd.read_csv('data/sales.csv')\nsales"
+    chart = "import altair as alt\nchart = alt.Chart(sales).mark_bar().encode(x='region')"
+    steps = [
+        say(f"I load the file first.\n\n```python\n{load}\n```\nThen I look at it."),
+        say('{"name": "ask_user", "parameters": {"question": "Of what?", "choices": ["a", "b"]}}'),
+        say(f"<tool_call><function=run_code><parameter=code>{chart}</parameter></function>"),
+        say("North has 1 and south has 2."),
+    ]
+    session = start(steps)
+    begun = await gather(session.turn("load data/sales.csv and chart it", cell_key="a"))
+    assert isinstance(begun[-1], UserInputRequested)
+    ended = await gather(session.resume("1"))
+    assert isinstance(ended[-1], RunCompleted)
+    assert ended[-1].summary == "North has 1 and south has 2."
+    assert {"sales", "chart"} <= set(session.executor.variables())
+    shown = text_of(replay([*begun, *ended]).blocks)
+    assert shown.count("read_csv") == 1, shown
+    assert "I load the file first." in shown
+    assert "<tool_call>" not in shown
+    assert "wrote this call into its words" in shown
 
 
 async def test_a_journal_that_fails_before_the_run_goes_on_leaves_the_question_waiting(

@@ -1,0 +1,165 @@
+"""Calls that weak models write into their words: what they send, and what is called then."""
+
+import json
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.agent.written_calls import written_calls
+from parsimony_kernel.core.chat import Message
+from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.toolbox.code import code_tools
+from parsimony_kernel.tools import Tools
+
+CODE = "x = [1, 2]\nprint(sum(x))"
+QUOTED = json.dumps(CODE)
+DONE = {"summary": "The sum is 3."}
+RUN = [("run_code", {"code": CODE})]
+
+WRITTEN: dict[str, tuple[str, list[Any]]] = {
+    "a fence": (f"Here is the code:\n\n```python\n{CODE}\n```\nIt prints the sum.", RUN),
+    "a fence in capitals": (f"```Python\n{CODE}\n```", RUN),
+    "a fence without a kind": (f"```\n{CODE}\n```", RUN),
+    "half a fence": (f"Sure!\n```py\n{CODE}", RUN),
+    "two fences": (
+        "First:\n```python\nx = [1, 2]\n```\nThen:\n```python\nprint(sum(x))\n```",
+        [("run_code", {"code": "x = [1, 2]\n\nprint(sum(x))"})],
+    ),
+    "behind a thought": (f"<think>```python\nno()\n```</think>\n```python\n{CODE}\n```", RUN),
+    "behind half a thought": (f"so I sum\n</think>\n```python\n{CODE}\n```", RUN),
+    "JSON": (f'{{"name": "run_code", "arguments": {{"code": {QUOTED}}}}}', RUN),
+    "JSON with parameters": (f'{{"name": "run_code", "parameters": {{"code": {QUOTED}}}}}', RUN),
+    "JSON as text": (
+        json.dumps({"name": "run_code", "arguments": json.dumps({"code": CODE})}),
+        RUN,
+    ),
+    "JSON with real line ends": (
+        f'{{"name": "run_code", "arguments": {{"code": "{CODE}"}}}}',
+        RUN,
+    ),
+    "JSON in words": (f'I call {{"tool": "run_code", "args": {{"code": {QUOTED}}}}} now.', RUN),
+    "JSON in a fence": (f'```json\n{{"action": "run_code", "code": {QUOTED}}}\n```', RUN),
+    "JSON of OpenAI's form": (
+        json.dumps(
+            {
+                "tool_calls": [
+                    {
+                        "type": "function",
+                        "function": {"name": "run_code", "arguments": json.dumps({"code": CODE})},
+                    }
+                ]
+            }
+        ),
+        RUN,
+    ),
+    "a list": (
+        f'[{{"name": "run_code", "arguments": {{"code": {QUOTED}}}}},'
+        f' {{"name": "return_done", "arguments": {json.dumps(DONE)}}}]',
+        [*RUN, ("return_done", DONE)],
+    ),
+    "the arguments alone": (f'{{"code": {QUOTED}}}', RUN),
+    "the name as the key": (f'{{"run_code": {{"code": {QUOTED}}}}}', RUN),
+    "Hermes": (
+        f'<tool_call>\n{{"name": "run_code", "arguments": {{"code": {QUOTED}}}}}\n</tool_call>',
+        RUN,
+    ),
+    "half of Hermes": (
+        f'<tool_call>{{"name": "run_code", "arguments": {{"code": {QUOTED}}}}}',
+        RUN,
+    ),
+    "Mistral": (f'[TOOL_CALLS][{{"name": "run_code", "arguments": {{"code": {QUOTED}}}}}]', RUN),
+    "Mistral's newer": (f'[TOOL_CALLS]run_code[ARGS]{{"code": {QUOTED}}}', RUN),
+    "Llama": (f'<|python_tag|>{{"name": "run_code", "parameters": {{"code": {QUOTED}}}}}', RUN),
+    "Llama's function": (f'<function=run_code>{{"code": {QUOTED}}}</function>', RUN),
+    "Qwen coder": (
+        "<tool_call>\n<function=run_code>\n<parameter=code>\n"
+        f"{CODE}\n</parameter>\n</function>\n</tool_call>",
+        RUN,
+    ),
+    "GLM": (
+        "<tool_call>run_code\n<arg_key>code</arg_key>\n"
+        f"<arg_value>{CODE}</arg_value>\n</tool_call>",
+        RUN,
+    ),
+    "invoke": (
+        f'<invoke name="run_code"><parameter name="code">{CODE}</parameter></invoke>',
+        RUN,
+    ),
+    "tags": (f"<run_code><code>{CODE}</code></run_code>", RUN),
+    "ReAct": (f'Thought: sum\nAction: run_code\nAction Input: {{"code": {QUOTED}}}', RUN),
+    "a question": (
+        '{"name": "ask_user", "arguments": {"question": "Which?", "choices": ["a", "b"]}}',
+        [("ask_user", {"question": "Which?", "choices": ["a", "b"]})],
+    ),
+    "an end": (
+        f"<return_done><summary>{DONE['summary']}</summary></return_done>",
+        [("return_done", DONE)],
+    ),
+    "words": ("I would sum the list with sum(x).", []),
+    "other JSON": ('The file holds {"name": "Ann", "code": 7, "city": "Rome"}.', []),
+    "another tool": ('{"name": "send_mail", "arguments": {"to": "ann"}}', []),
+    "a shell": ("```bash\npip install pandas\n```", []),
+    "a table": ("```\n a  b\n 1  2\n```", []),
+    "an empty fence": ("```python\n```", []),
+    "broken JSON": ('{"name": "run_code", "arguments": {"code": ', []),
+    "nothing": ("", []),
+    "many brackets": ("[{" * 50_000, []),
+    "a tag of a page": ("Use <code>x</code> and <summary>y</summary>.", []),
+}
+
+
+def tools() -> Tools:
+    return Tools([*code_tools(CodeExecutor(), timeout_s=30).values()]) + termination_tools()
+
+
+def found(message: Message, before: list[Any] | None = None) -> list[tuple[str, Any]]:
+    calls, _ = written_calls(message, tools(), before or [])
+    return [(each.function.name, json.loads(each.function.arguments)) for each in calls]
+
+
+@pytest.mark.parametrize(("text", "meant"), WRITTEN.values(), ids=WRITTEN)
+def test_what_is_written_is_called(text: str, meant: list[Any]) -> None:
+    assert found(Message(text)) == meant
+
+
+@pytest.mark.parametrize("name", ["a fence", "JSON", "Qwen coder"])
+def test_a_call_in_the_reasoning_is_called_where_nothing_is_said(name: str) -> None:
+    text, meant = WRITTEN[name]
+    assert found(Message(None, reasoning_content=text)) == meant
+    assert found(Message("The sum is 3.", reasoning_content=text)) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "call_id", "is_called"),
+    [
+        ("other()", "written_1_0", True),
+        (CODE.replace("\n", "\n\n"), "written_1_0", False),
+        ("other()", "call_1", False),
+    ],
+)
+def test_a_fence_is_shown_to_people_once_it_has_run_or_by_a_model_that_calls_tools(
+    code: str, call_id: str, is_called: bool
+) -> None:
+    function = {"name": "run_code", "arguments": json.dumps({"code": code})}
+    before = [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": call_id, "function": function}],
+        }
+    ]
+    assert bool(found(Message(WRITTEN["a fence"][0]), before)) is is_called
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a fence", "Here is the code:\n\n\nIt prints the sum."),
+        ("JSON in words", "I call  now."),
+        ("Hermes", ""),
+    ],
+)
+def test_the_words_stay_without_the_call(name: str, words: str) -> None:
+    _, rest = written_calls(Message(WRITTEN[name][0]), tools(), [])
+    assert rest == words
