@@ -116,7 +116,7 @@ def folder(tmp_path: Path) -> Path:
     question(new, "cc40" + "0" * 28, "a.ipynb")
     for journal in (old, new):
         journal.close()
-    publisher = Publisher(ArtifactStore(tmp_path), notebook_path="a.ipynb", quarto="")
+    publisher = Publisher(ArtifactStore(tmp_path), notebook_path="a.ipynb")
     frame = pd.DataFrame({"v": [1, 2]})
     origin = VariableOrigin(
         name="t",

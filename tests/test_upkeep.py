@@ -44,7 +44,7 @@ def work(tmp_path: Path) -> Path:
     """A workspace with a dataset and a chart of one title, and a report that shows both."""
     (tmp_path / "a.csv").write_text("v\n1\n2\n")
     (tmp_path / "a.ipynb").write_text("{}")
-    publisher = Publisher(ArtifactStore(tmp_path), notebook_path="a.ipynb", quarto="")
+    publisher = Publisher(ArtifactStore(tmp_path), notebook_path="a.ipynb")
     frame = pd.read_csv(tmp_path / "a.csv")
     table, chart = origin("t", CODE, tmp_path), origin("t_chart", DRAW, tmp_path, "t")
     publisher.publish_dataset(frame, variable="t", title="Same", lineage=[table], run_id="r1")
@@ -180,7 +180,7 @@ class TestTheCommand:
     ) -> None:
         code = "import pandas as pd, subprocess\nsubprocess.run(['touch', 'made'])\n"
         code += "u = pd.DataFrame({'v': [5]})"
-        publisher = Publisher(ArtifactStore(work), notebook_path="a.ipynb", quarto="")
+        publisher = Publisher(ArtifactStore(work), notebook_path="a.ipynb")
         publisher.publish_dataset(
             pd.DataFrame({"v": [5]}),
             variable="u",

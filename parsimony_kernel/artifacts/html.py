@@ -1,25 +1,19 @@
 """A report as one HTML file that needs nothing else: no script, no address that is fetched.
 
 The rule of the place: every text that comes from outside is escaped here or by the Markdown
-library with raw HTML off, and the page's own policy forbids whatever slips through. Quarto
-renders the words where it is installed and markdown-it-py where it is not; figures, tables and
-the account of where they come from are the same for both.
+library with raw HTML off, and the page's own policy forbids whatever slips through.
 """
 
 import base64
 import hashlib
 import itertools
 import json
-import os
 import re
-import shutil
-import signal
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +25,6 @@ from parsimony_kernel.artifacts.store import SHORT_ID, LogEntry
 from parsimony_kernel.identity import ArtifactRef, content_sha
 from parsimony_kernel.storage import durable
 
-QUARTO_TIMEOUT_S = 120.0
 _MAX_SVG_BYTES = 300_000
 _POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:; "
@@ -41,57 +34,7 @@ _STAMP = re.compile(
     r"<!-- parsimony-report (?P<logical_id>[0-9a-f]{64}) (?P<sha>[0-9a-f]{64}) -->\n\Z"
 )
 
-STYLE = """
-:root{color-scheme:light dark;--paper:#fff;--ink:#1c1e21;--quiet:#5b6169;--rule:#d9dce1;
---wash:#f5f6f8;--link:#0b57d0}
-@media (prefers-color-scheme:dark){:root{--paper:#16181c;--ink:#e7e9ec;--quiet:#a3aab4;
---rule:#383d45;--wash:#1f2329;--link:#8ab4f8}}
-*{box-sizing:border-box}
-body{margin:0;background:var(--paper);color:var(--ink);
-font:1.0625rem/1.65 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif;
-overflow-wrap:anywhere}
-main,body>footer{max-width:46rem;margin:0 auto;padding:0 1.25rem}
-main{padding-top:3rem}
-h1,h2,h3,h4,h5,h6{line-height:1.25;margin:2em 0 .5em;text-wrap:balance}
-h1{font-size:2rem;margin-top:0;letter-spacing:-.01em}h2{font-size:1.4rem}h3{font-size:1.15rem}
-h4,h5,h6{font-size:1rem}
-p,ul,ol{margin:0 0 1em}a{color:var(--link);text-underline-offset:.15em}
-code{font:.9em/1.5 ui-monospace,"SF Mono",Menlo,Consolas,"DejaVu Sans Mono",monospace}
-p code,li code,dd code{background:var(--wash);padding:.1em .3em;border-radius:3px}
-pre{background:var(--wash);padding:.8rem 1rem;border-radius:6px;overflow-x:auto;
-overflow-wrap:normal;font-size:.9rem}
-blockquote{margin:0 0 1em;padding-left:1em;border-left:3px solid var(--rule);color:var(--quiet)}
-hr{border:0;border-top:1px solid var(--rule);margin:2em 0}
-figure{margin:1.75em 0}
-figure img{display:block;max-width:100%;height:auto;background:#fff;border:1px solid var(--rule);
-border-radius:6px;padding:.75rem;margin:0 auto}
-figcaption,caption{color:var(--quiet);font-size:.9rem;line-height:1.45;margin-top:.6em;
-text-align:left}
-figcaption a{white-space:nowrap}
-.scroll{overflow-x:auto}
-table{border-collapse:collapse;font-size:.9rem;line-height:1.4;font-variant-numeric:tabular-nums;
-overflow-wrap:normal;margin:0 0 1em}
-figure table{margin:0;min-width:50%}
-figure td{white-space:nowrap}figure td.long{white-space:normal;min-width:20rem;
-overflow-wrap:anywhere}
-th,td{padding:.35em 1.2em .35em 0;border-bottom:1px solid var(--rule);text-align:left;
-vertical-align:top}
-thead th{border-bottom:2px solid var(--rule);white-space:nowrap}
-.aged{border-left:3px solid var(--rule);padding-left:1em;color:var(--quiet);font-size:.9rem}
-.number{text-align:right}.missing{color:var(--quiet)}.absent{border:1px solid var(--rule);
-border-radius:6px;padding:1rem}
-body>footer{margin-top:4rem;padding-top:1rem;padding-bottom:3rem;font-size:.875rem;
-color:var(--quiet);line-height:1.5}
-body>footer h2{font-size:1.05rem;color:var(--ink);border-top:1px solid var(--rule);
-padding-top:1.5rem;margin-top:0}
-body>footer ol{padding-left:1.4em}body>footer li{margin-bottom:1.25em}
-body>footer strong{color:var(--ink)}
-dl{display:grid;grid-template-columns:max-content 1fr;gap:.1em 1em;margin:.3em 0}
-dd{margin:0}summary{cursor:pointer}:target{scroll-margin-top:2rem}
-@media print{:root{color-scheme:light;--paper:#fff;--ink:#000;--quiet:#444;--rule:#bbb;
---wash:#f4f4f4;--link:#000}body{font-size:10.5pt}main{padding-top:0}figure,tr,li{
-break-inside:avoid}h1,h2,h3{break-after:avoid}details:not([open]){display:none}}
-""".strip()
+STYLE = files(__package__).joinpath("page.css").read_text("utf-8").strip()
 
 
 @dataclass(frozen=True)
@@ -103,29 +46,19 @@ class Exhibit:
     code: str = ""
 
 
-@dataclass(frozen=True)
-class Page:
-    """HTML of one file. ``note`` says in a sentence what could not be done as it should."""
-
-    html: str
-    note: str = ""
-
-
 def render_page(
     report: Report,
     exhibits: Mapping[ArtifactRef, Exhibit],
     published: LogEntry,
     *,
     worded_at: str = "",
-    quarto: str | None = None,
-) -> Page:
+) -> str:
     """``report`` as a page.
 
     Args:
         exhibits: what it refers to, in the order in which it is numbered.
         published: the report's own line of the log.
         worded_at: when its sentences were written, where what it shows is newer.
-        quarto: the program of Quarto; ``None`` renders without it.
     """
     numbers = {ref: number for number, ref in enumerate(exhibits, start=1)}
     token = f"exhibit{published.content_sha[:16]}n"
@@ -145,23 +78,15 @@ def render_page(
     body = with_mentions(report.body, shown=shown, linked=linked)
     aged = _aged(worded_at, published) if worded_at else ""
     footer = _footer(exhibits, published)
-    note = ""
-    if quarto is not None:
-        rendered, note = _by_quarto(quarto, report, body)
-        page = None if rendered is None else _placed(rendered, token, figures)
-        if page is not None:
-            return Page(_finished(page, aged + footer))
-        note = note or "Quarto left out a figure, so the page was rendered without it."
     words = _markdown().render(body, {})
     placed = _placed(words, token, figures)
     title = escape(report.title)
-    return Page(
+    return (
         f'<!doctype html>\n<html lang="{escape(report.language)}">\n<head>\n'
         f'<meta charset="utf-8">\n{_head()}'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
-        f"{aged}{words if placed is None else placed}</main>\n{footer}</body>\n</html>\n",
-        note,
+        f"{aged}{words if placed is None else placed}</main>\n{footer}</body>\n</html>\n"
     )
 
 
@@ -381,77 +306,6 @@ def _code(digest: str) -> str:
 def _time(iso: str) -> str:
     zone = " UTC" if iso.endswith(("+00:00", "Z")) else ""
     return f'<time datetime="{escape(iso)}">{escape(iso[:16].replace("T", " "))}{zone}</time>'
-
-
-# -- Quarto
-
-
-def find_quarto() -> str | None:
-    """The program of Quarto, where it is installed."""
-    return shutil.which("quarto")
-
-
-def _by_quarto(program: str, report: Report, body: str) -> tuple[str | None, str]:
-    """The page that Quarto makes of ``body``, or ``None`` and why not, in a sentence."""
-    header = {
-        "title": report.title,
-        "lang": report.language,
-        "from": "markdown-raw_html-raw_tex-raw_attribute-yaml_metadata_block",
-        "format": {"html": {"embed-resources": True, "minimal": True, "theme": "none"}},
-        "execute": {"enabled": False},
-    }
-    document = f"---\n{json.dumps(header, ensure_ascii=False)}\n---\n\n{body}\n"
-    with tempfile.TemporaryDirectory(prefix="parsimony-report-") as folder:
-        durable.create(Path(folder) / "report.qmd", document.encode())
-        failed = _run([program, "render", "report.qmd", "--to", "html", "--no-execute"], folder)
-        page = Path(folder) / "report.html"
-        if failed or not page.is_file():
-            reason = failed or "it wrote no page"
-            return None, f"Quarto could not render the report ({reason}): rendered without it."
-        return durable.read(page).decode("utf-8", "replace"), ""
-
-
-def _run(command: Sequence[str], folder: str) -> str:
-    """Run ``command`` in ``folder``; why it failed, or nothing."""
-    try:
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except OSError as exc:
-        return exc.strerror or type(exc).__name__
-    with process:
-        try:
-            said = process.communicate(timeout=QUARTO_TIMEOUT_S)[1]
-        except subprocess.TimeoutExpired:
-            _end(process)
-            return f"it took longer than {QUARTO_TIMEOUT_S:g} s"
-    if not process.returncode:
-        return ""
-    lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
-    return lines[-1][:200] if lines else f"it ended with {process.returncode}"
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    # What it started belongs to its session and would outlive it.
-    if os.name == "posix":
-        os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
-    process.communicate()
-
-
-def _finished(page: str, footer: str) -> str:
-    """Quarto's page without scripts, with our style, our policy and the footer."""
-    bare = re.sub(r"<script\b[^>]*>.*?</script\s*>", "", page, flags=re.S | re.I)
-    bare = re.sub(r"<link\b[^>]*>", "", bare, flags=re.I)
-    styled = re.sub(r"(<head\b[^>]*>)", lambda m: f"{m[1]}\n{_head()}", bare, count=1, flags=re.I)
-    head, end, tail = styled.rpartition("</body>")
-    return f"{head}{footer}{end}{tail}" if end else f"{styled}{footer}"
 
 
 # -- the file

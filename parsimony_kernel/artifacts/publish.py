@@ -20,7 +20,7 @@ from parsimony_kernel.artifacts.codecs import (
     render_png,
     table_head,
 )
-from parsimony_kernel.artifacts.html import Exhibit, find_quarto, render_page, write_page
+from parsimony_kernel.artifacts.html import Exhibit, render_page, write_page
 from parsimony_kernel.artifacts.provenance import (
     environment,
     producing_code,
@@ -103,8 +103,6 @@ class Publisher:
         folder: what relative sources are relative to, and where the code ran; by default the
             notebook's folder.
         pages: where the pages of reports are written; by default ``reports`` in the workspace.
-        quarto: the program that renders reports; by default Quarto where it is installed, and
-            with an empty one always the Markdown library.
     """
 
     def __init__(
@@ -115,7 +113,6 @@ class Publisher:
         clock: Clock = SYSTEM_CLOCK,
         folder: Path | None = None,
         pages: Path | None = None,
-        quarto: str | None = None,
     ) -> None:
         self.store = store
         self._clock = clock
@@ -123,7 +120,6 @@ class Publisher:
         self._notebook_id = notebook_logical_id(self._notebook)
         self._folder = folder or (store.root / notebook_path).parent
         self._pages = pages or store.root / PAGES
-        self._quarto = find_quarto() if quarto is None else quarto or None
 
     def find(self, words: str) -> LogEntry:
         """The artifact that ``words`` name; among several, this notebook's own.
@@ -415,10 +411,10 @@ class Publisher:
             notebook=notebook or self._notebook,
         )
         worded_at = self._worded_at(entry, report)
-        page = render_page(report, exhibits, entry, worded_at=worded_at, quarto=self._quarto)
-        published = _published(entry, reused, note=page.note)
+        page = render_page(report, exhibits, entry, worded_at=worded_at)
+        published = _published(entry, reused)
         try:
-            path = write_page(self._pages, live_name, page.html, logical_id)
+            path = write_page(self._pages, live_name, page, logical_id)
         except StorageError as exc:
             # The report itself is on the disk, and that is told.
             return replace(published, note=f"The page was not written. {exc}")

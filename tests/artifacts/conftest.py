@@ -19,7 +19,7 @@ def clock() -> ManualClock:
 @pytest.fixture
 def publisher(tmp_path: Path, clock: ManualClock) -> Publisher:
     (tmp_path / "data.csv").write_text("t\n1\n")
-    made = Publisher(ArtifactStore(tmp_path), notebook_path="work.ipynb", clock=clock, quarto="")
+    made = Publisher(ArtifactStore(tmp_path), notebook_path="work.ipynb", clock=clock)
     publish_table(made)
     chart = alt.Chart(FRAME).mark_line().encode(x="month:T", y="t:Q")
     made.publish_chart(

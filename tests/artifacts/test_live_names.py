@@ -18,7 +18,7 @@ def _publisher(root: Path, notebook: str) -> Publisher:
     path = root / notebook
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("{}")
-    return Publisher(ArtifactStore(root), notebook_path=notebook, quarto="")
+    return Publisher(ArtifactStore(root), notebook_path=notebook)
 
 
 def _publish(publisher: Publisher, notebook: str, frame: pd.DataFrame = FRAME) -> Published:
@@ -117,7 +117,7 @@ root = Path(place)
 notebook = root / me / "work.ipynb"
 notebook.parent.mkdir()
 notebook.write_text("{}")
-publisher = Publisher(ArtifactStore(root), notebook_path=f"{me}/work.ipynb", quarto="")
+publisher = Publisher(ArtifactStore(root), notebook_path=f"{me}/work.ipynb")
 wait()
 try:
     PUBLISH

@@ -59,7 +59,7 @@ class Desk:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.store = ArtifactStore(root)
-        self.publisher = Publisher(self.store, notebook_path="analysis.ipynb", quarto="")
+        self.publisher = Publisher(self.store, notebook_path="analysis.ipynb")
         self.executor = CodeExecutor(cwd=str(root))
         self.places: list[InProcess] = []
 
@@ -389,7 +389,7 @@ async def clean():
     yield Clean()
 
 store = ArtifactStore(Path(place))
-publisher = Publisher(store, notebook_path="analysis.ipynb", quarto="")
+publisher = Publisher(store, notebook_path="analysis.ipynb")
 other = next(entry for entry in store.list() if entry.title == "Other")
 encoded = encode_dataset(pd.DataFrame({"x": [me]}), "other")
 made = {

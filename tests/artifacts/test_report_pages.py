@@ -51,7 +51,7 @@ _EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(1)>'&amp;"
 def test_whatever_comes_from_outside_is_only_text(publisher: Publisher) -> None:
     store = publisher.store
     frame = pd.DataFrame({_EVIL: [_EVIL, None]})
-    hostile = Publisher(store, notebook_path=f"{_EVIL[:20]}.ipynb", quarto="")
+    hostile = Publisher(store, notebook_path=f"{_EVIL[:20]}.ipynb")
     hostile.publish_dataset(
         frame,
         variable="evil",
@@ -84,7 +84,7 @@ def test_no_words_make_a_page_that_needs_anything_or_runs(body: str) -> None:
     ref = find("sales").ref
     entry = LogEntry(kind="report", logical_id="a", content_sha="b")
     shown = {ref: Exhibit(find("sales"), b"{}")}
-    assert_needs_nothing(render_page(report, shown, entry).html)
+    assert_needs_nothing(render_page(report, shown, entry))
 
 
 def test_a_chart_whose_data_lies_elsewhere_is_told_in_words(publisher: Publisher) -> None:

@@ -98,7 +98,7 @@ def test_a_renewed_report_shows_the_newest_and_stays_with_its_notebook(
 ) -> None:
     (publisher.store.root / "work.ipynb").write_text("{}")
     first = publisher.publish_report("T", f"{BODY}\n![: odd](artifact:monthly)", run_id="r")
-    anyone = Publisher(publisher.store, notebook_path="another.ipynb", quarto="")
+    anyone = Publisher(publisher.store, notebook_path="another.ipynb")
     same = anyone.renew_report(publisher.find("T"))
     assert (same.ref, same.reused, same.page) == (first.ref, True, first.page)
     table = publish_table(publisher, FRAME.assign(t=0))

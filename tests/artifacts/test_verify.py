@@ -32,7 +32,7 @@ ORIGIN = VariableOrigin(
 @pytest.fixture
 def store(tmp_path: Path) -> ArtifactStore:
     store = ArtifactStore(tmp_path)
-    publisher = Publisher(store, notebook_path="a.ipynb", quarto="")
+    publisher = Publisher(store, notebook_path="a.ipynb")
     for rows in ([1], [1, 2]):
         publisher.publish_dataset(
             pd.DataFrame({"x": rows}), variable="t", title="T", lineage=[ORIGIN], run_id="r1"
@@ -101,7 +101,7 @@ def test_publishing_again_mends_what_was_moved_aside(store: ArtifactStore) -> No
     path = path.with_name(f"{newest}.parquet")
     path.write_bytes(b"")
     assert not verify(store).ok
-    Publisher(store, notebook_path="a.ipynb", quarto="").publish_dataset(
+    Publisher(store, notebook_path="a.ipynb").publish_dataset(
         pd.DataFrame({"x": [1, 2]}), variable="t", title="T", lineage=[ORIGIN], run_id="r1"
     )
     assert verify(store).ok
@@ -248,7 +248,7 @@ class TestTheSealsOfALog:
     @pytest.fixture
     def log(self, store: ArtifactStore) -> Path:
         for title in ("T2", "T3"):
-            Publisher(store, notebook_path="a.ipynb", quarto="").publish_dataset(
+            Publisher(store, notebook_path="a.ipynb").publish_dataset(
                 pd.DataFrame({"x": [1, 2]}),
                 variable="t",
                 title=title,

@@ -38,7 +38,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parsimony_kernel/testing/pytest_plugin.py", "mkdir"): "in that folder",
     ("parsimony_kernel/testing/pytest_plugin.py", "write_text"): "in that folder",
     ("parsimony_kernel/artifacts/codecs.py", "write_table"): "into memory",
-    ("parsimony_kernel/artifacts/html.py", "tempfile.TemporaryDirectory"): "where Quarto works",
     ("parsimony_kernel/execution/figures.py", "savefig"): "into memory",
     ("parsimony_kernel/execution/frames.py", "rename"): "the index of a frame",
     ("parsimony_kernel/execution/remote_side.py", "write_table"): "into memory",

@@ -18,6 +18,7 @@ from parsimony_kernel.core.events import (
     Handoff,
     RunCompleted,
     RunStarted,
+    ToolEvent,
     ToolResultObserved,
     UserInputRequested,
 )
@@ -207,16 +208,16 @@ async def test_a_step_says_what_it_keeps(start: Start) -> None:
     assert "the person sees them" in note
 
 
-async def test_a_number_that_was_kept_cannot_be_claimed(start: Start) -> None:
+async def test_a_number_that_was_kept_is_marked_where_it_is_claimed(start: Start) -> None:
     session = start(
-        run("sales['amount'].sum()"),
-        call("return_done", summary="The total is 19.25."),
-        call("return_done", summary="The total stands in the cell."),
+        run("sales['amount'].sum()"), call("return_done", summary="The total is 19.25.")
     )
     options = TurnOptions(share=Share.schema)
     events = await gather(session.turn("sum it", cell_key="a", options=options))
     assert isinstance(events[-1], RunCompleted)
-    assert "validation_failed" in asked_of(session)[2].messages[-2]["content"]
+    ends = [e for e in events if isinstance(e, ToolEvent) and e.tool_name == "return_done"]
+    assert ends[-1].result is not None
+    assert ends[-1].result["not_found"] == ["19.25"]
 
 
 async def test_what_nothing_is_shared_of_is_only_whether_it_succeeded(start: Start) -> None:

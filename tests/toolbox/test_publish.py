@@ -69,7 +69,7 @@ def _tools(
     executor = _Namespace(sales=FRAME, chart=CHART, numbers=[1, 2], unstamped=FRAME)
     for name in ("sales", "chart", "numbers"):
         executor.stamp(name)
-    publisher = Publisher(ArtifactStore(root), notebook_path=notebook, quarto="")
+    publisher = Publisher(ArtifactStore(root), notebook_path=notebook)
     return publish_tools(executor, publisher, events.append, lambda: "run-1", **given)
 
 

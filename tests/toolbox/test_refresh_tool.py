@@ -28,7 +28,7 @@ class Desk:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.publisher = Publisher(ArtifactStore(root), notebook_path="analysis.ipynb", quarto="")
+        self.publisher = Publisher(ArtifactStore(root), notebook_path="analysis.ipynb")
         self.executor = CodeExecutor(cwd=str(root))
         self.emitted: list[AgentEvent] = []
         self.began = 0

@@ -56,7 +56,7 @@ class PublishingNotebook(Notebook):
         self.events: list[AgentEvent] = []
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.store = ArtifactStore(folder)
-        publisher = Publisher(self.store, notebook_path=path, folder=folder, quarto="")
+        publisher = Publisher(self.store, notebook_path=path, folder=folder)
         self._publishing = publish_tools(
             self.executor, publisher, self.events.append, lambda: "run-1", script=self._script
         ) + refresh_tools(publisher, self.events.append, _clean)
