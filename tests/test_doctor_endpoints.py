@@ -76,6 +76,23 @@ def test_a_model_that_its_endpoint_has_is_well(tmp_path: Path) -> None:
     assert "'small'" in found.says
 
 
+@pytest.mark.parametrize(
+    ("environ", "is_set"),
+    [
+        ({}, False),
+        ({"PARSIMONY_MODEL_PARAMETERS": "temperature=0"}, False),
+        ({"PARSIMONY_MODEL_PARAMETERS": "temperature=0, num_ctx=16384"}, True),
+        ({"OLLAMA_CONTEXT_LENGTH": "32768"}, True),
+    ],
+)
+def test_a_length_of_prompts_that_ollama_was_not_told_is_doubtful(
+    tmp_path: Path, environ: dict[str, str], is_set: bool
+) -> None:
+    found = look(tmp_path, "ollama/llama3", environ, name="context")
+    assert found.ok is is_set
+    assert is_set or "num_ctx=16384" in found.remedy
+
+
 def test_a_model_that_its_endpoint_lacks_is_told_with_what_it_has(tmp_path: Path) -> None:
     with server(models) as base:
         found = look(tmp_path, "hosted_vllm/large", vllm(base), ask=True)

@@ -10,7 +10,7 @@ from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
-from parsimony_kernel.agent.resolve import check_model, names_in
+from parsimony_kernel.agent.resolve import PARAMETERS, check_model, names_in
 from parsimony_kernel.core.chat import OFFLINE
 from parsimony_kernel.doctor.finding import Finding, doubtful, well, wrong
 from parsimony_kernel.doctor.network import without_credentials
@@ -33,8 +33,23 @@ def findings(
             yield wrong("model", says, remedy or "Choose another model, or 'offline'.")
             continue
         yield well("model", name)
+        if (credentials.provider_of(name) or "").startswith("ollama"):
+            yield from _context(environ)
         if name != OFFLINE:
             yield from _endpoint(name, environ, ask, timeout_s)
+
+
+def _context(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether somebody has said how long a prompt Ollama takes: it cuts a longer one silently."""
+    told = environ.get(PARAMETERS, "")
+    if "num_ctx" in told or environ.get("OLLAMA_CONTEXT_LENGTH"):
+        yield well("context", "the length of a prompt is set")
+    else:
+        yield doubtful(
+            "context",
+            "Ollama cuts a prompt silently at its num_ctx, often 4,096 tokens; a turn needs more",
+            f"Set {PARAMETERS}=num_ctx=16384, or OLLAMA_CONTEXT_LENGTH for the server.",
+        )
 
 
 def _endpoint(
