@@ -36,6 +36,7 @@ def history(desk: Desk, named: str | None = None) -> Told:
 
 def model(desk: Desk, name: str = "") -> Told:
     session = desk.session
+    desk.follow_settings()
     if name:
         session.set_model(chosen_model(name, session.executor.variables()))
     return f"Model: {session.model_name}"
@@ -120,7 +121,9 @@ def config(desk: Desk) -> Told:
 
 
 def doctor(desk: Desk) -> Told:
-    found = examine(working_folder(), desk.environ, model=desk.session.model_name)
+    desk.follow_settings()
+    environ = {**desk.environ, **desk.settings.of_models()}
+    found = examine(working_folder(), environ, model=desk.session.model_name)
     rows = [
         (
             "ok" if each.ok else "to mend",

@@ -175,8 +175,12 @@ class NotebookSession:
 
     @property
     def model_name(self) -> str:
-        """The model of the next turn."""
-        return self._model if isinstance(self._model, str) else self._model.name
+        """The model of the next turn, by its own name where an alias is set."""
+        if not isinstance(self._model, str):
+            return self._model.name
+        with suppress(ValueError):  # said when a turn begins
+            return ", ".join(names_in(self._model, self._environ)) or self._model
+        return self._model
 
     def set_model(self, model: str | ChatModel) -> None:
         """Use ``model`` from the next turn on. ``SessionError`` if it cannot work, or in a turn."""
@@ -368,14 +372,13 @@ class NotebookSession:
             raise SessionError(str(exc)) from exc
         # The model that asked goes on, unless the session has it under the same name already.
         asked_by = record.model_id or self.model_name
-        is_same = asked_by in (self.model_name, ", ".join(names_in(self.model_name, self._environ)))
         begun = self._log.beginning_of(record.run_id)
         effort = begun.effort if begun else ""
         models = self._cassettes.of_resumed(
             record.run_id,
             row.turn.request,
             row.turn.cell_key,
-            lambda: self._require(self._model if is_same else asked_by, effort),
+            lambda: self._require(self._model if asked_by == self.model_name else asked_by, effort),
         )
         secrets = Secrets.of(models, {**os.environ, **self._environ})
         running = _Running(record.run_id, row.turn.ordinal, row.turn.cell_key, secrets)

@@ -86,6 +86,22 @@ def test_the_config_magic_sets_it_with_help_and_the_command_shows_it(
     assert row.split()[1:3] == ["0.5", "%config"]
 
 
+def test_an_alias_is_a_model_and_the_doctor_s_patient_as_soon_as_it_is_set(
+    shell: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for line in (
+        '%config ParsimonyAgent.model_aliases = "small=ollama/llama3"',
+        '%config ParsimonyAgent.model_parameters = "num_ctx=16384"',
+        "%agent model small",
+        "%agent doctor",
+    ):
+        assert shell.run_cell(line).success
+    told = capsys.readouterr().out
+    assert "Model: ollama/llama3" in told
+    assert "the length of a prompt is set" in told
+
+
 def test_unloading_takes_the_settings_out_again(shell: Any) -> None:
     names = [type(each).__name__ for each in shell.configurables]
     assert names.count("ParsimonyAgent") == 1

@@ -209,6 +209,7 @@ async def test_an_alias_parameters_and_an_effort_reach_the_model_again_after_a_q
             }
         )
         session.set_model("quick")
+        assert session.model_name == "openai/gpt-5-mini"
         options = TurnOptions(effort="high")
         begun, *_ = await gather(session.turn("go", cell_key="a", options=options))
         await gather(session.resume("1"))
