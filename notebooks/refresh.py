@@ -35,7 +35,7 @@ HERE = Path(__file__).parent
 
 _UNCOMPARED = "nbval-ignore-output"
 _REPLAYED = re.compile(r"^(%%agent .*?)--replay\b", re.MULTILINE)
-_DICE = TIMES | {r"[\d.\\]+ s of \d+ s": "TIME"}
+_DICE = TIMES | {r"[\d.\\]+ s of [\d,]+ s": "TIME"}
 _FACTS = ("elapsed_s", "run_id")
 _MARKUP = ("text/html", "image/svg+xml")
 _BREAK = re.compile(r"(?<=[;>])")
