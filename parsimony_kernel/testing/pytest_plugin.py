@@ -23,6 +23,7 @@ TIMES = {
     r"(Request \d+, )\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC": r"\1SENT",
     r"(\$[\d.,]+|free|unknown)(</td><td[^>]*>| +)\d+ s(?=</td></tr>|$)": r"\1\2TIME",
     r"again after \d+ s, attempt": "again after WAIT, attempt",
+    r'\d{4}-\d\d-\d\d, \w+(?="|&quot;)': "TODAY",
 }
 # Besides, what other versions of libraries make, and what is said only while one records.
 VOLATILE = TIMES | {

@@ -54,7 +54,7 @@ class Front:
             "silent": False,
             "store_history": True,
             "user_expressions": {},
-            "allow_stdin": False,
+            "allow_stdin": True,
             "stop_on_error": True,
         }
         message = self.client.session.msg("execute_request", content)
@@ -147,8 +147,13 @@ def test_a_turn_is_shown_as_output_of_its_cell(front: Front) -> None:
 
 
 def test_a_question_aborts_what_is_queued_without_an_error_output(front: Front) -> None:
+    # Both are there before the first begins; a cell that comes after the question is not queued.
+    before = front.send("input()", "c0")
+    assert front.client.get_stdin_msg(timeout=TIMEOUT_S)["msg_type"] == "input_request"
     asking = front.send("%%agent\nask me")
     queued = front.send("reached = True", "c2")
+    front.client.input("")
+    assert front.reply(before)["status"] == "ok"
     reply = front.reply(asking)
     assert (reply["status"], reply["ename"]) == ("error", "QuestionPending")
     assert reply["traceback"] == []
