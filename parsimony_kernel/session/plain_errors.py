@@ -1,8 +1,7 @@
 """What an error says, as far as it is made of the code that raised it.
 
-A message may quote any value. Told is one that stands in the code word for word, or a known
-sentence of Python's whose blanks are filled with names of that code or of well-known types; every
-other blank is an ellipsis, and every other message is nothing.
+A message may quote any value. Told is one that stands in the code word for word; of every other
+one, the names of that code and of well-known types that it quotes.
 """
 
 import builtins
@@ -30,33 +29,7 @@ _ERRORS = frozenset(
 )
 OTHER_ERROR = "Exception"
 
-_SENTENCES = {
-    "AttributeError": (
-        r"'(.+?)' object has no attribute '(.+?)'",
-        r"module '(.+?)' has no attribute '(.+?)'",
-        r"type object '(.+?)' has no attribute '(.+?)'",
-    ),
-    "FileNotFoundError": (r"\[Errno 2\] No such file or directory: '(.+)'",),
-    "ImportError": (r"cannot import name '(.+?)' from '(.+?)'",),
-    "IndexError": (r"list index out of range", r"tuple index out of range"),
-    "KeyError": (r"'(.+)'",),
-    "ModuleNotFoundError": (r"No module named '(.+)'",),
-    "NameError": (r"name '(.+)' is not defined",),
-    "TypeError": (
-        r"'(.+?)' object is not callable",
-        r"'(.+?)' object is not iterable",
-        r"'(.+?)' object is not subscriptable",
-        r"(\w+)\(\) got an unexpected keyword argument '(.+?)'",
-        r"(\w+)\(\) missing 1 required positional argument: '(.+?)'",
-        r"can only concatenate (\w+) \(not \"(\w+)\"\) to (\w+)",
-        r"unsupported operand type\(s\) for [^\w\s']+: '(.+?)' and '(.+?)'",
-        r"'[^\w\s']+' not supported between instances of '(.+?)' and '(.+?)'",
-    ),
-    "UnboundLocalError": (
-        r"cannot access local variable '(.+)' where it is not associated with a value",
-    ),
-    "ZeroDivisionError": (r"division by zero", r"float division by zero"),
-}
+_QUOTED = re.compile(r"'([^']*)'")
 
 
 def kind_of(name: str, code: str) -> str:
@@ -65,27 +38,14 @@ def kind_of(name: str, code: str) -> str:
     return name if is_pythons or name in _ERRORS or name in _words(code) else OTHER_ERROR
 
 
-def words_of(name: str, message: str, code: str) -> str:
-    """What the exception ``name`` that left ``code`` says; empty where none of it can be told."""
+def words_of(message: str, code: str) -> str:
+    """What an exception that left ``code`` says, or the names of the code that it quotes."""
     cell = read(code)
     # Reading the code may give that very message, so that no data can be in it.
     if message in cell.strings or message == cell.error:
         return message
-    known = _words(code) | cell.strings
-    for sentence in _SENTENCES.get(name, ()):
-        found = re.fullmatch(sentence, message)
-        if found is not None:
-            return _filled(found, known | _TYPES)
-    return ""
-
-
-def _filled(found: re.Match[str], known: frozenset[str]) -> str:
-    text, end = "", 0
-    for number in range(1, len(found.groups()) + 1):
-        blank = found.group(number)
-        text += found.string[end : found.start(number)] + (blank if blank in known else "…")
-        end = found.end(number)
-    return text + found.string[end:]
+    known = _words(code) | cell.strings | _TYPES
+    return ", ".join(dict.fromkeys(each for each in _QUOTED.findall(message) if each in known))
 
 
 def _words(code: str) -> frozenset[str]:

@@ -209,7 +209,7 @@ def _of_code(output: KernelOutput, code: str) -> dict[str, Any]:
 
 def _error(error: ExceptionObject, code: str) -> dict[str, Any]:
     told: dict[str, Any] = {"type": error.type, "name": kind_of(error.name, code)}
-    if words := words_of(error.name, error.message, code):
+    if words := words_of(error.message, code):
         told["message"] = words
     if error.line is not None:
         told |= {"line": error.line, "source_line": error.source_line}
@@ -333,7 +333,7 @@ def _trouble(failure: Failure, share: Share, step: Step) -> tuple[Envelope, str]
     error = output.error if isinstance(output, KernelOutput) else None
     if error is not None:
         fields["error_type"] = kind_of(error.name, step.code)
-        said = words_of(error.name, error.message, step.code) if share is Share.schema else ""
+        said = words_of(error.message, step.code) if share is Share.schema else ""
         if said:
             fields["error_message"] = said
         where = f" at line {error.line}: {error.source_line}" if error.line is not None else ""

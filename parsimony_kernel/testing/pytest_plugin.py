@@ -18,8 +18,7 @@ import pytest
 
 # What clocks and dice make: in history, why, sent and cost, and where a model is waited for.
 TIMES = {
-    r"\d{4}-\d\d-\d\d \d\d:\d\d(?=</td></tr>|$)": "STARTED",
-    r"(?<=· )\d{4}-\d\d-\d\d \d\d:\d\d": "STARTED",
+    r"(?<=· )\d{4}(-\d\d){2} \d\d:\d\d|\d{4}(-\d\d){2} \d\d:\d\d(?=</td></tr>|$)": "STARTED",
     r"(Request \d+, )\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC": r"\1SENT",
     r"(\$[\d.,]+|free|unknown)(</td><td[^>]*>| +)\d+ s(?=</td></tr>|$)": r"\1\2TIME",
     r"again after \d+ s, attempt": "again after WAIT, attempt",

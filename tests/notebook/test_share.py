@@ -392,36 +392,22 @@ async def test_a_classifier_that_may_ask_a_model_is_told_no_more_than_one() -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "message", "code", "told"),
+    ("message", "code", "told"),
     [
-        ("NameError", "name 'slaes' is not defined", "slaes.sum()", "name 'slaes' is not defined"),
-        ("KeyError", "'mpg'", "cars['mpg']", "'mpg'"),
-        ("KeyError", "'secret'", "cars[key]", "'…'"),
-        (
-            "AttributeError",
-            "'DataFrame' object has no attribute 'pivott'",
-            "cars.pivott()",
-            "'DataFrame' object has no attribute 'pivott'",
-        ),
-        (
-            "AttributeError",
-            "'secret' object has no attribute 'x'",
-            "raise AttributeError(f\"'{v}' object has no attribute 'x'\")",
-            "'…' object has no attribute 'x'",
-        ),
-        ("ValueError", "no rows", "raise ValueError('no rows')", "no rows"),
-        ("ValueError", "no secret", "raise ValueError(f'no {v}')", ""),
-        ("ValueError", "a b b a", "raise ValueError(' '.join(['a', 'b']))", ""),
-        ("NameError", "secret is not defined", "raise NameError(v)", ""),
-        ("SyntaxError", "secret", "raise SyntaxError(v)", ""),
-        ("SyntaxError", "'(' was never closed", "print(", "'(' was never closed"),
-        ("ZeroDivisionError", "division by zero", "1/0", "division by zero"),
+        ("name 'slaes' is not defined", "slaes.sum()", "slaes"),
+        ("'mpg'", "cars['mpg']", "mpg"),
+        ("'secret'", "cars[key]", ""),
+        ("'DataFrame' object has no attribute 'pivott'", "cars.pivott()", "DataFrame, pivott"),
+        ("'secret' object has no attribute 'x'", "f\"'{v}' object has no attribute 'x'\"", "x"),
+        ("no rows", "raise ValueError('no rows')", "no rows"),
+        ("no secret", "raise ValueError(f'no {v}')", ""),
+        ("a b b a", "raise ValueError(' '.join(['a', 'b']))", ""),
+        ("secret", "raise SyntaxError(v)", ""),
+        ("'(' was never closed", "print(", "'(' was never closed"),
     ],
 )
-def test_an_error_says_what_is_made_of_the_code(
-    name: str, message: str, code: str, told: str
-) -> None:
-    assert words_of(name, message, code) == told
+def test_an_error_says_what_is_made_of_the_code(message: str, code: str, told: str) -> None:
+    assert words_of(message, code) == told
 
 
 @pytest.mark.parametrize(
