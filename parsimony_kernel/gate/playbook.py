@@ -2,8 +2,15 @@
 
 The rules are enforced; ``constraints`` are reminders in words.
 
-Each part is optional; ``procedure_yaml`` describes the first. Every error names the line.
+Each part is optional. Every error names the line.
 
+    name: orders
+    start: new
+    final: [done]
+    states: [new, ordered, done]
+    edges:
+      - {action: take_order, from: new, to: ordered}
+      - {action: pay, from: [ordered], to: done, guard: has_items}
     contract:
       tools: [query_db, calculate_shipping]
       intent_tools: [query_db]
@@ -19,30 +26,36 @@ Each part is optional; ``procedure_yaml`` describes the first. Every error names
     classifier: hybrid
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Annotated, Any, Literal
 
-import yaml
-from yaml.constructor import SafeConstructor
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    ValidationError,
+    ValidationInfo,
+)
 
 from parsimony_kernel.core.config import MAX_PINNED, MAX_PINNED_LENGTH
 from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.taxonomy import Step
 from parsimony_kernel.gate.contract import within_contract
-from parsimony_kernel.gate.procedure import Guard, Procedure, ProcedureError
-from parsimony_kernel.gate.procedure_yaml import FIELDS, REQUIRED, Reader, composed
+from parsimony_kernel.gate.procedure import Edge, Guard, Procedure, ProcedureError
 from parsimony_kernel.gate.rules import NO_RULES, Rules, within_rules
 from parsimony_kernel.gate.stages import Stage
+from parsimony_kernel.gate.written import UNREADABLE, Written
 from parsimony_kernel.tools import Tools
 from parsimony_kernel.triage.policy import FailurePolicy
 
 RULES = "rules"
-CLASSIFIERS = (RULES, "hybrid", "llm")
+PROCEDURE = ("start", "final", "states", "edges")
 _RULES = tuple(each.name for each in fields(Rules))
-_PARTS = ("contract", *_RULES, "constraints", "policy", "classifier")
-_CONTRACT_FIELDS = ("tools", "intent_tools", "identifiers")
 
 
 @dataclass(frozen=True)
@@ -55,7 +68,7 @@ class Playbook:
         rules: what is refused.
         constraints: at most five reminders that stand last in every prompt.
         policy: what answers a failure, by its type.
-        classifier: one of ``CLASSIFIERS``, which tells that type where nothing else does.
+        classifier: ``rules``, ``hybrid`` or ``llm``, which tells that type where nothing else does.
     """
 
     procedure: Procedure | None = None
@@ -91,180 +104,230 @@ def from_yaml(
     ``tools`` are those of the run, against which names are checked; ``guards`` are the functions
     that the procedure may name. ``ProcedureError`` says everything that is wrong with the text.
     """
-    root = composed(text, source)
-    reader = Reader(source)
-    written = reader.mapping(root, (*FIELDS, *_PARTS), (), "the playbook")
-    name = reader.name(written["name"]) if "name" in written else source
-    has_procedure = not written.keys().isdisjoint(REQUIRED)
-    if has_procedure:
-        reader.require(root, written, REQUIRED, "the procedure")
-    elif not reader.problems and written.keys().isdisjoint(_PARTS):
-        expected = ", ".join((*REQUIRED, *_PARTS))
-        reader.say(root, f"the playbook says nothing; give it some of {expected}.")
-    procedure = None
+    written = Written(text, source, typed="policy")
+    given = written.value if isinstance(written.value, dict) else {}
+    bad: set[Any] = set()
     try:
-        if has_procedure:
-            procedure = reader.procedure(written, name, guards or {})
-        if procedure is not None and tools is not None:
+        task = TaskFile.model_validate(written.value, context=tools)
+    except ValidationError as exc:
+        errors = exc.errors()
+        within = {each["loc"][:-1] for each in errors}
+        for error in errors:
+            bad |= {*error["loc"][:1]}
+            # What stands there and is wrong was said.
+            if error["type"] != "too_short" or error["loc"] not in within:
+                _say(written, error)
+        # What is right in itself may still be wrong together, and all is said at once.
+        rest = {name: value for name, value in given.items() if name not in bad}
+        task = TaskFile.model_validate(rest, context=tools)
+    name = task.name or source
+    procedure = None
+    if not given.keys().isdisjoint(PROCEDURE):
+        for each in PROCEDURE:
+            if each not in given:
+                written.say((), f"the procedure lacks {each!r}; add it.")
+        if bad.isdisjoint(PROCEDURE) and given.keys() >= {*PROCEDURE}:
+            procedure = _procedure(written, task, name, guards or {}, tools)
+    elif given.keys() <= {"name"} and not bad:
+        expected = ", ".join((*PROCEDURE, *_PARTS))
+        written.say((), f"the playbook says nothing; give it some of {expected}.")
+    contract = None if task.contract is None else _contract(written, task.contract)
+    policy = None if task.policy is None else _policy(written, task.policy)
+    if procedure is not None and contract is not None and tools is not None:
+        _say_shut_edges(written, procedure, contract, tools)
+    if written.problems:
+        raise ProcedureError(name, written.in_order())
+    rules = Rules(**{each: getattr(task, each) for each in _RULES})
+    return Playbook(procedure, contract, rules, task.constraints, policy, task.classifier)
+
+
+# -- the fields of the file
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _tool(name: str, info: ValidationInfo) -> str:
+    tools = info.context
+    if tools is None or name in tools:
+        return name
+    likely = nearest(name, tools)
+    remedy = f"did you mean {likely!r}?" if likely else f"there are {', '.join(tools)}."
+    raise ValueError(f"there is no tool {name!r}; {remedy}")
+
+
+_Some = Field(min_length=1)
+Name = Annotated[str, Field(pattern=r"\S")]
+Names = Annotated[tuple[Name, ...], BeforeValidator(_listed)]
+Named = Annotated[Names, _Some]
+ToolNames = Annotated[
+    tuple[Annotated[Name, AfterValidator(_tool)], ...], BeforeValidator(_listed), _Some
+]
+Reminder = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_PINNED_LENGTH),
+    BeforeValidator(lambda it: " ".join(it.split()) if isinstance(it, str) else it),
+]
+Reminders = Annotated[
+    tuple[Reminder, ...], Field(min_length=1, max_length=MAX_PINNED), BeforeValidator(_listed)
+]
+Guarded = Annotated[
+    Name | None, BeforeValidator(lambda it: None if it in ("", "~", "null") else it)
+]
+
+
+class _Fields(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EdgeFields(_Fields):
+    """An edge of the procedure, or one from each of several states."""
+
+    action: Name
+    from_: Names = Field(alias="from")
+    to: Name
+    guard: Guarded = None
+
+
+class ContractFields(_Fields):
+    """What the task allows: tools, those that serve it, and what it is about."""
+
+    tools: ToolNames | None = None
+    intent_tools: ToolNames | None = None
+    identifiers: dict[Name, Name] = {}
+
+
+class TaskFile(_Fields):
+    """What may stand in the file."""
+
+    name: Name = ""
+    start: Name = ""
+    final: Names = ()
+    states: Names = ()
+    edges: tuple[EdgeFields, ...] = ()
+    contract: ContractFields | None = None
+    forbid_tools: ToolNames = ()
+    only_tools: ToolNames = ()
+    forbid_imports: Named = ()
+    forbid_text: Named = ()
+    max_tool_calls: NonNegativeInt | None = None
+    max_words: NonNegativeInt | None = None
+    constraints: Reminders = ()
+    policy: Annotated[dict[str, Any], _Some] | None = None
+    classifier: Literal["", "rules", "hybrid", "llm"] = ""
+
+
+_PARTS = ("contract", *_RULES, "constraints", "policy", "classifier")
+_MODELS: Mapping[Any, tuple[str, type[BaseModel]]] = {
+    "contract": ("the contract", ContractFields),
+    "edges": ("an edge", EdgeFields),
+}
+# By the types of pydantic's errors, as they begin.
+_SAID = {
+    "string_too_long": "{name}: this has more than {max_length} characters; shorten it.",
+    "string": "{name}: a line of text is expected; write one, in quotes if it has a colon.",
+    "too_short": "{name}: nothing stands here; write something, or leave the field out.",
+    "too_long": "{name}: these are more than {max_length}, and each is heeded less; drop some.",
+    "tuple": "{name}: a list is expected; begin each with '-'.",
+    "dict": "{name}: names with values are expected; write them as {{order_id: A102}}.",
+    "int": "{name}: a whole number of 0 or more is expected, such as 5.",
+    "greater": "{name}: a whole number of 0 or more is expected, such as 5.",
+    "literal": "{name}: this is none of {expected}; write one of them.",
+    "value_error": "{error}",
+    "missing": "{what} lacks {name!r}; add it.",
+    "extra_forbidden": "{name!r} is not a field; {remedy}",
+    "model_type": "{what} has to be fields: {known}.",
+}
+
+
+def _say(written: Written, error: Any) -> None:
+    """Say one of pydantic's errors as this file's."""
+    at, kind = error["loc"], error["type"]
+    what, model = _MODELS.get(at[0] if at else "", ("the playbook", TaskFile))
+    known = [each.alias or name for name, each in model.model_fields.items()]
+    name = next((each for each in reversed(at) if isinstance(each, str)), "")
+    likely = nearest(name, known)
+    told = {
+        **error.get("ctx", {}),
+        "what": what,
+        "name": name,
+        "known": ", ".join(known),
+        "remedy": f"did you mean {likely!r}?" if likely else f"use {', '.join(known)}.",
+    }
+    said = next(said for begins, said in _SAID.items() if kind.startswith(begins))
+    written.say(at, said.format_map(told), key=kind == "extra_forbidden")
+
+
+# -- what they say
+
+
+def _procedure(
+    written: Written,
+    task: TaskFile,
+    name: str,
+    guards: Mapping[str, Guard],
+    tools: Tools | None,
+) -> Procedure | None:
+    edges = tuple(
+        Edge(each.action, start, each.to, each.guard, written.line(("edges", number)))
+        for number, each in enumerate(task.edges)
+        for start in each.from_
+    )
+    try:
+        procedure = Procedure(name, task.states, task.start, task.final, edges, dict(guards))
+        if tools is not None:
             procedure.check_actions(tuple(tools))
     except ProcedureError as exc:
-        reader.problems += exc.problems
-    contract = _contract(reader, written.get("contract"), tools)
-    rules = _rules(reader, written, tools)
-    constraints = _constraints(reader, written.get("constraints"))
-    policy = _policy(reader, written.get("policy"))
-    classifier = _classifier(reader, written.get("classifier"))
-    if procedure is not None and contract is not None and tools is not None:
-        reader.problems += _shut_edges(procedure, contract, tools)
-    if reader.problems:
-        raise ProcedureError(name, reader.problems)
-    return Playbook(procedure, contract, rules, constraints, policy, classifier)
+        written.problems += exc.problems
+        return None
+    return procedure
 
 
-def _shut_edges(procedure: Procedure, contract: ActionContract, tools: Tools) -> Iterator[str]:
+def _say_shut_edges(
+    written: Written, procedure: Procedure, contract: ActionContract, tools: Tools
+) -> None:
     for edge in procedure.edges:
-        tool = tools.get(edge.action)
-        is_work = tool is not None and not tool.terminal
+        is_work = edge.action in tools and not tools[edge.action].terminal
         if is_work and contract.tools is not None and edge.action not in contract.tools:
-            yield (
+            written.problems.append(
                 f"{edge.place}: {edge} is never taken, because the contract does not allow "
                 f"{edge.action!r}; name it among the contract's tools, or leave the edge out."
             )
 
 
-def _contract(reader: Reader, node: Any, tools: Tools | None) -> ActionContract | None:
-    if node is None:
-        return None
-    read = reader.mapping(node, _CONTRACT_FIELDS, (), "the contract")
-    if node.value == []:
-        reader.say(node, f"the contract says nothing; give it {', '.join(_CONTRACT_FIELDS)}.")
-    allowed = _tools_in(reader, read.get("tools"), tools)
-    serving = _tools_in(reader, read.get("intent_tools"), tools)
-    for name, each in serving.items():
-        if allowed and name not in allowed:
-            remedy = "add it to them, or leave it out here."
-            reader.say(each, f"{name!r} is none of the contract's tools; {remedy}")
+def _contract(written: Written, read: ContractFields) -> ActionContract:
+    if not read.model_fields_set:
+        known = ", ".join(ContractFields.model_fields)
+        written.say(("contract",), f"the contract says nothing; give it {known}.")
+    for number, name in enumerate(read.intent_tools or ()):
+        if read.tools and name not in read.tools:
+            said = (
+                f"{name!r} is none of the contract's tools; add it to them, or leave it out here."
+            )
+            written.say(("contract", "intent_tools", number), said)
     return ActionContract(
-        frozenset(allowed) if allowed else None,
-        frozenset(serving) if serving else None,
-        _identifiers(reader, read.get("identifiers")),
+        frozenset(read.tools) if read.tools else None,
+        frozenset(read.intent_tools) if read.intent_tools else None,
+        read.identifiers,
     )
 
 
-def _rules(reader: Reader, written: Mapping[str, Any], tools: Tools | None) -> Rules:
-    read: dict[str, Any] = {}
-    for name in _RULES:
-        node = written.get(name)
-        if node is None:
-            continue
-        if name.endswith("_tools"):
-            read[name] = tuple(_tools_in(reader, node, tools))
-        elif name.startswith("forbid_"):
-            read[name] = tuple(reader.name(each) for each in _items(node))
-            if not read[name]:
-                reader.say(node, f"{name} names nothing; name something, or leave it out.")
-        else:
-            text = node.value if isinstance(node, yaml.ScalarNode) else ""
-            read[name] = int(text) if text.isdecimal() else 0
-            if not text.isdecimal():
-                reader.say(node, f"{name} is a whole number of 0 or more, such as 5.")
-    return Rules(**read)
-
-
-def _tools_in(reader: Reader, node: Any, tools: Tools | None) -> dict[str, Any]:
-    """The nodes of the tools that are named, by name; none when the field is left out."""
-    if node is None:
-        return {}
-    named = {reader.name(each): each for each in _items(node)}
-    if not named:
-        reader.say(node, "no tool is named here; name one, or leave the field out.")
-    for name, each in named.items():
-        if tools is not None and name and name not in tools:
-            likely = nearest(name, tools)
-            remedy = f"did you mean {likely!r}?" if likely else f"there are {', '.join(tools)}."
-            reader.say(each, f"there is no tool {name!r}; {remedy}")
-    return named
-
-
-def _identifiers(reader: Reader, node: Any) -> dict[str, str]:
-    if node is None:
-        return {}
-    if not isinstance(node, yaml.MappingNode):
-        reader.say(node, "identifiers are names with values; write them as {order_id: A102}.")
-        return {}
-    return {reader.name(key): reader.name(value) for key, value in reader.entries(node)}
-
-
-def _constraints(reader: Reader, node: Any) -> tuple[str, ...]:
-    if node is None:
-        return ()
-    items = _items(node)
-    if not items:
-        reader.say(node, "no rule stands here; write one, or leave the field out.")
-    if len(items) > MAX_PINNED:
-        reader.say(
-            items[MAX_PINNED],
-            f"this is more than {MAX_PINNED} rules, and each is heeded less; drop some.",
-        )
-    return tuple(_rule(reader, each) for each in items)
-
-
-def _rule(reader: Reader, node: Any) -> str:
-    text = " ".join(node.value.split()) if isinstance(node, yaml.ScalarNode) else ""
-    if not text:
-        reader.say(node, "a rule is a line of text; write one, in quotes if it has a colon.")
-    elif len(text) > MAX_PINNED_LENGTH:
-        reader.say(
-            node, f"a rule of {len(text)} characters; {MAX_PINNED_LENGTH} are the most, shorten it."
-        )
-    return text
-
-
-def _policy(reader: Reader, node: Any) -> FailurePolicy | None:
-    if node is None:
-        return None
-    if not isinstance(node, yaml.MappingNode) or not node.value:
-        reader.say(
-            node, "a policy maps types of failures to strategies; write {default: escalate}."
-        )
-        return None
+def _policy(written: Written, read: Mapping[str, Any]) -> FailurePolicy | None:
     entries: dict[str, Any] = {}
-    for key, value in reader.entries(node):
-        kind = key.value.upper()
+    for key, entry in read.items():
+        kind, at = key.upper(), ("policy", key)
         if kind in entries:
-            reader.say(key, f"{kind} stands twice; leave one out.")
-        if value.value == []:
-            reader.say(value, f"{kind} has no strategy; write one, or leave the line out.")
-        read = [_strategy(reader, kind, each) for each in _items(value)]
-        entries[kind] = read if isinstance(value, yaml.SequenceNode) else read[0]
-    return None if reader.problems else FailurePolicy.from_dict(entries)
-
-
-def _classifier(reader: Reader, node: Any) -> str:
-    named = "" if node is None else reader.name(node)
-    if named and named not in CLASSIFIERS:
-        reader.say(node, f"{named!r} is no classifier; write {', '.join(CLASSIFIERS)}.")
-    return named
-
-
-def _strategy(reader: Reader, kind: str, node: Any) -> Any:
-    """The plain value of one strategy, which a policy can be made of."""
-    try:
-        entry = SafeConstructor().construct_document(node)
-        FailurePolicy.from_dict({kind: entry})
-    except yaml.YAMLError as exc:
-        reader.say(node, f"this cannot be read ({' '.join(str(exc).split())}); mend it.")
-    except RecursionError:
-        reader.say(node, "this is nested too deeply; write it flat.")
-    except ValueError as exc:
-        reader.say(node, f"{exc}.")
-    except (ArithmeticError, AttributeError, LookupError, TypeError):
-        reader.say(node, "a value here does not fit its tag; mend it, or leave the tag out.")
-    else:
-        return entry
-    return None
-
-
-def _items(node: Any) -> list[Any]:
-    """The nodes of a list, or the only one."""
-    return list(node.value) if isinstance(node, yaml.SequenceNode) else [node]
+            written.say(at, f"{kind} stands twice; leave one out.", key=True)
+        if entry == []:
+            written.say(at, f"{kind} has no strategy; write one, or leave the line out.")
+        entries[kind] = entry
+        for number, each in enumerate(_listed(entry)):
+            try:
+                if each is not UNREADABLE:
+                    FailurePolicy.from_dict({kind: each})
+            except ValueError as exc:
+                written.say((*at, number), f"{exc}.")
+            except RecursionError:
+                written.say((*at, number), "this is nested too deeply; write it flat.")
+    return None if written.problems else FailurePolicy.from_dict(entries)

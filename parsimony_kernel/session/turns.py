@@ -49,8 +49,8 @@ class TurnOptions:
 
     ``share`` says how much of the notebook the model is told, and ``context`` of what: of
     everything (``None``), or only of the variables, data files and titles named.
-    ``notebook_cost_usd`` is what all turns of the notebook together may cost. ``classifier`` is one
-    of ``CLASSIFIERS``: rules alone, rules and then the turn's own model, or that model alone.
+    ``notebook_cost_usd`` is what all turns of the notebook together may cost. ``classifier`` is
+    ``rules``, ``hybrid`` (rules, then the turn's own model) or ``llm`` (that model alone).
     ``claims`` is strict where the model is asked once for numbers that no result supports.
     """
 

@@ -12,7 +12,6 @@ from parsimony_kernel.core.taxonomy import FailureContext, FailureType, TriageCo
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.playbook import Playbook, from_yaml, task_stages
 from parsimony_kernel.gate.procedure import ProcedureError
-from parsimony_kernel.gate.procedure_yaml import from_yaml as procedure_from_yaml
 from parsimony_kernel.gate.rules import NO_RULES, Rules
 from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.tools import Tools, tool
@@ -114,11 +113,6 @@ def test_each_part_may_stand_alone(text: str) -> None:
     assert said == [text is each for each in (STATES, CONTRACT, RULES, POLICY)]
 
 
-def test_a_file_with_states_alone_is_the_procedure_that_it_was() -> None:
-    procedure = read(STATES).procedure
-    assert procedure == procedure_from_yaml(STATES, source="task.yaml")
-
-
 def test_a_single_rule_and_an_identifier_alone_are_enough() -> None:
     assert read("constraints: Be brief.") == Playbook(constraints=("Be brief.",))
     assert read("contract: {identifiers: {order_id: A102}}") == Playbook(
@@ -142,12 +136,15 @@ def test_a_single_rule_and_an_identifier_alone_are_enough() -> None:
             WHOLE.replace("[query_db, refund]", "[query_db]").replace(": query_db\n", ": refund\n"),
             "line 9: 'refund' is none of the contract's tools; add it",
         ),
-        (WHOLE.replace("{order_id: 0042}", "A102"), "line 10: identifiers are names with values;"),
-        (WHOLE.replace("0042", "[1]"), "line 10: a name is expected here"),
+        (WHOLE.replace("{order_id: 0042}", "A102"), "line 10: identifiers: names with values"),
+        (WHOLE.replace("0042", "[1]"), "line 10: order_id: a line of text is exp"),
         (WHOLE.replace("0042", "1, order_id: 2"), "line 10: 'order_id' stands twice"),
-        (WHOLE.replace("Never be", "Never: be"), "line 12: a rule is a line of text; write"),
-        (WHOLE.replace("Never", "Never" * 80), "line 12: a rule of 409 characters; 300 are the"),
-        (WHOLE.replace("policy", "  - a\n" * 4 + "policy"), "line 18: this is more than 5 rules"),
+        (WHOLE.replace("Never be", "Never: be"), "line 12: constraints: a line of text is exp"),
+        (WHOLE.replace("Never", "Never" * 80), "constraints: this has more than 300 characters"),
+        (
+            WHOLE.replace("policy", "  - a\n" * 4 + "policy"),
+            "constraints: these are more than 5, and each",
+        ),
         (WHOLE.replace("EXTERNAL_", "EXTERN_"), "line 16: 'EXTERN_FAULT' is no type of failure; d"),
         (WHOLE.replace("backoff_and", "backof_and"), "did you mean 'backoff_and_retry'?"),
         (
@@ -197,11 +194,11 @@ def test_a_single_rule_and_an_identifier_alone_are_enough() -> None:
         ("name: x", "line 1: the playbook says nothing; give it some of start, final"),
         ("contract:", "line 1: the contract has to be fields: tools, intent_tools"),
         ("contract: {}", "line 1: the contract says nothing; give it tools"),
-        ("classifier: best", "line 1: 'best' is no classifier; write rules, hybrid, llm."),
-        ("contract: {tools: []}", "line 1: no tool is named here; name one"),
-        ("constraints: []", "line 1: no rule stands here; write one"),
-        ("constraints:", "line 1: a rule is a line of text; write one"),
-        ("policy: escalate", "line 1: a policy maps types of failures to strategies; write"),
+        ("classifier: best", "line 1: classifier: this is none of '', 'rules', 'hybrid' or"),
+        ("contract: {tools: []}", "line 1: tools: nothing stands here; write some"),
+        ("constraints: []", "line 1: constraints: nothing stands here; write some"),
+        ("constraints:", "line 1: constraints: a line of text is exp"),
+        ("policy: escalate", "line 1: policy: names with values"),
         ("", "task.yaml: the playbook has to be fields: name, start"),
         ("contract: [", "line 1: this is no YAML"),
     ],

@@ -115,9 +115,9 @@ async def test_the_refusal_names_the_rule_and_the_run_goes_on() -> None:
     ("text", "said"),
     [
         ("forbid_tools: [refnd]", "line 1: there is no tool 'refnd'; did you mean 'refund'?"),
-        ("max_words: many", "line 1: max_words is a whole number of 0 or more, such as 5."),
-        ("max_tool_calls: -1", "line 1: max_tool_calls is a whole number of 0 or more"),
-        ("forbid_text: []", "line 1: forbid_text names nothing; name something"),
+        ("max_words: many", "line 1: max_words: a whole number of 0 or more is expected"),
+        ("max_tool_calls: -1", "line 1: max_tool_calls: a whole number of 0 or more"),
+        ("forbid_text: []", "line 1: forbid_text: nothing stands here; write"),
         ("forbid_import: [os]", "line 1: 'forbid_import' is not a field; did you mean"),
     ],
 )

@@ -201,7 +201,7 @@ async def test_the_policy_of_the_file_answers_a_failure_by_its_type(
     ("text", "said"),
     [
         ("contract:\n  tools: [run_cod]\n", "line 2: there is no tool 'run_cod'; did you mean"),
-        ("constraints:\n  - a: b\n", "line 2: a rule is a line of text"),
+        ("constraints:\n  - a: b\n", "line 2: constraints: a line of text"),
         ("policy:\n  UNKNOWN: replann\n", "line 2: UNKNOWN: there is no strategy 'replann'"),
     ],
 )
