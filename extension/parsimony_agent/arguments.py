@@ -1,4 +1,4 @@
-"""What can be written after ``%%agent`` and ``%agent``: two tables and their reader.
+"""What can be written after ``%%agent`` and ``%agent``, read by the tables of ``arguments.toml``.
 
 The tables are the only source of parsing, help, completion and suggestions. A request is never
 split into words: flags stand before it, and what follows them is taken as it was typed.
@@ -8,16 +8,16 @@ import difflib
 import math
 import re
 import textwrap
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from parsimony_agent.pending import Misuse
 
 _TERM_WIDTH = 24
 _TIME_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-# As ``parsimony_kernel.session.share.Share`` spells them: loading the extension imports no kernel.
-SHARES = ("full", "samples", "schema", "none")
 
 
 def _steps(text: str) -> int:
@@ -44,23 +44,15 @@ def dollars(text: str) -> float:
     return value
 
 
-def _approval(text: str) -> str:
-    if text not in ("auto", "guarded", "always"):
-        raise ValueError("auto, guarded or always")
-    return text
+def one_of(*words: str) -> Callable[[str], str]:
+    """A reader of one of ``words``, in either case."""
 
+    def read(text: str) -> str:
+        if text.lower() not in words:
+            raise ValueError(f"{', '.join(words[:-1])} or {words[-1]}")
+        return text.lower()
 
-def effort(text: str) -> str:
-    """How long a model may think."""
-    if text not in ("low", "medium", "high"):
-        raise ValueError("low, medium or high")
-    return text
-
-
-def _share(text: str) -> str:
-    if text not in SHARES:
-        raise ValueError(f"{', '.join(SHARES[:-1])} or {SHARES[-1]}")
-    return text
+    return read
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -78,12 +70,28 @@ def _tokens(text: str) -> int:
     return value
 
 
+_READERS: Mapping[str, Callable[[str], Any]] = {
+    "names": _names,
+    "seconds": seconds,
+    "steps": _steps,
+    "text": str,
+    "tokens": _tokens,
+    "dollars": dollars,
+}
+
+
+def reader(row: Mapping[str, Any]) -> Callable[[str], Any]:
+    """How the value that a row of a table describes is read."""
+    choices = row.get("choices")
+    return one_of(*choices) if choices else _READERS[row.get("read", "text")]
+
+
 @dataclass(frozen=True, slots=True)
 class Flag:
     """One flag. Without ``metavar`` it is a switch; ``read`` raises ValueError with what it needs.
 
-    ``example`` completes the sentence that a missing value gets; ``completes`` says what a value
-    may be, for completion: models, variables, turns, artifacts, tools, modes, context.
+    ``example`` completes the sentence that a missing value gets; ``choices`` are all that a value
+    may be, else ``completes`` says what, for completion: models, turns, context.
     """
 
     names: tuple[str, ...]
@@ -92,6 +100,7 @@ class Flag:
     metavar: str = ""
     example: str = ""
     read: Callable[[str], Any] = str
+    choices: tuple[str, ...] = ()
     completes: str = ""
 
     @property
@@ -113,8 +122,8 @@ class Command:
     """
 
     name: str
-    synopsis: str
     help: str
+    synopsis: str = ""
     run: str = ""
     flags: tuple[Flag, ...] = ()
     awaits: bool = False
@@ -136,367 +145,28 @@ class Parsed:
 
 HELP = Flag(("-h", "--help"), "help", "show this help and run nothing")
 
-_SHARING = (
-    Flag(
-        ("--share",),
-        "share",
-        "what the model is told of your data: samples (names, types and a few values), schema "
-        "(never a value), none (nothing but the request), or full (first rows of all tables too)",
-        "MODE",
-        "--share schema",
-        _share,
-        "modes",
-    ),
-    Flag(
-        ("--context",),
-        "context",
-        "tell the model of these variables, data files and titles alone, with commas between, and "
-        "of no earlier turn",
-        "NAMES",
-        "--context cars,data/cars.csv",
-        _names,
-        "context",
-    ),
-    Flag(
-        ("--no-context",),
-        "no_context",
-        "tell the model of no variable, file, title or earlier turn",
-    ),
-)
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
-CELL_FLAGS = (
-    Flag(
-        ("-m", "--model"),
-        "model",
-        "the model of this turn, or several: the next takes over where one fails",
-        "NAME[,NAME]",
-        "--model offline",
-        completes="models",
-    ),
-    Flag(
-        ("--effort",),
-        "effort",
-        "how long the model may think: low, medium or high, where it can be told",
-        "HOW",
-        "--effort high",
-        effort,
-    ),
-    Flag(
-        ("--max-steps",),
-        "max_iterations",
-        "ask before going beyond N calls of the model",
-        "N",
-        "--max-steps 20",
-        _steps,
-    ),
-    Flag(
-        ("--max-time",),
-        "max_time_s",
-        "ask before going beyond TIME: seconds, or 90s, 5m, 1h",
-        "TIME",
-        "--max-time 5m",
-        seconds,
-    ),
-    Flag(
-        ("--budget",),
-        "max_cost_usd",
-        "ask before the turn costs more than USD dollars",
-        "USD",
-        "--budget 0.50",
-        dollars,
-    ),
-    Flag(
-        ("--approve",),
-        "approve",
-        "ask before a step: auto (never), guarded (where it reaches outside), or always",
-        "WHEN",
-        "--approve always",
-        _approval,
-    ),
-    Flag(
-        ("--procedure",),
-        "procedure",
-        "a YAML file that says how the task is done: states and edges that can only be walked, "
-        "a contract, rules, and what answers which failure",
-        "FILE",
-        "--procedure review.yaml",
-    ),
-    Flag(
-        ("--max-tokens",),
-        "max_tokens",
-        "ask before the turn uses more than N tokens: 20000, or 20k",
-        "N",
-        "--max-tokens 20k",
-        _tokens,
-    ),
-    *_SHARING,
-    Flag(
-        ("-o", "--out"),
-        "out",
-        "bind what the turn came to: its text, its datasets, charts and reports, its events",
-        "NAME",
-        "-o result",
-    ),
-    Flag(
-        ("--dry-run",),
-        "dry_run",
-        "show what would be sent to the model, to the letter; send nothing",
-    ),
-    Flag(
-        ("--record",),
-        "record",
-        "keep what the model answers in cassettes/, beside the notebook, to be replayed",
-    ),
-    Flag(
-        ("--replay",),
-        "replay",
-        "ask no model: answer from the recording, or fail where it has none",
-    ),
-    HELP,
-)
 
-COMMANDS = (
-    Command(
-        "answer",
-        "[--turn TURN] [--here] WORDS",
-        "answer the pending question with words, or with the number of a choice",
-        "handlers:answer",
-        (
-            Flag(
-                ("--turn",),
-                "turn",
-                "which turn; the newest that asks",
-                "TURN",
-                "--turn 2",
-                completes="turns",
-            ),
-            Flag(("--here",), "here", "go on in the cell that asked, and print it here as text"),
-        ),
-        awaits=True,
-        words=None,
-        needs="the answer: words, or the number of a choice",
-        example="answer 2",
-    ),
-    Command(
-        "show",
-        "[TURN]",
-        "draw a turn again, with buttons when it asks",
-        "handlers:show",
-        words=1,
-        completes="turns",
-        example="show 1",
-    ),
-    Command(
-        "history",
-        "[TURN]",
-        "list the turns of this notebook, or tell one step by step: what was refused, what "
-        "failed, and how it was recovered",
-        "handlers:history",
-        words=1,
-        completes="turns",
-        example="history 2",
-    ),
-    Command(
-        "model",
-        "[NAME]",
-        "show the model of this notebook, or set it: a model's name, or a variable of yours that "
-        "holds a model",
-        "handlers:model",
-        words=1,
-        completes="models",
-        example="model offline",
-    ),
-    Command(
-        "code",
-        "[--cells] [--to FILE] [TURN]",
-        "show the code that worked in a turn, the newest by default",
-        "handover:code",
-        (
-            Flag(("--cells",), "cells", "put it into the next cell too"),
-            Flag(
-                ("--to",),
-                "to",
-                "write it into a new notebook, a cell for each step",
-                "FILE",
-                "--to steps.ipynb",
-            ),
-        ),
-        words=1,
-        completes="turns",
-        example="code --cells 2",
-    ),
-    Command(
-        "fix",
-        "[WORDS]",
-        "let the agent mend what failed last in this notebook",
-        "fixing:fix",
-        awaits=True,
-        words=None,
-        example="fix keep the order of the rows",
-    ),
-    Command(
-        "context",
-        "[--share MODE] [--context NAMES] [--no-context] [WORDS]",
-        "show what a turn with these words would send to the model, to the letter; nothing is sent",
-        "context:context",
-        _SHARING,
-        words=None,
-        example="context --share schema plot the mean by month",
-    ),
-    Command(
-        "sent",
-        "[--request N] [TURN]",
-        "show what went to models in a turn, the newest by default: of each request, to the "
-        "letter, what is new in it",
-        "sending:sent",
-        (
-            Flag(
-                ("--request",),
-                "number",
-                "show one request, whole",
-                "N",
-                "--request 2",
-                _steps,
-            ),
-        ),
-        words=1,
-        completes="turns",
-        example="sent 2",
-    ),
-    Command("artifacts", "", "list what was published", "handlers:artifacts"),
-    Command(
-        "tools",
-        "[add|remove NAME]",
-        "list the agent's tools, make a function of yours one, or take it away again",
-        "handlers:tools",
-        words=2,
-        first=("add", "remove"),
-        completes="variables",
-        example="tools add my_function",
-    ),
-    Command(
-        "why",
-        "NAME",
-        "tell and draw where a variable comes from, and what of it is out of date",
-        "handlers:why",
-        words=1,
-        needs="the name of a variable",
-        completes="variables",
-        example="why df",
-    ),
-    Command(
-        "slice",
-        "NAME [FILE]",
-        "show a short script that rebuilds a variable, or write it into a new file",
-        "handlers:script",
-        words=2,
-        needs="the name of a variable",
-        completes="variables",
-        example="slice df df.py",
-    ),
-    Command(
-        "diff",
-        "[TURN]",
-        "tell what a turn, the newest by default, did to your variables",
-        "handlers:diff",
-        words=1,
-        completes="turns",
-        example="diff 2",
-    ),
-    Command(
-        "undo",
-        "[TURN]",
-        "put your variables, and the files of the workspace that it wrote to, back as they were "
-        "before a turn, the newest by default; what you "
-        "changed since then stays",
-        "handlers:undo",
-        words=1,
-        completes="turns",
-        example="undo 2",
-    ),
-    Command(
-        "redo",
-        "[TURN]",
-        "do again what an undo has taken back",
-        "handlers:redo",
-        words=1,
-        completes="turns",
-        example="redo 2",
-    ),
-    Command(
-        "refresh",
-        "NAME",
-        "make a published artifact again from its code and sources, in a clean kernel",
-        "handlers:refresh",
-        (
-            Flag(
-                ("--accept",),
-                "accept",
-                "publish what comes out although a source has changed",
-            ),
-            Flag(("--allow",), "allow", "let its code reach outside the notebook"),
-        ),
-        awaits=True,
-        words=None,
-        needs="an artifact: its title, variable or id",
-        completes="artifacts",
-        example="refresh monthly_mean",
-    ),
-    Command(
-        "verify",
-        "",
-        "check that the journal and everything published are as they were written",
-        "handlers:verify",
-    ),
-    Command(
-        "procedure",
-        "FILE",
-        "check a file for --procedure and show what it says, with a drawing of its states",
-        "handlers:procedure",
-        words=1,
-        needs="a file",
-        example="procedure review.yaml",
-    ),
-    Command("next", "", "show what the newest turn may do next", "handlers:next_actions"),
-    Command(
-        "metrics",
-        "[prometheus]",
-        "show how the turns of this notebook went, in figures, or as text for Prometheus",
-        "handlers:metrics",
-        words=1,
-        first=("prometheus",),
-        example="metrics prometheus",
-    ),
-    Command("cost", "", "show what each turn has used: calls, tokens, dollars", "cost:cost"),
-    Command(
-        "forget",
-        "TURN",
-        "tell later turns nothing of a turn",
-        "forgetting:forget",
-        words=1,
-        needs="the number of a turn",
-        completes="turns",
-        example="forget 2",
-    ),
-    Command(
-        "reset",
-        "[--yes]",
-        "forget every turn, take your tools away and go back to the first model; without --yes, "
-        "say what that would do",
-        "forgetting:reset",
-        (Flag(("--yes",), "yes", "do it"),),
-        example="reset --yes",
-    ),
-    Command("config", "", "show how the agent is set up here, and from where", "handlers:config"),
-    Command(
-        "doctor",
-        "",
-        "look at what the agent needs, and say what to do about what is missing",
-        "handlers:doctor",
-    ),
-    Command("stop", "", "stop the turn that is running", "handlers:stop"),
-    Command("help", "", "show this help", "handlers:usage"),
-)
+def _flag(row: dict[str, Any]) -> Flag:
+    several = {name: tuple(row.get(name, ())) for name in ("names", "choices")}
+    return Flag(**row | several | {"read": reader(row)})
+
+
+CELL_FLAGS = (*map(_flag, _TABLES["flag"]), HELP)
+
+
+def _command(row: dict[str, Any]) -> Command:
+    """``flags`` are the command's own, or the names of flags of a cell."""
+    by_dest = {flag.dest: flag for flag in CELL_FLAGS}
+    flags = (
+        by_dest[each] if isinstance(each, str) else _flag(each) for each in row.pop("flags", ())
+    )
+    words = {"words": None} if row.get("words") == "text" else {}
+    return Command(**row | words | {"first": tuple(row.get("first", ()))}, flags=tuple(flags))
+
+
+COMMANDS = tuple(map(_command, _TABLES["command"]))
 
 # Flags, by ``dest``, that cannot be meant together.
 _APART = (("record", "replay"), ("context", "no_context"))

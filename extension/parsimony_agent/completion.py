@@ -9,7 +9,7 @@ from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
-from parsimony_agent.arguments import CELL_FLAGS, COMMANDS, SHARES, Flag, command_named
+from parsimony_agent.arguments import CELL_FLAGS, COMMANDS, Flag, command_named
 from parsimony_agent.sessions import Session, known_names
 
 # What a word may be, by the name that the tables give it.
@@ -67,13 +67,12 @@ def sources(shell: Any, opened: Callable[[], Session | None]) -> Sources:
         "variables": variables,
         "turns": turns,
         "artifacts": artifacts,
-        "modes": lambda: SHARES,
         "context": context,
     }
 
 
 _attributes = type.__dict__["__dict__"].__get__
-_NOTHING: Sources = {"models": lambda: MODEL_NAMES, "modes": lambda: SHARES}
+_NOTHING: Sources = {"models": lambda: MODEL_NAMES}
 
 
 def proposals(line: str, known: Sources = _NOTHING) -> list[str]:
@@ -118,7 +117,7 @@ def _value(
     """What the value of the flag may be that stands last in ``done``; ``None`` where none does."""
     for flag in flags:
         if done and done[-1] in flag.names and flag.metavar:
-            return of(flag.completes)
+            return list(flag.choices) or of(flag.completes)
     return None
 
 

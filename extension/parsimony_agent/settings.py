@@ -2,11 +2,12 @@
 
 What is asked for stands first: a flag of the cell, then ``%config ParsimonyAgent``, then
 ``PARSIMONY_*`` in the environment, then Jupyter's configuration files, then the default. The
-table here is the only source of the traits, of their help and of ``%agent config``.
+table in ``settings.toml`` is the only source of the traits, of their help and of ``%agent config``.
 """
 
 import os
 import textwrap
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 from traitlets import TraitError, TraitType
 from traitlets.config import Config, Configurable, PyFileConfigLoader
 
-from parsimony_agent.arguments import CELL_FLAGS, Flag, dollars, seconds
+from parsimony_agent.arguments import CELL_FLAGS, reader
 
 FILE = "jupyter_parsimony_config.py"
 
@@ -32,20 +33,6 @@ class Setting:
     read: Callable[[str], Any] = str
 
 
-def _one_of(*words: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text.lower() not in words:
-            raise ValueError(f"{', '.join(words[:-1])} or {words[-1]}")
-        return text.lower()
-
-    return read
-
-
-def _as_flag(name: str, variable: str, dest: str, default: str, help: str) -> Setting:
-    flag: Flag = next(each for each in CELL_FLAGS if each.dest == dest)
-    return Setting(name, variable, default, help, flag.example.partition(" ")[2], flag.read)
-
-
 def _read(name: str) -> Callable[[str], Any]:
     def read(text: str) -> Any:
         # Deferred: loading the extension imports no kernel.
@@ -56,150 +43,19 @@ def _read(name: str) -> Callable[[str], Any]:
     return read
 
 
-SETTINGS = (
-    _as_flag(
-        "model",
-        "PARSIMONY_MODEL",
-        "model",
-        "offline",
-        "the model of a notebook's turns, or several with commas between: the next takes over "
-        "where one fails",
-    ),
-    _as_flag(
-        "effort",
-        "PARSIMONY_EFFORT",
-        "effort",
-        "",
-        "how long a model may think: low, medium or high, where it can be told",
-    ),
-    Setting(
-        "model_parameters",
-        "PARSIMONY_MODEL_PARAMETERS",
-        "",
-        "parameters for every model, as litellm names them, with commas between, or a JSON object",
-        "temperature=0.2, top_p=0.9",
-        _read("parameters"),
-    ),
-    Setting(
-        "model_aliases",
-        "PARSIMONY_MODEL_ALIASES",
-        "",
-        "short names for models, with commas between",
-        "fast=openai/gpt-5-mini, deep=anthropic/claude-opus-4-5",
-        _read("aliases"),
-    ),
-    _as_flag(
-        "max_steps",
-        "PARSIMONY_MAX_STEPS",
-        "max_iterations",
-        "",
-        "ask before a turn goes beyond so many calls of the model",
-    ),
-    _as_flag(
-        "max_time",
-        "PARSIMONY_MAX_TIME",
-        "max_time_s",
-        "30m",
-        "ask before a turn takes longer, what its code takes not counted: seconds, or 90s, 5m, 1h",
-    ),
-    Setting(
-        "silence",
-        "PARSIMONY_SILENCE",
-        "2m",
-        "how long a model may be silent before its request is given up and made again",
-        "5m",
-        seconds,
-    ),
-    _as_flag(
-        "budget",
-        "PARSIMONY_BUDGET",
-        "max_cost_usd",
-        "",
-        "ask before a turn costs more than so many US dollars",
-    ),
-    Setting(
-        "notebook_budget",
-        "PARSIMONY_NOTEBOOK_BUDGET",
-        "",
-        "stop before all turns of a notebook together cost more than so many US dollars",
-        "5",
-        dollars,
-    ),
-    _as_flag(
-        "max_tokens",
-        "PARSIMONY_MAX_TOKENS",
-        "max_tokens",
-        "",
-        "ask before a turn uses more tokens: 20000, or 20k",
-    ),
-    _as_flag(
-        "approve",
-        "PARSIMONY_APPROVE",
-        "approve",
-        "guarded",
-        "ask before a step: auto (never), guarded (where it reaches outside), or always",
-    ),
-    _as_flag(
-        "procedure",
-        "PARSIMONY_PROCEDURE",
-        "procedure",
-        "",
-        "a YAML file that says how the task of every cell is done",
-    ),
-    _as_flag(
-        "share",
-        "PARSIMONY_SHARE",
-        "share",
-        "samples",
-        "what a model is told of the data: samples (names, types and a few values), schema (never "
-        "a value), none (nothing but the request), or full (first rows of all tables too)",
-    ),
-    Setting(
-        "classifier",
-        "PARSIMONY_CLASSIFIER",
-        "rules",
-        "what tells why a step failed: rules, hybrid (the turn's model where rules cannot tell, "
-        "which costs a request), or llm (the model alone)",
-        "hybrid",
-        _one_of("rules", "hybrid", "llm"),
-    ),
-    Setting(
-        "claims",
-        "PARSIMONY_CLAIMS",
-        "mark",
-        "what a number does that no result supports: mark (one line in the record) or strict (the "
-        "model is asked once, too)",
-        "strict",
-        _one_of("mark", "strict"),
-    ),
-    Setting(
-        "display",
-        "PARSIMONY_DISPLAY",
-        "auto",
-        "how the record is drawn: live (updated), static (written once), quiet (questions and "
-        "results only), or auto, which is live where a front end shows updates",
-        "static",
-        _one_of("auto", "live", "static", "quiet"),
-    ),
-    Setting(
-        "on_question",
-        "PARSIMONY_ON_QUESTION",
-        "mark",
-        "what a question does where nobody can answer: mark (it waits, and the cell says so) or "
-        "raise (the cell fails)",
-        "raise",
-        _one_of("mark", "raise"),
-    ),
-    Setting(
-        "cassette",
-        "PARSIMONY_CASSETTE",
-        "off",
-        "what happens to the answers of models: record (they are kept in cassettes/ beside the "
-        "notebook), replay (no model is asked), or off",
-        "replay",
-        _one_of("record", "replay", "off"),
-    ),
-)
+def _setting(name: str, row: dict[str, Any]) -> Setting:
+    variable, default = f"PARSIMONY_{name.upper()}", row.get("default", "")
+    if "flag" in row:
+        flag = next(each for each in CELL_FLAGS if each.dest == row["flag"])
+        example = flag.example.partition(" ")[2]
+        return Setting(name, variable, default, row["help"], example, flag.read)
+    deferred = name.startswith("model_")
+    read = _read(row["read"]) if deferred else reader(row)
+    return Setting(name, variable, default, row["help"], row["example"], read)
+
+
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+SETTINGS = tuple(_setting(name, row) for name, row in _TABLE.items())
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _OF_MODELS = ("effort", "model_parameters", "model_aliases")
 

@@ -8,7 +8,6 @@ import pytest
 from parsimony_agent.arguments import (
     CELL_FLAGS,
     COMMANDS,
-    SHARES,
     CellRequest,
     Command,
     help_text,
@@ -136,7 +135,8 @@ def test_a_preview_of_one_context_and_of_none_is_refused() -> None:
 
 
 def test_a_cell_can_say_every_mode_of_sharing_that_there_is() -> None:
-    assert sorted(SHARES) == sorted(Share)
+    (flag,) = (each for each in CELL_FLAGS if each.dest == "share")
+    assert sorted(flag.choices) == sorted(Share)
     for mode in Share:
         assert parse_cell(f"--share {mode}", "go").share == mode
 

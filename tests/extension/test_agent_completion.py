@@ -10,7 +10,6 @@ KNOWN: Sources = {
     "variables": lambda: ["cars"],
     "turns": lambda: ["1", "2"],
     "artifacts": lambda: ["Monthly mean"],
-    "modes": lambda: ["schema", "none"],
     "context": lambda: ["cars", "data/cars.csv"],
 }
 
@@ -24,6 +23,8 @@ KNOWN: Sources = {
         ("%%agent --model offline ", "--max-steps", "offline"),
         ("%%agent --share ", "schema", "--share"),
         ("%%agent --share sch", "schema", "cars"),
+        ("%%agent --effort ", "high", "--effort"),
+        ("%%agent --approve ", "always", "cars"),
         ("%%agent --share schema --con", "--context", "schema"),
         ("%%agent --context ", "data/cars.csv", "schema"),
         ("%%agent --context cars,da", "data/cars.csv", "--share"),
