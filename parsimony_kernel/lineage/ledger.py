@@ -179,12 +179,6 @@ class OriginLedger:
         """Every run that was recorded, oldest first."""
         return tuple(self._cells)
 
-    def maker(self, ref: InputRef) -> CellRun | None:
-        """The run that gave ``ref.name`` the version ``ref.version``, or ``None``."""
-        origin = self.at_version(ref)
-        known = origin is not None and 0 < origin.cell_run <= len(self._cells)
-        return self._cells[origin.cell_run - 1] if origin is not None and known else None
-
     def versions(self) -> dict[str, int]:
         """The current version of every name that is known."""
         return {name: self.version(name) for name in self._origins}

@@ -4,8 +4,11 @@ The thresholds are values to start from, not constants of nature: give ``fired``
 once you know what is usual.
 """
 
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
 
 from parsimony_kernel.metrics.figures import Figures
 
@@ -33,46 +36,10 @@ class Alert:
     meaning: str
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
-        "loop rate",
-        lambda figures: figures.loop_rate,
-        0.05,
-        "The agent goes in circles: the request or the tools are ambiguous, so mend the prompt or "
-        "the tools.",
-    ),
-    Rule(
-        "fallback rate",
-        lambda figures: figures.fallback_rate,
-        0.10,
-        "Other models had to take over: look at the records for which model failed, and how.",
-    ),
-    Rule(
-        "p99 steps",
-        lambda figures: figures.p99_steps,
-        15,
-        "Some requests take too many tool calls: give them smaller questions or better tools.",
-    ),
-    Rule(
-        "token budget",
-        lambda figures: figures.p99_budget_share,
-        0.80,
-        "Some requests are about to reach their token budget: share less of the notebook, or "
-        "raise the budget.",
-    ),
-    Rule(
-        "validation rejection rate",
-        lambda figures: figures.rejection_rate,
-        0.02,
-        "Too many actions are refused: look at the refusals in the history for the rule that is "
-        "broken.",
-    ),
-    Rule(
-        "breaker open",
-        lambda figures: len(figures.open_breakers),
-        0,
-        "A service failed several times in a row and was left alone: find out whether it is down.",
-    ),
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+RULES: tuple[Rule, ...] = tuple(
+    Rule(name, attrgetter(row["measured"]), row["threshold"], row["meaning"])
+    for name, row in _TABLE.items()
 )
 
 

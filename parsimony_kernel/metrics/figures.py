@@ -213,6 +213,10 @@ class Figures:
         return ratio(self.fell_back, self.executions)
 
     @property
+    def breakers_open(self) -> int:
+        return len(self.open_breakers)
+
+    @property
     def recovery_rate(self) -> float | None:
         return ratio(self.recovered, self.intervened)
 

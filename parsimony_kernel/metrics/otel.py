@@ -39,10 +39,6 @@ INSTRUMENTATION = "parsimony_kernel"
 _PREFIX = "parsimony."
 
 
-class OtelMissing(ImportError):
-    """OpenTelemetry is not installed."""
-
-
 @dataclass(frozen=True)
 class Moment:
     """Something without a duration, at nanoseconds since the epoch."""
@@ -210,11 +206,8 @@ def observer(
 
 
 def export(span: SpanData, tracer: "Tracer") -> None:
-    """Give ``span`` and what is below it to ``tracer``. ``OtelMissing`` without the extra."""
-    try:
-        from opentelemetry import context, trace
-    except ImportError as exc:
-        raise OtelMissing(_MISSING) from exc
+    """Give ``span`` and what is below it to ``tracer``."""
+    from opentelemetry import context, trace
 
     def give(data: SpanData, parent: context.Context | None) -> None:
         made = tracer.start_span(
@@ -234,16 +227,3 @@ def export(span: SpanData, tracer: "Tracer") -> None:
         made.end(data.end_ns)
 
     give(span, None)
-
-
-def tracer() -> "Tracer":
-    """The tracer of whatever provider this process has set up. ``OtelMissing`` without the
-    extra."""
-    try:
-        from opentelemetry import trace
-    except ImportError as exc:
-        raise OtelMissing(_MISSING) from exc
-    return trace.get_tracer(INSTRUMENTATION)
-
-
-_MISSING = "Tracing needs OpenTelemetry: install 'parsimony-kernel[otel]'."

@@ -108,37 +108,10 @@ def spoken(items: Iterable[str], last: str = "and") -> str:
 
 # -- Python ------------------------------------------------------------------------------------
 
-_RESERVED = frozenset(
-    [
-        "pd",
-        "np",
-        "alt",
-        "json",
-        "math",
-        "list",
-        "dict",
-        "set",
-        "str",
-        "int",
-        "float",
-        "sum",
-        "min",
-        "max",
-        "len",
-        "map",
-        "filter",
-        "print",
-        "open",
-        "type",
-        "id",
-        "input",
-        "all",
-        "any",
-        "range",
-        "object",
-        "table",
-    ]
-)
+_TAKEN = """
+pd np alt json math list dict set str int float sum min max len map filter print open type id
+input all any range object table"""
+_RESERVED = frozenset(_TAKEN.split())
 
 
 def literal(value: object) -> str:

@@ -1,11 +1,10 @@
 """Which history is a notebook's: that of its name, of the name it had, or of what it is a copy of.
 
-A notebook that the journal does not know is told by its cells: those whose turns the journal has
-under another name. The rule of the place: looking changes nothing, and where it is not clear whose
-history it is, none is taken over.
+A notebook that the journal does not know is told by the ids of its cells: those whose turns the
+journal has under another name. The rule of the place: looking changes nothing, and where it is not
+clear whose history it is, none is taken over.
 """
 
-import hashlib
 import json
 import re
 import uuid
@@ -13,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.durable import StorageError
@@ -31,8 +30,6 @@ MAX_FILES = 200
 
 _OF_A_LIFE = re.compile(rf"(?P<name>(?:.*/)?{NAMELESS})#(?P<life>[0-9a-f]{{8}})", re.DOTALL)
 _REPEATED = re.compile(r"#\d+\Z")
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_DIGEST = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True)
@@ -93,8 +90,10 @@ def called(history: str) -> str:
 
 
 def cells_of(path: Path) -> frozenset[str]:
-    """The keys that the cells of the file may have in the journal: their ids, and the digests of
-    their sources. Empty when there is no such file, or none that can be read as a notebook."""
+    """The ids of the file's code cells, which are their keys in the journal.
+
+    Empty when there is no such file, or none that can be read as a notebook.
+    """
     try:
         if not path.is_file() or path.stat().st_size > MAX_BYTES:
             return frozenset()
@@ -104,33 +103,8 @@ def cells_of(path: Path) -> frozenset[str]:
     cells = document.get("cells") if isinstance(document, dict) else None
     if not isinstance(cells, list):
         return frozenset()
-    return frozenset(key for cell in cells for key in _keys(cell))
-
-
-def _keys(cell: Any) -> Iterator[str]:
-    if not isinstance(cell, dict) or cell.get("cell_type") != "code":
-        return
-    if isinstance(cell.get("id"), str):
-        yield cell["id"]
-    source = cell.get("source", "")
-    if isinstance(source, list):
-        source = "".join(line for line in source if isinstance(line, str))
-    if isinstance(source, str) and source.strip():
-        yield from map(_digest, _spellings(source))
-
-
-def _spellings(source: str) -> Iterator[str]:
-    """A cell's source as a kernel may have it: the whole, and what stands behind a cell magic."""
-    whole = source.rstrip("\n")
-    yield from (source, whole, f"{whole}\n")
-    if whole.startswith("%%"):
-        first, _, body = whole.partition("\n")
-        line = first.rstrip().partition(" ")[2]
-        yield from (f"{line}\n{body}", f"{line}\n{body}\n")
-
-
-def _digest(source: str) -> str:
-    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    code = (each for each in cells if isinstance(each, dict) and each.get("cell_type") == "code")
+    return frozenset(each["id"] for each in code if isinstance(each.get("id"), str))
 
 
 # -- recognising
@@ -163,12 +137,9 @@ def recognise(
     found: dict[str, Moved | Forked] = {}
     for other in names:
         turns = journal.turns(other)
-        if _OF_A_LIFE.fullmatch(other) or not _have_in_common(turns, cells, by_source=True):
+        if _OF_A_LIFE.fullmatch(other) or not _have_in_common(turns, cells):
             continue
-        has_left = _has_left(workspace / other, path, turns)
-        if not has_left and not _have_in_common(turns, cells, by_source=False):
-            continue
-        if has_left and not _is_open(turns, alive):
+        if _has_left(workspace / other, path, turns) and not _is_open(turns, alive):
             found[other] = Moved(other)
         else:
             newest = max(turn.ordinal for turn in turns)
@@ -252,15 +223,14 @@ def _left(
     journal: SqliteJournal, workspace: Path, path: Path, cells: frozenset[str], alive: Alive
 ) -> Same | Left:
     turns = journal.turns(name_in(workspace, path))
-    keys = _current(turns)
-    if keys & cells or not any(map(_is_in_files, keys)) or _is_open(turns, alive):
+    if _current(turns) & cells or _is_open(turns, alive):
         return Same()
     known = {*journal.notebook_names()}
     heirs = [
         name
         for other in _beside(path)
         if (name := name_in(workspace, other)) not in known
-        and _have_in_common(turns, cells_of(other), by_source=False)
+        and _have_in_common(turns, cells_of(other))
     ]
     return Left(heirs[0]) if len(heirs) == 1 else Same()
 
@@ -296,22 +266,11 @@ def _has_left(other: Path, path: Path, turns: Sequence[TurnRow]) -> bool:
     return bool(there) and not there & _current(turns)
 
 
-def _have_in_common(turns: Sequence[TurnRow], cells: frozenset[str], *, by_source: bool) -> bool:
-    """Whether at least half of the cells that have turns are among ``cells``.
-
-    Ids are given at random, and a source is written twice by chance: unless ``by_source``, cells
-    known by their sources alone have to be two.
-    """
+def _have_in_common(turns: Sequence[TurnRow], cells: frozenset[str]) -> bool:
+    """Whether at least half of the cells that have turns are among ``cells``."""
     keys = _current(turns)
     common = keys & cells
-    if not common or 2 * len(common) < len(keys):
-        return False
-    return any(map(_is_in_files, common)) or by_source or len(common) > 1
-
-
-def _is_in_files(key: str) -> bool:
-    """Whether it may be the id of a cell in a file; a front end may give ids of its own."""
-    return _ID.fullmatch(key) is not None and not _DIGEST.fullmatch(key)
+    return bool(common) and 2 * len(common) >= len(keys)
 
 
 def _current(turns: Sequence[TurnRow]) -> frozenset[str]:

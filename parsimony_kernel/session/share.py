@@ -36,11 +36,6 @@ class Share(StrEnum):
     schema = "schema"
     none = "none"
 
-    @property
-    def keeps_values(self) -> bool:
-        """Whether no value of the data leaves the notebook."""
-        return self in (Share.schema, Share.none)
-
 
 WORDS: Mapping[Share, str] = {
     Share.full: (

@@ -29,7 +29,6 @@ def code_tools(
     """
 
     @tool(
-        name="run_code",
         description=(
             "Run Python in the notebook's namespace. You and the person see what it prints and the "
             "value of its last expression; you are told which variables it bound. `purpose` is a "
@@ -53,7 +52,6 @@ def code_tools(
         return _result(output, timeout_s)
 
     @tool(
-        name="dry_execute_code",
         description=(
             "Try Python that is to leave nothing behind: what it binds, changes or would write is "
             "gone afterwards."

@@ -32,7 +32,7 @@ from parsimony_kernel.execution.remote_values import RemoteValue
 from parsimony_kernel.identity import ArtifactRef, LiveNameCollisionError
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.toolbox.naming import no_such_variable
-from parsimony_kernel.tools import ToolResult, Tools, tool
+from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 
 # The foreseen ways in which publishing and reading fail.
 FORESEEN = (
@@ -81,6 +81,9 @@ def publish_tools(
     """
     known = set() if seen is None else seen
 
+    def publishing(description: str) -> Callable[..., Tool]:
+        return tool(description=description, tool_type="publish", idempotent=True)
+
     async def announced(work: Callable[..., Published], variable: str = "") -> ToolResult:
         of_this_run = partial(work, run_id=run_id(), seen=known)
         writing = asyncio.ensure_future(asyncio.to_thread(of_this_run))
@@ -127,100 +130,69 @@ def publish_tools(
 
         return await announced(work, variable)
 
-    @tool(
-        name="return_dataset",
+    @publishing(
         description=(
             "Publish a DataFrame as a dataset that lasts, with its code and sources. "
             "`description`: what its rows and columns are."
-        ),
-        tool_type="publish",
-        idempotent=True,
+        )
     )
     async def return_dataset(variable: str, title: str, description: str = "") -> ToolResult:
         return await publish(publisher.publish_dataset, variable, title, description)
 
-    @tool(
-        name="return_chart",
+    @publishing(
         description=(
             "Publish an Altair chart: shown to the person, and kept with its code and sources. "
             "`description`: what it shows, for who cannot see it."
-        ),
-        tool_type="publish",
-        idempotent=True,
+        )
     )
     async def return_chart(variable: str, title: str, description: str = "") -> ToolResult:
         return await publish(publisher.publish_chart, variable, title, description)
 
-    @tool(
-        name="return_report",
+    @publishing(
         description=(
             "Publish a report for people: Markdown, kept and written as one HTML page. Show a "
             "published chart or dataset with ![Caption](artifact:name) alone on a line, by its "
             "variable, title or id. `language`: en, de … No heading for the title, no HTML, no "
             "code that runs; fences at the left margin, images only as artifacts."
-        ),
-        tool_type="publish",
-        idempotent=True,
+        )
     )
     async def return_report(
         title: str, body: str, description: str = "", language: str = "en"
     ) -> ToolResult:
-        return await announced(
-            partial(
-                publisher.publish_report,
-                title,
-                body,
-                description=description,
-                language=language,
-            )
-        )
+        told: dict[str, Any] = {"description": description, "language": language}
+        return await announced(partial(publisher.publish_report, title, body, **told))
 
-    @tool(
-        name="edit_report",
+    @publishing(
         description=(
             "Replace one passage of a published report: `old`, the exact text as read_artifact "
             "shows it, must stand there once. Figures stay as pinned; write "
             "![Caption](artifact:name) again for the newest."
-        ),
-        tool_type="publish",
-        idempotent=True,
+        )
     )
     async def edit_report(report: str, old: str, new: str) -> ToolResult:
         return await announced(partial(publisher.edit_report, report, old, new))
 
-    @tool(
-        name="return_notebook",
+    @publishing(
         description=(
             "Publish Python as a script that lasts, `name` like clean_sales; without `code`, the "
             "cells that you ran in this turn."
-        ),
-        tool_type="publish",
-        idempotent=True,
+        )
     )
     async def return_notebook(name: str, code: str = "", description: str = "") -> ToolResult:
-        return await announced(
-            partial(
-                publisher.publish_notebook,
-                code if code.strip() else _cells_of(executor, run_id()),
-                name=name,
-                description=description,
-            )
-        )
+        ran = code if code.strip() else _cells_of(executor, run_id())
+        told: dict[str, Any] = {"name": name, "description": description}
+        return await announced(partial(publisher.publish_notebook, ran, **told))
 
-    @tool(
-        name="edit_notebook",
+    @publishing(
         description=(
             "Replace one passage of the published script `notebook`: `old`, the exact text, must "
             "stand there once."
-        ),
-        tool_type="publish",
-        idempotent=True,
+        )
     )
     async def edit_notebook(notebook: str, old: str, new: str) -> ToolResult:
         return await announced(partial(publisher.edit_notebook, notebook, old, new))
 
     @tool(
-        name="read_artifact",
         description=(
             "What is published under a title, variable, id or path: columns and first rows, what "
             "a chart shows, a report's text, a script's code, with where it came from. `start`: "
@@ -242,7 +214,6 @@ def publish_tools(
         return ToolResult.from_data(content)
 
     @tool(
-        name="list_artifacts",
         description=(
             "What is published in this workspace, newest first; `containing`: in its title, "
             "variable or name."

@@ -1,6 +1,5 @@
 """A trace says how an execution went, and nothing of what was said in it."""
 
-import sys
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from parsimony_kernel.core.events import (
     ToolEvent,
 )
 from parsimony_kernel.core.kinds import Failure, FailureKind
-from parsimony_kernel.metrics.otel import OtelMissing, Timed, export, observer, span_of, tracer
+from parsimony_kernel.metrics.otel import Timed, export, observer, span_of
 from parsimony_kernel.testing.clock import START, ManualClock
 
 SECOND = 1_000_000_000
@@ -223,13 +222,3 @@ def test_an_observer_hands_over_a_trace_when_an_execution_ends_and_not_before(
     observe(BEGUN.model_copy(update={"reply": "go on"}))
     observe(DONE)
     assert [span.name for span in exporter.get_finished_spans()].count("invoke_agent a") == 2
-
-
-def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    with pytest.raises(OtelMissing, match=r"parsimony-kernel\[otel\]"):
-        tracer()
-
-
-def test_the_process_s_own_provider_is_used() -> None:
-    export(span_of(WHOLE), tracer())

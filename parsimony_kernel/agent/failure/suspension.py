@@ -22,23 +22,12 @@ from parsimony_kernel.core.state import SCHEMA_VERSION, RunState, SuspensionReco
 
 Secret = str | bytes
 
+_SECOND = """
+pinned_constraints compaction originating_guard budget_from_tokens budget_from_cost_usd
+budget_warned pending_instruction pending_call pending_effect repetition procedure_state"""
 # The fields that each version added to a record. Version 1 has all others.
 ADDED_FIELDS: Mapping[int, frozenset[str]] = {
-    2: frozenset(
-        {
-            "pinned_constraints",
-            "compaction",
-            "originating_guard",
-            "budget_from_tokens",
-            "budget_from_cost_usd",
-            "budget_warned",
-            "pending_instruction",
-            "pending_call",
-            "pending_effect",
-            "repetition",
-            "procedure_state",
-        }
-    ),
+    2: frozenset(_SECOND.split()),
     3: frozenset({"recoveries", "subgoals", "done_subgoals", "terms"}),
     4: frozenset({"choice_ids"}),
     5: frozenset({"pending_behind"}),
