@@ -9,6 +9,7 @@ import multiprocessing.process
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,9 @@ def watch_workers() -> None:
         permit = getattr(keeper_here(), "permit", None)
         with ExitStack() as changed:
             for name in _SPAWNING:
-                if name in sys.modules and isinstance(permit, Permit):
-                    changed.enter_context(_telling(sys.modules[name], permit))
+                # The first process of all imports it while it starts, which is too late.
+                if name.rpartition(".")[0] in sys.modules and isinstance(permit, Permit):
+                    changed.enter_context(_telling(import_module(name), permit))
             start(process)
 
     setattr(multiprocessing.process.BaseProcess, "start", start_guarded)  # noqa: B010
