@@ -14,7 +14,6 @@ from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.gate.mermaid import drawn
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.dependents import warnings
-from parsimony_kernel.lineage.diff_words import told
 from parsimony_kernel.lineage.drawing import draw
 from parsimony_kernel.metrics import alerts, figures, prometheus
 from parsimony_kernel.session.audit import RECENT_TURNS, report_of
@@ -100,7 +99,7 @@ def _lines(code: str) -> str:
 def difference(session: Session, named: str | None) -> str:
     """What a turn, the newest by default, did to the variables."""
     ordinal, found = session.past.diff(_ordinal(session, named))
-    return "\n".join([f"Turn {ordinal}:", *(f"  {line}" for line in told(found))])
+    return "\n".join([f"Turn {ordinal}:", *(f"  {line}" for line in found.lines())])
 
 
 def undone(session: Session, named: str | None) -> str:

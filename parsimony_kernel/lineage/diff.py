@@ -1,4 +1,4 @@
-"""What a change did to the variables: bindings, and what differs inside them.
+"""What a change did to the variables, in lines for people: names, and what differs inside them.
 
 Bounded in time and size, and no code of a person's is run: what cannot be compared that way counts
 as different from all but itself.
@@ -16,15 +16,15 @@ from parsimony_kernel.lineage.classes import is_frame
 from parsimony_kernel.lineage.copies import Copy
 from parsimony_kernel.lineage.files import FileState
 from parsimony_kernel.lineage.frame_difference import (
-    MOST_CELLS,
     MOST_SHOWN,
-    Allowance,
-    FrameDifference,
+    PLAIN,
+    Room,
     differing,
     differs_from,
-    frame_difference,
+    frame_lines,
     is_known,
     is_table,
+    plural,
 )
 from parsimony_kernel.lineage.kinds.atoms import is_atomic
 from parsimony_kernel.lineage.kinds.frames import is_polars, plain_frame, same_frames
@@ -33,75 +33,44 @@ from parsimony_kernel.lineage.kinds.lookup import kind_of
 from parsimony_kernel.lineage.kinds.plain import is_array
 from parsimony_kernel.lineage.short import short
 
-# Objects that are looked at inside of all variables; of one always one in so many of that.
-MOST_EFFORT = 100_000
-_LEAST = 100
 _MOST_DEPTH = 50
+_MOST_NAMES = 40
+_PLAIN_KINDS = frozenset({list, dict, set, bytearray})
 
 Summarise = Callable[[Any], str]
-
-
-@dataclass(frozen=True)
-class Item:
-    """One place in a container, in words; empty where there was, or is, nothing."""
-
-    place: str
-    before: str
-    after: str
-
-
-@dataclass(frozen=True)
-class ItemsDifference:
-    """What differs between two containers, or two arrays of one shape.
-
-    Of a list what stands between the first and the last difference counts, item by item. A
-    mapping ``is_reordered`` where the keys that both have stand in another order. It is not
-    ``is_complete`` where there was too much to look at.
-    """
-
-    added: int = 0
-    removed: int = 0
-    changed: int = 0
-    first: tuple[Item, ...] = ()
-    is_complete: bool = True
-    is_reordered: bool = False
-
-    def __bool__(self) -> bool:
-        counted = self.added or self.removed or self.changed
-        return bool(counted or self.is_reordered or not self.is_complete)
+How = Literal["added", "changed", "deleted"]
 
 
 @dataclass(frozen=True)
 class BindingDifference:
-    """What became of one name.
-
-    ``before`` and ``after`` are its values in words, empty where it was not bound. With
-    ``in_place`` it is the same object still. ``is_certain`` is false where nobody knows what the
-    object held before, and ``is_equal`` says that what it is bound to now holds the same.
-    """
+    """What became of one name. The first of ``lines`` tells of the name, the others of what is
+    inside; ``+`` is new, ``-`` gone, ``~`` changed, ``?`` perhaps changed."""
 
     name: str
-    how: Literal["added", "changed", "deleted"]
-    before: str = ""
-    after: str = ""
-    in_place: bool = False
-    inside: FrameDifference | ItemsDifference | None = None
-    is_certain: bool = True
-    is_equal: bool = False
+    how: How
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Diff:
-    """What became of the variables, by name."""
+    """What became of the variables and files, by name."""
 
     bindings: tuple[BindingDifference, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.bindings)
 
-    def names(self, how: Literal["added", "changed", "deleted"]) -> tuple[str, ...]:
+    def names(self, how: How) -> tuple[str, ...]:
         """The names that were added, changed or deleted, sorted."""
         return tuple(each.name for each in self.bindings if each.how == how)
+
+    def lines(self) -> list[str]:
+        """All of it; of very many names the first."""
+        if not self:
+            return ["Nothing that it did to the variables is left to tell."]
+        lines = [line for each in self.bindings[:_MOST_NAMES] for line in each.lines]
+        more = len(self.bindings) - _MOST_NAMES
+        return [*lines, f"And {more} more."] if more > 0 else lines
 
 
 @dataclass(frozen=True)
@@ -139,18 +108,19 @@ def of_changes(
 
 
 def _of_file(state: FileState) -> BindingDifference:
-    how: Literal["added", "changed", "deleted"] = "changed" if state.then else "deleted"
+    name, was = state.path.name, f"file, {state.size:,} bytes"
+    if not state.then:
+        return BindingDifference(name, "deleted", (f"- {name}: {was}",))
     size = state.path.stat().st_size if state.path.is_file() else 0
-    after = f"file, {size:,} bytes" if state.then else ""
-    return BindingDifference(state.path.name, how, f"file, {state.size:,} bytes", after)
+    return BindingDifference(name, "changed", (f"~ {name}: {was} → file, {size:,} bytes",))
 
 
 def difference(before: State, after: State, summarise: Summarise = short) -> Diff:
     """What differs between two states, by name; private names are left out."""
     names = {*before.bindings, *after.bindings}
-    limits = _Limits(MOST_EFFORT)
+    room = Room()
     found = (
-        _binding(name, before, after, summarise, limits)
+        _binding(name, before, after, summarise, room)
         for name in sorted(names)
         if not name.startswith("_")
     )
@@ -158,33 +128,30 @@ def difference(before: State, after: State, summarise: Summarise = short) -> Dif
 
 
 def _binding(
-    name: str, before: State, after: State, summarise: Summarise, limits: "_Limits"
+    name: str, before: State, after: State, summarise: Summarise, room: Room
 ) -> BindingDifference | None:
     one = before.bindings.get(name, ABSENT)
     other = after.bindings.get(name, ABSENT)
     was = "" if one is ABSENT else _words(one, before, summarise)
     now = "" if other is ABSENT else _words(other, after, summarise)
     is_certain = name not in after.uncertain
+    if not is_certain and (one is ABSENT or one is other):
+        unknown = f"? {name}: perhaps changed, for there was no copy"
+        return BindingDifference(name, "changed", (unknown,))
     if one is ABSENT:
-        if not is_certain:
-            return BindingDifference(name, "changed", "", now, is_certain=False)
-        return BindingDifference(name, "added", "", now)
+        return BindingDifference(name, "added", (f"+ {name}: {now}",))
     if other is ABSENT:
-        return BindingDifference(name, "deleted", was, "")
-    comparison = _Comparison(before, after, limits)
-    try:
-        inside = comparison.inside(one, other)
-        is_equal = other is not GONE and not comparison.differ(one, other)
-    except Exception:  # boundary: user object - what it holds may be anything
-        inside, is_equal = None, False
-    limits.effort = comparison.effort
-    if comparison.is_spent:
-        is_equal = False
-    in_place = one is other
-    if in_place and is_equal and is_certain:
-        return None
+        return BindingDifference(name, "deleted", (f"- {name}: {was}",))
+    inside = _Comparison(before, after, room).inside(one, other)
+    if inside is None and other is not GONE:
+        if one is other:
+            return None
+        line = f"~ {name}: bound anew, with the same content: {now}"
+        return BindingDifference(name, "changed", (line,))
+    how = ", changed in place" if one is other else ""
+    line = f"~ {name}: {now if was == now else f'{was} → {now}'}{how}"
     return BindingDifference(
-        name, "changed", was, now, in_place, inside or None, is_certain, is_equal
+        name, "changed", (line, *(f"    {each}" for each in inside or () if each))
     )
 
 
@@ -209,95 +176,74 @@ def _content(value: Any, state: State) -> Any:
     return copy.held
 
 
-_PLAIN_KINDS = frozenset({list, dict, set, bytearray})
-
-
 class _Spent(Exception):
     """There is too much to look at."""
-
-
-@dataclass
-class _Limits:
-    """What may still be looked at in one diff."""
-
-    effort: int
-    cells: Allowance = field(default_factory=Allowance)
 
 
 class _Comparison:
     """Two states of one variable, within what may be looked at."""
 
-    def __init__(self, before: State, after: State, limits: _Limits) -> None:
-        self._before, self._after = before, after
-        self.effort = max(limits.effort, MOST_EFFORT // _LEAST)
-        self._cells = limits.cells
+    def __init__(self, before: State, after: State, room: Room) -> None:
+        self._before, self._after, self._room = before, after, room
+        room.begin()
         # What came of each pair of objects; of one that is being looked at nothing yet.
         self._pairs = dict[tuple[int, int], bool]()
         self._alive: list[Any] = []
-        self.is_spent = False
 
-    def inside(self, one: Any, other: Any) -> FrameDifference | ItemsDifference | None:
-        """What differs inside, where both are of one kind that can be looked into."""
-        if is_table(one) or is_table(other):
-            return self._frames(one, other, 0)
-        if is_array(one) and is_array(other):
-            return self._arrays(one, other)
+    def inside(self, one: Any, other: Any) -> list[str] | None:
+        """What differs inside, in lines; none where that cannot be told, ``None`` where nothing
+        does."""
+        try:
+            if is_table(one) or is_table(other):
+                lines = self._frames(one, other, 0)
+            elif is_array(one) and is_array(other):
+                lines = self._arrays(one, other)
+            else:
+                lines = self._item_lines(one, other)
+            if lines is None and self._differ(one, other, 0):
+                return []
+            return lines or None
+        except Exception:  # boundary: user object - what it holds may be anything; or it is spent
+            return []
+
+    def _frames(self, one: Any, other: Any, depth: int) -> list[str] | None:
+        def differ(mine: Any, its: Any) -> bool:
+            if is_atomic(mine) or is_atomic(its):
+                return differs_from(mine, its)
+            return self._differ(mine, its, depth + 1)
+
+        a, b = _content(one, self._before), _content(other, self._after)
+        return frame_lines(a, b, differ, self._room)
+
+    def _arrays(self, one: Any, other: Any) -> list[str] | None:
+        numpy = sys.modules["numpy"]
+        a, b = _content(one, self._before), _content(other, self._after)
+        if a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind not in "biufcmMSU":
+            return None
+        step = self._room.step(a.size // PLAIN)
+        a, b = a.reshape(-1)[::step], b.reshape(-1)[::step]
+        places = differing(a, b, differs_from)
+        first = [
+            (tuple(int(n) for n in numpy.unravel_index(each * step, one.shape)), a[each], b[each])
+            for each in places[:MOST_SHOWN]
+        ]
+        return _told(Counter(changed=len(places)), first, is_whole=step == 1)
+
+    def _item_lines(self, one: Any, other: Any) -> list[str] | None:
         if type(one) is not type(other) or is_atomic(one):
             return None
         held = self._held(one, self._before), self._held(other, self._after)
         if not isinstance(held[0], dict | set | list | tuple):
             return None
-        counts, first, is_complete = Counter[str](), list[Item](), True
+        counts, first, is_whole = Counter[str](), list[tuple[Any, ...]](), True
         try:
-            for how, place, *values in self._items(*held, 1):
+            for how, *found in self._items(*held, 1):
                 counts[how] += 1
                 if len(first) < MOST_SHOWN and how != "reordered":
-                    place, was, now = (
-                        "" if each is ABSENT else short(each) for each in (place, *values)
-                    )
-                    first.append(Item(place, was, now))
+                    first.append(tuple(found))
         except _Spent:
-            is_complete = False
-        return ItemsDifference(
-            counts["added"],
-            counts["removed"],
-            counts["changed"],
-            tuple(first),
-            is_complete,
-            bool(counts["reordered"]),
-        )
-
-    def differ(self, one: Any, other: Any, depth: int = 0) -> bool:
-        """Whether two values differ in what they held; ``True`` where that cannot be told."""
-        if is_atomic(one) or is_atomic(other):
-            return differs_from(one, other)
-        try:
-            return self._differ(one, other, depth)
-        except _Spent:
-            self.is_spent = True
-            return True
-
-    def _frames(self, one: Any, other: Any, depth: int) -> FrameDifference | None:
-        a, b = _content(one, self._before), _content(other, self._after)
-        return frame_difference(a, b, lambda x, y: self.differ(x, y, depth + 1), self._cells)
-
-    def _arrays(self, one: Any, other: Any) -> ItemsDifference | None:
-        numpy = sys.modules["numpy"]
-        a, b = _content(one, self._before), _content(other, self._after)
-        if a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind not in "biufcmMSU":
-            return None
-        step = self._cells.step(a.size)
-        a, b = a.reshape(-1)[::step], b.reshape(-1)[::step]
-        places = differing(a, b, differs_from)
-        first = tuple(
-            Item(
-                str(tuple(int(n) for n in numpy.unravel_index(place * step, one.shape))),
-                short(a[place]),
-                short(b[place]),
-            )
-            for place in places[:MOST_SHOWN]
-        )
-        return ItemsDifference(changed=len(places), first=first, is_complete=step == 1)
+            is_whole = False
+        return _told(counts, first, is_whole=is_whole)
 
     def _items(self, one: Any, other: Any, depth: int) -> Iterator[tuple[Any, ...]]:
         """How each item that differs does, its place and its values, as they are found."""
@@ -339,16 +285,13 @@ class _Comparison:
                 yield "changed", place, one[place], other[place]
 
     def _differ(self, one: Any, other: Any, depth: int) -> bool:
-        self.effort -= 1
-        if self.effort < 0:
-            raise _Spent
+        self._take()
         if is_table(one) and is_table(other):
             return self._frames_differ(one, other, depth)
         if is_array(one) and is_array(other):
             if one is other and id(one) not in self._before.contents:
                 return False
-            arrays = self._arrays(one, other)
-            return arrays is None or bool(arrays)
+            return self._arrays(one, other) != []
         if one is other and (is_atomic(one) or kind_of(one) is None):
             return False
         if is_atomic(one) or is_atomic(other) or type(one) is not type(other):
@@ -370,15 +313,12 @@ class _Comparison:
 
     def _frames_differ(self, one: Any, other: Any, depth: int) -> bool:
         a, b = _content(one, self._before), _content(other, self._after)
-        if one is other and a is b:
-            return False
-        if is_frame(type(one)) and same_frames(a, b):
+        if (one is other and a is b) or (is_frame(type(one)) and same_frames(a, b)):
             return False
         if depth > _MOST_DEPTH:
             raise _Spent
-        self.effort -= min(MOST_CELLS, math.prod(a.shape)) // 100
-        found = self._frames(one, other, depth)
-        return found is None or bool(found)
+        self._take(math.prod(a.shape) // PLAIN)
+        return self._frames(one, other, depth) != []
 
     def _held(self, value: Any, state: State) -> Any:
         """What a container or an instance held, as a dict, a list, a tuple, a set or bytes."""
@@ -394,9 +334,31 @@ class _Comparison:
     def _are_known(self, keys: Iterable[Any]) -> bool:
         """Whether comparing ``keys`` runs no code of a person's."""
         for key in keys:
-            self.effort -= 1
-            if self.effort < 0:
-                raise _Spent
+            self._take()
             if not is_known(key):
                 return False
         return True
+
+    def _take(self, objects: int = 1) -> None:
+        self._room.left -= objects
+        if self._room.left < 0:
+            raise _Spent
+
+
+def _told(
+    counts: Counter[str], first: Sequence[tuple[Any, ...]], *, is_whole: bool
+) -> list[str]:
+    """Items that differ, in lines."""
+    heads = ("added", "removed", "changed")
+    told = [f"{counts[how]:,} {plural('item', counts[how])} {how}" for how in heads if counts[how]]
+    lines = [", ".join(told)] if told else []
+    for place, was, now in first:
+        sign = "+ " if was is ABSENT else "- " if now is ABSENT else ""
+        where = "" if place is ABSENT else f"{short(place)}: "
+        values = " → ".join(short(each) for each in (was, now) if each is not ABSENT)
+        lines.append(f"  {sign}{where}{values}")
+    if counts["reordered"]:
+        lines.append("items in another order")
+    if not is_whole:
+        lines.append("Not compared in full: it is too big.")
+    return lines

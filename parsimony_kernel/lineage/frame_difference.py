@@ -1,8 +1,8 @@
-"""What differs between two frames: shape, columns, types and cells.
+"""What differs between two frames, in lines for people: shape, columns, types and cells.
 
-Columns that still share their memory are not looked at; of the others so many cells are compared
-that it takes a second or two at most, and evenly spread rows where there are more. Rows are
-matched by their labels where these say which is which, otherwise by place.
+Columns that still share their memory are not looked at; of the others evenly spread rows are
+compared where there are too many. Rows are matched by their labels where these say which is which,
+otherwise by place.
 """
 
 import sys
@@ -15,80 +15,35 @@ from parsimony_kernel.lineage.kinds.atoms import ATOMS, is_missing, is_scalar_of
 from parsimony_kernel.lineage.kinds.plain import same_memory
 from parsimony_kernel.lineage.short import short
 
-# Cells that are compared in full: numbers and times, and everything else.
-MOST_PLAIN_CELLS = 10_000_000
-MOST_CELLS = 100_000
-MOST_SHOWN = 5
-# Of these a frame may always have one in so many, however many came before it.
+# Objects that are looked at in one diff; of one variable always one in so many of that.
+MOST = 200_000
 _LEAST = 100
+# Numbers and times in columns and arrays that are compared for the price of one object.
+PLAIN = 100
+MOST_SHOWN = 5
 # Row labels that are matched one by one.
 _MOST_LABELS = 500_000
-_CHUNK = 1_000_000
 _NUMBERS = frozenset({int, float})
 
 Differ = Callable[[Any, Any], bool]
-Other = tuple[str, str, str]
+Pairs = list[tuple[int, int]]
 
 
-class Allowance:
-    """The cells that may still be compared in one diff: plain ones, and all others."""
+class Room:
+    """How many objects may still be looked at in one diff."""
 
     def __init__(self) -> None:
-        self._left = [MOST_PLAIN_CELLS, MOST_CELLS]
+        self.left = MOST
 
-    def step(self, cells: int, *, costly: bool = False) -> int:
-        """Take for ``cells``: every how manieth of them may be compared."""
-        least = (MOST_PLAIN_CELLS, MOST_CELLS)[costly] // _LEAST
-        step = max(1, -(-cells // max(self._left[costly], least, 1)))
-        self._left[costly] -= cells // step
+    def begin(self) -> None:
+        """Another variable is looked at."""
+        self.left = max(self.left, MOST // _LEAST)
+
+    def step(self, objects: int) -> int:
+        """Take for ``objects``: every how manieth of them may be looked at."""
+        step = max(1, -(-objects // max(self.left, MOST // _LEAST, 1)))
+        self.left -= objects // step
         return step
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell that differs, in words."""
-
-    row: str
-    column: str
-    before: str
-    after: str
-
-
-@dataclass(frozen=True)
-class FrameDifference:
-    """What differs between two frames.
-
-    ``cells`` counts those that differ among ``compared`` of ``common``: the cells in rows and
-    columns that both have. Where rows cannot be told apart nothing is compared. Labels and values
-    are in words; ``first`` are the first cells that differ. ``others`` are what else pandas keeps
-    of a frame, before and after: names of its axes, categories, ``attrs``, flags.
-    """
-
-    rows: tuple[int, int]
-    columns: tuple[int, int]
-    columns_added: tuple[str, ...] = ()
-    columns_removed: tuple[str, ...] = ()
-    columns_renamed: tuple[tuple[str, str], ...] = ()
-    dtypes: tuple[tuple[str, str, str], ...] = ()
-    rows_added: int = 0
-    rows_removed: int = 0
-    is_reordered: bool = False
-    cells: int = 0
-    compared: int = 0
-    common: int = 0
-    first: tuple[Cell, ...] = ()
-    others: tuple[Other, ...] = ()
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every cell that both have was compared."""
-        return self.compared >= self.common
-
-    def __bool__(self) -> bool:
-        same = FrameDifference(
-            (self.rows[0],) * 2, self.columns, compared=self.compared, common=self.common
-        )
-        return not self.is_complete or self != same
 
 
 def differs_from(one: Any, other: Any) -> bool:
@@ -117,57 +72,50 @@ def is_known(label: Any) -> bool:
     return known or module_of(kind) == "numpy" or is_scalar_of_pandas(kind)
 
 
-def frame_difference(
-    before: Any, after: Any, differ: Differ = differs_from, allowance: Allowance | None = None
-) -> FrameDifference | None:
+def is_table(value: Any) -> bool:
+    """Whether ``value`` is a frame that can be compared, or a series of pandas."""
+    return is_frame(type(value)) or type(value) in (*_polars(), *_arrow())
+
+
+def frame_lines(before: Any, after: Any, differ: Differ, room: Room) -> list[str] | None:
     """What differs between two frames of pandas, of its own classes, or of polars or pyarrow.
 
     Args:
         differ: whether two objects in cells hold something else.
-        allowance: what may be compared, by default what a whole diff may.
 
     Returns:
-        ``None`` where either is no frame.
+        Lines, none where nothing differs; ``None`` where either is no frame.
     """
     one, other = _table(before), _table(after)
     if one is None or other is None:
         return None
     has_labels = is_frame(type(before)) and is_frame(type(after))
-    rows = _matched_rows(one.index, other.index) if has_labels else _by_place(one, other)
-    pairs, added, removed = _matched_columns(one.columns, other.columns)
+    rows = _rows(one.index, other.index, has_labels=has_labels)
+    pairs, added, removed = _columns(one.columns, other.columns)
     renamed = _renamed(one, other, removed, added)
-    pairs += renamed
-    comparison = _Comparison(one, other, rows, differ)
-    comparison.run(pairs, allowance or Allowance())
-    others: list[Other] = []
-    if has_labels:
-        others += _columns_apart(one, other, pairs)
-        if rows.by_place and not _same_labels(one.index, other.index):
-            others.append(("row labels", _some(one.index), _some(other.index)))
-        others += _apart(before, after, differ)
+    lines = [
+        f"{plural('column', len(places))} {what}: {_listed(frame.columns[places], 2 * MOST_SHOWN)}"
+        for frame, places, what in (
+            (other, [m for m in added if m not in dict(renamed).values()], "added"),
+            (one, [n for n in removed if n not in dict(renamed)], "removed"),
+        )
+        if places
+    ]
     old, new = ([short(each) for each in frame.columns] for frame in (one, other))
-    types = [[str(each) for each in frame.dtypes] for frame in (one, other)]
-    return FrameDifference(
-        (len(one), len(other)),
-        (len(old), len(new)),
-        tuple(new[m] for m in added if m not in {pair[1] for pair in renamed}),
-        tuple(old[n] for n in removed if n not in {pair[0] for pair in renamed}),
-        tuple((old[n], new[m]) for n, m in renamed),
-        tuple((new[m], types[0][n], types[1][m]) for n, m in pairs if types[0][n] != types[1][m]),
-        rows.added,
-        rows.removed,
-        rows.is_reordered,
-        comparison.found,
-        comparison.compared,
-        min(len(one) - rows.removed, len(other) - rows.added) * len(pairs),
-        tuple(comparison.first),
-        tuple(others),
-    )
-
-
-def is_table(value: Any) -> bool:
-    """Whether ``value`` is a frame that can be compared, or a series of pandas."""
-    return is_frame(type(value)) or type(value) in (*_polars(), *_arrow())
+    lines += [f"column {old[n]} is {new[m]} now" for n, m in renamed[:MOST_SHOWN]]
+    pairs += renamed
+    types = [(n, m) for n, m in pairs if str(one.dtypes.iloc[n]) != str(other.dtypes.iloc[m])]
+    for n, m in types[:MOST_SHOWN]:
+        lines.append(f"column {new[m]}: {one.dtypes.iloc[n]} → {other.dtypes.iloc[m]}")
+    if rows.added or rows.removed:
+        lines.append(f"rows: {rows.added:,} added, {rows.removed:,} removed")
+    elif len(one) != len(other):
+        lines.append("The rows cannot be matched, so their cells are not compared.")
+    if rows.is_reordered:
+        lines.append("rows in another order")
+    if has_labels:
+        lines += list(_besides((before, one), (after, other), pairs, rows, differ))
+    return lines + _cell_lines(one, other, pairs, rows, differ, room)
 
 
 def _polars() -> tuple[Any, ...]:
@@ -193,54 +141,60 @@ def _table(value: Any) -> Any:
     return None
 
 
+# Which rows and columns are the same ones.
+
+
 @dataclass(frozen=True)
 class _Rows:
-    """Which rows of two frames are the same ones: places in each, or ``None`` for all in order."""
+    """How many rows both frames have: at places in each, or, without any, all in order."""
 
     count: int
-    places: tuple[Any, Any] = (None, None)
+    there: Any = None
+    here: Any = None
     added: int = 0
     removed: int = 0
     is_reordered: bool = False
 
     @property
     def by_place(self) -> bool:
-        """Whether the first row of one is the first of the other, and so on."""
-        return bool(self.count) and self.places[0] is None
+        return bool(self.count) and self.there is None
 
 
-def _by_place(before: Any, after: Any) -> _Rows:
-    return _Rows(len(before) if len(before) == len(after) else 0)
-
-
-def _matched_rows(before: Any, after: Any) -> _Rows:
-    by_place = _by_place(before, after)
-    if max(len(before), len(after)) > _MOST_LABELS:
-        return by_place
-    if by_place.count and _same_labels(before, after):
+def _rows(before: Any, after: Any, *, has_labels: bool) -> _Rows:
+    by_place = _Rows(len(before) if len(before) == len(after) else 0)
+    is_many = max(len(before), len(after)) > _MOST_LABELS
+    if not has_labels or is_many or (by_place.count and _same_labels(before, after)):
         return by_place
     places = _places(before, after)
-    if places is None:
+    # Other labels for as many rows: they are taken for the same ones.
+    if places is None or (by_place.count and not (places >= 0).any()):
         return by_place
-    known = places[places >= 0]
-    if not len(known) and by_place.count:
-        # Other labels for as many rows: they are taken for the same ones.
-        return by_place
-    added, removed = len(after) - len(known), len(before) - len(known)
-    here = (places >= 0).nonzero()[0]
-    return _Rows(len(known), (known, here), added, removed, bool((known[1:] < known[:-1]).any()))
+    there = places[places >= 0]
+    added, removed = len(after) - len(there), len(before) - len(there)
+    is_reordered = bool((there[1:] < there[:-1]).any())
+    return _Rows(len(there), there, (places >= 0).nonzero()[0], added, removed, is_reordered)
 
 
-def _matched_columns(before: Any, after: Any) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+def _columns(before: Any, after: Any) -> tuple[Pairs, list[int], list[int]]:
     """The columns that both have, by place in each, those that are new, and those that are gone."""
     places = _places(before, after)
     if places is None:
-        both = min(len(before), len(after))
-        pairs = [(n, n) for n in range(both)]
-        return pairs, list(range(both, len(after))), list(range(both, len(before)))
+        places = [m if m < len(before) else -1 for m in range(len(after))]
     pairs = [(int(n), m) for m, n in enumerate(places) if n >= 0]
-    added = [m for m, n in enumerate(places) if n < 0]
-    return pairs, added, sorted(set(range(len(before))) - {n for n, _ in pairs})
+    gone = set(range(len(before))) - {n for n, _ in pairs}
+    return pairs, [m for m, n in enumerate(places) if n < 0], sorted(gone)
+
+
+def _renamed(one: Any, other: Any, removed: Sequence[int], added: Sequence[int]) -> Pairs:
+    """The columns that have another label and the same memory."""
+    left, found = list(added), []
+    for n in removed:
+        for m in left:
+            if same_memory(_inside(one.iloc[:, n]), _inside(other.iloc[:, m])):
+                found.append((n, m))
+                left.remove(m)
+                break
+    return found
 
 
 def _places(before: Any, after: Any) -> Any:
@@ -274,60 +228,47 @@ def _same_labels(one: Any, other: Any) -> bool:
     return len(one) == len(other) and bool(one.equals(other))
 
 
-def _renamed(
-    one: Any, other: Any, removed: Sequence[int], added: Sequence[int]
-) -> list[tuple[int, int]]:
-    """The columns that have another label and the same memory."""
-    left, found = list(added), []
-    for n in removed:
-        for m in left:
-            if same_memory(_inside(one.iloc[:, n]), _inside(other.iloc[:, m])):
-                found.append((n, m))
-                left.remove(m)
-                break
-    return found
+# The cells
 
 
-class _Comparison:
-    """The cells of two frames, within what may be compared."""
-
-    def __init__(self, one: Any, other: Any, rows: _Rows, differ: Differ) -> None:
-        self._one, self._other, self._rows, self._differ = one, other, rows, differ
-        self.found = self.compared = 0
-        self.first: list[Cell] = []
-
-    def run(self, pairs: Sequence[tuple[int, int]], allowance: Allowance) -> None:
-        """Compare the columns of ``pairs``."""
-        rows, todo = self._rows, list[tuple[bool, int, Any, Any]]()
-        for n, m in pairs if rows.count else ():
-            before, after = self._one.iloc[:, n], self._other.iloc[:, m]
-            in_place = rows.by_place and same_memory(_inside(before), _inside(after))
-            if in_place and not (_is_of_numpy(before) and before.dtype.kind == "O"):
-                self.compared += rows.count
-            else:
-                todo.append((not (_is_plain(before) and _is_plain(after)), m, before, after))
-        for costly in (False, True):
-            chosen = [columns for is_costly, *columns in todo if is_costly is costly]
-            step = allowance.step(len(chosen) * rows.count, costly=costly)
-            for place, before, after in chosen:
-                self._column(place, before, after, step)
-
-    def _column(self, place: int, before: Any, after: Any, step: int) -> None:
-        rows = self._rows
-        for begin in range(0, rows.count, _CHUNK * step):
-            where: Any = slice(begin, min(begin + _CHUNK * step, rows.count), step)
-            there, here = (where if each is None else each[where] for each in rows.places)
+def _cell_lines(
+    one: Any, other: Any, pairs: Pairs, rows: _Rows, differ: Differ, room: Room
+) -> list[str]:
+    found = compared = 0
+    first: list[str] = []
+    todo: list[tuple[bool, int, Any, Any]] = []
+    for n, m in pairs if rows.count else ():
+        was, now = one.iloc[:, n], other.iloc[:, m]
+        in_place = rows.by_place and same_memory(_inside(was), _inside(now))
+        if in_place and not (_is_of_numpy(was) and was.dtype.kind == "O"):
+            compared += rows.count
+        else:
+            todo.append((not (_is_plain(was) and _is_plain(now)), m, was, now))
+    for costly in (False, True):
+        chosen = [columns for is_costly, *columns in todo if is_costly is costly]
+        step = room.step(len(chosen) * rows.count // (1 if costly else PLAIN))
+        every = slice(None, None, step)
+        there, here = (every if each is None else each[every] for each in (rows.there, rows.here))
+        for m, was, now in chosen:
             try:
-                one, other = _values(before.iloc[there]), _values(after.iloc[here])
+                old, new = _values(was.iloc[there]), _values(now.iloc[here])
             except Exception:  # boundary: user object - a column unknown to pandas
-                return
-            self.compared += len(one)
-            places = differing(one, other, self._differ)
-            self.found += len(places)
-            for each in places[: MOST_SHOWN - len(self.first)]:
-                row = begin + each * step if rows.by_place else here[each]
-                words = (self._other.index[row], self._other.columns[place], one[each], other[each])
-                self.first.append(Cell(*map(short, words)))
+                continue
+            compared += len(old)
+            places = differing(old, new, differ)
+            found += len(places)
+            for each in places[: MOST_SHOWN - len(first)]:
+                row = other.index[each * step if rows.by_place else here[each]]
+                words = tuple(map(short, (row, other.columns[m], old[each], new[each])))
+                first.append("  row {}, column {}: {} → {}".format(*words))
+    lines = [f"{found:,} {plural('cell', found)} changed", *first] if found else []
+    if found > len(first):
+        lines[-1] += " …"
+    common = min(len(one) - rows.removed, len(other) - rows.added) * len(pairs)
+    is_told = not rows.count and len(one) != len(other)  # that the rows cannot be matched
+    if compared < common and not is_told:
+        lines.append(f"Not compared in full: {compared:,} of {common:,} cells, evenly spread.")
+    return lines
 
 
 def differing(one: Any, other: Any, differ: Differ) -> Any:
@@ -371,45 +312,50 @@ def _inside(column: Any) -> Any:
     return column.to_numpy() if _is_plain(column) else column.array
 
 
-def _columns_apart(one: Any, other: Any, pairs: Sequence[tuple[int, int]]) -> Iterator[Other]:
-    """The order of the columns of ``pairs``, by place in each, and their categories."""
-    places = [m for _, m in sorted(pairs)]
-    if places != sorted(places):
-        yield "columns", "", "in another order"
+# What pandas keeps of a frame besides: labels, names of axes, categories, attrs, flags.
+
+
+def _besides(
+    before: tuple[Any, Any], after: tuple[Any, Any], pairs: Pairs, rows: _Rows, differ: Differ
+) -> Iterator[str]:
+    (_, one), (_, other) = before, after
+    if rows.by_place and not _same_labels(one.index, other.index):
+        yield f"row labels: {_listed(one.index)} → {_listed(other.index)}"
+    if (places := [m for _, m in sorted(pairs)]) != sorted(places):
+        yield "columns: in another order"
     for n, m in pairs:
         a, b = one.dtypes.iloc[n], other.dtypes.iloc[m]
-        if not (hasattr(a, "categories") and hasattr(b, "categories")) or a is b:
+        if not (hasattr(a, "categories") and hasattr(b, "categories")):
             continue
-        label = other.columns[m]
-        what = "categories" if label is None else f"categories of {short(label)}"
-        if not _same_labels(a.categories, b.categories):
-            yield what, _some(a.categories), _some(b.categories)
-        if a.ordered != b.ordered:
-            was, now = ("ordered" if each.ordered else "not ordered" for each in (a, b))
-            yield what, was, now
+        if a.ordered != b.ordered or not _same_labels(a.categories, b.categories):
+            label = other.columns[m]
+            of = "" if label is None else f" of {short(label)}"
+            was, now = (_listed(each.categories, by=each.ordered) for each in (a, b))
+            yield f"categories{of}: {was} → {now}"
+    kept = [_kept(frame) for frame, _ in (before, after)]
+    for key in dict.fromkeys((*kept[0], *kept[1])):
+        absent = [key not in each for each in kept]
+        if any(absent) or differ(kept[0][key], kept[1][key]):
+            was, now = (short(each[key]) if key in each else "none" for each in kept)
+            yield f"{key}: {was} → {now}"
 
 
-def _apart(before: Any, after: Any, differ: Differ) -> Iterator[Other]:
-    """What two frames of pandas have besides columns and cells, where it differs."""
-    axes = zip(("index", "columns"), before.axes, after.axes, strict=False)
-    for which, one, other in axes:
-        names = list(one.names), list(other.names)
-        if len(names[0]) != len(names[1]) or any(map(differs_from, *names)):
-            yield f"name of the {which}", _some(names[0]), _some(names[1])
-    old, new = before.attrs, after.attrs
-    if not all(map(is_known, (*old, *new))):
-        if list(map(id, old)) != list(map(id, new)):
-            yield "attrs", short(old), short(new)
-    else:
-        for key in {**old, **new}:
-            if key not in old or key not in new or differ(old[key], new[key]):
-                was, now = (short(each[key]) if key in each else "none" for each in (old, new))
-                yield f"attrs[{short(key)}]", was, now
-    allowed = [str(each.flags.allows_duplicate_labels) for each in (before, after)]
-    if allowed[0] != allowed[1]:
-        yield "flags.allows_duplicate_labels", allowed[0], allowed[1]
+def _kept(frame: Any) -> dict[str, Any]:
+    kept = {
+        f"name of the {which}": axis.names[0] if len(axis.names) == 1 else tuple(axis.names)
+        for which, axis in zip(("index", "columns"), frame.axes, strict=False)
+    }
+    are_known = all(map(is_known, frame.attrs))
+    attrs = {f"attrs[{short(key)}]": each for key, each in frame.attrs.items()}
+    kept |= attrs if are_known else {"attrs": frame.attrs}
+    return kept | {"flags.allows_duplicate_labels": frame.flags.allows_duplicate_labels}
 
 
-def _some(values: Any) -> str:
-    told = [short(each) for each in values[:MOST_SHOWN]]
-    return ", ".join(told) + (" …" if len(values) > MOST_SHOWN else "")
+def _listed(labels: Any, most: int = MOST_SHOWN, *, by: bool = False) -> str:
+    told = [short(each) for each in labels[:most]]
+    return (" < " if by else ", ").join(told) + (" …" if len(labels) > most else "")
+
+
+def plural(noun: str, count: int) -> str:
+    """The word for so many."""
+    return noun if count == 1 else f"{noun}s"
