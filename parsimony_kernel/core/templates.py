@@ -1,0 +1,49 @@
+"""Templates of what people see: whatever is put into one is escaped."""
+
+import functools
+import unicodedata
+from typing import Any
+
+
+def rendered(name: str, **values: Any) -> str:
+    """The template ``name``, a path within the package, with ``values``.
+
+    Without what XML cannot hold or what turns the direction of writing.
+    """
+    return str(_environment().get_template(name).render(values))
+
+
+@functools.cache
+def _environment() -> Any:
+    import jinja2  # deferred: most notebooks draw nothing
+
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("parsimony_kernel", ""),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_plain,
+    )
+    made.filters["cut"] = cut
+    return made
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, str) or value.isprintable():
+        return value
+    return type(value)("".join(each if _is_sound(each) else "\ufffd" for each in value))
+
+
+def _is_sound(char: str) -> bool:
+    return char in "\n " or (char.isprintable() and char not in "\ufffe\uffff")
+
+
+def cut(text: str, most: int) -> str:
+    """``text`` in ``most`` columns; a wide character takes two."""
+    taken = 0
+    for place, each in enumerate(text):
+        taken += 2 if unicodedata.east_asian_width(each) in "WF" else 1
+        if taken > most:
+            return text[: max(0, place - 1)] + "…"
+    return text
