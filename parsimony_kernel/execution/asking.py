@@ -256,7 +256,7 @@ class Asking:
         self._before = Checkpoints(self._namespace, self._bindings, OriginLedger(), self._given)
         self._before.take()
         self._before.protect(self._cell.text(part))
-        self._process = _process_state()
+        self._process = process_state()
         self._is_resolved = False
         self._streams = {
             name: at for name in statement.reads if (at := _position(bound.get(name))) is not None
@@ -287,16 +287,21 @@ def _position(value: Any) -> int | None:
     return None
 
 
-def _process_state() -> Callable[[], None]:
-    """What a process has one of; what it gives puts that back."""
-    folder, drawn = Path.cwd(), random.getstate()
-    numbers: Any = sys.modules.get("numpy.random")
+def process_state() -> Callable[[], None]:
+    """What a process has one of: random numbers, folder, environment, path. What it gives puts
+    that back."""
+    folder, path, environment = Path.cwd(), list(sys.path), dict(os.environ)
+    drawn, numbers = random.getstate(), sys.modules.get("numpy.random")
     drawn_by_numpy = None if numbers is None else numbers.get_state()
 
     def put_back() -> None:
         random.setstate(drawn)
         if numbers is not None:
             numbers.set_state(drawn_by_numpy)
+        sys.path[:] = path
+        for name in os.environ.keys() - environment.keys():
+            del os.environ[name]
+        os.environ.update(environment)
         with suppress(OSError):
             os.chdir(folder)
 

@@ -17,9 +17,6 @@ that are older than the cell.
 
 import io
 import os
-import random
-import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,42 +26,19 @@ from typing import Any
 
 from parsimony_kernel.analysis.cell import Call
 from parsimony_kernel.analysis.read import read
-from parsimony_kernel.execution.capture import Capture, live_shell
-from parsimony_kernel.execution.guard import keep
+from parsimony_kernel.core.reach import ReachKind
+from parsimony_kernel.execution.asking import process_state
+from parsimony_kernel.execution.capture import Capture
+from parsimony_kernel.execution.cell import Cell
+from parsimony_kernel.execution.guard import keep, ours
 from parsimony_kernel.execution.native import QUERIES, WRITERS, WRITING_QUERY
+from parsimony_kernel.execution.reaching import Judge, caller, texts_of
 from parsimony_kernel.lineage.checkpoint import Checkpoints
-from parsimony_kernel.lineage.file_access import WRITES
 from parsimony_kernel.lineage.ledger import OriginLedger
 
 _ABSENT = object()
 _MOST_NAMES = 10
-
-# Which arguments of an audit event are places that it changes, each with its folder's descriptor.
-_CHANGING: dict[str, tuple[tuple[int, int | None], ...]] = {
-    "os.remove": ((0, 1),),
-    "os.rmdir": ((0, 1),),
-    "os.rename": ((0, 2), (1, 3)),
-    "os.mkdir": ((0, 2),),
-    "os.link": ((1, 3),),
-    "os.symlink": ((1, 2),),
-    "os.truncate": ((0, None),),
-    "os.chmod": ((0, 2),),
-    "os.chown": ((0, 3),),
-    "os.chflags": ((0, None),),
-    "os.utime": ((0, 3),),
-    "os.setxattr": ((0, None),),
-    "os.removexattr": ((0, None),),
-    "shutil.rmtree": ((0, 1),),
-}
-_STARTING = frozenset(
-    {
-        "subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn",
-        "os.spawn", "os.startfile", "os.startfile/2", "pty.spawn",
-    }
-)  # fmt: skip
-
 _BUFFERS = frozenset({"BytesIO", "StringIO", "BufferOutputStream"})
-
 _MOST_FILES = 1_000
 _NOT_LOOKED_INTO = frozenset({"__pycache__", "node_modules"})
 
@@ -75,17 +49,16 @@ class DryRunError(PermissionError):
 
 @contextmanager
 def leaving_nothing(
-    code: str,
+    cell: Cell,
     folder: Path,
     capture: Capture,
     namespace: Callable[[], dict[str, Any]],
     bindings: Callable[[], Mapping[str, Any]],
     given: Callable[[], Mapping[str, Any]],
 ) -> Iterator[None]:
-    """Whatever ``code`` does in the body is taken back; what could not be is told in stderr.
+    """Whatever ``cell`` does in the body is taken back; what could not be is told in stderr.
 
     Args:
-        code: Python, after IPython's transforms.
         folder: where it runs.
         namespace: gives the live namespace, also when it has been replaced meanwhile.
         bindings: gives the names in it that code may bind, with their objects.
@@ -94,6 +67,7 @@ def leaving_nothing(
     Raises:
         DryRunError: before the body, when the code would change what cannot be put back.
     """
+    code = cell.code
     _refuse_native_writers(code, namespace())
     kept = Checkpoints(namespace, bindings, OriginLedger(), given)
     number = kept.take()
@@ -107,11 +81,13 @@ def leaving_nothing(
             "and cannot be copied first; work on a copy, or run the code for real"
         )
     before, files = dict(namespace()), _Files(folder)
-    keep(capture, _Bounds(folder))
+    keep(capture, _Bounds(cell, folder, namespace))
+    process = process_state()
     try:
-        with _process_kept():
+        with warnings.catch_warnings():
             yield
     finally:
+        process()
         _rebind(namespace(), before)
         lost = kept.put_back(number).lost
         if lost:
@@ -141,85 +117,30 @@ def _rebind(namespace: dict[str, Any], before: Mapping[str, Any]) -> None:
             namespace[name] = value
 
 
-@contextmanager
-def _process_kept() -> Iterator[None]:
-    """What a process has one of is afterwards as it is now."""
-    environ, path, drawn = dict(os.environ), list(sys.path), random.getstate()
-    numbers: Any = sys.modules.get("numpy.random")
-    drawn_by_numpy = None if numbers is None else numbers.get_state()
-    try:
-        with warnings.catch_warnings():
-            yield
-    finally:
-        for name in os.environ.keys() - environ.keys():
-            del os.environ[name]
-        for name, value in environ.items():
-            if os.environ.get(name) != value:
-                os.environ[name] = value
-        sys.path[:] = path
-        random.setstate(drawn)
-        if numbers is not None:
-            numbers.set_state(drawn_by_numpy)
-
-
 class _Bounds:
-    """Where the code of one dry run may write."""
+    """Refuses what code of one dry run would write outside of what is free, or start."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder.resolve()
-        shell = live_shell()
-        cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-        free = [Path(tempfile.gettempdir()), Path(os.devnull).parent, Path(cache)]
-        free += [] if shell is None else [Path(shell.ipython_dir)]
-        self._free = tuple(each.resolve() for each in free)
-
-    def allow(self, place: Any, descriptor: Any = None) -> bool:
-        """Whether the file at ``place`` may be changed. The narrowest of the folders decides."""
-        if isinstance(place, int):
-            return True  # open already
-        path = Path(os.fsdecode(place))
-        if isinstance(descriptor, int) and descriptor >= 0:
-            try:
-                path = Path(f"/proc/self/fd/{descriptor}").readlink() / path
-            except OSError:
-                return True  # whoever opened the folder has been asked
-        around = {path.resolve(), *path.resolve().parents} & {*self._free, self._folder}
-        return bool(around) and max(around, key=lambda each: len(each.parts)) != self._folder
+    def __init__(self, cell: Cell, folder: Path, namespace: Callable[[], dict[str, Any]]) -> None:
+        said = read(cell.code)
+        self._from = cell.filename, str(folder)
+        self._judge = Judge(
+            folder, lambda: (*said.strings, *texts_of(said.reads, namespace())), frozen=True
+        )
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Refuse what would write outside them, or start something."""
-        if event in _STARTING:
-            raise DryRunError("a dry run starts no process: run the code for real")
-        if event == "open":
-            place, _, flags = arguments
-            if flags & WRITES and not self.allow(place):
-                raise _refusal(place)
-        elif event == "sqlite3.connect":
-            _check_database(os.fsdecode(arguments[0]), self)
-        else:
-            for place, folder in _CHANGING.get(event, ()):
-                descriptor = None if folder is None else arguments[folder]
-                if not self.allow(arguments[place], descriptor):
-                    raise _refusal(arguments[place])
-
-
-def _check_database(name: str, bounds: _Bounds) -> None:
-    """Let a connection be that cannot write into the workspace."""
-    if name in ("", ":memory:") or "mode=memory" in name or name.startswith("file::memory:"):
-        return
-    if name.startswith("file:"):
-        if "mode=ro" in name or "immutable=1" in name:
+        """Raise ``DryRunError`` where an event changes or starts something."""
+        with ours():
+            found = self._judge.target(event, arguments, caller(*self._from))
+        if found is None:
             return
-    elif bounds.allow(name):
-        return
-    raise DryRunError(
-        f"a dry run writes nothing: to read {name!r}, open it as 'file:{{path}}?mode=ro' "
-        "with uri=True"
-    )
-
-
-def _refusal(place: Any) -> DryRunError:
-    return DryRunError(f"a dry run writes nothing: {os.fsdecode(place)!r} stays as it is")
+        if event == "sqlite3.connect":
+            raise DryRunError(
+                f"a dry run writes nothing: to read {found[1]!r}, open it as "
+                "'file:{path}?mode=ro' with uri=True"
+            )
+        if found[0] is ReachKind.shell:
+            raise DryRunError("a dry run starts no process: run the code for real")
+        raise DryRunError(f"a dry run writes nothing: {found[1]!r} stays as it is")
 
 
 # What libraries write past Python.

@@ -25,8 +25,6 @@ class Keeper(Protocol):
 # For as long as anything of the capture's code runs: its context keeps the capture alive.
 _keepers: weakref.WeakKeyDictionary[Capture, Keeper] = weakref.WeakKeyDictionary()
 _outlived: list[Capture] = []
-# What any keeper asks about: there are very many other events.
-_HEARD = EVENTS | {"os.utime"}
 _ours: ContextVar[bool] = ContextVar("parsimony_ours", default=False)
 _lock = threading.Lock()
 _is_listening = False
@@ -77,7 +75,7 @@ def keeper_here() -> Keeper | None:
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    if _keepers and event in _HEARD and not _ours.get():
+    if _keepers and event in EVENTS and not _ours.get():
         keeper = keeper_here()
         if keeper is not None:
             keeper.hear(event, arguments)

@@ -314,7 +314,7 @@ class InProcessExecutor(BaseCodeExecutor):
 
     def _kept(self, cell: Cell, folder: Path, capture: Capture) -> AbstractContextManager[None]:
         return leaving_nothing(
-            cell.code, folder, capture, self._namespace, self._bindings, lambda: self._hidden()
+            cell, folder, capture, self._namespace, self._bindings, lambda: self._hidden()
         )
 
     def _overwritten(self, observed: "Observation") -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import socket
 import sys
 import sysconfig
 import tempfile
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -32,36 +33,23 @@ Target = tuple[ReachKind, str]
 ENVIRONMENT = "parsimony.environment"
 _KEY_FILE, _KEY_NAME = PATTERNS["key_file"], PATTERNS["key_name"]
 
-# The arguments that are places which are made or changed, with those of their folders' descriptors.
-_CHANGED: dict[str, tuple[tuple[int, int | None], ...]] = {
-    "os.mkdir": ((0, 2),),
-    "os.link": ((1, 3),),
-    "os.symlink": ((1, 2),),
-    "os.truncate": ((0, None),),
-    "os.chmod": ((0, 2),),
-    "os.chown": ((0, 3),),
-    "os.chflags": ((0, None),),
-    "os.setxattr": ((0, None),),
-    "os.removexattr": ((0, None),),
+_TABLE: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("events.toml").read_text(encoding="utf-8")
+)
+_EVENTS, _LISTS = (
+    _TABLE["events"],
+    {row: frozenset(text.split()) for row, text in _TABLE["lists"].items()},
+)
+# The arguments that are places which are changed or removed, with those of their folders'
+# descriptors, and the argument of an event of the network that holds an address, a host or a URL.
+_CHANGED: dict[str, tuple[int, int | None]] = {
+    event: (place, None if folder < 0 else folder)
+    for event, (place, folder) in _EVENTS["changed"].items()
 }
-_REMOVED = {"os.remove": 1, "os.rmdir": 1, "shutil.rmtree": 1, "os.rename": 2}
-_STARTED = frozenset(
-    {
-        "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.startfile",
-        "os.startfile/2", "pty.spawn",
-    }
-)  # fmt: skip
-_FORKED = frozenset({"os.fork", "os.forkpty"})
-_KILLED = frozenset({"os.kill", "os.killpg", "signal.pthread_kill"})
-# Which argument of an event of the network holds an address, a host or a URL.
-_ADDRESSED = {"socket.connect": 1, "socket.sendto": 1, "socket.sendmsg": 1}
-_HOSTED = {
-    "socket.getaddrinfo": 0, "socket.gethostbyname": 0, "socket.gethostbyaddr": 0,
-    "http.client.connect": 1, "ftplib.connect": 1, "smtplib.connect": 1, "imaplib.open": 1,
-    "poplib.connect": 1, "nntplib.connect": 1, "telnetlib.Telnet.open": 1,
-}  # fmt: skip
-_LINKED = {"urllib.Request": 0, "webbrowser.open": 0}
-
+_REMOVED, _ADDRESSED, _HOSTED, _LINKED = (
+    _EVENTS[each] for each in ("removed", "addressed", "hosted", "linked")
+)
+_STARTED, _FORKED, _KILLED = (_LISTS[each] for each in ("started", "forked", "killed"))
 EVENTS = frozenset(
     {
         "open", "sqlite3.connect", "pickle.find_class", ENVIRONMENT, *_CHANGED, *_REMOVED,
@@ -69,25 +57,8 @@ EVENTS = frozenset(
     }
 )  # fmt: skip
 
-# Modules of the standard library that start programs only to look at the machine.
-_LOOKING = frozenset({"platform", "ctypes", "uuid", "sysconfig", "locale", "_osx_support"})
-# Programs that only tell something, for libraries that ask them.
-_PROBES = frozenset(
-    {
-        "uname", "ldconfig", "gcc", "cc", "ld", "objdump", "fc-list", "lscpu", "nproc", "which",
-        "hostname", "sysctl", "nvidia-smi", "file", "sw_vers", "getconf", "kpsewhich", "xdg-mime",
-    }
-)  # fmt: skip
-# Whose forks and children of this interpreter are workers, and who unpickles what they send.
-_WORKERS = frozenset({"multiprocessing", "concurrent", "loky", "joblib", "distributed", "billiard"})
-_UNPICKLERS = _WORKERS | {"copy", "copyreg", "numpy.core", "numpy._core", "cloudpickle", "dask"}
-_COPIERS = frozenset({"shutil", "hashlib", "zipfile", "tarfile", "filecmp"})
-_PICKLED = (".pkl", ".pickle", ".p", ".joblib", ".dill", ".pkl.gz", ".pkl.bz2", ".pkl.xz", ".pt")
-# Through which code reads the environment itself.
-_MAPPINGS = frozenset(
-    {"os", "_collections_abc", "collections", "collections.abc", "posixpath", "ntpath", "re"}
-)
-_LOCAL = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "", "::", "0.0.0.0"})
+_WORKERS = _LISTS["workers"]
+_UNPICKLERS = _WORKERS | _LISTS["unpicklers"]
 
 _STANDARD = tuple(
     f"{os.path.realpath(sysconfig.get_path(each))}{os.sep}" for each in ("stdlib", "platstdlib")
@@ -178,6 +149,7 @@ class Judge:
         said: the texts that the code and the variables that it uses hold.
         made: the paths that the notebook's code has made, added to.
         keep: keeps what a file of the workspace holds; whether it could.
+        frozen: nothing may change there, nothing may be started, and nothing else is judged.
     """
 
     def __init__(
@@ -186,7 +158,10 @@ class Judge:
         said: Callable[[], Iterable[str]],
         made: set[str] | None = None,
         keep: Callable[[str], bool] = lambda path: True,
+        *,
+        frozen: bool = False,
     ) -> None:
+        self._frozen = frozen
         self._workspace = os.path.realpath(workspace)
         self._said = said
         self._keep = keep
@@ -201,18 +176,23 @@ class Judge:
         if event == "sqlite3.connect":
             return self._database(os.fsdecode(arguments[0]), by)
         if event in _CHANGED:
-            found = (self._changing(arguments, *each, by) for each in _CHANGED[event])
-            return next(filter(None, found), None)
+            if event == "os.utime" and not self._frozen:
+                return None
+            place, folder = _CHANGED[event]
+            path = _path_of(arguments[place], None if folder is None else arguments[folder])
+            return None if path is None else self._written(path, by)
         if event in _REMOVED:
             return self._removing(event, arguments, by)
         if event in _STARTED or event in _FORKED:
-            return _starting(event, arguments, by)
+            return (ReachKind.shell, event) if self._frozen else _starting(event, arguments, by)
+        if self._frozen:
+            return None
         if event in _KILLED:
             return _killing(event, arguments, by)
         if event == "pickle.find_class":
             return self._unpickling(by)
         if event == ENVIRONMENT:
-            reads = by.is_own and by.modules <= _MAPPINGS
+            reads = by.is_own and by.modules <= _LISTS["mappings"]
             is_key = reads and _KEY_NAME.search(str(arguments[0]))
             return (ReachKind.secret, str(arguments[0])) if is_key else None
         return _network(event, arguments)
@@ -227,6 +207,8 @@ class Judge:
         if path is None:
             return None
         writes = isinstance(flags, int) and flags & WRITES
+        if self._frozen and not writes:
+            return None
         if not writes:
             is_there = by.is_own or Path(path).exists()
             if _KEY_FILE.search(path) and is_there and not by.is_importing:
@@ -236,13 +218,15 @@ class Judge:
             if runs and not is_known and not by.is_importing:
                 return ReachKind.dynamic_code, _shown(path, self._workspace)
             self._opened = path
-            is_copied = not _COPIERS.isdisjoint(by.modules)
+            is_copied = not _LISTS["copiers"].isdisjoint(by.modules)
             return None if is_copied or not Path(path).exists() else self._unpickling(by)
         return self._written(os.path.realpath(path), by)
 
     def _written(self, path: str, by: Caller) -> Target | None:
         if by.is_importing or self._is_free(path, by):
             return None
+        if self._frozen:
+            return ReachKind.outside_write, _shown(path, self._workspace)
         if path in self.made:
             self._keep(path)
             return None
@@ -259,12 +243,6 @@ class Judge:
             WRITTEN.setdefault(path)
             return None
         return ReachKind.outside_write, _shown(path, self._workspace)
-
-    def _changing(
-        self, arguments: tuple[Any, ...], place: int, folder: int | None, by: Caller
-    ) -> Target | None:
-        path = _path_of(arguments[place], None if folder is None else arguments[folder])
-        return None if path is None else self._written(path, by)
 
     def _removing(self, event: str, arguments: tuple[Any, ...], by: Caller) -> Target | None:
         path = _path_of(arguments[0], arguments[_REMOVED[event]])
@@ -298,7 +276,7 @@ class Judge:
         if (
             by.is_importing
             or is_worker
-            or not path.endswith(_PICKLED)
+            or not path.endswith(tuple(_LISTS["pickled"]))
             or path in WRITTEN
             or self._is_free(path, by)
         ):
@@ -336,9 +314,9 @@ def _starting(event: str, arguments: tuple[Any, ...], by: Caller) -> Target | No
     program = Path(words[0]).name if words else ""
     if not _WORKERS.isdisjoint(by.modules) and words and words[0] == sys.executable:
         return None
-    if not _LOOKING.isdisjoint(by.modules) or by.is_importing:
+    if not _LISTS["looking"].isdisjoint(by.modules) or by.is_importing:
         return None
-    if not by.is_own and program in _PROBES:
+    if not by.is_own and program in _LISTS["probes"]:
         return None
     said = " ".join(words)
     kind = ReachKind.installation if PATTERNS["install"].search(said) else ReachKind.shell
@@ -394,7 +372,7 @@ def _network(event: str, arguments: tuple[Any, ...]) -> Target | None:
 def is_local(host: str) -> bool:
     """Whether a host is this machine."""
     name = host.strip("[]").rstrip(".").casefold().partition("%")[0]
-    if name in _LOCAL or name in _own_names():
+    if name in _LISTS["local"] or not name or name in _own_names():
         return True
     try:
         return ipaddress.ip_address(name).is_loopback

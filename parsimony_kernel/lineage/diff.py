@@ -345,9 +345,7 @@ class _Comparison:
             raise _Spent
 
 
-def _told(
-    counts: Counter[str], first: Sequence[tuple[Any, ...]], *, is_whole: bool
-) -> list[str]:
+def _told(counts: Counter[str], first: Sequence[tuple[Any, ...]], *, is_whole: bool) -> list[str]:
     """Items that differ, in lines."""
     heads = ("added", "removed", "changed")
     told = [f"{counts[how]:,} {plural('item', counts[how])} {how}" for how in heads if counts[how]]
