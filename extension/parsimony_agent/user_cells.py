@@ -171,7 +171,7 @@ class UserCells:
         before = begun.before.now(self._shell.user_ns)
         effect, _ = observe_cell(
             before,
-            self._visible(before),
+            self._visible(),
             begun.code,
             folder,
             looked=begun.looked,
@@ -195,8 +195,8 @@ class UserCells:
         for each in cells:
             leave(each.watch.hear)
 
-    def _visible(self, earlier: Names | None = None) -> Names:
-        return visible(self._shell.user_ns, self._shell.user_ns_hidden, earlier or {})
+    def _visible(self) -> Names:
+        return visible(self._shell.user_ns, self._shell.user_ns_hidden)
 
     def _last_outputs(self) -> list[Any]:
         hook = vars(self._shell.displayhook)

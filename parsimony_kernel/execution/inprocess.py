@@ -539,7 +539,7 @@ class Observation:
         if self.asking is not None:
             self.asking.end(error)
         self.before = self._standing.now(self.namespace)
-        self.after = visible(self.namespace, self._executor._hidden(), self.before)
+        self.after = visible(self.namespace, self._executor._hidden())
         looked = self._looked
         seen = None
         if looked is not None:

@@ -4,17 +4,17 @@ A snapshot is shallow: it holds the objects and compares them by identity, so it
 the number of names and never on the size of the data. No code of an object's own is run.
 """
 
+import functools
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from parsimony_kernel.lineage.classes import loaded, said_module
 
 _ABSENT = object()
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _IMPORTABLE = (ModuleType, type, FunctionType, BuiltinFunctionType)
 # What stands for a value that is gone: nothing in a namespace is it.
 _GONE: Any = range(0)
@@ -113,30 +113,29 @@ def _is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     )
 
 
-def visible(
-    namespace: dict[str, Any], hidden: Mapping[str, Any], earlier: Mapping[str, Any] = _NOTHING
-) -> dict[str, Any]:
+def visible(namespace: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
     """The bindings that a person made: no private names, no imports, nothing of ``hidden``.
 
     Imports are modules, and the functions and classes of other modules. A name of ``hidden``
     counts once it is bound to something else than ``hidden`` has there. A key that no code could
-    name is no variable. What ``earlier``, an earlier answer, has in the same way is not judged
-    again.
+    name is no variable.
     """
-    return {
+    found = {
         name: value
         for name, value in namespace.copy().items()
         if type(name) is str
-        and (
-            earlier.get(name, _ABSENT) is value
-            or (
-                name.isidentifier()
-                and name[0] != "_"
-                and not (issubclass(type(value), _IMPORTABLE) and _is_imported(value))
-                and value is not hidden.get(name, _ABSENT)
-            )
-        )
+        and _is_name(name)
+        and not (issubclass(type(value), _IMPORTABLE) and _is_imported(value))
     }
+    for name in hidden:
+        if name in found and found[name] is hidden[name]:
+            del found[name]
+    return found
+
+
+@functools.lru_cache(maxsize=16_384)
+def _is_name(name: str) -> bool:
+    return name.isidentifier() and name[0] != "_"
 
 
 def _is_imported(value: Any) -> bool:
