@@ -247,8 +247,9 @@ def _cell_lines(
     for costly in (False, True):
         chosen = [columns for is_costly, *columns in todo if is_costly is costly]
         step = room.step(len(chosen) * rows.count // (1 if costly else PLAIN))
-        every = slice(None, None, step)
-        there, here = (every if each is None else each[every] for each in (rows.there, rows.here))
+        every: Any = slice(None, None, step)
+        both: tuple[Any, Any] = rows.there, rows.here
+        there, here = (every if each is None else each[every] for each in both)
         for m, was, now in chosen:
             try:
                 old, new = _values(was.iloc[there]), _values(now.iloc[here])
