@@ -30,8 +30,8 @@ def journal_of(folder: Path) -> Iterator[SqliteJournal]:
         )
     journal = SqliteJournal(path)
     try:
-        if journal.database.notice:
-            raise JournalError(journal.database.notice)
+        if news := journal.news():
+            raise JournalError(news)
         yield journal
     finally:
         journal.close()

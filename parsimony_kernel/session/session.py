@@ -80,6 +80,7 @@ from parsimony_kernel.session.turn_log import (
     MAX_QUESTION_AGE_S,
     TurnLog,
     abandon_cut_off,
+    digest_of,
     is_alive,
     limits_of,
 )
@@ -250,7 +251,7 @@ class NotebookSession:
                     shared=(*shared, *self._written(running), *self._own_tools.kept_in_words()),
                     approve=chosen.approve.value,
                     procedure=chosen.procedure or "",
-                    notice=" ".join(filter(None, (self._notice, notice))),
+                    notice=" ".join(filter(None, (self._notice, self._journal.news(), notice))),
                     replaced=(*back.restored, *back.removed),
                     share=chosen.share.value,
                     context=chosen.context,
@@ -260,6 +261,7 @@ class NotebookSession:
                     instructions=hashes(running.instructions),
                     **shown_limits(guardrails),
                 )
+                state.begun = digest_of(started)
                 self._journal.append(running.run_id, started)
             self._notice = ""
             stream = within_budget(run_loop(agent, state), limit)
@@ -373,6 +375,11 @@ class NotebookSession:
         # The model that asked goes on, unless the session has it under the same name already.
         asked_by = record.model_id or self.model_name
         begun = self._log.beginning_of(record.run_id)
+        if record.begun and (begun is None or digest_of(begun) != record.begun):
+            raise SessionError(
+                "What this turn may do was changed in the journal after it began; nothing was run. "
+                "Run the cell again."
+            )
         effort = begun.effort if begun else ""
         models = self._cassettes.of_resumed(
             record.run_id,
@@ -775,7 +782,7 @@ def open_session(
     return NotebookSession(
         workspace=workspace,
         history=history,
-        notice=" ".join(filter(None, (journal.database.notice, adopted))),
+        notice=adopted,
         folder=folder,
         executor=executor,
         journal=journal,

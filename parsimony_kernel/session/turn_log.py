@@ -3,6 +3,8 @@
 What the journal itself says of its troubles is left to the callers.
 """
 
+import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -169,6 +171,12 @@ class TurnLog:
             for row in self._journal.pending(self._notebook)
             if _age_s(row.record, now) <= MAX_QUESTION_AGE_S
         ]
+
+
+def digest_of(begun: RunStarted) -> str:
+    """A hash of what a turn may do: approval, share, budgets, procedure. Its questions seal it."""
+    canonical = json.dumps(begun.model_dump(mode="json"), sort_keys=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def limits_of(begun: RunStarted | None) -> AgentGuardrails:

@@ -10,6 +10,7 @@ import errno
 import os
 import secrets
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,9 @@ _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errn
 
 # Folders whose names this process has synced, up to the root, each with its inode.
 _anchored: dict[Path, int] = {}
+
+# The folders that a thread is alone in.
+_held = threading.local()
 
 _REMEDIES: dict[int, tuple[str, str]] = {
     errno.ENOSPC: ("the disk is full", "free some space and try again"),
@@ -135,16 +139,25 @@ def _alone(handle: int) -> Iterator[bool]:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[bool]:
-    """Keep others that ask from ``folder``; yields whether the system can do that."""
+    """Keep others that ask from ``folder``; yields whether the system can do that.
+
+    Who is alone there already stays so: a lock is no wait for oneself.
+    """
     if os.name == "nt":  # a folder cannot be opened there
         yield False
+        return
+    key, held = os.path.realpath(folder), vars(_held).setdefault("folders", set())
+    if key in held:
+        yield True
         return
     with _explained(folder, "lock the folder"):
         handle = os.open(folder, os.O_RDONLY)
     try:
         with _alone(handle) as is_alone:
+            held.update([key] if is_alone else ())
             yield is_alone
     finally:
+        held.discard(key)
         os.close(handle)
 
 

@@ -227,6 +227,10 @@ class Journal(Protocol):
         """Check the chain: ``None``, or the first bad entry and what is wrong with it."""
         ...
 
+    def news(self) -> str:
+        """What a person is to be told of the journal itself, in a sentence, once."""
+        ...
+
     def close(self) -> None:
         """Close it; closing twice is fine."""
         ...
@@ -486,7 +490,7 @@ class SqliteJournal:
             ) from exc
 
     def verify(self) -> tuple[int, str] | None:
-        with self.database.reading("check") as db:
+        with self.database.snapshot("check") as db:
             return chain.first_bad(db)
 
     # -- suspensions
@@ -567,6 +571,10 @@ class SqliteJournal:
                 (after, nonce, before, None if owner is None else storable(owner)),
             ).rowcount
         return changed == 1
+
+    def news(self) -> str:
+        told, self.database.notice = self.database.notice, ""
+        return told
 
     def close(self) -> None:
         self.database.close()
