@@ -34,6 +34,7 @@ from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.session.changes import Changes
 from parsimony_kernel.session.secrets import DiscreetEffects, publishing_none, showing_none
 from parsimony_kernel.session.share import Share, Step, shared
+from parsimony_kernel.session.turn_log import is_at_work
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.effects import JournalEffects
 from parsimony_kernel.storage.store import Journal, SqliteJournal
@@ -238,7 +239,7 @@ class NotebookHooks(RunHooks):
         return self._inventory()
 
     def claim(self, record: SuspensionRecord) -> bool:
-        return self._place.journal.claim(record.nonce, self._owner, _LEASE_S)
+        return self._place.journal.claim(record.nonce, self._owner, _LEASE_S, is_at_work)
 
     def _told(self, names: tuple[str, ...], record: SuspensionRecord) -> Iterator[str]:
         """Those of ``names`` that the model was told of, or has used."""

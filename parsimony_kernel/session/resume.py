@@ -17,6 +17,7 @@ from parsimony_kernel.core.state import HeldCall
 from parsimony_kernel.session.audit import journal_of
 from parsimony_kernel.session.identity import called
 from parsimony_kernel.session.session import open_session
+from parsimony_kernel.session.turn_log import is_at_work
 from parsimony_kernel.session.turns import SessionError, resolve_turn, short_id
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.store import PendingRow
@@ -43,7 +44,7 @@ def questions(folder: Path) -> tuple[PendingRow, ...]:
     """
     try:
         with journal_of(folder) as journal:
-            return journal.pending()
+            return journal.pending(at_work=is_at_work)
     except JournalError as exc:
         raise SessionError(str(exc)) from exc
 

@@ -83,6 +83,7 @@ from parsimony_kernel.session.turn_log import (
     digest_of,
     is_alive,
     limits_of,
+    owner_of,
 )
 from parsimony_kernel.session.turns import (
     PendingQuestion,
@@ -169,7 +170,7 @@ class NotebookSession:
         # What was allowed, by run: a question may be answered much later.
         self._granted: dict[str, Granted] = {}
         self._breakers = breakers or Breakers(clock)
-        self._owner = f"{os.getpid()}:{self._session_id}"
+        self._owner = owner_of(self._session_id)
         self._log = TurnLog(journal, history, owner=self._owner, connection_file=connection_file)
         self._sent = SentRecord(journal, history, clock)
         self._cassettes = Cassettes(self.notebook, folder, self._environ)

@@ -18,6 +18,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import SuspensionRecord
+from parsimony_kernel.session.turn_log import is_at_work, owner_of
 from parsimony_kernel.storage.database import JournalError, set_aside
 from parsimony_kernel.storage.store import Journal, SqliteJournal
 
@@ -242,6 +243,34 @@ def test_an_expired_lease_can_be_claimed_again(journal: SqliteJournal, clock: _C
     assert journal.claim("n", "you", 60) is True
     assert journal.consume("n", "me") is False
 
+
+def test_a_claim_ends_with_the_process_that_made_it(
+    tmp_path: Path, race: Callable[[str, Path], list[str]]
+) -> None:
+    """Killed between claiming and answering, it frees the question at once."""
+    path = tmp_path / "journal.sqlite"
+    journal = SqliteJournal(path)
+    _begin(journal, "a")
+    journal.suspend(_record("a", "n"))
+    mine = owner_of("s")
+    assert journal.claim("n", mine, 60, is_at_work)
+    assert journal.pending(at_work=is_at_work) == ()
+    journal.release("n", mine)
+    assert sorted(race(_KILLED, path)) == ["lost"] * 7 + ["won"]
+    assert len(journal.pending(at_work=is_at_work)) == 1
+    assert journal.claim("n", mine, 60, is_at_work)
+    journal.close()
+
+
+_KILLED = """
+from parsimony_kernel.session.turn_log import is_at_work, owner_of
+from parsimony_kernel.storage.store import SqliteJournal
+journal = SqliteJournal(place)
+wait()
+print("won" if journal.claim("n", owner_of(me), 60) else "lost", flush=True)
+import os
+os._exit(0)
+"""
 
 _CLAIMANT = """
 from parsimony_kernel.storage.store import SqliteJournal
