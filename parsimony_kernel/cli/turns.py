@@ -10,7 +10,7 @@ from typing import Any
 from parsimony_kernel.cli import output
 from parsimony_kernel.cli.parser import nearest
 from parsimony_kernel.core.events import AgentEvent
-from parsimony_kernel.session.audit import journal_of
+from parsimony_kernel.session.audit import journal_of, turns_of
 from parsimony_kernel.session.turns import SessionError, resolve_turn, short_id
 from parsimony_kernel.storage.store import TurnRow
 
@@ -23,7 +23,7 @@ _TOLD = ("status", "request", "model", "started_at", "ended_at", "summary")
 def runs(arguments: argparse.Namespace) -> int:
     """List the turns, the newest last."""
     with journal_of(arguments.folder.resolve()) as journal:
-        found = _of_notebook(journal.turns(), arguments.notebook)
+        found = _of_notebook(turns_of(journal), arguments.notebook)
     found = [turn for turn in found if arguments.status in (None, turn.status)]
     shown = found[-arguments.limit :]
     more = len(found) - len(shown)
@@ -41,7 +41,7 @@ def show(arguments: argparse.Namespace) -> int:
     from parsimony_kernel.view.history import story
 
     with journal_of(arguments.folder.resolve()) as journal:
-        turns = _of_notebook(journal.turns(), arguments.notebook)
+        turns = _of_notebook(turns_of(journal), arguments.notebook)
         key = attrgetter("ordinal", "run_id", "notebook")
         turn = resolve_turn(turns, arguments.turn, key, where="on record here", remedy=_REMEDY)
         events = journal.events(turn.run_id)

@@ -40,6 +40,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ): "the workspaces of one run of pytest",
     ("parsimony_kernel/testing/pytest_plugin.py", "mkdir"): "in that folder",
     ("parsimony_kernel/testing/pytest_plugin.py", "write_text"): "in that folder",
+    ("parsimony_kernel/session/audit.py", "TemporaryDirectory"): "where that copy lies",
     ("parsimony_kernel/artifacts/codecs.py", "write_table"): "into memory",
     ("parsimony_kernel/execution/figures.py", "savefig"): "into memory",
     ("parsimony_kernel/execution/frames.py", "rename"): "the index of a frame",
