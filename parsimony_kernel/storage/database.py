@@ -63,6 +63,11 @@ class Database:
 
     def _connect(self) -> None:
         if self.path != MEMORY:
+            if Path(self.path).is_symlink():
+                raise JournalError(
+                    f"The journal {self.path!r} is a link, which may lead out of the workspace: "
+                    "replace it by the file itself."
+                )
             with self.explained("set aside"):
                 self.notice = _set_aside_older(Path(self.path)) or self.notice
             _create_file(Path(self.path), self._schema)
