@@ -280,7 +280,7 @@ def publish(rounds: int) -> Iterator[Row]:
             stamp(ledger, {}, {"df": value}, code)
             with tempfile.TemporaryDirectory() as folder:
                 publisher = Publisher(ArtifactStore(Path(folder)), notebook_path="work.ipynb")
-                ask = partial(publisher.publish_dataset, variable="df", title="A table")
+                ask = partial(publisher.publish, "dataset", variable="df", title="A table")
                 work = partial(ask, value, lineage=ledger.ancestry("df"), run_id="r")
                 floor.append(milliseconds(value.to_parquet, Path(folder) / "plain.parquet"))
                 ours.append(milliseconds(work))
