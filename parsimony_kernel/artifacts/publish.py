@@ -56,7 +56,6 @@ from parsimony_kernel.identity import (
     notebook_logical_id,
     report_logical_id,
     slug_from_title,
-    snapshot_sha,
 )
 from parsimony_kernel.lineage.ledger import InputRef, VariableOrigin
 from parsimony_kernel.storage.durable import StorageError
@@ -420,7 +419,7 @@ class Publisher:
         entry = LogEntry(
             kind=kind,
             logical_id=logical_id,
-            content_sha=snapshot_sha(kind, data),
+            content_sha="",  # which the store finds out
             published_at=self._clock.now().isoformat(),
             run_id=told.run_id,
             notebook=told.notebook or self._notebook,

@@ -103,9 +103,7 @@ def assert_needs_nothing(page: str) -> Seen:
         }  # fmt: skip
     assert all(str(each["src"]).startswith("data:image/") for each in seen.all("img"))
     for each in seen.all("a"):
-        assert (
-            str(each.get("href", "#")).lower().startswith(LINKS)
-        )
+        assert str(each.get("href", "#")).lower().startswith(LINKS)
     levels = [int(tag[1]) for tag, _ in seen.tags if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1
