@@ -130,7 +130,7 @@ def folder(tmp_path: Path) -> Path:
         code=MADE_BY,
         code_sha=content_sha(MADE_BY.encode()),
     )
-    publisher.publish_dataset(frame, variable="t", title="T", lineage=[origin], run_id="r1")
+    publisher.publish("dataset", frame, variable="t", title="T", lineage=[origin], run_id="r1")
     return tmp_path
 
 

@@ -28,11 +28,10 @@ from parsimony_kernel.core.effects import Effects, MemoryEffects
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.gate.approval import Approving
-from parsimony_kernel.gate.frame_columns import frame_of
+from parsimony_kernel.gate.column_check import columns_exist, frame_of
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.goal import about_the_goal
 from parsimony_kernel.gate.groundedness import Seen, groundedness, was_refused
-from parsimony_kernel.gate.grounding import columns_exist
 from parsimony_kernel.gate.open_parts import nothing_open
 from parsimony_kernel.gate.playbook import task_stages
 from parsimony_kernel.gate.procedure import Procedure, Walker

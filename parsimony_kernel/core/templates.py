@@ -36,7 +36,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_sound(char: str) -> bool:
-    return char in "\n " or (char.isprintable() and char not in "\ufffe\uffff")
+    return char in "\n\t " or (char.isprintable() and char not in "\ufffe\uffff")
 
 
 def cut(text: str, most: int) -> str:

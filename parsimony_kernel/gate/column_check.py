@@ -1,19 +1,21 @@
 """Columns that code takes for granted, against the frames as they are.
 
-Reads syntax and column names, never rows. It speaks only of a frame that is bound now and that
-the code has not had a chance to change: when in doubt it says nothing.
+Reads syntax, column names and lengths, never rows. It speaks only of a frame that is bound now
+and that the code has not had a chance to change: when in doubt it says nothing.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from parsimony_kernel.analysis.columns import Use, column_uses
+from parsimony_kernel.analysis.calls import COLUMNS_OR_LEVELS
+from parsimony_kernel.analysis.cell import Cell
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.causes import BAD_ARGUMENTS, COLUMNS_NEAR
 from parsimony_kernel.core.fuzzy import is_said, near_columns
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.execution.frames import cell
-from parsimony_kernel.gate.frame_columns import Frame, frame_of
 from parsimony_kernel.gate.stages import Attempt, Stage
 
 MAX_NAMED = 40
@@ -22,38 +24,102 @@ MAX_CHOICES = 8
 LISTS_COLUMNS = "lists_columns"
 
 
+@dataclass(frozen=True)
+class Frame:
+    """The column names of a table; ``levels`` are the names of its index, ``rows`` its length."""
+
+    columns: Any
+    levels: frozenset[str]
+    depth: int
+    rows: int
+    identity: int
+
+    def names(self) -> list[str]:
+        """The names that are text."""
+        return list(dict.fromkeys(each for each in self.columns if isinstance(each, str)))
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A column that code looks up in the frame bound to ``frame``, which has none of that name."""
+
+    frame: str
+    column: str
+
+
+def frame_of(value: Any) -> Frame | None:
+    """The columns of a frame of pandas or polars; ``None`` for anything that is not plainly one."""
+    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
+    if pandas is not None and type(value) is getattr(pandas, "DataFrame", None):
+        # Dates and tuples as labels are looked up by rules of their own.
+        if type(value.columns) is not pandas.Index:
+            return None
+        levels = frozenset(each for each in value.index.names if isinstance(each, str))
+        return Frame(value.columns, levels, value.index.nlevels, len(value), id(value))
+    if polars is not None and type(value) is getattr(polars, "DataFrame", None):
+        return Frame(tuple(value.columns), frozenset(), 1, len(value), id(value))
+    return None
+
+
 def columns_exist(
     variables: Callable[[], Mapping[str, Any]], said: Callable[[], str] = lambda: ""
 ) -> Stage:
-    """Code asks frames only for columns that they have.
+    """A stage that refuses code which asks frames for columns that they don't have.
 
     One near name is offered. Several are a question to the person where the name is the person's
     own and none of the columns is; otherwise the model chooses among them. Nothing is ever
-    substituted. ``said`` gives the person's own words; without any, several are a question.
+    substituted.
+
+    Args:
+        variables: the live namespace.
+        said: the person's own words; without any, several near names are a question.
     """
 
     def stage(attempt: Attempt) -> Failure | None:
         code = attempt.inputs.get("code")
         if attempt.action != "run_code" or not isinstance(code, str):
             return None
-        bound = variables()
+        read_cell, bound = read(code), variables()
         frames = {
             name: frame
-            for name in sorted(read(code).reads)
+            for name in sorted(read_cell.reads)
             if name in bound and (frame := frame_of(bound[name])) is not None
         }
-        missing = [
-            use
-            for use in dict.fromkeys(column_uses(code, frames))
-            if not frames[use.frame].has(use.column, or_level=use.or_level)
-        ]
+        missing = list(dict.fromkeys(_missing(read_cell, frames))) if frames else []
         return _refusal(missing, frames, said) if missing else None
 
     return stage
 
 
+def _missing(cell: Cell, frames: Mapping[str, Frame]) -> Iterator[Missing]:
+    for lookup in cell.columns if cell.error is None else ():
+        frame = frames.get(lookup.frame)
+        if frame is None or _is_doubted(frame, lookup.doubted, frames):
+            continue
+        # Rows of several levels, and as many labels as rows, have rules of their own.
+        if (lookup.method == "loc" and frame.depth > 1) or (
+            lookup.method and len(lookup.columns) == frame.rows
+        ):
+            continue
+        known = frame.levels if lookup.method in COLUMNS_OR_LEVELS else ()
+        for column in lookup.columns:
+            if column not in frame.columns and column not in known:
+                yield Missing(lookup.frame, column)
+
+
+def _is_doubted(frame: Frame, doubted: frozenset[str], frames: Mapping[str, Frame]) -> bool:
+    """Whether one of the names for ``frame`` may have changed it by now."""
+    parts = (each.partition(".") for each in doubted)
+    return any(
+        name in frames
+        and frames[name].identity == frame.identity
+        and (not attribute or attribute not in frame.columns)
+        for name, _, attribute in parts
+    )
+
+
 def _refusal(
-    missing: Sequence[Use], frames: Mapping[str, Frame], said: Callable[[], str]
+    missing: Sequence[Missing], frames: Mapping[str, Frame], said: Callable[[], str]
 ) -> Failure:
     near = {use: near_columns(use.column, frames[use.frame].names()) for use in missing}
     several = [use for use in missing if len(near[use]) > 1]
@@ -106,7 +172,7 @@ def _hint(near: Sequence[str], meant: str | None) -> str:
     return f" (choose one of {named})" if near else ""
 
 
-def _detail(use: Use, near: Sequence[str], meant: str | None, frame: Frame) -> dict[str, Any]:
+def _detail(use: Missing, near: Sequence[str], meant: str | None, frame: Frame) -> dict[str, Any]:
     detail: dict[str, Any] = {
         "field": "code",
         "frame": use.frame,
@@ -124,7 +190,7 @@ def _listing(frame: Frame) -> str:
     return f"{shown} and {more} more" if more > 0 else shown or "none"
 
 
-def _question(use: Use, choices: Sequence[str]) -> Failure:
+def _question(use: Missing, choices: Sequence[str]) -> Failure:
     question = f"Which column of `{use.frame}` do you mean by {cell(use.column)!r}?"
     reason = f"`{use.frame}` has no column {cell(use.column)!r}, and several come near"
     named = ", ".join(repr(each) for each in choices)

@@ -18,7 +18,7 @@ from parsimony_kernel.core.fuzzy import near_columns
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind
 from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.gate.grounding import columns_exist
+from parsimony_kernel.gate.column_check import columns_exist
 from parsimony_kernel.gate.stages import Attempt
 
 CARS = pd.DataFrame(
