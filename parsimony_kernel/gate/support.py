@@ -35,7 +35,6 @@ _AWAY = re.compile(
 )
 _OTHERS, _YEARS = pattern("others"), pattern("years")
 _NO_LABELS = frozenset(numerals.WORDS["words"]["labels"].split())
-_NO_COLUMNS = frozenset(numerals.WORDS["words"]["columns"].split())
 _CONSTANTS = frozenset(numerals.WORDS["words"]["constants"])
 _DIGITS = bytes(c if c in b"0123456789.," else 32 for c in range(256))
 
@@ -83,13 +82,13 @@ class Results:
 
     def is_loose(self, n: Numeral) -> bool:
         """Whether ``n`` stands where nothing says what it is about."""
-        if any(_within(self._loose, v, lambda each: each, cut=True) for v in n.values):
+        if any(_within(self._loose, v, lambda each: each) for v in n.values):
             return True
         return f"{n.values[0].number:.12g}" in self._older
 
-    def cells_of(self, n: Numeral, *, cut: bool = False) -> list[Cell]:
+    def cells_of(self, n: Numeral) -> list[Cell]:
         """The cells that ``n`` is when they are rounded, or cut off."""
-        found = (_within(self._cells, v, lambda cell: cell[0], cut=cut) for v in n.values)
+        found = (_within(self._cells, v, lambda cell: cell[0]) for v in n.values)
         return [*chain.from_iterable(found)]
 
     def mentions(self, sentence: str) -> dict[int, list[Mention]]:
@@ -144,22 +143,20 @@ class _Sentence:
             number, cells, is_loose = n.values[0].number, results.cells_of(n), results.is_loose(n)
             if cells and n.digits > 1 and not is_loose:
                 self._matched[n] = cells
-            if cells or is_loose or is_supposed or not n.is_claim or number in _CONSTANTS:
-                exact = {cell.value for cell in cells}
-                self.said.append(
-                    number / 100 if n.percent else exact.pop() if len(exact) == 1 else number
-                )
-            else:
+            if not (cells or is_loose or is_supposed or number in _CONSTANTS) and n.is_claim:
                 unseen.append(n)
+            elif n.percent:
+                self.said.append(number / 100)
+            else:  # as exactly as it is known
+                exact = {cell.value for cell in cells}
+                self.said.append(exact.pop() if len(exact) == 1 else number)
         for n, cells in self._matched.items():
             if not _OTHERS.search(self.text) and self._is_misplaced(n, cells):
                 yield n.text
         for n in unseen:
             if results.derivations_left <= 0:  # more than can be derived in time is supported
                 return
-            cut = results.cells_of(n, cut=True)
-            value = cut[0].value if cut else self._derived_value(n)
-            if value is None:
+            if (value := self._derived_value(n)) is None:
                 yield n.text
             else:
                 self.said += [value, n.values[0].number]
@@ -169,14 +166,9 @@ class _Sentence:
         tables, beside = self._results.tables, dict[int, set[int]]()
         for cell in cells:
             rows = beside[cell.table] = self._rows_beside(n, cell)
-            own = tables[cell.table][cell.row].labels
-            is_of_row = (
-                not rows or cell.row in rows or not cell.column or _NO_LABELS.issuperset(own)
-            )
+            is_of_row = not rows or cell.row in rows or not cell.column
             if is_of_row and not self._is_of_other_column(n, cell):
                 return False
-        if n.digits < 3:
-            return self._derived_value(n) is None
         alone = (
             derived_from_table(tables[t], rows, alone=True) for t, rows in beside.items() if rows
         )
@@ -217,7 +209,7 @@ class _Sentence:
             parts = _parts_of(column)
             is_said = column in explained or any(_is_in(each, words) for each in own - parts)
             is_named = parts - own and all(_is_in(each, near) for each in parts - own)
-            if is_named and not is_said and column not in _NO_COLUMNS:
+            if is_named and not is_said:
                 return True
         return False
 
@@ -281,11 +273,8 @@ def _form_of(label: str) -> re.Pattern[str]:
 
 
 def _parts_of(column: str) -> frozenset[str]:
-    words = re.split(r"[\W_]+", column.casefold())
-    said = frozenset(
-        w for w in words if len(w) > 2 and w not in numerals.UNITS and w not in _NO_COLUMNS
-    )
-    return said or frozenset(words)
+    words = frozenset(re.split(r"[\W_]+", column.casefold()))
+    return frozenset(word for word in words if len(word) > 2) or words
 
 
 def _floats(text: str) -> list[float]:
@@ -302,9 +291,9 @@ def _floats(text: str) -> list[float]:
     return sorted(found)
 
 
-def _within(values: Sequence[Any], v: Value, key: Callable[[Any], float], *, cut: bool) -> Any:
+def _within(values: Sequence[Any], v: Value, key: Callable[[Any], float]) -> Any:
     """Some of ``values``, which are sorted, that are ``v`` rounded, or cut off."""
     number, slack = abs(v.number), 1e-9 * abs(v.number) + 1e-12
     low = bisect_left(values, number - v.unit / 2 - slack, key=key)
-    high = bisect_right(values, number + v.unit * (1 - 1e-9 if cut else 0.5) + slack, key=key)
+    high = bisect_right(values, number + v.unit * (1 - 1e-9) + slack, key=key)
     return values[low : min(high, low + 50)]
