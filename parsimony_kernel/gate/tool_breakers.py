@@ -14,7 +14,7 @@ from parsimony_kernel.core.causes import TOOL_BREAKER_OPEN
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.inspection import class_name, class_package
-from parsimony_kernel.gate.answers import type_of_end
+from parsimony_kernel.gate.tool_result import type_of_end
 from parsimony_kernel.limits.breaker import (
     PROBE_LEASE_S,
     Breakers,
