@@ -32,8 +32,8 @@ from parsimony_kernel.gate.frame_columns import frame_of
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.groundedness import Seen, groundedness, was_refused
 from parsimony_kernel.gate.grounding import columns_exist
+from parsimony_kernel.gate.loops import Repetition, not_repeating
 from parsimony_kernel.gate.procedure import Procedure, Walker
-from parsimony_kernel.gate.repetition import Repetition, not_repeating
 from parsimony_kernel.gate.rules import NO_RULES, Rules
 from parsimony_kernel.gate.stages import STAGES, Stage
 from parsimony_kernel.gate.task_file import task_stages

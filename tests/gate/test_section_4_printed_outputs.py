@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field
 
 from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.gate.repetition import Repetition
+from parsimony_kernel.gate.loops import Repetition
 from parsimony_kernel.patterns.critic import ActionMismatch, validate_action_contract
 from parsimony_kernel.patterns.escalation import EscalationReason, EscalationRequest, HumanInTheLoop
 from parsimony_kernel.patterns.handoff import ValidationResult, validated_handoff
