@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from parsimony_kernel.core.cancellation import Cancelled
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.interrupt import CodeGuard
-from parsimony_kernel.gate.rendition import plain
+from parsimony_kernel.gate.jsonable import plain
 from parsimony_kernel.gate.tool_result import refused_output
 from parsimony_kernel.tools import Tool, ToolResult, is_bool
 
