@@ -11,7 +11,6 @@ from parsimony_agent.sessions import Session
 from parsimony_agent.tables import note, table
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.gate.mermaid import drawn
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.dependents import warnings
 from parsimony_kernel.lineage.drawing import draw
@@ -188,7 +187,7 @@ def playbook(session: Session, file: str) -> list[dict[str, Any]]:
         ]
     shown = [table(("what", "says"), rows, empty="The file says nothing.", widest=_STORY_WORDS)]
     if said.procedure is not None:
-        diagram = drawn(said.procedure)
+        diagram = said.procedure.mermaid()
         shown.append({"text/vnd.mermaid": diagram, "text/plain": diagram})
     return shown
 

@@ -30,14 +30,13 @@ from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.gate.approval import Approving
 from parsimony_kernel.gate.column_check import columns_exist, frame_of
 from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.gate.goal import about_the_goal
 from parsimony_kernel.gate.groundedness import Seen, groundedness, was_refused
-from parsimony_kernel.gate.open_parts import nothing_open
-from parsimony_kernel.gate.playbook import task_stages
+from parsimony_kernel.gate.loops import Repetition, not_repeating
 from parsimony_kernel.gate.procedure import Procedure, Walker
-from parsimony_kernel.gate.repetition import Repetition, not_repeating
 from parsimony_kernel.gate.rules import NO_RULES, Rules
 from parsimony_kernel.gate.stages import STAGES, Stage
+from parsimony_kernel.gate.task_file import task_stages
+from parsimony_kernel.gate.unfinished import about_the_goal, nothing_open
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.lineage.files import Files

@@ -48,9 +48,9 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.interrupt import stop_on_sigint, stop_running_code
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.approval import Approval, Granted
-from parsimony_kernel.gate.playbook import Playbook
+from parsimony_kernel.gate.task_file import Playbook
 from parsimony_kernel.limits.breaker import Breakers
-from parsimony_kernel.limits.sharing import breakers_for
+from parsimony_kernel.limits.redis_store import breakers_for
 from parsimony_kernel.llm.cassette import CassetteMiss
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.metrics import tracing

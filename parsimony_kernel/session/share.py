@@ -16,8 +16,8 @@ from parsimony_kernel.core.refusals import GUIDANCE, RefusalError
 from parsimony_kernel.gate.column_check import LISTS_COLUMNS
 from parsimony_kernel.gate.envelope import Envelope, bounded
 from parsimony_kernel.gate.gate import StepOutcome
+from parsimony_kernel.gate.jsonable import plain
 from parsimony_kernel.gate.procedure import QUOTES_A_GUARD
-from parsimony_kernel.gate.rendition import plain
 from parsimony_kernel.session.plain_errors import OTHER_ERROR, kind_of, words_of
 from parsimony_kernel.tools import Tool, ToolResult, Tools
 

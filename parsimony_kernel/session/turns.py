@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.gate.playbook import RULES
+from parsimony_kernel.gate.task_file import RULES
 from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.share import Share
 

@@ -16,14 +16,22 @@ from parsimony_kernel.core.causes import (
     RAISED_UNCERTAIN,
 )
 from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
-from parsimony_kernel.core.error_table import CODE_TOOLS, KNOWN, ROWS, Row, of_step, of_tool
+from parsimony_kernel.core.error_table import (
+    CODE_TOOLS,
+    IN_TRANSIT,
+    KNOWN,
+    ROWS,
+    Row,
+    of_step,
+    of_tool,
+)
 from parsimony_kernel.core.evidence import Evidence, chain_of, evidence_of, facts_of
 from parsimony_kernel.core.kinds import Action, Effect, Failure
 from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import FailureType, Step
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.inspection import attempt
-from parsimony_kernel.gate.rendition import Rendition, plain
+from parsimony_kernel.gate.jsonable import Renderer, plain
 from parsimony_kernel.gate.running import Ended
 from parsimony_kernel.tools import Tool, ToolResult
 
@@ -34,21 +42,6 @@ FACTS = "facts"
 _MAX_FACT = 200
 _MAX_FACTS = 40
 
-# Classes of exceptions, by name, after which a request may have arrived all the same.
-_IN_TRANSIT = frozenset(
-    {
-        "ConnectionError", "ConnectionResetError", "ConnectionAbortedError",
-        "ConnectionRefusedError", "BrokenPipeError", "TimeoutError", "Timeout",
-        "TimeoutException", "ReadTimeout", "WriteTimeout", "ConnectTimeout", "ReadTimeoutError",
-        "ConnectionReset", "ConnectionClosed", "NetworkError", "TransportError",
-        "ProtocolError", "RemoteProtocolError", "RemoteDisconnected", "ReadError", "WriteError",
-        "CloseError", "IncompleteRead", "IncompleteReadError", "ChunkedEncodingError",
-        "ServerDisconnectedError", "ClientConnectionError", "ClientOSError",
-        "ClientPayloadError", "APIConnectionError", "APITimeoutError", "CancelledError",
-        "EOFError", "SSLEOFError", "SSLZeroReturnError", "BadStatusLine", "EndOfStream",
-        "ClosedResourceError", "BrokenResourceError",
-    }
-)  # fmt: skip
 # Rows of the table of errors that say of a request that it was turned away before it was done.
 _TURNED_AWAY = (ROWS["rate_limit"], ROWS["unreached"])
 
@@ -147,20 +140,24 @@ def _data(tool: Tool, data: Any) -> ToolResult:
     if issubclass(kind, GeneratorType | AsyncGeneratorType):
         what = "answered a generator, whose body has not run; return a list of what it yields"
         return _failed(tool, _failure(tool, what, is_done=True))
-    if issubclass(kind, TerminationRequest) and not _says(
-        data.message, data.blockers, data.suggested_next_steps
-    ):
-        return _failed(tool, _failure(tool, "answered a request to end that cannot be read"))
-    if issubclass(kind, SuspensionRequest) and not _says(data.question, data.choices):
-        return _failed(tool, _failure(tool, "answered a question that cannot be read"))
+    for request, words, lists in _REQUESTS:
+        if issubclass(kind, request) and not _can_be_read(data, words, lists):
+            return _failed(tool, _failure(tool, f"answered a {request.__name__} without words"))
     is_seen = attempt(lambda: hasattr(data, "__class__"), lambda _: False)
     return ToolResult.from_data(data if is_seen else plain(data))
 
 
-def _says(words: Any, *lists: Any) -> bool:
-    return isinstance(words, str) and all(
+# What ends or suspends a run: the fields with its words, and those with lists of words.
+_REQUESTS = (
+    (TerminationRequest, "message", ("blockers", "suggested_next_steps")),
+    (SuspensionRequest, "question", ("choices",)),
+)
+
+
+def _can_be_read(data: Any, words: str, lists: tuple[str, ...]) -> bool:
+    return isinstance(getattr(data, words), str) and all(
         isinstance(each, list | tuple) and all(isinstance(text, str) for text in each)
-        for each in lists
+        for each in (getattr(data, name) for name in lists)
     )
 
 
@@ -199,7 +196,7 @@ def _failure(
     row = of_tool(seen, of_program=tool.name in CODE_TOOLS)
     # Of a tool that does not say that it writes, a fetch that broke is tried again.
     if tool.effect == "write" and (
-        is_done or _IN_TRANSIT & (named | seen.names) or _broke_off(row, seen)
+        is_done or IN_TRANSIT & (named | seen.names) or _broke_off(row, seen)
     ):
         failure = RAISED_UNCERTAIN.failure(explanation, **known)
     return _with_row(failure, row)
@@ -218,7 +215,7 @@ def _broke_off(row: Row | None, seen: Evidence) -> bool:
 def _facts(error: BaseException) -> dict[str, Any]:
     """What ``error`` shows: JSON, capped, without secrets. A class that breaks shows nothing."""
     facts = attempt(lambda: facts_of(error), lambda _: {})
-    shown: dict[str, Any] = Rendition(max_text=_MAX_FACT, max_items=_MAX_FACTS).of(facts)
+    shown: dict[str, Any] = Renderer().of(facts, max_text=_MAX_FACT, max_items=_MAX_FACTS)
     if not isinstance(shown.get("retry_after_s", 0.0), int | float):
         del shown["retry_after_s"]  # no finite number of seconds
     return shown
@@ -236,28 +233,26 @@ def _sound(tool: Tool, failure: Any) -> Failure:
 
 
 def _mended(tool: Tool, failure: Failure) -> Failure:
-    """The failure without what nobody can read in its metadata."""
-    metadata = dict(failure.metadata)
-    for key, vocabulary in (("type", FailureType), ("refusal", RefusalError), ("effect", Effect)):
-        if key in metadata and not _is_of(vocabulary, metadata[key]):
-            del metadata[key]
-            if key == "effect" and not tool.is_repeatable:
-                metadata[key] = Effect.uncertain
-    for key, kinds in _SHAPES.items():
-        if key in metadata and not isinstance(metadata[key], kinds):
-            del metadata[key]
-    # Facts are what was seen; what a tool knows of its failure is its type.
-    metadata.pop(FACTS, None)
+    """The failure without what nobody can read in its metadata, and without facts: those are what
+    was seen, and what a tool knows of its failure is its type."""
+    metadata = {
+        key: value for key, value in failure.metadata.items() if key != FACTS and _fits(key, value)
+    }
+    if "effect" in failure.metadata.keys() - metadata.keys() and not tool.is_repeatable:
+        metadata["effect"] = Effect.uncertain
     return replace(failure, metadata=metadata)
 
 
-_SHAPES: Mapping[str, tuple[type, ...]] = {
-    "envelope": (dict,),
-    "question": (str,),
-    "choices": (list, tuple),
-    "remedy": (str,),
+_VOCABULARIES: Mapping[str, Any] = {"type": FailureType, "refusal": RefusalError, "effect": Effect}
+_SHAPES: Mapping[str, Any] = {
+    "envelope": dict,
+    "question": str,
+    "choices": list | tuple,
+    "remedy": str,
 }
 
 
-def _is_of(vocabulary: Any, value: Any) -> bool:
-    return isinstance(value, str) and value in set(vocabulary)
+def _fits(key: str, value: Any) -> bool:
+    if key in _VOCABULARIES:
+        return isinstance(value, str) and value in set(_VOCABULARIES[key])
+    return isinstance(value, _SHAPES.get(key, object))

@@ -10,10 +10,10 @@ from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.taxonomy import FailureContext, FailureType, TriageContext
 from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.gate.playbook import Playbook, from_yaml, task_stages
 from parsimony_kernel.gate.procedure import ProcedureError
 from parsimony_kernel.gate.rules import NO_RULES, Rules
 from parsimony_kernel.gate.stages import STAGES
+from parsimony_kernel.gate.task_file import Playbook, from_yaml, task_stages
 from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.policy import RecoveryAction
 
@@ -169,10 +169,6 @@ def test_a_single_rule_and_an_identifier_alone_are_enough() -> None:
             WHOLE.replace("action: query_db", "action: qery_db"),
             "line 6: there is no tool 'qery_db'",
         ),
-        (
-            WHOLE.replace("intent_tools: query_db", "intent_tools: refund"),
-            "line 6: 'query_db' from 'new' to 'seen' is never taken, because the contract",
-        ),
         (WHOLE.replace("escalate", "!!bool abc"), "line 19: a value here does not fit its tag; me"),
         (WHOLE.replace("escalate", "!!timestamp x"), "line 19: a value here does not fit its tag"),
         (
@@ -191,15 +187,14 @@ def test_a_single_rule_and_an_identifier_alone_are_enough() -> None:
         ("name: &a " + "x" * 99_999 + "\nstates: [" + "*a, " * 99 + "]", "line 1: with its alia"),
         ("#" * 300_000, "task.yaml: it has more than 262144 characters; shorten it."),
         ("states: [" + "a, " * 20_000 + "]", "line 1: with its aliases written out this is mo"),
-        ("name: x", "line 1: the playbook says nothing; give it some of start, final"),
+        ("name: x", "line 1: the file says nothing; give it some of start, final"),
         ("contract:", "line 1: the contract has to be fields: tools, intent_tools"),
-        ("contract: {}", "line 1: the contract says nothing; give it tools"),
         ("classifier: best", "line 1: classifier: this is none of '', 'rules', 'hybrid' or"),
         ("contract: {tools: []}", "line 1: tools: nothing stands here; write some"),
         ("constraints: []", "line 1: constraints: nothing stands here; write some"),
         ("constraints:", "line 1: constraints: a line of text is exp"),
         ("policy: escalate", "line 1: policy: names with values"),
-        ("", "task.yaml: the playbook has to be fields: name, start"),
+        ("", "task.yaml: the file has to be fields: name, start"),
         ("contract: [", "line 1: this is no YAML"),
     ],
 )
@@ -209,17 +204,20 @@ def test_an_error_names_the_line_and_the_remedy(text: str, said: str) -> None:
     assert all(problem.startswith("task.yaml") for problem in problems), problems
 
 
-def test_the_errors_of_all_parts_are_told_at_once() -> None:
-    text = (
-        WHOLE.replace("to: seen", "to: sen")
-        .replace("query_db, refund", "query_db, refnd")
-        .replace("Never be", "Never: be")
-        .replace("escalate", "escalade")
-    )
-    lines = [
-        problem.split(", line ")[1].split(":")[0] for problem in problems_of(lambda: read(text))
-    ]
-    assert lines == ["6, to", "8", "12", "19"]
+@pytest.mark.parametrize(
+    ("changes", "lines"),
+    [
+        ({"query_db, refund": "query_db, refnd", "Never be": "Never: be"}, ["8", "12"]),
+        ({"to: seen": "to: sen", "escalate": "escalade"}, ["6, to", "19"]),
+    ],
+    ids=["what stands there", "what it means"],
+)
+def test_errors_are_told_at_once_in_their_order(changes: dict[str, str], lines: list[str]) -> None:
+    text = WHOLE
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    problems = problems_of(lambda: read(text))
+    assert [each.split(", line ")[1].split(":")[0] for each in problems] == lines
 
 
 def test_without_the_tools_of_a_run_their_names_are_taken_as_they_are() -> None:
@@ -233,7 +231,7 @@ def test_any_text_is_a_playbook_or_says_why_not(text: str) -> None:
     try:
         problems = [] if isinstance(from_yaml(text), Playbook) else ["no playbook"]
     except ProcedureError as exc:
-        problems = [each for each in exc.problems if not each.startswith("playbook")]
+        problems = [each for each in exc.problems if not each.startswith("task file")]
     assert problems == []
 
 

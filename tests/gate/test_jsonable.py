@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from parsimony_kernel.core.redaction import REDACTED
-from parsimony_kernel.gate.rendition import MAX_DEPTH, MAX_ITEMS, MAX_TEXT, Rendition, plain
+from parsimony_kernel.gate.jsonable import MAX_DEPTH, MAX_ITEMS, MAX_TEXT, Renderer, plain
 
 
 def breaks(*_: Any, **__: Any) -> Any:
@@ -102,7 +102,7 @@ def as_sent(value: Any) -> str:
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_an_object_that_cannot_be_shown_is_described_and_noticed(name: str) -> None:
-    rendition = Rendition()
+    rendition = Renderer()
     value = BROKEN[name]()
     shown = rendition.of({"kept": 1, "value": value})
     assert shown["kept"] == 1

@@ -1,7 +1,5 @@
 """Leave is for exactly one action, looked at again when it runs."""
 
-import asyncio
-import itertools
 from typing import Any
 
 import pytest
@@ -10,14 +8,6 @@ from parsimony_kernel.core.kinds import HELD
 from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.stages import STAGES
-from parsimony_kernel.patterns.escalation import (
-    ApprovalError,
-    Approvals,
-    EscalationReason,
-    HumanInTheLoop,
-    action_hash,
-)
-from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.tools import Tools, tool
 
 FULL = {"payment": "P9", "amount": 10, "to": "ann"}
@@ -112,51 +102,4 @@ async def test_code_that_reaches_something_else_by_now_is_asked_about_anew() -> 
     assert bank.paid == [("run_code", "go()", None)]
 
 
-async def test_leave_given_a_thousand_times_at_once_is_spent_once() -> None:
-    approvals = Approvals(clock=ManualClock())
-    request = approvals.ask("refund", FULL)
-
-    async def click() -> bool:
-        approvals.decide(request, approved=True)
-        await asyncio.sleep(0)
-        try:
-            approvals.spend(request, "refund", FULL)
-        except ApprovalError:
-            return False
-        return True
-
-    assert (await asyncio.gather(*(click() for _ in range(1_000)))).count(True) == 1
-
-
-@pytest.mark.parametrize("change", CHANGES, ids=str)
-def test_the_library_s_leave_is_for_the_hash_of_the_exact_action(change: dict[str, Any]) -> None:
-    approvals = Approvals(clock=ManualClock())
-    request = approvals.ask("refund", FULL)
-    approvals.decide(request, approved=True)
-    assert action_hash("refund", {**FULL, **change}) != action_hash("refund", FULL)
-    with pytest.raises(ApprovalError, match="changed"):
-        approvals.spend(request, "refund", {**FULL, **change})
-    approvals.spend(request, "refund", FULL)
-
-
 # -- when a person is asked
-
-
-SENSITIVE = ("delete", "modify", "transfer", "refund")
-SCORES = (None, 0.0, 0.69, 0.7, 1.0)
-
-
-def test_of_every_combination_the_most_severe_reason_is_told() -> None:
-    human = HumanInTheLoop()
-    kinds = (None, "lookup", *SENSITIVE)
-    for kind, failures, score in itertools.product(kinds, range(6), SCORES):
-        request = human.should_escalate({"action_type": kind}, failures, score)
-        told = None if request is None else (request.reason, request.priority)
-        if kind in SENSITIVE:
-            assert told == (EscalationReason.SAFETY_CHECK, 1)
-        elif failures >= 3:
-            assert told == (EscalationReason.REPEATED_FAILURES, 2)
-        elif score is not None and score < 0.7:
-            assert told == (EscalationReason.POLICY_REVIEW, 3)
-        else:
-            assert told is None

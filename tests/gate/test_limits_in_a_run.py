@@ -21,7 +21,6 @@ from parsimony_kernel.core.events import (
     BudgetWarning,
     RunCompleted,
     ToolEvent,
-    UserInputRequested,
 )
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.execution.private import CodeExecutor
@@ -129,31 +128,6 @@ async def test_forty_calls_of_one_tool_about_different_things_are_a_normal_run(
     assert [breaker.check("look", {"at": order}) for order in orders[:3]] == [False, False, True]
 
 
-async def test_polling_whose_answer_changes_goes_on(tmp_path: Path) -> None:
-    run = await Run(tmp_path).play(*[call("poll", job="j")] * 30, DONE)
-    assert run.shop.progress == 30
-    assert isinstance(run.events[-1], RunCompleted)
-
-
-async def test_the_fourth_rephrasing_is_refused_and_told_what_is_known(tmp_path: Path) -> None:
-    words = ["order A102", "status for order A102", "A102 shipment ETA", "where is order A102"]
-    run = await Run(tmp_path).play(*[call("search", query=each) for each in words], DONE)
-    assert run.shop.asked == words[:3]
-    assert [result.ok for result in run.results] == [True, True, True, False, True]
-    read = run.model.requests[-1].messages[-2]["content"]
-    assert read.startswith("Refused, nothing was run (validation_failed)")
-    assert '"loop": "no_new_information"' in read
-    assert "Delayed, ETA Friday" in read
-    assert isinstance(run.events[-1], RunCompleted)
-
-
-async def test_who_asks_the_same_for_ever_is_stopped_and_a_person_asked(tmp_path: Path) -> None:
-    run = await Run(tmp_path).play(*looking(["A102"] * 8))
-    assert run.shop.asked == ["A102", "A102"]
-    assert isinstance(run.events[-1], UserInputRequested)
-    assert len(run.model.requests) < 8
-
-
 async def test_the_pinned_rules_are_the_end_of_every_prompt_whatever_happened_before(
     tmp_path: Path,
 ) -> None:
@@ -177,16 +151,6 @@ async def test_the_pinned_rules_are_the_end_of_every_prompt_whatever_happened_be
         text = json.dumps(request.messages)
         assert text.count("<pinned_constraints>") == 1
     assert "<lessons_learned>" in run.model.requests[-1].messages[-1]["content"]
-
-
-async def test_pinned_advice_stops_no_call_and_a_check_needs_no_advice(tmp_path: Path) -> None:
-    pinned = await Run(tmp_path).play(*looking(["A1"]), DONE)
-    assert pinned.shop.asked == ["A1"]
-    bare = Run(tmp_path)
-    bare.state.pinned_constraints = []
-    await bare.play(call("look", at=7), DONE)
-    assert bare.shop.asked == []
-    assert not bare.results[0].ok
 
 
 def costing(completion: Completion, tokens: int) -> Completion:

@@ -10,14 +10,14 @@ from itertools import islice
 from typing import Any
 
 from parsimony_kernel.core.redaction import REDACTED, scrubber
-from parsimony_kernel.core.text import encodable
+from parsimony_kernel.core.text import utf8
 from parsimony_kernel.execution.inspection import attempt
 from parsimony_kernel.llm.secrets import is_secret, name_of
 
+# In characters and items; ``MAX_TOTAL`` is of all texts and items together.
 MAX_TEXT = 4_000
 MAX_ITEMS = 1_000
 MAX_DEPTH = 20
-# Of all texts and items together.
 MAX_TOTAL = 200_000
 
 _MAX_KEY = 200
@@ -26,77 +26,87 @@ _MAX_BITS = 4_000
 _WINDOW = 50_000
 _NAME = type.__dict__["__name__"]
 # Those without methods of their own.
-_PLAIN = frozenset({type(None), bool, int, float, str})
+_PLAIN = frozenset({int, float, dict, list, tuple})
 
 
-class Rendition:
-    """One rendering. ``is_whole`` says whether every object in it could be shown."""
+class Renderer:
+    """Renders the values of one envelope.
 
-    def __init__(self, *, max_text: int = MAX_TEXT, max_items: int = MAX_ITEMS) -> None:
+    ``is_whole`` says whether every object so far could be shown.
+    """
+
+    def __init__(self) -> None:
         self.is_whole = True
-        self._max_text = max_text
-        self._max_items = max_items
+        self._max_text = MAX_TEXT
+        self._max_items = MAX_ITEMS
         self._left = MAX_TOTAL
         self._clean = scrubber()
 
-    def of(self, value: Any, depth: int = 0) -> Any:
-        """``value`` as JSON. Never raises."""
+    def of(self, value: Any, *, max_text: int = MAX_TEXT, max_items: int = MAX_ITEMS) -> Any:
+        """``value`` as JSON, with texts and collections of at most so many characters and items.
+
+        Never raises.
+        """
+        self._max_text, self._max_items = max_text, max_items
+        return self._any(value, 0)
+
+    def _any(self, value: Any, depth: int) -> Any:
         self._left -= 1
-        if type(value) in _PLAIN:
-            return self._of(value, depth)
-        return attempt(lambda: self._of(value, depth), lambda exc: self._unseen(value, exc))
+        kind = type(value)
+        if kind is str:
+            return self._text(value)
+        if value is None or kind is bool:
+            return value
+        if kind in _PLAIN:
+            return self._by_kind(value, depth)
+        return attempt(lambda: self._by_kind(value, depth), lambda exc: self._unseen(value, exc))
 
     def _unseen(self, value: Any, exc: BaseException) -> str:
         self.is_whole = False
-        return self.text(f"a {_type_name(value)} that cannot be shown ({_type_name(exc)})")
+        return self._text(f"a {_type_name(value)} that cannot be shown ({_type_name(exc)})")
 
-    def text(self, text: str) -> str:
+    def _text(self, text: str) -> str:
         """``text``, its middle left out when it is long."""
         left_out = max(0, len(text) - 2 * _WINDOW)
         if left_out:
             text = text[:_WINDOW] + text[-_WINDOW:]
-        shown = short(self._clean(encodable(text)), self._max_text, left_out)
+        shown = short(self._clean(utf8(text)), self._max_text, left_out)
         self._left -= len(shown)
         return shown
 
-    def _of(self, value: Any, depth: int) -> Any:
-        if value is None or value is True or value is False:
-            return value
+    def _by_kind(self, value: Any, depth: int) -> Any:
         # The methods of the base classes: a subclass may have put anything in their place.
         if isinstance(value, str):
-            return self.text(str.__str__(value))
+            return self._text(str.__str__(value))
         if isinstance(value, int):
             number = int.__int__(value)
             bits = number.bit_length()
-            return number if bits <= _MAX_BITS else self.text(f"an integer of {bits:,} bits")
+            return number if bits <= _MAX_BITS else self._text(f"an integer of {bits:,} bits")
         if isinstance(value, float):
             real = float.__float__(value)
             return real if math.isfinite(real) else json.dumps(real)
         if isinstance(value, bytes | bytearray):
-            return self.text(f"{len(value):,} bytes: {bytes(value[: self._max_text])!r}")
+            return self._text(f"{len(value):,} bytes: {bytes(value[: self._max_text])!r}")
         if depth >= MAX_DEPTH:
-            return self.text(f"… deeper than {MAX_DEPTH} levels, left out")
+            return self._text(f"… deeper than {MAX_DEPTH} levels, left out")
         if isinstance(value, dict):
             return self._pairs(value, depth)
         if isinstance(value, list | tuple):
             return self._items(value, depth)
         if isinstance(value, set | frozenset):
             return self._items(value, depth, in_order=False)
-        return self._object(value, depth)
-
-    def _object(self, value: Any, depth: int) -> Any:
         for method, how in (("for_model", {}), ("model_dump", {"mode": "json"})):
             # Asked of the class: a stand-in for anything has every attribute itself.
             if getattr(type(value), method, None) is not None:
-                return self.of(getattr(value, method)(**how), depth + 1)
-        return self.text(str.__str__(str(value)))
+                return self._any(getattr(value, method)(**how), depth + 1)
+        return self._text(str.__str__(str(value)))
 
     def _items(self, values: Collection[Any], depth: int, *, in_order: bool = True) -> list[Any]:
         shown: list[Any] = []
         for item in islice(values, self._max_items):
             if self._left <= 0:
                 break
-            shown.append(self.of(item, depth + 1))
+            shown.append(self._any(item, depth + 1))
         left_out = len(values) - len(shown)
         if not in_order:
             shown.sort(key=json.dumps)
@@ -107,22 +117,17 @@ class Rendition:
         for key, item in islice(values.items(), self._max_items):
             if self._left <= 0:
                 break
-            name = self._key(key)
-            shown[name if name not in shown else f"{name} ({len(shown)})"] = (
-                REDACTED
-                if is_secret(str(name_of(name, values)), item)
-                else self.of(item, depth + 1)
-            )
+            name = short(str(self._any(key, MAX_DEPTH - 1)), _MAX_KEY)
+            place = name if name not in shown else f"{name} ({len(shown)})"
+            hides = is_secret(str(name_of(name, values)), item)
+            shown[place] = REDACTED if hides else self._any(item, depth + 1)
         left_out = len(values) - len(shown)
         return {**shown, "…": _more(left_out)} if left_out > 0 else shown
-
-    def _key(self, key: Any) -> str:
-        return short(str(self.of(key, MAX_DEPTH - 1)), _MAX_KEY)
 
 
 def plain(value: Any) -> Any:
     """``value`` as it stands in an envelope: JSON, capped, without secrets. Never raises."""
-    return Rendition().of(value)
+    return Renderer().of(value)
 
 
 def short(text: str, limit: int, left_out: int = 0) -> str:
@@ -144,4 +149,4 @@ def _more(count: int) -> str:
 
 def _type_name(value: object) -> str:
     # Past the class of the class, which may answer for it.
-    return str(encodable(_NAME.__get__(type(value))))
+    return utf8(_NAME.__get__(type(value)))

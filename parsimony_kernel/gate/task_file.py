@@ -97,7 +97,7 @@ def from_yaml(
     *,
     tools: Tools | None = None,
     guards: Mapping[str, Guard] | None = None,
-    source: str = "playbook",
+    source: str = "task file",
 ) -> Playbook:
     """The playbook that ``text`` describes; ``source`` names the text in errors.
 
@@ -105,36 +105,28 @@ def from_yaml(
     that the procedure may name. ``ProcedureError`` says everything that is wrong with the text.
     """
     written = Written(text, source, typed="policy")
-    given = written.value if isinstance(written.value, dict) else {}
-    bad: set[Any] = set()
     try:
         task = TaskFile.model_validate(written.value, context=tools)
     except ValidationError as exc:
         errors = exc.errors()
         within = {each["loc"][:-1] for each in errors}
         for error in errors:
-            bad |= {*error["loc"][:1]}
             # What stands there and is wrong was said.
             if error["type"] != "too_short" or error["loc"] not in within:
                 _say(written, error)
-        # What is right in itself may still be wrong together, and all is said at once.
-        rest = {name: value for name, value in given.items() if name not in bad}
-        task = TaskFile.model_validate(rest, context=tools)
+        raise ProcedureError(source, written.in_order()) from None
     name = task.name or source
     procedure = None
-    if not given.keys().isdisjoint(PROCEDURE):
-        for each in PROCEDURE:
-            if each not in given:
-                written.say((), f"the procedure lacks {each!r}; add it.")
-        if bad.isdisjoint(PROCEDURE) and given.keys() >= {*PROCEDURE}:
-            procedure = _procedure(written, task, name, guards or {}, tools)
-    elif given.keys() <= {"name"} and not bad:
+    if missing := [each for each in PROCEDURE if each not in task.model_fields_set]:
+        for each in missing if len(missing) < len(PROCEDURE) else ():
+            written.say((), f"the procedure lacks {each!r}; add it.")
+    else:
+        procedure = _procedure(written, task, name, guards or {}, tools)
+    if task.model_fields_set <= {"name"}:
         expected = ", ".join((*PROCEDURE, *_PARTS))
-        written.say((), f"the playbook says nothing; give it some of {expected}.")
+        written.say((), f"the file says nothing; give it some of {expected}.")
     contract = None if task.contract is None else _contract(written, task.contract)
     policy = None if task.policy is None else _policy(written, task.policy)
-    if procedure is not None and contract is not None and tools is not None:
-        _say_shut_edges(written, procedure, contract, tools)
     if written.problems:
         raise ProcedureError(name, written.in_order())
     rules = Rules(**{each: getattr(task, each) for each in _RULES})
@@ -244,7 +236,7 @@ _SAID = {
 def _say(written: Written, error: Any) -> None:
     """Say one of pydantic's errors as this file's."""
     at, kind = error["loc"], error["type"]
-    what, model = _MODELS.get(at[0] if at else "", ("the playbook", TaskFile))
+    what, model = _MODELS.get(at[0] if at else "", ("the file", TaskFile))
     known = [each.alias or name for name, each in model.model_fields.items()]
     name = next((each for each in reversed(at) if isinstance(each, str)), "")
     likely = nearest(name, known)
@@ -284,22 +276,7 @@ def _procedure(
     return procedure
 
 
-def _say_shut_edges(
-    written: Written, procedure: Procedure, contract: ActionContract, tools: Tools
-) -> None:
-    for edge in procedure.edges:
-        is_work = edge.action in tools and not tools[edge.action].terminal
-        if is_work and contract.tools is not None and edge.action not in contract.tools:
-            written.problems.append(
-                f"{edge.place}: {edge} is never taken, because the contract does not allow "
-                f"{edge.action!r}; name it among the contract's tools, or leave the edge out."
-            )
-
-
 def _contract(written: Written, read: ContractFields) -> ActionContract:
-    if not read.model_fields_set:
-        known = ", ".join(ContractFields.model_fields)
-        written.say(("contract",), f"the contract says nothing; give it {known}.")
     for number, name in enumerate(read.intent_tools or ()):
         if read.tools and name not in read.tools:
             said = (

@@ -12,7 +12,7 @@ from parsimony_kernel.core.kinds import Action, FailureKind
 from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.gate.repetition import KEPT, MAX_SHOWN, Loop, Repetition, not_repeating
+from parsimony_kernel.gate.loops import KEPT, MAX_SHOWN, Loop, Repetition, not_repeating
 from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.tools import Tools, tool
 
@@ -54,7 +54,6 @@ LOOPS: list[tuple[str, list[Step], int, str]] = [
     ("the same call three times", [order("A102")] * 3, 3, "repeat"),
     ("a cell run again and again", [cell("df.head()", "a b c")] * 4, 3, "repeat"),
     ("four rephrasings", REPHRASED, 4, "no_new_information"),
-    ("a lookup, then rephrasings", [order("A102"), *REPHRASED[1:]], 4, "no_new_information"),
     (
         "rephrasings without an identifier",
         [

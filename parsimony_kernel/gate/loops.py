@@ -10,8 +10,7 @@ A value: ``after`` gives another, ``before`` changes nothing, and ``to_json`` ke
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from rapidfuzz import fuzz
@@ -36,37 +35,44 @@ FREE_TEXT = frozenset(
 
 Kind = Literal["repeat", "cycle", "no_new_information", "late"]
 
+_REASONS: Mapping[Kind, str] = {
+    "late": "{tool} did not end in time with just this, and would not now",
+    "repeat": "this would be call {count} of {tool} that shows the same",
+    "cycle": "the same calls in turn would begin round {count} and show the same",
+    "no_new_information": "{calls} calls about this in a row showed the same",
+}
+
 
 @dataclass(frozen=True)
 class Call:
-    """What a call is, for comparing.
+    """What a call is, for comparing; lists are sorted.
 
-    ``subjects`` are the identifiers in it, ``numbers`` its other numbers and signs, ``words`` the
-    words of its free text; ``exact`` is a digest of everything that is not free text, and
-    ``is_bare`` says that this is nothing but subjects.
+    ``subjects`` are the identifiers in its free text, ``numbers`` the other numbers and signs,
+    ``words`` the rest of the words; ``exact`` is a digest of everything that is not free text.
     """
 
     tool: str
     signature: str
     exact: str
-    is_bare: bool
-    subjects: tuple[str, ...]
-    numbers: tuple[str, ...]
-    words: tuple[str, ...]
+    subjects: list[str]
+    numbers: list[str]
+    words: list[str]
 
 
 @dataclass(frozen=True)
-class Seen:
+class Seen(Call):
     """A call that was made: a digest of what it showed, and the beginning of that.
 
     ``is_late`` says that it did not end in time, so that what it had done by then would be done
     once more.
     """
 
-    call: Call
     observation: str
     shown: str
-    is_late: bool = False
+    is_late: bool
+
+
+_KEYS = {each.name for each in fields(Seen)}
 
 
 @dataclass(frozen=True)
@@ -85,15 +91,7 @@ class Loop:
     @property
     def reason(self) -> str:
         """One clause."""
-        match self.kind:
-            case "late":
-                return f"{self.tool} did not end in time with just this, and would not now"
-            case "repeat":
-                return f"this would be call {self.count} of {self.tool} that shows the same"
-            case "cycle":
-                return f"the same calls in turn would begin round {self.count} and show the same"
-            case "no_new_information":
-                return f"{self.count - 1} calls about this in a row showed the same"
+        return _REASONS[self.kind].format(tool=self.tool, count=self.count, calls=self.count - 1)
 
 
 @dataclass(frozen=True)
@@ -113,91 +111,60 @@ class Repetition:
     ) -> "Repetition":
         """The same with a call that was made. ``observation`` is what it showed, free of secrets,
         and ``read`` what the model read of that, where it was not all."""
-        plain = _plain(observation)
-        shown = _shortened(plain if read is None else _plain(read))
-        made = Seen(_call_of(tool_name, args), _digest(plain), shown, is_late)
+        # The address of an object is another each time and tells nothing.
+        plain = _ADDRESS.sub("0x…", observation.strip())
+        shown = _shortened(plain if read is None else _ADDRESS.sub("0x…", read.strip()))
+        digest = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        made = Seen(
+            **vars(_call_of(tool_name, args)), observation=digest, shown=shown, is_late=is_late
+        )
         return Repetition((*self.seen, made)[-KEPT:])
 
     @property
     def is_news(self) -> bool:
         """Whether the newest call showed what the same call had not shown lately."""
-        if not self.seen:
-            return False
-        newest = self.seen[-1]
-        return not any(
-            each.call.signature == newest.call.signature and each.observation == newest.observation
-            for each in self.seen[:-1]
-        )
+        told = [(each.signature, each.observation) for each in self.seen]
+        return bool(told) and told[-1] not in told[:-1]
 
     def before(self, tool_name: str, args: Mapping[str, Any]) -> Loop | None:
         """The loop that this call would go round once more, if it is one."""
         call = _call_of(tool_name, args)
-        return (
-            self._late(call)
-            or self._repeat(call)
-            or self._cycle(call)
-            or self._no_new_information(call)
+        for each in self.seen:
+            if each.is_late and each.signature == call.signature:
+                return Loop("late", call.tool, 2, each.shown)
+        for length in range(1, LONGEST_CYCLE + 1):
+            if first := self._begins_again(call, length):
+                return Loop("repeat" if length == 1 else "cycle", call.tool, 3, first.shown)
+        last = self.seen[-EQUAL_OBSERVATIONS:]
+        is_same = len(last) == EQUAL_OBSERVATIONS and len({each.observation for each in last}) == 1
+        if is_same and all(_are_alike(each, call) for each in last):
+            return Loop("no_new_information", call.tool, len(last) + 1, last[-1].shown)
+        return None
+
+    def _begins_again(self, call: Call, length: int) -> Seen | None:
+        """The call that ``call`` repeats, where the last calls are two equal rounds of ``length``
+        and it would begin another."""
+        last = self.seen[-2 * length :]
+        if len(last) < 2 * length:
+            return None
+        first, second = last[:length], last[length:]
+        # One call whose answer goes to and fro is polled, not gone round in.
+        is_turning = length == 1 or len({each.signature for each in second}) > 1
+        alike = _are_equal if length == 1 else _are_alike
+        same = all(
+            a.observation == b.observation and alike(a, b)
+            for a, b in zip(first, second, strict=True)
         )
+        return second[0] if is_turning and same and alike(second[0], call) else None
 
     def to_json(self) -> list[dict[str, Any]]:
         """Plain values; see ``from_json``."""
-        return [{**vars(each), "call": dict(vars(each.call))} for each in self.seen]
+        return [dict(vars(each)) for each in self.seen]
 
     @classmethod
     def from_json(cls, value: Sequence[Mapping[str, Any]]) -> "Repetition":
-        """What ``to_json`` gave, in another process."""
-        return cls(
-            tuple(
-                Seen(
-                    _call_from(each["call"]),
-                    each["observation"],
-                    each["shown"],
-                    each.get("is_late", False),
-                )
-                for each in value
-            )
-        )
-
-    def _late(self, call: Call) -> Loop | None:
-        for each in self.seen:
-            if each.is_late and each.call.signature == call.signature:
-                return Loop("late", call.tool, 2, each.shown)
-        return None
-
-    def _repeat(self, call: Call) -> Loop | None:
-        last = self.seen[-2:]
-        if len(last) < 2 or any(each.call.signature != call.signature for each in last):
-            return None
-        if not _show_the_same(last):
-            return None
-        return Loop("repeat", call.tool, 3, last[-1].shown)
-
-    def _cycle(self, call: Call) -> Loop | None:
-        for length in range(2, LONGEST_CYCLE + 1):
-            last = self.seen[-2 * length :]
-            if len(last) < 2 * length:
-                return None
-            first, second = last[:length], last[length:]
-            # One call whose answer goes to and fro is polled, not gone round in.
-            turning = len({each.call.signature for each in second}) > 1
-            same = all(
-                a.observation == b.observation and _are_alike(a.call, b.call)
-                for a, b in zip(first, second, strict=True)
-            )
-            if turning and same and _are_alike(second[0].call, call):
-                return Loop("cycle", call.tool, 3, second[0].shown)
-        return None
-
-    def _no_new_information(self, call: Call) -> Loop | None:
-        last = self.seen[-EQUAL_OBSERVATIONS:]
-        if (
-            len(last) < EQUAL_OBSERVATIONS
-            or not _show_the_same(last)
-            or call.tool not in {each.call.tool for each in last}
-            or not all(_are_alike(each.call, call) for each in last)
-        ):
-            return None
-        return Loop("no_new_information", call.tool, len(last) + 1, last[-1].shown)
+        """What ``to_json`` gave, in another process; what an older release wrote is left out."""
+        return cls(tuple(Seen(**each) for each in value if each.keys() == _KEYS))
 
 
 def not_repeating(current: Callable[[], Repetition]) -> Stage:
@@ -256,23 +223,18 @@ def _call_of(tool_name: str, args: Mapping[str, Any]) -> Call:
         free = {}
     text = " ".join(free.values())
     rest = _SUBJECT.sub(" ", text)
-    told = {each.strip("\"'`") for each in (*_SUBJECT.findall(text), *_long(rest))}
-    exact = {name: value for name, value in args.items() if name not in {*free, "_ui_message"}}
-    named = [_as_subject(value) for value in exact.values()]
+    long = [each for each in _NUMBER.findall(rest) if len(each) >= 4]
+    told = {each.strip("\"'`") for each in (*_SUBJECT.findall(text), *long)}
     subjects = {each for each in told if not _is_qualifier(each)}
+    words = (word.casefold() for word in _WORD.findall(rest))
     return Call(
         tool_name,
         loop_signature(tool_name, dict(args)),
-        loop_signature(tool_name, exact),
-        all(each is not None for each in named),
-        tuple(sorted(subjects | {each for each in named if each is not None})),
-        tuple(sorted({*_NUMBER.findall(rest), *_SIGN.findall(rest), *told} - subjects)),
-        tuple(word for each in _WORD.findall(rest) if (word := each.casefold()) not in _LITTLE),
+        loop_signature(tool_name, {k: v for k, v in args.items() if k not in free}),
+        sorted(subjects),
+        sorted({*_NUMBER.findall(rest), *_SIGN.findall(rest), *told} - subjects),
+        sorted({word for word in words if word not in _LITTLE}),
     )
-
-
-def _long(text: str) -> list[str]:
-    return [each for each in _NUMBER.findall(text) if len(each) >= 4]
 
 
 def _is_qualifier(token: str) -> bool:
@@ -282,53 +244,27 @@ def _is_qualifier(token: str) -> bool:
     return len(token) < 4 or (len(token) <= 6 and _YEAR.search(token) is not None)
 
 
-def _as_subject(value: Any) -> str | None:
-    if not isinstance(value, str | int) or isinstance(value, bool):
-        return None
-    text = str(value)
-    found = len(text) <= 200 and (_SUBJECT.fullmatch(text) or _long(text) == [text])
-    told = text.strip("\"'`")
-    return told if found and not _is_qualifier(told) else None
-
-
-def _call_from(value: Mapping[str, Any]) -> Call:
-    lists = {name: tuple(value[name]) for name in ("subjects", "numbers", "words")}
-    return Call(**{**value, **lists})
+def _are_equal(a: Call, b: Call) -> bool:
+    return a.signature == b.signature
 
 
 def _are_alike(a: Call, b: Call) -> bool:
     """Whether two calls ask the same in other words."""
     if a.signature == b.signature:
         return True
-    if a.subjects != b.subjects or a.numbers != b.numbers:
-        return False
-    if a.tool != b.tool:
-        return bool(a.subjects) and a.is_bare and b.is_bare
-    if a.exact != b.exact:
+    if (a.exact, a.subjects, a.numbers) != (b.exact, b.subjects, b.numbers):
         return False
     return bool(a.subjects) or _say_the_same(a.words, b.words)
 
 
 def _say_the_same(a: Sequence[str], b: Sequence[str]) -> bool:
     """Whether each word of either has one like it in the other. No words say nothing."""
-    if not a or not b:
-        return False
-    return all(any(fuzz.ratio(x, y) >= _ALIKE for y in b) for x in a) and all(
-        any(fuzz.ratio(x, y) >= _ALIKE for x in a) for y in b
+    pairs = ((a, b), (b, a))
+    return bool(a and b) and all(
+        any(fuzz.ratio(word, other) >= _ALIKE for other in others)
+        for words, others in pairs
+        for word in words
     )
-
-
-def _show_the_same(seen: Sequence[Seen]) -> bool:
-    return all(a.observation == b.observation for a, b in pairwise(seen))
-
-
-def _plain(observation: str) -> str:
-    # The address of an object is another each time and tells nothing.
-    return _ADDRESS.sub("0x…", observation.strip())
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _shortened(text: str) -> str:
