@@ -122,7 +122,7 @@ class _Line:
                     if heard % _AT_A_TIME == 0:
                         await asyncio.sleep(0)
             finally:
-                await _close(stream)
+                await close(stream)
             self._items.put_nowait(_Broke(None))
         except (asyncio.CancelledError, KeyboardInterrupt) as exc:
             # Read by nobody when we cancelled; else a client cancelled itself.
@@ -273,7 +273,8 @@ def _length(item: Delta | Completion) -> int:
     )
 
 
-async def _close(stream: AsyncIterator[Any]) -> None:
+async def close(stream: AsyncIterator[Any]) -> None:
+    """Close a stream that can be closed."""
     closing = getattr(stream, "aclose", None)
     if closing is not None:
         await closing()
