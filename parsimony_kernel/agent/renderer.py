@@ -14,6 +14,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from parsimony_kernel.core.conversation import is_snapshot
 from parsimony_kernel.core.kinds import SOLVED, Failure
+from parsimony_kernel.core.pictures import is_picture, without_pixels
 from parsimony_kernel.core.reading import as_text, envelope_in, in_brief, text_in_brief
 from parsimony_kernel.core.state import RunState
 
@@ -144,7 +145,7 @@ class IncrementalRenderer:
         # What was rendered before changes only where it fell behind the cut, or is the newest
         # tool result no more.
         behind = range(self._minimal_before, min(cutoff, first))
-        stale = {i for i in (*behind, self._last_tool) if i >= 0 and self._is_tool(i)}
+        stale = {i for i in (*behind, self._last_tool) if i >= 0 and self._is_kept_by_size(i)}
         for index in sorted(stale):
             mode = self._mode_of(index, cutoff, last_tool)
             if mode != self._modes[index]:
@@ -176,8 +177,8 @@ class IncrementalRenderer:
     def _mode_of(self, index: int, cutoff: int, last_tool: int) -> Mode:
         return _mode(index, self._sources[index], cutoff, last_tool, self._manner.compaction)
 
-    def _is_tool(self, index: int) -> bool:
-        return _role(self._sources[index]) == "tool"
+    def _is_kept_by_size(self, index: int) -> bool:
+        return _role(self._sources[index]) == "tool" or is_picture(self._sources[index])
 
 
 def recent_iterations_cutoff(
@@ -303,6 +304,8 @@ def _cuts(messages: Sequence[Any], compaction: int, cutoff: int) -> tuple[int, i
 
 
 def _mode(index: int, message: Any, cutoff: int, last_tool: int, compaction: int) -> Mode:
+    if is_picture(message):
+        return "minimal" if index < cutoff else "default"
     return infer_message_mode(
         index=index,
         is_last_tool_message=index == last_tool and compaction < 2,
@@ -319,6 +322,8 @@ def _render(message: Any, mode: Mode) -> dict[str, Any]:
     if not isinstance(message, dict):
         return dict(message.to_llm(mode))
     fresh = {key: _copy(value) for key, value in message.items() if key != "metadata"}
+    if mode == "minimal" and is_picture(message):
+        return without_pixels(fresh)
     if mode == "minimal":
         fresh["content"] = _shortened(fresh.get("content"))
     return fresh

@@ -20,6 +20,7 @@ from parsimony_kernel.core.chat import (
     StandInError,
 )
 from parsimony_kernel.core.kinds import FailureRaised
+from parsimony_kernel.core.pictures import MARK
 from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.adapter import read
 from parsimony_kernel.llm.cassette_file import RecordedStep, RecordedTurn, Recording, Tape
@@ -160,6 +161,11 @@ class Player:
     def name(self) -> str:
         """The model that was recorded."""
         return self._turns[0].model
+
+    @property
+    def sees_pictures(self) -> bool:
+        """Whether the model was shown a picture."""
+        return any(MARK in step.asked.text for turn in self._turns for step in turn.steps)
 
     @property
     def service(self) -> str:

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from dataclasses import dataclass, replace
 from typing import Any
 
+from parsimony_kernel.core import pictures
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import (
     ANSWER_CUT_OFF,
@@ -193,8 +194,9 @@ async def call_llm(
     if cancellation.is_set:
         raise Cancelled(cancellation.reason)
     line = _Line(clock)
+    sees = bool(getattr(model, "sees_pictures", False))
     messages = thinking.given_back(repair(request.messages), model.name)
-    sent = replace(request, messages=messages)
+    sent = replace(request, messages=pictures.sent_to(messages, sees=sees))
     tasks = {
         asyncio.create_task(line.listen(model, sent)),
         asyncio.create_task(line.time_silence(request.timeout_s, request.heartbeat_s)),
