@@ -69,7 +69,7 @@ class IncrementalRenderer:
     or cut is noticed and rendered anew.
 
     Args:
-        callable_: the names of the tools that may be called from the beginning.
+        callable_: the names of the tools that the requests describe; all, where none is named.
     """
 
     def __init__(self, callable_: Sequence[str] = ()) -> None:
@@ -81,6 +81,7 @@ class IncrementalRenderer:
         self._manner = manner
         self._known: list[Sequence[str]] = []  # what each could take to be callable before it
         self._now_known: Sequence[str] = self._callable
+        self._described: set[tuple[str, str]] = set()
         self._read = 0  # how many messages of the state were taken in
         self._newest: Any = None
         self._sources: list[Any] = []  # those of them that are rendered
@@ -155,8 +156,8 @@ class IncrementalRenderer:
             self._modes.append(self._mode_of(index, cutoff, last_tool))
             self._known.append(self._now_known)
             self._rendered.append(self._told(index))
-            following = (self._envelope(index) or {}).get("valid_next_actions")
-            self._now_known = following if isinstance(following, list) else self._now_known
+            # None at a question: whoever goes on may call what could be called before.
+            self._now_known = self._next(self._envelope(index)) or self._now_known
         self._minimal_before, self._last_tool = cutoff, last_tool
 
     def _told(self, index: int) -> dict[str, Any]:
@@ -165,9 +166,16 @@ class IncrementalRenderer:
             return _render(message, "default")
         envelope = self._envelope(index) if mode == "default" else None
         told = _render(message, mode)
-        return (
-            told if envelope is None else {**told, "content": as_text(envelope, self._known[index])}
-        )
+        if envelope is None:
+            return told
+        envelope = {**envelope, "valid_next_actions": self._next(envelope)}
+        return {**told, "content": as_text(envelope, self._known[index], self._described)}
+
+    def _next(self, envelope: dict[str, Any] | None) -> list[str]:
+        """What an answer says may be called, of the tools that the requests describe."""
+        following = (envelope or {}).get("valid_next_actions")
+        named = following if isinstance(following, list) else ()
+        return [each for each in named if not self._callable or each in self._callable]
 
     def _envelope(self, index: int) -> dict[str, Any] | None:
         message = self._sources[index]

@@ -98,12 +98,13 @@ class Run:
         if isinstance(self.state.files, FileStore):
             self.tools = stored_file_tools(self.state.files) + self.tools
         self.gate = self.hooks.gate(self.tools, self.context, self.state)
+        offered = self.hooks.offered(self.tools)
         self.model_calls = ModelCalls(
             self.context,
             self.state,
             Chain(self.hooks.models(self.context), self.hooks.breakers, self.clock),
-            self.secrets.of_prose(self.hooks.offered(self.tools).to_llm()),
-            tuple(self.tools),
+            self.secrets.of_prose(offered.to_llm()),
+            tuple(offered),
             cancellation=self.cancellation,
         )
         self.progress = Progress(self.state, self.hooks.files(self.state))
