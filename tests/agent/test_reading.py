@@ -129,11 +129,12 @@ async def test_what_is_alike_is_told_once() -> None:
     first, again = await answer(code), await answer("five = pd.DataFrame({'c': range(50)})")
     assert as_text(first, ACTIONS, seen).splitlines()[-4:] == [
         "`four`: the second table shown",
-        "`one`: table, 100 rows: c (int64), d (str) Distinct values, not rows: c: 0, 1, 2, 3, 4; "
+        "`one`: table, 100 rows, columns as `four`",
+        "`three`: table, 100 rows: e (int64), d (str) Distinct values, not rows: e: 0, 1, 2, 3, 4; "
         "d: x",
-        "`three`: table, 100 rows: e (int64), d (str) Distinct values, not rows: e: 0, 1, 2, 3, 4",
-        "`two`: table, 49 rows, columns as `one`",
+        "`two`: table, 49 rows, columns as `four`",
     ]
+    assert as_text(again, ACTIONS, seen).startswith("`five`: table, 50 rows: c (int64) Distinct")
     assert as_text(again, ACTIONS, seen) == "`five`: table, 50 rows: c (int64)"
 
 
