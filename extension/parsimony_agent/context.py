@@ -1,5 +1,7 @@
 """``%agent context`` and ``--dry-run``: what a turn would send, before it is sent."""
 
+import base64
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -8,6 +10,7 @@ from parsimony_agent.arguments import CellRequest
 from parsimony_agent.desk import Desk, Told
 from parsimony_agent.options import in_notebook, options_of
 from parsimony_kernel.core.chat import ModelRequest
+from parsimony_kernel.core.pictures import pictures_in, size_of, tokens_of
 
 _ANY_WORDS = "(your request)"
 
@@ -40,10 +43,22 @@ def sent_words(request: ModelRequest, model: str) -> str:
 def message_words(message: Mapping[str, Any]) -> str:
     """One message to the letter, under its role."""
     rest = {name: value for name, value in message.items() if name not in ("role", "content")}
-    content = message.get("content") or ""
+    content: Any = message.get("content") or ""
+    if pictures := list(map(_picture_words, pictures_in(message))):
+        content = "\n".join([*(part["text"] for part in content if "text" in part), *pictures])
     said = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     rest_said = json.dumps(rest, ensure_ascii=False) if rest else ""
     return literal("\n".join(filter(None, (f"── {message.get('role')} ──", said, rest_said))))
+
+
+def _picture_words(png_base64: str) -> str:
+    """A picture by its size in pixels, tokens and bytes, and its digest."""
+    png = base64.b64decode(png_base64)
+    width, height = size_of(png)
+    return (
+        f"[picture: PNG of {width} × {height} pixels, about {tokens_of(png_base64):,} tokens, "
+        f"{len(png):,} bytes, sha256 {hashlib.sha256(png).hexdigest()}]"
+    )
 
 
 def tools_words(request: ModelRequest) -> str:

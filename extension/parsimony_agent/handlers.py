@@ -15,7 +15,10 @@ from parsimony_agent.settings import SETTINGS
 from parsimony_agent.tables import table
 from parsimony_kernel.artifacts.refresh import in_words
 from parsimony_kernel.core.cancellation import Cancelled
+from parsimony_kernel.core.chat import OFFLINE
 from parsimony_kernel.doctor import examine
+from parsimony_kernel.llm.credentials import provider_of
+from parsimony_kernel.llm.providers import price_in_words, suggestion
 
 _SAYS = 400
 
@@ -39,7 +42,14 @@ def model(desk: Desk, name: str = "") -> Told:
     desk.follow_settings()
     if name:
         session.set_model(chosen_model(name, session.executor.variables()))
-    return f"Model: {session.model_name}"
+    told = f"Model: {session.model_name}"
+    if session.model_name == OFFLINE and not name:
+        return f"{told}, built-in rules and no LLM. {suggestion(desk.environ)}"
+    prices = [price_in_words(each) for each in session.model_name.split(", ") if provider_of(each)]
+    if not prices:
+        return told
+    share = desk.settings.told("share")[0]
+    return f"{told} ({'; '.join(prices)}). Requests are sent with `--share {share}`."
 
 
 def artifacts(desk: Desk) -> Told:

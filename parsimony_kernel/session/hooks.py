@@ -4,7 +4,7 @@ import asyncio
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from parsimony_kernel.core.chat import Completion, ToolCall
 from parsimony_kernel.core.clock import Clock
 from parsimony_kernel.core.effects import Effects
 from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted
+from parsimony_kernel.core.outputs import FigureObject
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
@@ -75,11 +76,18 @@ class NotebookPlace:
 @dataclass(frozen=True)
 class Sharing:
     """What of a notebook a run tells its model: how much, of what, and which tools are the
-    person's own. ``chosen`` is ``None`` for everything."""
+    person's own. ``chosen`` is ``None`` for everything; ``figures`` are shown as they are drawn
+    where first rows are told, too."""
 
     share: Share = Share.samples
     chosen: tuple[str, ...] | None = None
+    figures: bool = False
     own_tools: frozenset[str] = frozenset()
+
+    @property
+    def shows_figures(self) -> bool:
+        """Whether a model that sees gets the pictures of charts."""
+        return self.share is Share.full or (self.figures and self.share is Share.samples)
 
 
 class NotebookHooks(RunHooks):
@@ -192,6 +200,9 @@ class NotebookHooks(RunHooks):
             self._sharing.own_tools,
         )
         return shared(outcome, self._sharing.share, step)
+
+    def pictures(self, outcome: StepOutcome) -> Sequence[FigureObject]:
+        return super().pictures(outcome) if self._sharing.shows_figures else ()
 
     def shared_names(self, words: str) -> str:
         return _GONE_BACK if words and self._sharing.share is Share.none else words

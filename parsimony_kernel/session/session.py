@@ -223,7 +223,7 @@ class NotebookSession:
         self._must_be_free()
         secrets = Secrets.of(models, {**os.environ, **self._environ})
         request = secrets.clean(request)
-        running = _Running(run_id, 0, cell_key, secrets, Sharing(chosen.share, chosen.context))
+        running = _Running(run_id, 0, cell_key, secrets, _sharing(chosen))
         limit = chosen.notebook_cost_usd
         ceiling = left_of(limit, self.spent_usd() if limit is not None else 0.0)
         self._running = running
@@ -256,6 +256,7 @@ class NotebookSession:
                     replaced=(*back.restored, *back.removed),
                     share=chosen.share.value,
                     context=chosen.context,
+                    share_figures=chosen.share_figures,
                     notebook_cost_usd=limit,
                     classifier=chosen.classifier,
                     effort=chosen.effort,
@@ -333,8 +334,7 @@ class NotebookSession:
         self._must_be_free()
         models = resolve_models(chosen.model or self._model, self._around(chosen.effort))
         secrets = Secrets.of(models, {**os.environ, **self._environ})
-        sharing = Sharing(chosen.share, chosen.context)
-        running = _Running(uuid.uuid4().hex, 0, cell_key, secrets, sharing)
+        running = _Running(uuid.uuid4().hex, 0, cell_key, secrets, _sharing(chosen))
         agent = self._agent(
             models,
             running,
@@ -422,6 +422,7 @@ class NotebookSession:
                 gone=gone if running.sharing.share is not Share.none else (),
                 share=running.sharing.share.value,
                 context=running.sharing.chosen,
+                share_figures=running.sharing.figures,
                 notebook_cost_usd=limit,
                 classifier=classifier,
                 effort=effort,
@@ -743,7 +744,12 @@ def _sharing_of(begun: RunStarted | None) -> Sharing:
     """What a turn tells of the notebook since it began; one that cannot be known, nothing."""
     if begun is None:
         return Sharing(Share.none)
-    return Sharing(Share(begun.share) if begun.share else Share.samples, begun.context)
+    share = Share(begun.share) if begun.share else Share.samples
+    return Sharing(share, begun.context, begun.share_figures)
+
+
+def _sharing(options: TurnOptions) -> Sharing:
+    return Sharing(options.share, options.context, options.share_figures)
 
 
 def _sentence(text: str) -> str:

@@ -40,7 +40,7 @@ class Share(StrEnum):
 WORDS: Mapping[Share, str] = {
     Share.full: (
         "the names, types, sample values and first rows of its data, what its code prints and "
-        "shows, and what earlier requests came to"
+        "shows, charts as pictures included, and what earlier requests came to"
     ),
     Share.samples: (
         "the names, types and sample values of its data, first rows of the tables that a request "

@@ -1,5 +1,6 @@
 """``%agent sent`` tells what went to models, and ``%agent cost`` what of a budget is spent."""
 
+import base64
 import html
 import json
 import re
@@ -130,6 +131,17 @@ def test_one_request_is_shown_whole_on_request() -> None:
         assert str(message["content"]) in text
     with pytest.raises(TurnError, match=r"Turn 2 has 1 request: there is no request 2\."):
         told(went(1, SYSTEM), number=2)
+
+
+def test_a_picture_is_listed_by_its_size_and_digest() -> None:
+    png = base64.b64encode(
+        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (750).to_bytes(4) + (400).to_bytes(4) + b"..."
+    )
+    url = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{png.decode()}"}}
+    chart = {"role": "user", "content": [{"type": "text", "text": "The chart"}, url]}
+    text = told(went(1, SYSTEM, chart))["text/plain"]
+    assert "The chart\n[picture: PNG of 750 × 400 pixels, about 400 tokens, 27 bytes, " in text
+    assert png.decode() not in text
 
 
 def test_the_offline_model_is_said_to_have_stayed_here_and_no_other_is() -> None:

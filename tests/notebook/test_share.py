@@ -22,6 +22,7 @@ from parsimony_kernel.core.events import (
     ToolResultObserved,
     UserInputRequested,
 )
+from parsimony_kernel.core.pictures import pictures_in
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
@@ -131,6 +132,32 @@ async def test_what_code_shows_is_told(start: Start, share: Share) -> None:
     session = start(run("print(1)\nsales"), DONE)
     await gather(session.turn("show it", cell_key="a", options=TurnOptions(share=share)))
     assert " south     2.0" in asked_of(session)[1].messages[-2]["content"]
+
+
+DRAW = run("import altair as alt\nalt.Chart(sales).mark_bar().encode(x='region', y='amount')")
+
+
+@pytest.mark.parametrize(
+    ("share", "figures", "shown"),
+    [
+        (Share.full, False, 1),
+        (Share.samples, True, 1),
+        (Share.samples, False, 0),
+        (Share.schema, True, 0),
+        (Share.none, True, 0),
+    ],
+)
+async def test_charts_are_shown_in_full_or_where_that_is_set(
+    start: Start, share: Share, figures: bool, shown: int
+) -> None:
+    session = start(DRAW, DONE)
+    session._model.sees_pictures = True  # type: ignore[union-attr]
+    options = TurnOptions(share=share, share_figures=figures)
+    begun, *_ = await gather(session.turn("draw it", cell_key="a", options=options))
+    (_, second) = asked_of(session)
+    assert sum(1 for each in second.messages for _ in pictures_in(each)) == shown
+    assert isinstance(begun, RunStarted)
+    assert begun.share_figures is figures
 
 
 def test_the_schema_is_names_types_and_shapes(start: Start) -> None:
