@@ -1,0 +1,93 @@
+"""The bench of tasks with known answers: that it runs, counts, and finds a wrong answer."""
+
+import re
+import sys
+from typing import Any
+
+import pytest
+
+from benchmarks.analyst import Analyst, Turn, load, many_steps
+from benchmarks.model_tasks import Desk, run_tasks
+
+TASKS = {task.name: task for task in load()}
+TURN = Turn("", (), "", (1234.56, 27, "August"))
+
+
+def body(*messages: tuple[str, str], tools: tuple[str, ...] = ("run_python",)) -> dict[str, Any]:
+    """A request as a loop sends it."""
+    return {
+        "messages": [{"role": role, "content": content} for role, content in messages],
+        "tools": [{"function": {"name": name}} for name in tools],
+    }
+
+
+def test_twenty_tasks_with_names_of_their_own() -> None:
+    assert len(TASKS) == len(load()) == 20
+
+
+@pytest.mark.slow
+def test_three_tasks_are_answered_rightly_in_the_fewest_calls() -> None:
+    # Without a notebook there is no inventory, so the last one looks at its table first.
+    calls = {"means of a file": 2, "three figures that were printed": 4, "a step that fails": 4}
+    runs = run_tasks("agent", sys.executable, [TASKS[name] for name in calls])
+    assert [run.wrong for run in runs] == [[], [], []]
+    assert [run.refusals for run in runs] == [0, 0, 0]
+    assert [len(run.requests) for run in runs] == [*calls.values()]
+    for run in runs:
+        assert run.sent > run.new > 0
+        assert run.billed(0.25) > run.billed(0.1) > run.new
+
+
+@pytest.mark.parametrize(
+    ("answered", "misses"),
+    [
+        ("1,234.6 in August, 27 times", []),
+        ("1234.56, 27.0, AUGUST", []),
+        ("1,235 in August on 27 days", []),
+        ("1,234.5 in August, 27 times", [1234.56]),
+        ("1,234.56 and 28 in July", [27, "August"]),
+    ],
+)
+def test_a_number_counts_to_as_many_digits_as_are_written(
+    answered: str, misses: list[float | str]
+) -> None:
+    assert TURN.misses(answered) == misses
+
+
+def test_the_analyst_takes_a_step_again_whose_outcome_is_not_shown_any_more() -> None:
+    task = many_steps(3)
+    analyst = Analyst(task)
+    request = ("user", task.turns[0].request)
+    shown = ("tool", "look 1: 1 and what follows")
+    asked = [
+        re.sub(r".*look\((\d)\).*", r"\1", str(analyst(body(request, *results))))
+        for results in ((), (shown,), ())
+    ]
+    assert asked == ["1", "2", "1"]
+
+
+def test_what_the_model_wrote_itself_is_no_outcome() -> None:
+    task = many_steps(2)
+    said = body(("user", task.turns[0].request), ("assistant", "look 1: 1 and what follows"))
+    assert Analyst(task)(said).message.tool_calls
+
+
+def test_a_step_that_never_shows_anything_is_given_up() -> None:
+    task = many_steps(2)
+    analyst = Analyst(task)
+    request = body(("user", task.turns[0].request))
+    answers = [analyst(request).message for _ in range(4)]
+    assert [bool(each.tool_calls) for each in answers] == [True, True, True, False]
+    assert task.turns[0].misses(answers[-1].content or "") == ["every part"]
+
+
+def test_new_bytes_are_those_behind_the_request_before() -> None:
+    task = many_steps(3)
+    desk = Desk([task], None)
+    first = body(("user", task.turns[0].request))
+    desk(first)
+    desk(body(("user", task.turns[0].request), ("tool", "look 1: 1 and what follows")))
+    [run] = desk.runs
+    assert run.requests[1].shared == len(run.requests[0].content)
+    assert run.new == run.appended == len(run.requests[1].content)
+    assert run.reused == [100.0]
