@@ -26,7 +26,6 @@ from parsimony_kernel.core.outputs import (
     KernelOutput,
     KernelOutputType,
 )
-from parsimony_kernel.execution.asking import Asking, Paused
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part, cell_name
@@ -37,6 +36,7 @@ from parsimony_kernel.execution.inspection import attempt, is_a, plain
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
+from parsimony_kernel.execution.statement_guard import Asking, Paused
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch
 from parsimony_kernel.lineage.ledger import OriginLedger

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.core.reach import Reach, ReachKind
-from parsimony_kernel.execution.asking import Paused
 from parsimony_kernel.execution.permit import Permit
+from parsimony_kernel.execution.statement_guard import Paused
 
 # How long code waits for leave, in seconds; then it does without.
 _WAIT_S = 2.0

@@ -27,9 +27,9 @@ from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part
 from parsimony_kernel.execution.guard import ended, keep, ours
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Held
-from parsimony_kernel.execution.native import fetches, only_reads, writes
+from parsimony_kernel.execution.native_calls import fetches, only_reads, writes
 from parsimony_kernel.execution.permit import Permit
-from parsimony_kernel.execution.reaching import (
+from parsimony_kernel.execution.side_effects import (
     EVENTS,
     Caller,
     GuardedEnvironment,
@@ -38,7 +38,7 @@ from parsimony_kernel.execution.reaching import (
     is_number,
     texts_of,
 )
-from parsimony_kernel.execution.worker import refusal, watch_workers
+from parsimony_kernel.execution.workers import Workers
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints, PutBack
 from parsimony_kernel.lineage.files import FileState
 from parsimony_kernel.lineage.ledger import OriginLedger
@@ -105,6 +105,7 @@ class Asking:
         self._left: list[Reach] = []
         self._is_over = True
         self._judge = Judge(permit.workspace, self._said, permit.made, permit.keep)
+        self.workers = Workers(permit.workspace, permit.made)
 
     def parts(self, guard: CodeGuard) -> Iterator[Part]:
         """The statements of the cell, each with a state to go back to.
@@ -116,7 +117,6 @@ class Asking:
         capture = self._capture()
         assert capture is not None
         keep(capture, self)
-        watch_workers()
         self._thread = threading.get_ident()
         self._is_over = False
         _watch_environment(1)
@@ -138,6 +138,8 @@ class Asking:
             _watch_environment(-1)
             if (capture := self._capture()) is not None:
                 ended(capture)
+                for each in self.workers.refused():
+                    capture.stderr.write(f"{each[:1].upper()}{each[1:]}.\n")
         if error is not None and not isinstance(error, _INTERRUPTIONS):
             self._settle()
         if self.held is None or self._before is None:
@@ -180,7 +182,8 @@ class Asking:
         kind, what = found
         capture = self._capture()
         if capture is not None and capture.is_forked:
-            raise refusal(what)
+            with ours():
+                self.workers.refuse(what)
         if self._is_over:
             raise PermissionError(f"this code has ended, and may not reach {what} any more")
         if self.held is not None:
