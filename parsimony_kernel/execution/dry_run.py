@@ -19,22 +19,21 @@ import io
 import os
 import stat
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parsimony_kernel.analysis.cell import Call
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.reach import ReachKind
-from parsimony_kernel.execution.capture import Capture
-from parsimony_kernel.execution.cell import Cell
 from parsimony_kernel.execution.guard import keep, ours
 from parsimony_kernel.execution.native_calls import QUERIES, WRITERS, WRITING_QUERY
 from parsimony_kernel.execution.side_effects import Judge, caller, texts_of
 from parsimony_kernel.execution.statement_guard import process_state
-from parsimony_kernel.lineage.checkpoint import Checkpoints
-from parsimony_kernel.lineage.ledger import OriginLedger
+
+if TYPE_CHECKING:
+    from parsimony_kernel.execution.inprocess import CellExecution
 
 _ABSENT = object()
 _MOST_NAMES = 10
@@ -47,28 +46,15 @@ class DryRunError(PermissionError):
 
 
 @contextmanager
-def leaving_nothing(
-    cell: Cell,
-    folder: Path,
-    capture: Capture,
-    namespace: Callable[[], dict[str, Any]],
-    bindings: Callable[[], Mapping[str, Any]],
-    given: Callable[[], Mapping[str, Any]],
-) -> Iterator[None]:
-    """Whatever ``cell`` does in the body is taken back; what could not be is told in stderr.
-
-    Args:
-        folder: where it runs.
-        namespace: gives the live namespace, also when it has been replaced meanwhile.
-        bindings: gives the names in it that code may bind, with their objects.
-        given: gives what the namespace has of itself.
+def leaving_nothing(run: "CellExecution") -> Iterator[None]:
+    """Whatever the cell does in the body is taken back; what could not be is told in stderr.
 
     Raises:
         DryRunError: before the body, when the code would change what cannot be put back.
     """
-    code = cell.code
+    code, namespace, stderr = run.cell.code, run.executor.namespace, run.capture.stderr
     _refuse_native_writers(code, namespace())
-    kept = Checkpoints(namespace, bindings, OriginLedger(), given)
+    kept = run.executor.new_checkpoints()
     number = kept.take()
     kept.protect(code)
     # Going back at once changes nothing, and tells of what there is no copy.
@@ -79,8 +65,8 @@ def leaving_nothing(
             f"a dry run leaves everything as it is: {_listed(plainly)} would be changed in place, "
             "and cannot be copied first; work on a copy, or run the code for real"
         )
-    before, files = dict(namespace()), _files(folder)
-    keep(capture, _Bounds(cell, folder, namespace))
+    before, files = dict(namespace()), _files(run.folder)
+    keep(run.capture, _Bounds(run))
     process = process_state()
     try:
         with warnings.catch_warnings():
@@ -90,13 +76,13 @@ def leaving_nothing(
         _rebind(namespace(), before)
         lost = kept.put_back(number).lost
         if lost:
-            capture.stderr.write(
+            stderr.write(
                 "This dry run may have changed what could not be copied before it: "
                 f"{_listed(lost)}.\n"
             )
-        written = _differing(files, _files(folder))
+        written = _differing(files, _files(run.folder))
         if written:
-            capture.stderr.write(
+            stderr.write(
                 "Files that changed during this dry run, past Python or by somebody else: "
                 f"{_listed(written)}.\n"
             )
@@ -121,11 +107,11 @@ class _Bounds:
 
     workers = None
 
-    def __init__(self, cell: Cell, folder: Path, namespace: Callable[[], dict[str, Any]]) -> None:
-        said = read(cell.code)
-        self._from = cell.filename, str(folder)
+    def __init__(self, run: "CellExecution") -> None:
+        said, namespace = read(run.cell.code), run.executor.namespace
+        self._from = run.cell.filename, str(run.folder)
         self._judge = Judge(
-            folder, lambda: (*said.strings, *texts_of(said.reads, namespace())), is_dry=True
+            run.folder, lambda: (*said.strings, *texts_of(said.reads, namespace())), is_dry=True
         )
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:

@@ -18,8 +18,7 @@ from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
 from parsimony_kernel.execution import guard
 from parsimony_kernel.execution.capture import BoundedText, Capture
-from parsimony_kernel.execution.cell import Cell
-from parsimony_kernel.execution.inprocess import CellEnd
+from parsimony_kernel.execution.inprocess import CellExecution
 from parsimony_kernel.execution.inspection import attempt, plain, type_name
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.execution.notebook import NotebookExecutor
@@ -142,11 +141,11 @@ class _ForwardingExecutor(NotebookExecutor):
 
     capture: Capture
 
-    async def _run(self, cell: Cell, capture: Capture, **given: Any) -> CellEnd:
-        capture.stdout = _Forwarded("stdout", self._shell.kernel)
-        capture.stderr = _Forwarded("stderr", self._shell.kernel)
-        self.capture = capture
-        return await super()._run(cell, capture, **given)
+    async def _run(self, run: CellExecution) -> None:
+        self.capture = run.capture
+        self.capture.stdout = _Forwarded("stdout", self._shell.kernel)
+        self.capture.stderr = _Forwarded("stderr", self._shell.kernel)
+        await super()._run(run)
 
 
 class _Side:

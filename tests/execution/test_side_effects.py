@@ -332,7 +332,7 @@ class TestTheStatement:
     async def test_it_goes_on_there_and_nothing_runs_twice(self, desk: Desk) -> None:
         write = "with open('OUTSIDE/x', 'a') as f:\n    n = f.write('x')"
         code = f"runs.append(1)\nprint('before')\n{write}\nruns.append(2)\nprint('after')"
-        desk.executor._namespace()["runs"] = []
+        desk.executor.namespace()["runs"] = []
         assert await desk.held(code) is not None
         output = await desk.go_on(code)
         assert (output.error, output.stdout) == (None, "before\nafter\n")
@@ -355,7 +355,7 @@ class TestTheStatement:
 
     async def test_what_was_not_kept_is_not_run_again(self, desk: Desk) -> None:
         """Where nobody would expect it: a value that reaches when it is shown."""
-        desk.executor._namespace()["told"] = []
+        desk.executor.namespace()["told"] = []
         await desk.run(
             "class Sending:\n    def __repr__(self):\n        told.append(1)\n"
             "        return str(open('OUTSIDE/x', 'w'))\nsending = Sending()\nprint(sending)"
@@ -365,7 +365,7 @@ class TestTheStatement:
         assert not list(desk.outside.iterdir())
 
     async def test_what_cannot_be_read_again_is_not_run_again(self, desk: Desk) -> None:
-        desk.executor._namespace()["lines"] = (n for n in range(3))
+        desk.executor.namespace()["lines"] = (n for n in range(3))
         output = await desk.run("for n in lines:\n    open('OUTSIDE/x', 'w')")
         assert desk.permit.why_not.startswith("it had read on in lines")
         assert desk.executor.paused is None
@@ -389,7 +389,7 @@ class TestTheStop:
 
     async def test_what_outlives_the_code_may_not_reach(self, desk: Desk) -> None:
         go, told = threading.Event(), list[Any]()
-        desk.executor._namespace().update(go=go, told=told)
+        desk.executor.namespace().update(go=go, told=told)
         await desk.run(
             "import threading\ndef later():\n    go.wait()\n    try:\n"
             "        open('OUTSIDE/late', 'w')\n    except BaseException as exc:\n"
@@ -397,7 +397,7 @@ class TestTheStop:
         )
         assert desk.permit.held is None
         go.set()
-        desk.executor._namespace()["t"].join()
+        desk.executor.namespace()["t"].join()
         assert [type(each) for each in told] == [PermissionError]
         assert list(desk.outside.iterdir()) == []
 
@@ -419,7 +419,7 @@ async def test_3_others_reach_while_it_runs(desk: Desk) -> None:
 
     thread = threading.Thread(target=other)
     thread.start()
-    desk.executor._namespace().update(running=running, done=done)
+    desk.executor.namespace().update(running=running, done=done)
     await desk.run("running.set()\ndone.wait()")
     thread.join()
     assert desk.permit.held is None
