@@ -44,7 +44,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parsimony_kernel/artifacts/codecs.py", "write_table"): "into memory",
     ("parsimony_kernel/execution/figures.py", "savefig"): "into memory",
     ("parsimony_kernel/execution/frames.py", "rename"): "the index of a frame",
-    ("parsimony_kernel/execution/remote_side.py", "write_table"): "into memory",
+    ("parsimony_kernel/execution/remote_values.py", "write_table"): "into memory",
 }
 
 _OF_MODULES = {

@@ -58,7 +58,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             model=ScriptedModel(steps),
             environ=ENVIRON,
         )
-        namespace = session.executor._namespace()  # type: ignore[attr-defined]
+        namespace = session.executor.namespace()  # type: ignore[attr-defined]
         namespace["sales"] = pd.DataFrame({"region": ["north", "south"], "amount": [17.25, 2]})
         namespace["note"] = "written by hand"
         opened.append(session)
@@ -260,7 +260,7 @@ async def test_what_nothing_is_shared_of_is_only_whether_it_succeeded(start: Sta
 async def test_a_person_who_is_asked_to_allow_a_step_reads_all_of_it(start: Start) -> None:
     session = start(run("open(target, 'w').write('x')"), DONE)
     target = str(Path("/nowhere") / "qvxzkjhgfd.txt")
-    session.executor._namespace()["target"] = target  # type: ignore[attr-defined]
+    session.executor.namespace()["target"] = target  # type: ignore[attr-defined]
     options = TurnOptions(share=Share.schema, approve=Approval.guarded)
     events = await gather(session.turn("write it", cell_key="a", options=options))
     question = events[-1]
@@ -277,7 +277,7 @@ async def test_a_turn_goes_on_sharing_what_it_began_with(start: Start) -> None:
     session = start(call("ask_user", question="Which?"), run("['17.' + '25']"), DONE)
     options = TurnOptions(share=Share.schema, context=("sales",))
     await gather(session.turn("look", cell_key="a", options=options))
-    namespace = session.executor._namespace()  # type: ignore[attr-defined]
+    namespace = session.executor.namespace()  # type: ignore[attr-defined]
     del namespace["sales"], namespace["note"]
     begun, *_ = await gather(session.resume("the second"))
     assert isinstance(begun, RunStarted)
@@ -300,7 +300,7 @@ async def test_what_a_guard_of_a_procedure_raises_is_kept(start: Start, tmp_path
 
     ready.__module__ = "__main__"
     session = start(call("list_files"))
-    session.executor._namespace()["ready"] = ready  # type: ignore[attr-defined]
+    session.executor.namespace()["ready"] = ready  # type: ignore[attr-defined]
     options = TurnOptions(share=Share.schema, procedure="task.yaml")
     events = await gather(session.turn("go", cell_key="a", options=options))
     read = [event.content for event in events if isinstance(event, ToolResultObserved)]
@@ -359,7 +359,7 @@ def add(session: NotebookSession) -> None:
     """Make ``pick`` a tool, as a cell of the notebook would."""
     assert isinstance(pick, FunctionType)
     pick.__module__ = "__main__"
-    session.executor._namespace()["pick"] = pick  # type: ignore[attr-defined]
+    session.executor.namespace()["pick"] = pick  # type: ignore[attr-defined]
     session.add_tool("pick")
 
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import GeneratorType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, COPYING_FUNCTIONS
 from parsimony_kernel.analysis.cell import Call
@@ -23,13 +23,12 @@ from parsimony_kernel.analysis.cell import Cell as Code
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
-from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part
 from parsimony_kernel.execution.guard import ended, keep, ours
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Held
-from parsimony_kernel.execution.native import fetches, only_reads, writes
+from parsimony_kernel.execution.native_calls import fetches, only_reads, writes
 from parsimony_kernel.execution.permit import Permit
-from parsimony_kernel.execution.reaching import (
+from parsimony_kernel.execution.side_effects import (
     EVENTS,
     Caller,
     GuardedEnvironment,
@@ -38,10 +37,12 @@ from parsimony_kernel.execution.reaching import (
     is_number,
     texts_of,
 )
-from parsimony_kernel.execution.worker import refusal, watch_workers
-from parsimony_kernel.lineage.checkpoint import Change, Checkpoints, PutBack
+from parsimony_kernel.execution.workers import Workers
+from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
 from parsimony_kernel.lineage.files import FileState
-from parsimony_kernel.lineage.ledger import OriginLedger
+
+if TYPE_CHECKING:
+    from parsimony_kernel.execution.inprocess import CellExecution
 
 _MAX_SOURCE = 200
 _PLAIN_FUNCTIONS = ATOMIC_FUNCTIONS | COPYING_FUNCTIONS
@@ -67,36 +68,21 @@ class Paused:
     files: list[FileState] = field(default_factory=list)
 
 
-class Asking:
-    """Lets one run of a cell go as far as it may.
+class StatementGuard:
+    """Lets one run of a cell go as far as it may."""
 
-    Args:
-        namespace: gives the live namespace.
-        bindings: gives the names in it that code may bind, with their objects.
-        given: gives what the namespace has of itself.
-    """
-
-    def __init__(
-        self,
-        permit: Permit,
-        cell: Cell,
-        capture: Capture,
-        namespace: Callable[[], dict[str, Any]],
-        bindings: Callable[[], Mapping[str, Any]],
-        given: Callable[[], Mapping[str, Any]],
-    ) -> None:
+    def __init__(self, permit: Permit, run: "CellExecution") -> None:
         self.permit = permit
         self.held: Reach | None = None
-        self._guard: CodeGuard | None = None
+        # Which statement of the cell runs.
         self.at = 0
-        self._cell = cell
+        self._guard: CodeGuard | None = None
+        self._cell, self._namespace = run.cell, run.executor.namespace
+        self._new_checkpoints = run.executor.new_checkpoints
         # Not held: who judges a capture lives as long as that.
-        self._capture = weakref.ref(capture)
-        self._namespace = namespace
-        self._bindings = bindings
-        self._given = given
+        self._capture = weakref.ref(run.capture)
         self._before: Checkpoints | None = None
-        self._process: Callable[[], None] = _nothing
+        self._process: Callable[[], None] = lambda: None
         self._streams: dict[str, int] = {}
         self._thread = 0
         # A name was resolved that is allowed, so its addresses are.
@@ -105,6 +91,7 @@ class Asking:
         self._left: list[Reach] = []
         self._is_over = True
         self._judge = Judge(permit.workspace, self._said, permit.made, permit.keep)
+        self.workers = Workers(permit.workspace, permit.made)
 
     def parts(self, guard: CodeGuard) -> Iterator[Part]:
         """The statements of the cell, each with a state to go back to.
@@ -116,7 +103,6 @@ class Asking:
         capture = self._capture()
         assert capture is not None
         keep(capture, self)
-        watch_workers()
         self._thread = threading.get_ident()
         self._is_over = False
         _watch_environment(1)
@@ -130,20 +116,21 @@ class Asking:
             if self.held is not None:  # the code has caught the stop
                 raise Held
 
-    def end(self, error: BaseException | None) -> PutBack | None:
+    def end(self, error: BaseException | None) -> None:
         """The code has ended: what outlives it may not reach. What the held statement did is put
-        back; what came of that, or ``None`` where nothing is held."""
+        back."""
         if not self._is_over:
             self._is_over = True
             _watch_environment(-1)
             if (capture := self._capture()) is not None:
                 ended(capture)
+                for each in self.workers.refused():
+                    capture.stderr.write(f"{each[:1].upper()}{each[1:]}.\n")
         if error is not None and not isinstance(error, _INTERRUPTIONS):
             self._settle()
-        if self.held is None or self._before is None:
-            return None
-        self._process()
-        return self._before.put_back(0)
+        if self.held is not None and self._before is not None:
+            self._process()
+            self._before.put_back(0)
 
     @property
     def why_not(self) -> str:
@@ -153,7 +140,7 @@ class Asking:
             return f"this has happened already, and is not done again: {told}"
         if self._before is None:
             return "what it had changed by then was not kept, so it is not run a second time"
-        bound = self._bindings()
+        bound = self._namespace()
         moved = [name for name, at in self._streams.items() if _position(bound.get(name)) != at]
         if moved:
             return (
@@ -180,7 +167,8 @@ class Asking:
         kind, what = found
         capture = self._capture()
         if capture is not None and capture.is_forked:
-            raise refusal(what)
+            with ours():
+                self.workers.refuse(what)
         if self._is_over:
             raise PermissionError(f"this code has ended, and may not reach {what} any more")
         if self.held is not None:
@@ -233,17 +221,14 @@ class Asking:
 
     def _check_native(self, statement: Code) -> None:
         """Stop before what libraries would do past Python in this statement."""
-        namespace = self._namespace()
+        namespace, start = self._namespace(), self._cell.parts[self.at].lines[0]
         for call in statement.calls:
-            by = Caller(True, False, frozenset(), frozenset({self._line(call.line)}))
+            by = Caller(True, False, frozenset(), frozenset({start + call.line - 1}))
             with ours():
                 found = [self._judge.writing(path, by) for path in writes(call, namespace)]
                 found += [(ReachKind.network, host) for host in fetches(call, namespace)]
             for each in filter(None, found):
                 self._check(each, by)
-
-    def _line(self, of_statement: int) -> int:
-        return self._cell.parts[self.at].lines[0] + of_statement - 1
 
     def _begin(self, part: Part) -> Code:
         """Remember what the statement may change."""
@@ -253,7 +238,7 @@ class Asking:
         if is_plain and not (statement.magics or statement.modules):
             self._before = None
             return statement
-        self._before = Checkpoints(self._namespace, self._bindings, OriginLedger(), self._given)
+        self._before = self._new_checkpoints()
         self._before.take()
         self._before.protect(self._cell.text(part))
         self._process = process_state()
@@ -306,10 +291,6 @@ def process_state() -> Callable[[], None]:
             os.chdir(folder)
 
     return put_back
-
-
-def _nothing() -> None:
-    """Nothing was begun."""
 
 
 def _watch_environment(by: int) -> None:

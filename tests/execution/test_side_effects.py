@@ -4,17 +4,24 @@ The numbers are those of the rules of approval.
 """
 
 import gc
+import json
 import os
 import random
+import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import parsimony_kernel
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution import guard
+from parsimony_kernel.execution.inprocess import InProcessExecutor
+from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.execution.private import CodeExecutor
 
@@ -31,7 +38,7 @@ class Desk:
         )
         for each in (self.workspace, self.outside, self.home):
             each.mkdir()
-        self.executor = CodeExecutor(cwd=self.workspace)
+        self.executor: InProcessExecutor = CodeExecutor(cwd=self.workspace)
         self.permit = self.new_permit()
 
     def new_permit(self, *allowed: ReachKind, approved: str | None = None) -> Permit:
@@ -209,30 +216,93 @@ async def test_what_does_not_reach_is_left_alone(desk: Desk, what: str) -> None:
     assert output.error is None
 
 
-WORKERS = (
-    "import multiprocessing, urllib.request\nfork = multiprocessing.get_context('fork')\n"
-    "told = fork.SimpleQueue()\ndef work():\n    try:\n        told.put(sum(range(4)))\n"
-    f"        urllib.request.urlopen({URL!r})\n    except PermissionError as exc:\n"
-    "        told.put(str(exc))\n"
-    "p = fork.Process(target=work)\np.start()\np.join()\nout = [told.get(), told.get()]"
+MAGICS_ASKED = (
+    "%pip install x",
+    "%%bash\nls",
+    "!ls",
+    "%run OUTSIDE/theirs.py",
+    "kept = 1\n%load_ext storemagic\n%store kept",
 )
+MAGICS_FREE = ("%matplotlib agg", "%timeit -n1 -r1 1 + 1", "%time 1 + 1", "%cd .", "%run mine.py")
 
 
-async def test_6_a_worker_computes_and_reaches_nothing(desk: Desk) -> None:
-    await desk.run(WORKERS)
-    assert desk.permit.held is None
-    computed, refused = desk.executor.variables()["out"]
-    assert computed == 6
-    assert "a worker process may not reach data.example.invalid" in refused
+@pytest.mark.parametrize("magic", [*MAGICS_ASKED, *MAGICS_FREE])
+async def test_12_magics(desk: Desk, shell: Any, magic: str) -> None:
+    for folder, name in ((desk.outside, "theirs.py"), (desk.workspace, "mine.py")):
+        (folder / name).write_text("made = 1\n")
+    desk.executor = NotebookExecutor(shell)
+    await desk.executor.set_cwd(str(desk.workspace))
+    held = await desk.held(magic)
+    assert (held is not None) == (magic in MAGICS_ASKED)
 
 
-async def test_6_a_worker_that_is_spawned_has_the_hook_as_well(desk: Desk) -> None:
+async def test_7_the_jupyter_server_is_not_this_machine(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(desk.home))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        (desk.home / "jpserver-1.json").write_text(json.dumps({"port": port}))
+        held = await desk.held(
+            f"import socket\nwith socket.socket() as s:\n    s.connect(('127.0.0.1', {port}))"
+        )
+    assert held is not None
+    assert held.what == f"the Jupyter server on port {port}"
+
+
+async def test_10_a_native_writer_s_file_is_kept_before_it_is_replaced(desk: Desk) -> None:
+    mine = desk.workspace / "mine.parquet"
+    mine.write_text("mine")
+    kept: list[tuple[str, str]] = []
+
+    def keep(path: str) -> bool:
+        kept.append((path, mine.read_text()))
+        return True
+
+    desk.permit.keep = keep
+    output = await desk.run(
+        "import pyarrow as pa\nimport pyarrow.parquet as pq\n"
+        "pq.write_table(pa.table({'x': [1]}), 'mine.parquet')"
+    )
+    assert (output.error, kept) == (None, [(str(mine), "mine")])
+    assert mine.read_bytes().startswith(b"PAR1")
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn"])
+async def test_6_a_worker_computes_and_reaches_nothing_and_that_is_told(
+    desk: Desk, way: str
+) -> None:
+    (desk.workspace / "work.py").write_text(
+        "import urllib.request\ndef work(told):\n    told.put(sum(range(4)))\n"
+        f"    urllib.request.urlopen({URL!r})\n"
+    )
+    output = await desk.run(
+        f"import multiprocessing, sys\nsys.path.insert(0, '.')\nfrom work import work\n"
+        f"ways = multiprocessing.get_context({way!r})\ntold = ways.SimpleQueue()\n"
+        "p = ways.Process(target=work, args=(told,))\np.start()\np.join()\n"
+        "out = told.get(), p.exitcode\nsys.path.pop(0)"
+    )
+    assert (output.error, desk.permit.held) == (None, None)
+    assert desk.executor.variables()["out"] == (6, 1)
+    assert "A worker process may not reach data.example.invalid." in output.stderr
+
+
+async def test_6_a_worker_of_a_pool_raises_where_it_was_started(desk: Desk) -> None:
     output = await desk.run(
         "import urllib.request\nfrom joblib import Parallel, delayed\n"
         f"Parallel(n_jobs=2)(delayed(urllib.request.urlopen)(u) for u in [{URL!r}] * 2)"
     )
     assert output.error is not None
     assert "may not reach data.example.invalid" in output.error.message
+
+
+def test_13_the_hook_needs_the_standard_library_alone() -> None:
+    """A kernel somewhere else and a worker install it before anything else."""
+    program = (
+        f"import sys; sys.path.insert(0, {str(Path(parsimony_kernel.__file__).parents[1])!r})\n"
+        "import parsimony_kernel.execution.workers, parsimony_kernel.execution.permit"
+    )
+    subprocess.run([sys.executable, "-S", "-c", program], check=True, timeout=60)
 
 
 class TestTheStatement:
@@ -262,7 +332,7 @@ class TestTheStatement:
     async def test_it_goes_on_there_and_nothing_runs_twice(self, desk: Desk) -> None:
         write = "with open('OUTSIDE/x', 'a') as f:\n    n = f.write('x')"
         code = f"runs.append(1)\nprint('before')\n{write}\nruns.append(2)\nprint('after')"
-        desk.executor.locals["runs"] = []
+        desk.executor.namespace()["runs"] = []
         assert await desk.held(code) is not None
         output = await desk.go_on(code)
         assert (output.error, output.stdout) == (None, "before\nafter\n")
@@ -285,7 +355,7 @@ class TestTheStatement:
 
     async def test_what_was_not_kept_is_not_run_again(self, desk: Desk) -> None:
         """Where nobody would expect it: a value that reaches when it is shown."""
-        desk.executor.locals["told"] = []
+        desk.executor.namespace()["told"] = []
         await desk.run(
             "class Sending:\n    def __repr__(self):\n        told.append(1)\n"
             "        return str(open('OUTSIDE/x', 'w'))\nsending = Sending()\nprint(sending)"
@@ -295,7 +365,7 @@ class TestTheStatement:
         assert not list(desk.outside.iterdir())
 
     async def test_what_cannot_be_read_again_is_not_run_again(self, desk: Desk) -> None:
-        desk.executor.locals["lines"] = (n for n in range(3))
+        desk.executor.namespace()["lines"] = (n for n in range(3))
         output = await desk.run("for n in lines:\n    open('OUTSIDE/x', 'w')")
         assert desk.permit.why_not.startswith("it had read on in lines")
         assert desk.executor.paused is None
@@ -319,7 +389,7 @@ class TestTheStop:
 
     async def test_what_outlives_the_code_may_not_reach(self, desk: Desk) -> None:
         go, told = threading.Event(), list[Any]()
-        desk.executor.locals.update(go=go, told=told)
+        desk.executor.namespace().update(go=go, told=told)
         await desk.run(
             "import threading\ndef later():\n    go.wait()\n    try:\n"
             "        open('OUTSIDE/late', 'w')\n    except BaseException as exc:\n"
@@ -327,7 +397,7 @@ class TestTheStop:
         )
         assert desk.permit.held is None
         go.set()
-        desk.executor.locals["t"].join()
+        desk.executor.namespace()["t"].join()
         assert [type(each) for each in told] == [PermissionError]
         assert list(desk.outside.iterdir()) == []
 
@@ -349,11 +419,20 @@ async def test_3_others_reach_while_it_runs(desk: Desk) -> None:
 
     thread = threading.Thread(target=other)
     thread.start()
-    desk.executor.locals.update(running=running, done=done)
+    desk.executor.namespace().update(running=running, done=done)
     await desk.run("running.set()\ndone.wait()")
     thread.join()
     assert desk.permit.held is None
     assert (desk.outside / "theirs").exists()
+
+
+async def test_3_a_pool_of_an_earlier_cell_works_for_the_one_that_runs(desk: Desk) -> None:
+    """As the event loop's own, in which a client resolves names without the cell's context."""
+    resolve = "import asyncio\nawait asyncio.get_running_loop().getaddrinfo({!r}, 80)"
+    assert await desk.held(resolve.format("127.0.0.1")) is None
+    held = await desk.held(resolve.format("data.example.invalid"))
+    assert held is not None
+    assert (held.kind, held.what) == (ReachKind.network, "data.example.invalid")
 
 
 async def test_14_what_was_allowed_is_not_asked_about_again(desk: Desk) -> None:

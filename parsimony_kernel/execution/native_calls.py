@@ -15,7 +15,7 @@ from parsimony_kernel.analysis.calls import PATTERNS, names
 from parsimony_kernel.analysis.cell import Call, Names
 from parsimony_kernel.execution.figures import addresses, is_altair
 from parsimony_kernel.execution.inspection import attempt
-from parsimony_kernel.execution.reaching import host_of, texts_of
+from parsimony_kernel.execution.side_effects import host_of, texts_of
 
 # Functions that write where they are handed a path.
 WRITERS = frozenset(

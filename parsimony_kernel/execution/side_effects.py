@@ -1,12 +1,15 @@
-"""What an audit event reaches outside the notebook, if anything: the fourteen rules of approval.
+"""What an audit event reaches outside the notebook, if anything: the rules of approval as data.
 
-An event is judged by what it names and by the stack that raises it. It is a seat belt, not a
-sandbox: code that goes round Python's own functions, with ctypes or in a subinterpreter, is not
-seen.
+``events.toml`` says what each event does to which of its arguments; ``Judge`` decides by that and
+by the stack that raises the event. It is a seat belt, not a sandbox: code that goes round Python's
+own functions, with ctypes or in a subinterpreter, is not seen.
+
+Workers and remote kernels install it first of all, so only the standard library is imported.
 """
 
 import functools
 import ipaddress
+import json
 import os
 import re
 import socket
@@ -15,6 +18,7 @@ import sysconfig
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -23,42 +27,21 @@ from typing import Any
 
 from parsimony_kernel.analysis.calls import PATTERNS
 from parsimony_kernel.core.reach import ReachKind, runner_of
-from parsimony_kernel.execution.capture import live_shell
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.lineage.file_access import WRITES, WRITTEN
 
 # What an event reaches: the kind, and what it names.
 Target = tuple[ReachKind, str]
 
-ENVIRONMENT = "parsimony.environment"
-_KEY_FILE, _KEY_NAME = PATTERNS["key_file"], PATTERNS["key_name"]
-
 _TABLE: dict[str, dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("events.toml").read_text(encoding="utf-8")
 )
-_EVENTS, _LISTS = (
-    _TABLE["events"],
-    {row: frozenset(text.split()) for row, text in _TABLE["lists"].items()},
-)
-# The arguments that are places which are changed or removed, with those of their folders'
-# descriptors, and the argument of an event of the network that holds an address, a host or a URL.
-_CHANGED: dict[str, tuple[int, int | None]] = {
-    event: (place, None if folder < 0 else folder)
-    for event, (place, folder) in _EVENTS["changed"].items()
-}
-_REMOVED, _ADDRESSED, _HOSTED, _LINKED = (
-    _EVENTS[each] for each in ("removed", "addressed", "hosted", "linked")
-)
-_STARTED, _FORKED, _KILLED = (_LISTS[each] for each in ("started", "forked", "killed"))
-EVENTS = frozenset(
-    {
-        "open", "sqlite3.connect", "pickle.find_class", ENVIRONMENT, *_CHANGED, *_REMOVED,
-        *_STARTED, *_FORKED, *_KILLED, *_ADDRESSED, *_HOSTED, *_LINKED,
-    }
-)  # fmt: skip
-
+EVENTS: Mapping[str, list[Any]] = _TABLE["events"]
+_LISTS = {row: frozenset(text.split()) for row, text in _TABLE["lists"].items()}
 _WORKERS = _LISTS["workers"]
 _UNPICKLERS = _WORKERS | _LISTS["unpicklers"]
+# What a dry run may not do.
+_CHANGES = frozenset({"open", "database", "write", "touch", "remove", "move", "start", "fork"})
 
 _STANDARD = tuple(
     f"{os.path.realpath(sysconfig.get_path(each))}{os.sep}" for each in ("stdlib", "platstdlib")
@@ -89,7 +72,12 @@ class Caller:
 
 
 def caller(filename: str, workspace: str) -> Caller:
-    """Who raises the event that is being heard; ``filename`` is the running cell's."""
+    """Find who raises the event that is being heard.
+
+    Args:
+        filename: that of the running cell.
+        workspace: the folder whose modules count as code of the notebook.
+    """
     frame: FrameType | None = sys._getframe(1)
     modules, lines = set[str](), set[int]()
     nearest: bool | None = None
@@ -101,32 +89,26 @@ def caller(filename: str, workspace: str) -> Caller:
         module = str(frame.f_globals.get("__name__") or "")
         if name == filename:
             lines.add(frame.f_lineno)
-        if name == filename or module in _NOTEBOOK or _is_below(name, workspace):
+        if name == filename or module in _NOTEBOOK or _is_of_workspace(name, workspace):
             nearest = True if nearest is None else nearest
         elif name.startswith("<frozen importlib"):
             is_importing = is_importing or nearest is not True
-        elif nearest is not True and not name.startswith(_OURS) and _is_told(frame):
+        # IPython puts a function of its own in the place of ``open``.
+        elif (
+            nearest is not True
+            and not name.startswith(_OURS)
+            and (frame.f_code.co_name != "_modified_open")
+        ):
             names = module.split(".")
             modules.update(".".join(names[:depth]) for depth in (1, 2, 3))
-            if nearest is None and not _is_plumbing(name):
+            if nearest is None and not _is_standard(name):
                 nearest = False
         frame = frame.f_back
     return Caller(nearest is True, is_importing, frozenset(modules), frozenset(lines))
 
 
-def _is_told(frame: FrameType) -> bool:
-    """Whether a frame is anybody's; IPython puts its own function in the place of ``open``."""
-    return frame.f_code.co_name != "_modified_open"
-
-
-def _is_below(name: str, folder: str) -> bool:
-    inside = name.startswith(folder) and not any(each in name for each in _INSTALLED)
-    return inside and not name.startswith((_OURS, *_STANDARD))
-
-
-def _is_magic(by: Caller) -> bool:
-    """Whether ``%run`` or its like reads a file, and not what reloads modules."""
-    return "IPython.core.magics" in by.modules and "IPython.extensions" not in by.modules
+def _is_of_workspace(name: str, folder: str) -> bool:
+    return name.startswith(folder) and not (name.startswith(_OURS) or _is_installed(name))
 
 
 def _is_installed(path: str) -> bool:
@@ -134,11 +116,9 @@ def _is_installed(path: str) -> bool:
 
 
 @functools.lru_cache(maxsize=4_096)
-def _is_plumbing(name: str) -> bool:
+def _is_standard(name: str) -> bool:
     """Whether a file is Python's own."""
-    if name.startswith("<"):
-        return True
-    return name.startswith(_STANDARD) and not any(each in name for each in _INSTALLED)
+    return name.startswith(("<", *_STANDARD)) and not any(each in name for each in _INSTALLED)
 
 
 class Judge:
@@ -149,7 +129,7 @@ class Judge:
         said: the texts that the code and the variables that it uses hold.
         made: the paths that the notebook's code has made, added to.
         keep: keeps what a file of the workspace holds; whether it could.
-        frozen: nothing may change there, nothing may be started, and nothing else is judged.
+        is_dry: nothing may change, nothing may be started, and nothing else is judged.
     """
 
     def __init__(
@@ -159,9 +139,9 @@ class Judge:
         made: set[str] | None = None,
         keep: Callable[[str], bool] = lambda path: True,
         *,
-        frozen: bool = False,
+        is_dry: bool = False,
     ) -> None:
-        self._frozen = frozen
+        self._is_dry = is_dry
         self._workspace = os.path.realpath(workspace)
         self._said = said
         self._keep = keep
@@ -170,96 +150,108 @@ class Judge:
         self._opened = ""
 
     def target(self, event: str, arguments: tuple[Any, ...], by: Caller) -> Target | None:
-        """What the event reaches; ``None`` for nothing."""
-        if event == "open":
-            return self._opening(arguments[0], arguments[2], by)
-        if event == "sqlite3.connect":
-            return self._database(os.fsdecode(arguments[0]), by)
-        if event in _CHANGED:
-            if event == "os.utime" and not self._frozen:
-                return None
-            place, folder = _CHANGED[event]
-            path = _path_of(arguments[place], None if folder is None else arguments[folder])
-            return None if path is None else self._written(path, by)
-        if event in _REMOVED:
-            return self._removing(event, arguments, by)
-        if event in _STARTED or event in _FORKED:
-            return (ReachKind.shell, event) if self._frozen else _starting(event, arguments, by)
-        if self._frozen:
+        """What one of ``EVENTS`` reaches; ``None`` for nothing."""
+        does, *at = EVENTS[event]
+        if self._is_dry and does not in _CHANGES:
             return None
-        if event in _KILLED:
-            return _killing(event, arguments, by)
-        if event == "pickle.find_class":
-            return self._unpickling(by)
-        if event == ENVIRONMENT:
-            reads = by.is_own and by.modules <= _LISTS["mappings"]
-            is_key = reads and _KEY_NAME.search(str(arguments[0]))
-            return (ReachKind.secret, str(arguments[0])) if is_key else None
-        return _network(event, arguments)
+        match does:
+            case "open":
+                return self._opening(arguments[0], arguments[2], by)
+            case "database":
+                return self._database(os.fsdecode(arguments[0]), by)
+            case "write":
+                return self._writing(_path_at(arguments, *at), by)
+            case "touch":
+                return self._writing(_path_at(arguments, *at), by) if self._is_dry else None
+            case "remove" | "move":
+                return self._removing(_path_at(arguments, *at), arguments, by, does)
+            case "start" | "fork" if self._is_dry:
+                return ReachKind.shell, event
+            case "start":
+                return _starting(_command(*(arguments[each] for each in at)), by)
+            case "fork":
+                is_worker = not (_WORKERS | {"subprocess"}).isdisjoint(by.modules)
+                return None if is_worker else (ReachKind.shell, event.partition(".")[2])
+            case "kill":
+                return _killing(event, arguments, by)
+            case "unpickle":
+                return self._unpickling(by)
+            case "environment":
+                reads = by.is_own and by.modules <= _LISTS["mappings"]
+                is_key = reads and PATTERNS["key_name"].search(str(arguments[0]))
+                return (ReachKind.secret, str(arguments[0])) if is_key else None
+            case "address":
+                return _connecting(event, *arguments[:2])
+            case "link":
+                return _host(host_of(str(arguments[at[0]])))
+        return _host(arguments[at[0]])
 
     def writing(self, place: Any, by: Caller) -> Target | None:
         """What writing to a file reaches."""
-        path = _path_of(place)
-        return None if path is None else self._written(path, by)
+        return self._writing(_path_of(place), by)
+
+    def _found(self, kind: ReachKind, path: str) -> Target:
+        """A path as a person knows it: below the workspace, else below the home."""
+        if _is_below(path, self._workspace):
+            return kind, os.path.relpath(path, self._workspace)
+        home = _home()
+        return kind, f"~{path[len(home) :]}" if _is_below(path, home) else path
 
     def _opening(self, place: Any, flags: Any, by: Caller) -> Target | None:
         path = _path_of(place)
         if path is None:
             return None
-        writes = isinstance(flags, int) and flags & WRITES
-        if self._frozen and not writes:
+        if isinstance(flags, int) and flags & WRITES:
+            return self._writing(os.path.realpath(path), by)
+        if self._is_dry:
             return None
-        if not writes:
-            is_there = by.is_own or Path(path).exists()
-            if _KEY_FILE.search(path) and is_there and not by.is_importing:
-                return ReachKind.secret, _shown(path, self._workspace)
-            runs = path.endswith((".py", ".ipy")) and _is_magic(by)
-            is_known = _is_within(path, self._workspace) or _is_installed(path)
-            if runs and not is_known and not by.is_importing:
-                return ReachKind.dynamic_code, _shown(path, self._workspace)
-            self._opened = path
-            is_copied = not _LISTS["copiers"].isdisjoint(by.modules)
-            return None if is_copied or not Path(path).exists() else self._unpickling(by)
-        return self._written(os.path.realpath(path), by)
+        is_there = Path(path).exists()
+        if PATTERNS["key_file"].search(path) and (by.is_own or is_there) and not by.is_importing:
+            return self._found(ReachKind.secret, path)
+        is_known = _is_within(path, self._workspace) or _is_installed(path)
+        # ``%run`` and its like, but not what reloads modules.
+        is_magic = "IPython.core.magics" in by.modules and "IPython.extensions" not in by.modules
+        if is_magic and path.endswith((".py", ".ipy")) and not (is_known or by.is_importing):
+            return self._found(ReachKind.dynamic_code, path)
+        self._opened = path
+        is_copied = not _LISTS["copiers"].isdisjoint(by.modules)
+        return self._unpickling(by) if is_there and not is_copied else None
 
-    def _written(self, path: str, by: Caller) -> Target | None:
-        if by.is_importing or self._is_free(path, by):
+    def _writing(self, path: str | None, by: Caller) -> Target | None:
+        if path is None or by.is_importing or self._is_free(path, by):
             return None
-        if self._frozen:
-            return ReachKind.outside_write, _shown(path, self._workspace)
+        is_outside = not _is_within(path, self._workspace)
+        if self._is_dry or (is_outside and path not in self.made):
+            return self._found(ReachKind.outside_write, path)
         if path in self.made:
             self._keep(path)
             return None
-        if _is_within(path, self._workspace):
-            if ARTIFACT_FOLDER in Path(path[len(self._workspace) :]).parts:
-                return ReachKind.outside_write, _shown(path, self._workspace)
-            is_code = runner_of(path) and "__pycache__" not in path
-            if is_code and (by.is_own or self._is_named(path)):
-                return ReachKind.runnable, _shown(path, self._workspace)
-            if not os.path.lexists(path):
-                self.made.add(path)
-            elif not self._keep(path):
-                return ReachKind.replacing, _shown(path, self._workspace)
-            WRITTEN.setdefault(path)
-            return None
-        return ReachKind.outside_write, _shown(path, self._workspace)
+        if ARTIFACT_FOLDER in Path(path[len(self._workspace) :]).parts:
+            return self._found(ReachKind.outside_write, path)
+        is_code = runner_of(path) and "__pycache__" not in path
+        if is_code and (by.is_own or self._is_named(path)):
+            return self._found(ReachKind.runnable, path)
+        if not os.path.lexists(path):
+            self.made.add(path)
+        elif not self._keep(path):
+            return self._found(ReachKind.replacing, path)
+        WRITTEN.setdefault(path)
+        return None
 
-    def _removing(self, event: str, arguments: tuple[Any, ...], by: Caller) -> Target | None:
-        path = _path_of(arguments[0], arguments[_REMOVED[event]])
+    def _removing(
+        self, path: str | None, arguments: tuple[Any, ...], by: Caller, does: str
+    ) -> Target | None:
         if path is None or by.is_importing:
             return None
-        if event == "os.rename":
-            goal = _path_of(arguments[1], arguments[3])
-            if path in self.made or self._is_free(path, by):
-                return None if goal is None else self._written(goal, by)
-        elif (
-            path in self.made
-            or self._is_free(path, by)
-            or _is_below_any(path, self.made)
-            or not os.path.lexists(path)
+        is_free = path in self.made or self._is_free(path, by)
+        if does == "move" and is_free:
+            return self._writing(_path_at(arguments, 1, 3), by)
+        if is_free or (
+            does == "remove"
+            and (any(_is_below(path, each) for each in self.made) or not os.path.lexists(path))
         ):
             return None
-        return ReachKind.deletion, _shown(path, self._workspace)
+        return self._found(ReachKind.deletion, path)
 
     def _database(self, name: str, by: Caller) -> Target | None:
         if name in ("", ":memory:") or "mode=memory" in name or name.startswith("file::memory:"):
@@ -281,7 +273,7 @@ class Judge:
             or self._is_free(path, by)
         ):
             return None
-        return ReachKind.unpickling, _shown(path, self._workspace)
+        return self._found(ReachKind.unpickling, path)
 
     def _is_free(self, path: str, by: Caller) -> bool:
         """Whether anybody may write there: temporary files, and what libraries keep for
@@ -291,7 +283,8 @@ class Judge:
         around = [each for each in (*_temporary(), self._workspace) if _is_within(path, each)]
         if around:
             return max(around, key=len) != self._workspace
-        return not by.is_own and _is_kept_by_libraries(path) and not self._is_said(path)
+        is_theirs = not by.is_own and _LISTS["storing"].isdisjoint(by.modules)
+        return is_theirs and _is_kept_by_libraries(path) and not self._is_said(path)
 
     def _is_named(self, path: str) -> bool:
         return any(each.endswith(Path(path).name) for each in self._said())
@@ -306,67 +299,66 @@ class Judge:
         return False
 
 
-def _starting(event: str, arguments: tuple[Any, ...], by: Caller) -> Target | None:
-    if event in _FORKED:
-        is_worker = not _WORKERS.isdisjoint(by.modules) or "subprocess" in by.modules
-        return None if is_worker else (ReachKind.shell, event.partition(".")[2])
-    words = _command(event, arguments)
-    program = Path(words[0]).name if words else ""
+def _starting(words: list[str], by: Caller) -> Target | None:
     if not _WORKERS.isdisjoint(by.modules) and words and words[0] == sys.executable:
         return None
     if not _LISTS["looking"].isdisjoint(by.modules) or by.is_importing:
         return None
-    if not by.is_own and program in _LISTS["probes"]:
+    if not by.is_own and words and Path(words[0]).name in _LISTS["probes"]:
         return None
     said = " ".join(words)
     kind = ReachKind.installation if PATTERNS["install"].search(said) else ReachKind.shell
     return kind, said[:200]
 
 
-def _command(event: str, arguments: tuple[Any, ...]) -> list[str]:
-    """The program of an event and its arguments."""
-    if event == "subprocess.Popen":
-        given = arguments[1]
-        words = [given] if isinstance(given, str | bytes | os.PathLike) else list(given or ())
-        words = words or [arguments[0]]
-    elif event == "os.system":
-        words = [arguments[0]]
-    elif event == "pty.spawn":
-        words = list(arguments[0])
-    else:
-        at = 1 if event == "os.spawn" else 0
-        words = list(arguments[at + 1] if len(arguments) > at + 1 else ()) or [arguments[at]]
+def _command(program: Any, arguments: Any) -> list[str]:
+    """The words of a command: its arguments, or the program alone."""
+    if isinstance(arguments, str | bytes | os.PathLike):
+        arguments = [arguments]
+    words = list(arguments or ()) or [program]
     return [os.fsdecode(each) for each in words if isinstance(each, str | bytes | os.PathLike)]
 
 
 def _killing(event: str, arguments: tuple[Any, ...], by: Caller) -> Target | None:
     is_library = not (_WORKERS | {"subprocess", "psutil"}).isdisjoint(by.modules)
-    if event == "signal.pthread_kill" or is_library or not arguments[1]:
-        return None
     own = {0, os.getpid()} if event == "os.kill" else set()
-    return None if arguments[0] in own else (ReachKind.process, str(arguments[0]))
+    if is_library or not arguments[1] or arguments[0] in own:
+        return None
+    return ReachKind.process, str(arguments[0])
 
 
-def _network(event: str, arguments: tuple[Any, ...]) -> Target | None:
-    if event in _LINKED:
-        host = host_of(str(arguments[0]))
-    elif event in _HOSTED:
-        host = arguments[_HOSTED[event]]
-    else:
-        address = arguments[1]
-        family = getattr(arguments[0], "family", None)
-        is_datagram = getattr(arguments[0], "type", None) == socket.SOCK_DGRAM
-        # Connecting a socket of datagrams sends nothing.
-        if not isinstance(address, tuple) or (is_datagram and event == "socket.connect"):
-            return None
-        if family not in (None, socket.AF_INET, socket.AF_INET6):
-            return None
-        host = address[0]
+def _connecting(event: str, link: Any, address: Any) -> Target | None:
+    connects = event == "socket.connect"
+    # Connecting a socket of datagrams sends nothing.
+    is_idle = connects and getattr(link, "type", None) == socket.SOCK_DGRAM
+    family = getattr(link, "family", socket.AF_INET)
+    if is_idle or not isinstance(address, tuple):
+        return None
+    if family not in (socket.AF_INET, socket.AF_INET6):
+        return None
+    # Whoever speaks to the Jupyter server can do all that its user can.
+    if connects and is_local(str(address[0])) and address[1] in _server_ports():
+        return ReachKind.network, f"the Jupyter server on port {address[1]}"
+    return _host(address[0])
+
+
+def _host(host: Any) -> Target | None:
     if isinstance(host, bytes):
         host = os.fsdecode(host)
     if not isinstance(host, str) or is_local(host):
         return None
     return ReachKind.network, host
+
+
+def _server_ports() -> set[int]:
+    """The ports of this user's Jupyter servers, as they put them on record."""
+    from jupyter_core.paths import jupyter_runtime_dir  # deferred: most code connects to nothing
+
+    ports = set[int]()
+    for record in Path(jupyter_runtime_dir()).glob("*server-*.json"):
+        with suppress(OSError, ValueError, LookupError):  # it is being written, or gone
+            ports.add(int(json.loads(record.read_text(encoding="utf-8"))["port"]))
+    return ports
 
 
 def is_local(host: str) -> bool:
@@ -401,6 +393,11 @@ def host_of(url: str) -> str:
     return found[1] if found else ""
 
 
+def _path_at(arguments: tuple[Any, ...], place: int, descriptor: int) -> str | None:
+    """The path in an event's arguments, below the folder that is open as ``descriptor``."""
+    return _path_of(arguments[place], None if descriptor < 0 else arguments[descriptor])
+
+
 def _path_of(place: Any, descriptor: Any = None) -> str | None:
     """The absolute path of a place, links of its folder followed; ``None`` where it is open."""
     if not isinstance(place, str | bytes | os.PathLike):
@@ -418,11 +415,11 @@ def _path_of(place: Any, descriptor: Any = None) -> str | None:
 
 
 def _is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+    return path == folder or _is_below(path, folder)
 
 
-def _is_below_any(path: str, folders: Iterable[str]) -> bool:
-    return any(path.startswith(f"{each}{os.sep}") for each in folders)
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 @functools.lru_cache(maxsize=8)
@@ -441,28 +438,20 @@ def _home() -> str:
 
 def _is_kept_by_libraries(path: str) -> bool:
     """Whether a path lies in a folder of a home where programs keep what they need."""
-    home, shell = _home(), live_shell()
-    if not _is_within(path, home) or path == home:
-        variables = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR")
-        bases = (*map(os.environ.get, variables), sys.prefix, getattr(shell, "ipython_dir", None))
+    home = _home()
+    if not _is_below(path, home):
+        variables = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR", "IPYTHONDIR")
+        bases = (*map(os.environ.get, variables), sys.prefix)
         return any(each and _is_within(path, _real(each)) for each in bases)
     first = path[len(home) :].strip(os.sep).partition(os.sep)[0]
     return first.startswith(".") or first in ("Library", "AppData")
-
-
-def _shown(path: str, workspace: str) -> str:
-    """A path as a person knows it: below the workspace, else below the home."""
-    if _is_within(path, workspace) and path != workspace:
-        return os.path.relpath(path, workspace)
-    home = _home()
-    return f"~{path[len(home) :]}" if _is_within(path, home) and path != home else path
 
 
 class GuardedEnvironment(os._Environ):  # type: ignore[type-arg]
     """``os.environ`` while code of a run is judged: reading a variable is an event."""
 
     def __getitem__(self, key: Any) -> Any:
-        sys.audit(ENVIRONMENT, key)
+        sys.audit("parsimony.environment", key)
         return super().__getitem__(key)
 
 

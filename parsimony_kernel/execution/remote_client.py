@@ -1,13 +1,12 @@
 """Requests to a kernel somewhere else: deadlines, stops, deaths, and a fresh kernel after each.
 
-``Far`` is a thread of its own. An executor may then be awaited from any loop, asked without one,
-and forgotten.
+``RemoteClient`` is a thread of its own. An executor may then be awaited from any loop, asked
+without one, and forgotten.
 """
 
 import atexit
 import json
 import queue
-import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -17,13 +16,13 @@ from typing import Any, Literal
 
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.execution.capture import BoundedText
+from parsimony_kernel.execution.remote_bootstrap import ANSWER_MIME, WORDS
 from parsimony_kernel.execution.remote_kernel import (
     Disconnected,
     Kernel,
     RemoteKernelError,
     unreachable,
 )
-from parsimony_kernel.execution.remote_side import ANSWER_MIME, WORDS
 
 Request = dict[str, Any]
 
@@ -41,8 +40,10 @@ INTERRUPTED: dict[str, Any] = {"names": {}, "gone": [], "ledger": []}
 STOPPED = ExceptionObject(name="KeyboardInterrupt", message="stopped by the user")
 _TOLD_CHARS = 200
 
-_SIDE = "parsimony_kernel.execution.remote_side"
-_ON_SIDE = f'__import__("sys").modules["{_SIDE}"]'
+_BOOTSTRAP = "parsimony_kernel.execution.remote_bootstrap"
+# A kernel that somebody restarted has not imported it, and the answer says so.
+_SIDE = f'__import__("sys").modules["{_BOOTSTRAP}"]'
+_OPEN = f'__import__("importlib").import_module("{_BOOTSTRAP}").open_side({WORDS})'
 
 
 class Loss(RemoteKernelError):
@@ -61,25 +62,49 @@ class Loss(RemoteKernelError):
         self.why = why
 
 
-class _Heard(BoundedText):
-    """A stream as it arrived."""
+class _Heard:
+    """What code has printed, as it arrives."""
 
-    has_gaps = False
+    def __init__(self) -> None:
+        self._streams = {"stdout": BoundedText(), "stderr": BoundedText()}
+        self._has_gaps = False
+
+    def hear(self, kind: str, content: dict[str, Any]) -> None:
+        stream = self._streams.get(content.get("name", "")) if kind == "stream" else None
+        if stream is not None:
+            if content.get("cut"):
+                self._has_gaps = True
+                stream.write(f"\n… {content['cut']:,} characters cut …\n")
+            stream.write(content["text"])
+
+    def output(self, *outputs: ExceptionObject) -> KernelOutput:
+        return KernelOutput(
+            **{name: stream.text() for name, stream in self._streams.items()},
+            outputs=outputs,
+            truncated=self._has_gaps or any(each.is_cut for each in self._streams.values()),
+        )
 
 
 class Job(Future[Any]):
-    """Something to do with the kernel. One that is cancelled before there is one is not begun."""
+    """Something to do with the kernel. One that is cancelled before there is one is not begun.
+
+    Args:
+        do: does it.
+        relies: on what a kernel holds (true), on a kernel (false), or on nothing.
+        told: answers what the code asks meanwhile, if it may ask.
+    """
 
     stopped_at: float | None = None
     is_killed = False
-    # Answers what the far side asks meanwhile.
-    told: Callable[[str], str] | None = None
 
-    def __init__(self, do: Callable[[], Any], relies: bool | None = None) -> None:
+    def __init__(
+        self,
+        do: Callable[[], Any],
+        relies: bool | None = None,
+        told: Callable[[str], str] | None = None,
+    ) -> None:
         super().__init__()
-        self.do = do
-        # On what a kernel holds (true), on a kernel (false), or on nothing.
-        self.relies = relies
+        self.do, self.relies, self.told = do, relies, told
 
     def stop(self) -> None:
         """Interrupt it, again if need be, and then end its kernel."""
@@ -92,7 +117,7 @@ class Job(Future[Any]):
         self.is_killed = True
 
 
-class Far(threading.Thread):
+class RemoteClient(threading.Thread):
     """The kernel of one executor, started when it is needed, and the thread that speaks with it.
 
     A daemon: it keeps no process alive. Its jobs may be asked for from any thread.
@@ -107,9 +132,11 @@ class Far(threading.Thread):
         super().__init__(name="parsimony-remote-kernel", daemon=True)
         # A loss that no cell was told of yet.
         self.untold: Loss | None = None
+        # Whether code of the kernel is stopped before it reaches outside, as far as is known.
+        self.is_watched = True
         self._make, self._grace_s = make, grace_s
         self._kernel: Kernel | None = None
-        self._nonce, self._number, self._has_run = "", 0, False
+        self._number, self._has_run = 0, False
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._job = Job(self._drop)
         _threads.add(self)
@@ -130,17 +157,15 @@ class Far(threading.Thread):
         not done.
         """
         relies = cell or request["do"] == "fetch"
-        job = Job(lambda: self._call(request, seconds, cell), relies)
-        job.told = told
-        return self._submit(job)
+        return self._submit(Job(lambda: self._call(request, seconds, cell), relies, told))
 
     def open(self) -> Job:
         """Have a kernel that is ready."""
         return self._submit(Job(lambda: None, False))
 
-    def fresh(self) -> Job:
-        """Forget the variables: be another executor in the same kernel, or in the next one."""
-        return self._submit(Job(self._fresh))
+    def clear(self) -> Job:
+        """Forget the variables, in the same kernel or with it."""
+        return self._submit(Job(self._clear))
 
     def end(self) -> Job:
         """End the kernel, whatever it does. The next request has another."""
@@ -188,30 +213,39 @@ class Far(threading.Thread):
                 self._drop()
                 raise
 
+    def _open(self) -> None:
+        """Have our side of it in the kernel."""
+        try:
+            reply = self._reply(_OPEN, f"{_SIDE}.is_watching()", CHORE_S, _Heard())
+        except (Disconnected, Loss) as exc:
+            raise RemoteKernelError(f"The kernel {exc} when it was first asked.") from exc
+        if reply.get("status") != "ok":
+            raise RemoteKernelError(_no_side(reply.get("ename", ""), reply.get("evalue", "")))
+        self.is_watched = _told(reply).get("data", {}).get("text/plain") == "True"
+
     def _call(self, request: Request, seconds: float | None, cell: bool) -> Any:
         if self._job.relies and self.untold is not None:
             loss, self.untold = self.untold, None if cell else self.untold
             raise Loss(loss, loss.why)
         assert self._kernel is not None
-        said = {"stdout": _Heard(), "stderr": _Heard()}
+        heard = _Heard()
         try:
-            answer = self._answer(request, seconds, said)
+            answer = self._answer(request, seconds, heard)
         except (Disconnected, RemoteKernelError) as exc:
             lost = exc if isinstance(exc, Loss) else Loss(self._kernel.death() or unreachable(exc))
             self._drop()
-            lost.ran, lost.heard = True, _output(said)
+            lost.ran, lost.heard = True, heard.output()
             self.untold = self.untold if cell else lost
             raise lost from None
         self._has_run |= cell
-        return answer or {**INTERRUPTED, "output": _output(said, STOPPED)}
+        return answer or {**INTERRUPTED, "output": heard.output(STOPPED)}
 
-    def _fresh(self) -> None:
-        self._has_run, self.untold = False, None
+    def _clear(self) -> None:
         if self._kernel is not None:
-            try:
-                self._open(clear=True)
-            except RemoteKernelError:  # it is gone, or broken by code; nothing in it is needed
-                self._drop()
+            # One that is gone, or that code has broken, is dropped; nothing in it is needed.
+            with suppress(Loss):
+                self._call({"do": "clear", "cwd": None}, CHORE_S, cell=False)
+        self._has_run, self.untold = False, None
 
     def _end(self) -> None:
         self._drop()
@@ -223,46 +257,32 @@ class Far(threading.Thread):
         if kernel is not None:
             kernel.close()
 
-    def _open(self, *, clear: bool = False) -> None:
-        """Be known to the kernel under a new nonce."""
-        self._nonce = secrets.token_hex(8)
-        side = f'__import__("importlib").import_module("{_SIDE}")'
-        code = f"{side}.open_side({self._nonce!r}, {WORDS})"
-        if clear:
-            code += f"\nawait {_ON_SIDE}.clear({self._nonce!r})"
-        try:
-            reply = self._reply(code, "None", CHORE_S, {})
-        except (Disconnected, Loss) as exc:
-            raise RemoteKernelError(f"The kernel {exc} when it was first asked.") from exc
-        if reply.get("status") != "ok":
-            raise RemoteKernelError(_no_side(reply.get("ename", ""), reply.get("evalue", "")))
-
     def _answer(
-        self, request: Request, seconds: float | None, said: dict[str, _Heard]
+        self, request: Request, seconds: float | None, heard: _Heard
     ) -> dict[str, Any] | None:
         """The answer, ``None`` when it was interrupted. Raises what ``_reply`` does, and
         ``RemoteKernelError``.
         """
         assert self._kernel is not None
         self._number += 1
-        run = f"await {_ON_SIDE}.call({self._nonce!r}, {self._number}, {json.dumps(request)!r})"
-        collect = f"{_ON_SIDE}.answer({self._nonce!r}, {self._number})"
+        run = f"await {_SIDE}.call({self._number}, {json.dumps(request)!r})"
+        collect = f"{_SIDE}.answer({self._number})"
         missing = ("KeyError", str(self._number))
         try:
-            reply = self._reply(run, collect, seconds, said)
+            reply = self._reply(run, collect, seconds, heard)
         except Disconnected:
             self._kernel.reconnect()
-            reply = self._reply("", collect, seconds, said)
+            reply = self._reply("", collect, seconds, heard)
             if _error(reply) == missing:  # it never arrived
-                reply = self._reply(run, collect, seconds, said)
+                reply = self._reply(run, collect, seconds, heard)
         answer, ran = _answer_in(reply), reply
-        if answer is None and not self._is_stranger(reply):
+        if answer is None and not _is_stranger(reply):
             # Interrupted on its way out: the answer is there or it never will be.
-            reply = self._reply("", collect, CHORE_S, said)
+            reply = self._reply("", collect, CHORE_S, heard)
             answer = _answer_in(reply)
         if answer is not None:
             return answer
-        if self._is_stranger(reply):
+        if _is_stranger(reply):
             raise Loss("was restarted by somebody else")
         if not _is_interrupted(ran):
             raise Loss(_broken(ran))
@@ -270,13 +290,8 @@ class Far(threading.Thread):
             raise Loss(_broken(reply))
         return None
 
-    def _is_stranger(self, reply: dict[str, Any]) -> bool:
-        """Whether the kernel does not know us: it is not the one that we opened."""
-        name, text = _error(reply)
-        return name == "KeyError" and (self._nonce in text or _SIDE in text)
-
     def _reply(
-        self, code: str, expression: str, seconds: float | None, said: dict[str, _Heard]
+        self, code: str, expression: str, seconds: float | None, heard: _Heard
     ) -> dict[str, Any]:
         """The reply to one request. Raises ``Loss`` and ``Disconnected``."""
         kernel, job, strikes = self._kernel, self._job, 0
@@ -292,7 +307,7 @@ class Far(threading.Thread):
             # What a dead kernel had sent may still be under way.
             for kind, content in kernel.heard(0 if reply or how is None else _DRAIN_S):
                 begun = min(begun, time.monotonic())
-                _hear(kind, content, said)
+                heard.hear(kind, content)
             if reply is not None:
                 return reply
             if how is not None:
@@ -308,28 +323,14 @@ class Far(threading.Thread):
                 kernel.interrupt()
 
 
-def _output(said: dict[str, _Heard], *outputs: ExceptionObject) -> KernelOutput:
-    return KernelOutput(
-        stdout=said["stdout"].text(),
-        stderr=said["stderr"].text(),
-        outputs=outputs,
-        truncated=any(each.is_cut or each.has_gaps for each in said.values()),
-    )
-
-
-def _hear(kind: str, content: dict[str, Any], said: dict[str, _Heard]) -> None:
-    stream = said.get(content.get("name", "")) if kind == "stream" else None
-    if stream is not None:
-        if content.get("cut"):
-            stream.has_gaps = True
-            stream.write(f"\n… {content['cut']:,} characters cut …\n")
-        stream.write(content["text"])
+def _told(reply: dict[str, Any]) -> dict[str, Any]:
+    """What came of the expression."""
+    return (reply.get("user_expressions") or {}).get("answer") or {}
 
 
 def _answer_in(reply: dict[str, Any]) -> dict[str, Any] | None:
-    told: dict[str, Any] = (reply.get("user_expressions") or {}).get("answer") or {}
     try:
-        answer = json.loads(told["data"][ANSWER_MIME])
+        answer = json.loads(_told(reply)["data"][ANSWER_MIME])
     except (LookupError, ValueError, TypeError):
         return None
     return answer if type(answer) is dict and answer.keys() >= INTERRUPTED.keys() else None
@@ -337,9 +338,14 @@ def _answer_in(reply: dict[str, Any]) -> dict[str, Any] | None:
 
 def _error(reply: dict[str, Any]) -> tuple[str, str]:
     """Name and text of what went wrong in the code, or else in the expression."""
-    if reply.get("status") == "ok":
-        reply = (reply.get("user_expressions") or {}).get("answer") or {}
-    return str(reply.get("ename", "")), str(reply.get("evalue", ""))
+    wrong = _told(reply) if reply.get("status") == "ok" else reply
+    return str(wrong.get("ename", "")), str(wrong.get("evalue", ""))
+
+
+def _is_stranger(reply: dict[str, Any]) -> bool:
+    """Whether the kernel does not know us: it is not the one that we opened."""
+    name, text = _error(reply)
+    return name == "KeyError" and _BOOTSTRAP in text
 
 
 def _is_interrupted(reply: dict[str, Any]) -> bool:
@@ -363,7 +369,7 @@ def _no_side(name: str, text: str) -> str:
     return f"The kernel's environment {what} ({text}); install {how}"
 
 
-_threads: set[Far] = set()
+_threads: set[RemoteClient] = set()
 
 
 @atexit.register

@@ -1,4 +1,4 @@
-"""The far side of a ``RemoteExecutor``: what runs in its kernel, and the words of the two sides.
+"""What a ``RemoteExecutor`` has in its kernel: the hook of approval, and an executor of its own.
 
 A request and its answer are JSON. The answer leaves with the reply to the request, which no
 server thins out as it may thin out what is displayed. What is printed is sent ahead as it comes,
@@ -6,45 +6,32 @@ for the case that no answer ever does.
 """
 
 import asyncio
-import base64
 import json
-import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.outputs import (
-    ExceptionObject,
-    KernelOutput,
-    PrimitiveObject,
-)
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
+from parsimony_kernel.execution import guard
 from parsimony_kernel.execution.capture import BoundedText, Capture
-from parsimony_kernel.execution.cell import Cell
-from parsimony_kernel.execution.inprocess import CellEnd
-from parsimony_kernel.execution.inspection import (
-    attempt,
-    class_package,
-    comes_from,
-    plain,
-    type_name,
-)
+from parsimony_kernel.execution.inprocess import CellExecution
+from parsimony_kernel.execution.inspection import attempt, plain, type_name
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.execution.notebook import NotebookExecutor
-from parsimony_kernel.execution.permit import permitting
-from parsimony_kernel.execution.remote_permit import Asked, came_of, far_permit
+from parsimony_kernel.execution.permit import Permit, permitting
+from parsimony_kernel.execution.remote_permit import Asking, came_of, far_permit
+from parsimony_kernel.execution.remote_values import encode, encode_plain, type_in_words
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 
 # Both sides must speak the same; it changes with what a request or an answer holds.
-WORDS = 3
+WORDS = 4
 ANSWER_MIME = "application/vnd.parsimony.answer+json"
 
-PLAIN_BYTES = 10_000
 _ALL_PLAIN_BYTES = 1_000_000
-_PLAIN_DEPTH = 20
 
 _FORWARD_S = 0.05
 # So many sends may follow one another at once before they are spaced out.
@@ -55,36 +42,35 @@ _FORWARD_CHARS = 10_000
 _HAND_OVER_S = 0.2
 _SOCKET_S = 0.002
 
-_sides: dict[str, "_Side"] = {}
+_side: "_Side"
 
 
-def open_side(nonce: str, words: int) -> None:
-    """Be the far side of the executor that says ``nonce``, in the place of any other.
+def open_side(words: int) -> None:
+    """Be the kernel of an executor, with nothing told yet.
 
     Raises ``RuntimeError`` where the other side has another version of these words.
     """
+    global _side
     if words != WORDS:
         raise RuntimeError(f"the executor speaks version {words}, this environment {WORDS}")
     from IPython import get_ipython
 
-    _sides.clear()
-    _sides[nonce] = _Side(get_ipython())
+    _side = _Side(get_ipython())
 
 
-async def clear(nonce: str) -> None:
-    """Forget every variable."""
-    await _sides[nonce].executor.clear_namespace()
+def is_watching() -> bool:
+    """Whether code is stopped here before it reaches outside."""
+    return guard.is_watching()
 
 
-async def call(nonce: str, number: int, request: str) -> None:
-    """Do what ``request`` asks; ``answer`` tells what came of it. ``KeyError`` for a stranger."""
-    side = _sides[nonce]
-    side.last = (number, json.dumps(await side.answered(json.loads(request))))
+async def call(number: int, request: str) -> None:
+    """Do what ``request`` asks; ``answer`` tells what came of it."""
+    _side.last = (number, json.dumps(await _side.answered(json.loads(request))))
 
 
-def answer(nonce: str, number: int) -> "Answer":
+def answer(number: int) -> "Answer":
     """The answer to request ``number``, the last one; ``KeyError`` when it is another."""
-    kept, text = _sides[nonce].last
+    kept, text = _side.last
     if kept != number:
         raise KeyError(number)
     return Answer(text)
@@ -98,39 +84,6 @@ class Answer:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {ANSWER_MIME: self._text}
-
-
-def encode_plain(value: Any, limit: int = PLAIN_BYTES) -> str | None:
-    """``value`` as JSON where it consists of plain values and is small, else ``None``.
-
-    No code of the user's runs: only exact built-in types are looked into.
-    """
-    room = [limit]
-    if not _is_plain(value, room, _PLAIN_DEPTH):
-        return None
-    try:
-        text = json.dumps(value)
-    except (ValueError, RuntimeError):
-        # An integer of too many digits, or a list that a thread changes meanwhile.
-        return None
-    return text if len(text) <= limit else None
-
-
-def _is_plain(value: Any, room: list[int], depth: int) -> bool:
-    kind = type(value)
-    room[0] -= len(value) + 2 if kind is str else 2
-    if room[0] < 0 or depth < 0:
-        return False
-    if value is None or kind in (bool, int, float, str):
-        return True
-    if kind is list:
-        return all(_is_plain(each, room, depth - 1) for each in value.copy())
-    if kind is dict:
-        return all(
-            type(key) is str and _is_plain(key, room, 0) and _is_plain(each, room, depth - 1)
-            for key, each in value.copy().items()
-        )
-    return False
 
 
 class _Forwarded(BoundedText):
@@ -151,6 +104,7 @@ class _Forwarded(BoundedText):
 
     def write(self, text: str) -> None:
         super().write(text)
+        thread = self._kernel.iopub_thread
         with self._lock:
             waiting = self._waiting + text
             self._waiting = waiting[-_FORWARD_CHARS:]
@@ -160,13 +114,13 @@ class _Forwarded(BoundedText):
             self._refilled_at = now
             if self._burst < 1 or not text.endswith("\n"):
                 if not self._is_due:
-                    self._is_due, thread = True, self._kernel.iopub_thread
+                    self._is_due = True
                     thread.schedule(lambda: thread.io_loop.call_later(_FORWARD_S, self._send))
                 return
             self._burst -= 1
         self._send()
         gone = threading.Event()
-        self._kernel.iopub_thread.schedule(gone.set)
+        thread.schedule(gone.set)
         gone.wait(_HAND_OVER_S)
         time.sleep(_SOCKET_S)
 
@@ -187,19 +141,19 @@ class _ForwardingExecutor(NotebookExecutor):
 
     capture: Capture
 
-    async def _run(self, cell: Cell, capture: Capture, **given: Any) -> CellEnd:
-        capture.stdout = _Forwarded("stdout", self._shell.kernel)
-        capture.stderr = _Forwarded("stderr", self._shell.kernel)
-        self.capture = capture
-        return await super()._run(cell, capture, **given)
+    async def _run(self, run: CellExecution) -> None:
+        self.capture = run.capture
+        self.capture.stdout = _Forwarded("stdout", self._shell.kernel)
+        self.capture.stderr = _Forwarded("stderr", self._shell.kernel)
+        await super()._run(run)
 
 
 class _Side:
     """One executor in this kernel and what its other side knows of it."""
 
     def __init__(self, shell: Any) -> None:
+        self._shell = shell
         self.executor = _ForwardingExecutor(shell)
-        self._kernel = shell.kernel
         self.last: tuple[int, str] = (0, "")
         # What the other side was told of each name: its plain value, or the words of its type.
         self._known: dict[str, tuple[str, str]] = {}
@@ -219,7 +173,7 @@ class _Side:
         except (Cancelled, asyncio.CancelledError, KeyboardInterrupt):
             error = ExceptionObject(name="KeyboardInterrupt", message="stopped by the user")
         except Exception as exc:  # boundary: front end - a request
-            error = ExceptionObject(name=type_name(exc), message=_words(exc))
+            error = ExceptionObject(name=type_name(exc), message=_message(exc))
         if error is not None:
             told["error"] = {"name": error.name, "message": error.message}
             capture = self.executor.capture
@@ -245,28 +199,42 @@ class _Side:
         ]
 
     async def _done(self, request: Mapping[str, Any]) -> tuple[KernelOutput, dict[str, Any]]:
-        do, given, scope = request["do"], request.get("given", {}), request.get("scope")
-        executor = self.executor
-        if do == "fetch":
-            name, limit = request["name"], request["limit"]
-            return KernelOutput(), fetched(executor.variables(), name, limit)
+        given, executor = request.get("given", {}), self.executor
+        if request["do"] == "fetch":
+            return KernelOutput(), encode(executor.variables(), **given)
+        if request["do"] == "clear":
+            await executor.clear_namespace()
+            self._told = 0
         if request["cwd"] is not None:
             await executor.set_cwd(request["cwd"])
-        if do == "set_cwd":
-            return KernelOutput(), {"cwd": str(executor.output_factory.local_dir)}
-        if do == "eval":
+        if request["do"] == "execute":
+            return await self._executed(request, **given)
+        if request["do"] == "eval":
             return await executor.eval(**given), {}
-        names = given.pop("seen_live_names")
-        seen = None if names is None else {(kind, name) for kind, name in names}
-        permit = request.get("permit") and far_permit(
-            request["permit"], executor.output_factory.local_dir or Path.cwd(), Asked(self._kernel)
-        )
+        return KernelOutput(), {"cwd": str(executor.output_factory.local_dir)}
+
+    async def _executed(
+        self, request: Mapping[str, Any], seen_live_names: Any, **given: Any
+    ) -> tuple[KernelOutput, dict[str, Any]]:
+        seen = None if seen_live_names is None else set(map(tuple, seen_live_names))
+        scope, permit = request["scope"], self._permit(request["permit"])
         with nullcontext() if scope is None else run_scope(RunScope(**scope)), permitting(permit):
-            output = await executor.execute(**given, seen_live_names=seen)
+            output = await self.executor.execute(**given, seen_live_names=seen)
         told: dict[str, Any] = {"seen_live_names": sorted(seen or ())}
         if permit is not None:
-            told["permit"] = came_of(permit, executor.paused)
+            told["permit"] = came_of(permit, self.executor.paused)
         return output, told
+
+    def _permit(self, told: Mapping[str, Any] | None) -> Permit | None:
+        if told is None:
+            return None
+        if not is_watching():
+            raise PermissionError(
+                "this kernel lets nobody watch what its code reaches, so the code was not run: "
+                "from now on each step is asked about before it runs"
+            )
+        folder = self.executor.output_factory.local_dir or Path.cwd()
+        return far_permit(dict(told), folder, Asking(self._shell.kernel))
 
     def _news(self, output: KernelOutput) -> tuple[dict[str, Any], list[str]]:
         """The names that are not what the other side was told, and those that are no more."""
@@ -298,70 +266,5 @@ def _dumped(model: Any) -> Any:
     return model.model_dump(mode="json")
 
 
-def _words(exc: Exception) -> str:
+def _message(exc: Exception) -> str:
     return attempt(lambda: plain(str(exc)), lambda _: "(its message cannot be shown)")
-
-
-def type_in_words(value: Any) -> str:
-    """The type of ``value`` with its package: ``pandas.DataFrame``, ``list``."""
-    package = class_package(type(value))
-    name = type_name(value)
-    return name if package in ("", "builtins", "__main__") else f"{package}.{name}"
-
-
-def fetched(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, Any]:
-    """The table or chart ``name`` as bytes in base64, with the form that they have.
-
-    Raises ``LookupError``, ``TypeError`` or ``ValueError``, which say what to do instead.
-    """
-    if name not in variables:
-        raise LookupError(f"no variable of the kernel is named {name!r} now")
-    value = variables[name]
-
-    def check(size: int, fold: int = 1) -> None:
-        if size > fold * limit:
-            raise ValueError(
-                f"{name!r} holds {size / 1e6:,.0f} MB and at most {limit / 1e6:,.0f} MB are "
-                "brought over: make the part or the sum that is needed with code, and fetch that"
-            )
-
-    form, text = "json", encode_plain(value, limit)
-    if comes_from(value, "altair", "TopLevelMixin"):
-        text = json.dumps(value.to_dict(), default=str)
-    elif comes_from(value, "plotly.basedatatypes", "BaseFigure"):
-        text = str(value.to_json())
-    if text is not None:
-        data = text.encode()
-    else:
-        form, table = _as_table(value, check)
-        if not form:
-            raise TypeError(
-                f"{name!r} is of the type {type_in_words(value)}, which does not leave its "
-                "kernel: tables, charts and plain values do. Turn it into one of these with code"
-            )
-        check(table.nbytes)
-        import pyarrow as pa
-
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        data = sink.getvalue().to_pybytes()
-    check(len(data))
-    return {"form": form, "data": base64.b64encode(data).decode()}
-
-
-def _as_table(value: Any, check: Callable[[int, int], None]) -> tuple[str, Any]:
-    """The library that ``value`` comes from, and a pyarrow table of it; else an empty form."""
-    if comes_from(value, "pandas", "DataFrame", "Series"):
-        import pyarrow as pa
-
-        is_column = comes_from(value, "pandas", "Series")
-        frame = value.to_frame() if is_column else value
-        # Bytes in Arrow may be fewer than in memory, but hardly by so much.
-        check(int(frame.memory_usage(index=True, deep=False).sum()), 4)
-        return "series" if is_column else "pandas", pa.Table.from_pandas(frame)
-    if comes_from(value, "polars", "DataFrame"):
-        return "polars", value.to_arrow()
-    if comes_from(value, "pyarrow", "RecordBatch"):
-        return "arrow", sys.modules["pyarrow"].Table.from_batches([value])
-    return ("arrow", value) if comes_from(value, "pyarrow", "Table") else ("", None)
