@@ -221,7 +221,7 @@ def test_too_much_is_compared_in_part_and_said(monkeypatch: pytest.MonkeyPatch) 
     after = before.copy(deep=True)
     after.iloc[-1] = 1.0
     assert frames(before, after) == [found[-1]]
-    states = ({name: frame for name in "ab"} for frame in (before, before + 1))
+    states = (dict.fromkeys("ab", frame) for frame in (before, before + 1))
     first, second = (each.lines for each in difference(*map(State, states)).bindings)
     assert first[1].startswith("    19,")
     assert second[-1].startswith("    Not compared")
