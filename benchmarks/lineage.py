@@ -36,7 +36,7 @@ from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
 from parsimony_kernel.lineage.ledger import OriginLedger
-from parsimony_kernel.lineage.slice import slice as slice_of
+from parsimony_kernel.lineage.script import slice_of
 from parsimony_kernel.lineage.snapshot import visible
 from parsimony_kernel.lineage.stamping import Looked, before_cell, observe_cell, stamp_effect
 from parsimony_kernel.lineage.why import why
