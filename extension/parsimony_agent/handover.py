@@ -8,8 +8,8 @@ from parsimony_agent.desk import Desk, Told
 from parsimony_agent.pending import TurnError
 from parsimony_kernel.session.turns import SessionError, resolve_turn
 from parsimony_kernel.storage import durable
-from parsimony_kernel.view.code import CodeStep, code_that_worked
 from parsimony_kernel.view.escape import fenced, html_text, plain, unbroken
+from parsimony_kernel.view.history import CodeStep, code_that_worked
 
 
 def code(desk: Desk, named: str | None = None, *, cells: bool = False, to: str = "") -> Told:

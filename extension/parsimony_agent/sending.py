@@ -14,8 +14,7 @@ from parsimony_kernel.core.chat import OFFLINE, ModelRequest
 from parsimony_kernel.core.events import RunStarted
 from parsimony_kernel.session.sent import SentRequest
 from parsimony_kernel.session.turns import resolve_turn
-from parsimony_kernel.view.budget import fit
-from parsimony_kernel.view.escape import html_text, plain, unbroken
+from parsimony_kernel.view.escape import fit, html_text, plain, unbroken
 
 _NOTHING_SENT = ModelRequest([])
 

@@ -6,6 +6,7 @@ answers. Whatever it does, somebody holds its task and sees its errors.
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,15 +18,12 @@ from parsimony_agent.options import check_target, in_notebook, options_of, value
 from parsimony_agent.outlet import Outlet, TextOutlet, outlet_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.record_display import (
-    OUTCOMES,
-    RESERVED,
     Control,
     LivePlace,
     Mode,
     NoPlace,
     Place,
     StaticPlace,
-    TextPlace,
     TurnRecord,
     mode_of,
 )
@@ -37,11 +35,12 @@ from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunCancelled, UserInputRequested
 from parsimony_kernel.core.results import collect
+from parsimony_kernel.display import StatusLine
 from parsimony_kernel.session.turns import PendingQuestion, SessionError, resolve_turn
 from parsimony_kernel.view.blocks import QuestionBlock, StepBlock, lasting
 from parsimony_kernel.view.escape import inline, shortened
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.text import text_of
+from parsimony_kernel.view.text import record_of
 
 _STOPPED = "stopped by the user"
 _ABOUT_COLUMNS = 80
@@ -181,16 +180,19 @@ class Turns:
         if stays:
             self._ask_again(record)
         new = tuple(block for block in record.view.blocks if block.key not in known)
-        outlet.show(tables.words(text_of(lasting(new))))
+        outlet.show(tables.words(record_of(lasting(new))))
 
     def show(self, named: str | None) -> None:
         """Draw a turn in the cell that runs now, with a live prompt when it asks."""
         mode, outlet = self._surroundings()
         session = self._open()
         turn = resolve_turn(session.turns(), named)
-        place = self._place(Mode.STATIC if mode is Mode.QUIET else mode, outlet)
+        mode = Mode.STATIC if mode is Mode.QUIET else mode
+        place = self._place(mode, outlet, elsewhere=True)
         view = replay(session.events(turn.turn_id))
         record = TurnRecord(place, run_id=turn.turn_id, view=view, clock=self._clock)
+        if not record.is_live:
+            record.paint()
         record.draw(ended=True)
         before = self._records.get(turn.turn_id)
         if before is not None and before.is_followed:
@@ -200,7 +202,7 @@ class Turns:
             self._leave(turn.turn_id, "The question is shown again in another cell.")
             self._records[turn.turn_id] = record
             self._prompt(record, asking[0].choices, asking[0].nonce)
-            record.go_on_in(LivePlace(outlet, RESERVED))
+            record.go_on_in(LivePlace(outlet, below_question=True))
 
     def leave_all(self) -> None:
         """Turn every prompt into text: nobody listens to them any more."""
@@ -222,17 +224,6 @@ class Turns:
         """
         return self._cells.has_id() or bool(self._request().get("allow_stdin"))
 
-    def _is_compared(self, outlet: Outlet) -> bool:
-        """Whether what is shown may be held against what is saved.
-
-        That is so where a static record was asked for, and in cells that are run without a
-        history, as nbval runs them.
-        """
-        if isinstance(outlet, TextOutlet):
-            return False
-        was_asked_for = value_of(self._settings, "display") == Mode.STATIC.value
-        return was_asked_for or not self._request().get("store_history", True)
-
     def _request(self) -> Mapping[str, Any]:
         """What the front end sent to have the cell run."""
         get_parent = getattr(self._shell, "get_parent", None)
@@ -240,14 +231,16 @@ class Turns:
         content: Mapping[str, Any] = (parent or {}).get("content") or {}
         return content
 
-    def _place(self, mode: Mode, outlet: Outlet) -> Place:
-        match mode:
-            case Mode.LIVE:
-                return LivePlace(outlet)
-            case Mode.STATIC:
-                return StaticPlace(outlet) if self._is_compared(outlet) else TextPlace(outlet)
-            case Mode.QUIET:
-                return StaticPlace(outlet, OUTCOMES)
+    def _place(self, mode: Mode, outlet: Outlet, *, elsewhere: bool = False) -> Place:
+        if mode is Mode.LIVE:
+            return LivePlace(outlet, elsewhere=elsewhere)
+        at_terminal = isinstance(outlet, TextOutlet)
+        return StaticPlace(
+            outlet,
+            is_quiet=mode is Mode.QUIET,
+            elsewhere=elsewhere or at_terminal,
+            status=StatusLine(sys.stderr) if at_terminal else None,
+        )
 
     def _question(self, session: Session, named: str | None) -> PendingQuestion:
         pending = session.pending()
@@ -313,7 +306,7 @@ class Turns:
         match record.last_event:
             case UserInputRequested() as asked if mode is Mode.LIVE and self._is_attended():
                 self._prompt(record, asked.choices, asked.suspension_record.nonce)
-                record.go_on_in(LivePlace(outlet, RESERVED))
+                record.go_on_in(LivePlace(outlet, below_question=True))
                 raise QuestionPending("The agent asks; cells queued behind it were not run.")
             case UserInputRequested():
                 if value_of(self._settings, "on_question") == "raise":

@@ -59,8 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     from parsimony_kernel.session.audit import journal_of
     from parsimony_kernel.session.turns import SessionError, resolve_turn
     from parsimony_kernel.storage.database import JournalError
-    from parsimony_kernel.view.code import code_that_worked
-    from parsimony_kernel.view.history import story
+    from parsimony_kernel.view.history import code_that_worked, story
 
     try:
         with journal_of(arguments.folder.resolve()) as journal:
@@ -96,7 +95,7 @@ def record(events: Sequence[AgentEvent]) -> str:
     """The record of a turn and what it has used. What it does just now is not on record."""
     from parsimony_kernel.view.blocks import ProgressBlock
     from parsimony_kernel.view.fold import replay
-    from parsimony_kernel.view.text import text_of
+    from parsimony_kernel.view.text import record_of
 
     blocks = replay(events).blocks
-    return text_of([block for block in blocks if not isinstance(block, ProgressBlock)])
+    return record_of([block for block in blocks if not isinstance(block, ProgressBlock)])

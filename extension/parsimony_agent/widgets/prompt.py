@@ -8,10 +8,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from parsimony_agent.tables import NOTHING, note
+from parsimony_agent.tables import note
+from parsimony_kernel.view.bundle import NOTHING, Bundle
 from parsimony_kernel.view.escape import html_text, inline, shortened
-
-Bundle = tuple[dict[str, Any], dict[str, Any]]
 
 # A button has a margin of two pixels on each side.
 _WITHIN = "calc(100% - 4px)"
