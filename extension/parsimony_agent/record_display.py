@@ -31,7 +31,13 @@ from parsimony_kernel.view.blocks import (
     QuestionBlock,
     StepBlock,
 )
-from parsimony_kernel.view.bundle import NOTHING, VEGALITE_SCHEMA, Bundle, segment_bundles
+from parsimony_kernel.view.bundle import (
+    NOTHING,
+    VEGALITE_SCHEMA,
+    Bundle,
+    record_html,
+    segment_bundles,
+)
 from parsimony_kernel.view.fold import fold
 from parsimony_kernel.view.html import png_of
 from parsimony_kernel.view.run_view import EMPTY, RunView, metadata_of
@@ -281,6 +287,8 @@ class TurnRecord:
         self.last_event: AgentEvent | None = None
         self.trouble: Exception | None = None
         self.prompt: Prompt | None = None
+        # What was clicked, which a page that was loaded again still draws.
+        self._answered: Prompt | None = None
         self.is_followed = False
         self._clock = clock
         self._pace = _Pace()
@@ -377,6 +385,7 @@ class TurnRecord:
         if self.prompt is None:
             return
         prompt, self.prompt = self.prompt, None
+        self._answered = prompt
         prompt.settle(text)
         if not self.is_followed:
             self.draw(ended=True)
@@ -393,6 +402,8 @@ class TurnRecord:
         for place in dict.fromkeys([*homes, *self._ours]):
             ours = self._ours.get(place, Drawn())
             place.draw(replace(ours, blocks=homes.get(place, [])), ended=ended, facts=facts)
+        if ended and self._answered is not None:
+            self._answered.tell(record_html([b for b in self._blocks() if not b.volatile]))
 
     def _attempt(self, act: Callable[[], None], otherwise: str) -> Exception | None:
         """Do what only observes the run, which goes on whatever comes of it."""

@@ -13,7 +13,7 @@ from parsimony_kernel.view.html import html_of, png_of
 from parsimony_kernel.view.markdown import markdown_of
 from parsimony_kernel.view.outline import outline
 from parsimony_kernel.view.parts import Picture, Sentence
-from parsimony_kernel.view.segment import Segment
+from parsimony_kernel.view.segment import Segment, segment_of
 from parsimony_kernel.view.text import text_of
 
 VEGALITE_MIME = "application/vnd.vegalite.v5+json"
@@ -35,6 +35,14 @@ def segment_bundles(segment: Segment) -> tuple[Bundle, Bundle, Bundle]:
         (NOTHING, {}) if figure is None else bundle([figure]),
         bundle(segment.work, segment.summary, styled=False) if segment.work else (NOTHING, {}),
     )
+
+
+def record_html(blocks: Sequence[Block]) -> str:
+    """A whole turn as HTML, for one place that holds all of it."""
+    segment = segment_of(blocks)
+    shown = [] if segment.figure is None else [segment.figure]
+    work = html_of(segment.work, segment.summary, styled=False) if segment.work else ""
+    return html_of([*segment.head, *shown]) + work
 
 
 def bundle(blocks: Sequence[Block], summary: Sentence = (), *, styled: bool = True) -> Bundle:

@@ -1,8 +1,10 @@
 """Turns in cells, after clicks and after answers, on a session that is written down."""
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -173,6 +175,7 @@ async def test_a_click_continues_in_the_cell_that_asked_without_a_new_display() 
     area = await asked(notebook)
     shown = len(area.displays)
     notebook.begin("c2")
+    clicked = notebook.prompt
     click(notebook.buttons[1])
     await settle()
     assert notebook.session.replies == [("10ab", "beta")]
@@ -182,6 +185,7 @@ async def test_a_click_continues_in_the_cell_that_asked_without_a_new_display() 
     assert "Which one? → beta (you chose)" in area.texts[0]
     assert "Your answer" not in area.text
     assert area.texts[1] == "Finished as asked."
+    assert "Finished as asked." in clicked.box.children[0].value
 
 
 async def test_a_second_click_does_nothing() -> None:
@@ -494,7 +498,7 @@ async def test_leave_is_asked_for_the_step_that_waits_and_without_a_field() -> N
     notebook = Notebook([*HELD], [DONE])
     area = await asked(notebook)
     assert [each.description for each in notebook.buttons] == ["Allow", "Refuse"]
-    assert "May step 1 run? Tidy up" in notebook.prompt.box.children[0].value
+    assert "Tidy up" in area.texts[0]
     assert notebook.prompt.field not in [
         each for row in notebook.prompt.box.children for each in getattr(row, "children", ())
     ]
@@ -630,3 +634,27 @@ async def test_a_quiet_terminal_still_says_how_an_answered_turn_ended(
     printed = capsys.readouterr().out
     assert "drop(everything)" in printed
     assert "Finished as asked." in printed
+
+
+async def test_a_notebook_whose_next_cell_answers_runs_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = [
+        {"cell_type": "code", "id": "c1", "source": ["%%agent\n", "plot it"]},
+        {"cell_type": "markdown", "id": "m", "source": "It asks."},
+        {"cell_type": "code", "id": "c2", "source": "%agent answer 2"},
+    ]
+    path = tmp_path / "n.ipynb"
+    path.write_text(json.dumps({"cells": cells}))
+    monkeypatch.setenv("JPY_SESSION_NAME", str(path))
+    notebook = Notebook([ASKS], [DONE])
+    area = notebook.begin("c1")
+    await notebook.ask("c1")
+    assert widgets(area) == 1
+    notebook.begin("c2")
+    await notebook.answer("2")
+    path.write_text(json.dumps({"cells": cells[:2]}))
+    again = Notebook([ASKS])
+    again.begin("c1")
+    with pytest.raises(QuestionPending):
+        await again.ask("c1")
