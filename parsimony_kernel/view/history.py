@@ -153,16 +153,16 @@ class _Story:
             self.say(what, how, event.put_back)
 
     def _take_back(self, event: ev.TurnTakenBack) -> None:
-        again = "again as the turn left them" if event.redone else "as before"
-        gone = "gone" if event.redone else "gone again"
+        again = "set again" if event.redone else "restored"
+        gone = "deleted" if event.redone else "removed"
         parts = (
             (event.restored, again),
             (event.removed, gone),
-            (event.kept, "changed since, so left"),
+            (event.kept, "changed since, so kept"),
             (event.lost, "perhaps changed, for there was no copy"),
         )
         words = "; ".join(f"{', '.join(names)}: {what}" for names, what in parts if names)
-        self.say("variables", "done again" if event.redone else "taken back", words)
+        self.say("variables", "re-applied" if event.redone else "undone", words)
 
     def _ask(self, event: ev.UserInputRequested) -> None:
         context, kind = event.context or "", event.originating_failure_kind

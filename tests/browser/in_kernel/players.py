@@ -204,7 +204,7 @@ def hostile(words: str = HOSTILE) -> ScriptedModel:
 
 def reaching() -> ScriptedModel:
     """Wants to reach outside, which somebody has to allow."""
-    source = "import urllib.request\n\nurllib.request.urlopen('http://127.0.0.1:9/rates').read()"
+    source = "import subprocess\n\nsubprocess.run(['fetch', 'rates.csv'], check=True)"
     return ScriptedModel([code(source, "Fetch the rates"), DONE], name="reaching")
 
 
