@@ -37,8 +37,7 @@ def runs(arguments: argparse.Namespace) -> int:
 def show(arguments: argparse.Namespace) -> int:
     """Show the record of a turn as its cell does, from the journal alone."""
     from parsimony_agent.tables import table
-    from parsimony_kernel.view.code import code_that_worked
-    from parsimony_kernel.view.history import story
+    from parsimony_kernel.view.history import code_that_worked, story
 
     with journal_of(arguments.folder.resolve()) as journal:
         turns = _of_notebook(turns_of(journal), arguments.notebook)
@@ -145,7 +144,7 @@ def _record(events: Sequence[AgentEvent]) -> str:
     """The record of a turn and what it has used. What it does just now is not on record."""
     from parsimony_kernel.view.blocks import ProgressBlock
     from parsimony_kernel.view.fold import replay
-    from parsimony_kernel.view.text import text_of
+    from parsimony_kernel.view.text import record_of
 
     blocks = replay(events).blocks
-    return text_of([block for block in blocks if not isinstance(block, ProgressBlock)])
+    return record_of([block for block in blocks if not isinstance(block, ProgressBlock)])

@@ -199,7 +199,7 @@ async def in_this_process(row: PendingRow, answer: str, folder: Path, say: Say) 
     from parsimony_kernel.execution.private import CodeExecutor
     from parsimony_kernel.view.fold import fold
     from parsimony_kernel.view.run_view import EMPTY
-    from parsimony_kernel.view.text import text_of
+    from parsimony_kernel.view.text import record_of
 
     place = find_workspace(folder) / row.turn.notebook
     session = open_session(
@@ -214,7 +214,7 @@ async def in_this_process(row: PendingRow, answer: str, folder: Path, say: Say) 
         session.close()
         if view.blocks:
             blocks, names = _without_variables(view.blocks)
-            say(text_of(blocks))
+            say(record_of(blocks))
             whose = f"The variables ({', '.join(names)})" if names else "The variables of this run"
             say(
                 f"\n{whose} lived in this process only, not in your notebook; what was published "

@@ -12,14 +12,9 @@ from typing import Any
 import pytest
 from fake_session import FakeSession
 
-from parsimony_agent.cell import Cells
-from parsimony_agent.context import message_words, sent_words
-from parsimony_agent.desk import Desk
 from parsimony_agent.extension import install, uninstall
+from parsimony_agent.outgoing import message_words, sent, sent_words
 from parsimony_agent.pending import TurnError
-from parsimony_agent.sending import sent
-from parsimony_agent.settings import ParsimonyAgent
-from parsimony_agent.user_cells import UserCells
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import LLMCallCompleted, RunCompleted, RunStarted
 from parsimony_kernel.session.sent import SentRequest
@@ -55,21 +50,8 @@ def told(
     session.by_turn["1ab"] = [RunStarted(run_id="1ab", request="a", model="m")]
     session.by_turn["2cd"] = [RunStarted(run_id="2cd", request="b", model="m", share=share)]
     session.sent_by_turn["2cd"] = list(requests)
-    shell = SimpleNamespace(user_ns={})
-    cells = Cells(shell)
-    desk = Desk(
-        shell,
-        "%agent",
-        lambda: session,
-        lambda: pytest.fail("no turn is run for it"),
-        lambda: None,
-        lambda: True,
-        UserCells(shell, cells),
-        cells,
-        {},
-        ParsimonyAgent(environ={}),
-    )
-    return sent(desk, named, number=number)
+    magics: Any = SimpleNamespace(session=session, name="%agent")
+    return sent(magics, named, number=number)
 
 
 def size(*values: Any) -> int:

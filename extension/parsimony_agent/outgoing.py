@@ -1,31 +1,100 @@
-"""``%agent sent``: what went to models in a turn, request by request."""
+"""What goes to models: what a turn would send before it is sent, and what each request had."""
 
+from __future__ import annotations
+
+import base64
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from parsimony_agent.context import message_words, sent_words, tools_words
-from parsimony_agent.desk import Desk, Told
+from parsimony_agent.arguments import CellRequest
+from parsimony_agent.options import in_notebook, options_of
 from parsimony_agent.pending import TurnError
 from parsimony_agent.tables import note, words
 from parsimony_kernel.core.chat import OFFLINE, ModelRequest
 from parsimony_kernel.core.events import RunStarted
-from parsimony_kernel.session.sent import SentRequest
+from parsimony_kernel.core.pictures import pictures_in, size_of, tokens_of
 from parsimony_kernel.session.turns import resolve_turn
-from parsimony_kernel.view.budget import fit
-from parsimony_kernel.view.escape import html_text, plain, unbroken
+from parsimony_kernel.view.escape import fit, html_text, plain, unbroken
+from parsimony_kernel.view.tabulate import counted
 
+if TYPE_CHECKING:
+    from parsimony_agent.magics import AgentMagics, Told
+    from parsimony_kernel.session.sent import SentRequest
+
+_ANY_WORDS = "(your request)"
 _NOTHING_SENT = ModelRequest([])
 
 
-def sent(desk: Desk, named: str | None = None, *, number: int | None = None) -> Told:
+def context(
+    magics: AgentMagics,
+    words: str = _ANY_WORDS,
+    *,
+    share: str | None = None,
+    context: tuple[str, ...] | None = None,
+    no_context: bool = False,
+) -> Told:
+    """What a turn with these words would send to the notebook's model."""
+    magics.follow_settings()
+    request = CellRequest(words, share=share, context=context, no_context=no_context)
+    session, magic = magics.session, f"{magics.name} context"
+    options = in_notebook(options_of(request, magics.settings), session, magics.shell, magic)
+    return sent_words(session.preview(words, options=options), session.model_name)
+
+
+def sent_words(request: ModelRequest, model: str) -> str:
+    """A request to the letter: each message with its role, then the tools that it offers.
+
+    What stands around it on the wire is the provider's own.
+    """
+    head = f"To {model}, {len(request.messages)} messages and {len(request.tools)} tools:"
+    return "\n\n".join([head, *map(message_words, request.messages), tools_words(request)])
+
+
+def message_words(message: Mapping[str, Any]) -> str:
+    """One message to the letter, under its role."""
+    rest = {name: value for name, value in message.items() if name not in ("role", "content")}
+    content: Any = message.get("content") or ""
+    if pictures := list(map(_picture_words, pictures_in(message))):
+        content = "\n".join([*(part["text"] for part in content if "text" in part), *pictures])
+    said = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    rest_said = json.dumps(rest, ensure_ascii=False) if rest else ""
+    return literal("\n".join(filter(None, (f"── {message.get('role')} ──", said, rest_said))))
+
+
+def _picture_words(png_base64: str) -> str:
+    """A picture by its size in pixels, tokens and bytes, and its digest."""
+    png = base64.b64decode(png_base64)
+    width, height = size_of(png)
+    return (
+        f"[picture: PNG of {width} × {height} pixels, about {tokens_of(png_base64):,} tokens, "
+        f"{len(png):,} bytes, sha256 {hashlib.sha256(png).hexdigest()}]"
+    )
+
+
+def tools_words(request: ModelRequest) -> str:
+    """The tools that a request offers, to the letter."""
+    tools = [json.dumps(tool, ensure_ascii=False) for tool in request.tools]
+    return literal("── tools ──\n" + "\n".join(tools))
+
+
+def literal(text: str) -> str:
+    """``text`` with what cannot be seen, or changes how the rest looks, as Python escapes it."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
+        for char in text
+    )
+
+
+def sent(magics: AgentMagics, named: str | None = None, *, number: int | None = None) -> Told:
     """What went to models in a turn: of each request what the one before did not have.
 
     With ``number`` that request, whole. ``TurnError`` when there is no such turn or request.
     """
-    session = desk.session
+    session = magics.session
     turn = resolve_turn(session.turns(), named)
     requests = session.sent(turn.turn_id)
     if not requests:
@@ -36,10 +105,10 @@ def sent(desk: Desk, named: str | None = None, *, number: int | None = None) -> 
     if number is None:
         begun = (each for each in session.events(turn.turn_id) if isinstance(each, RunStarted))
         share = next((each.share for each in begun), "")
-        return _told(requests, turn.ordinal, share, desk.magic)
+        return _told(requests, turn.ordinal, share, magics.name)
     if number > len(requests):
         raise TurnError(
-            f"Turn {turn.ordinal} has {_counted('request', len(requests))}: there is no "
+            f"Turn {turn.ordinal} has {counted(len(requests), 'request')}: there is no "
             f"request {number}."
         )
     asked = requests[number - 1]
@@ -66,7 +135,7 @@ def _told(
     ]
     size = sum(piece.size for piece in pieces)
     head = f"Turn {ordinal}{f', --share {share}' if share else ''}: "
-    head += f"{_counted('request', len(pieces))}, {_counted('byte', size)} in all."
+    head += f"{counted(len(pieces), 'request')}, {counted(size, 'byte')} in all."
     if all(each.model == OFFLINE for each in requests):
         head += f" Nothing left this machine: {OFFLINE} is the model that is built in."
 
@@ -95,8 +164,8 @@ def _piece(number: int, asked: SentRequest, earlier: ModelRequest) -> _Piece:
     size = sum(map(_size, (*request.messages, *request.tools)))
     title = (
         f"Request {number}, {_when(asked)}, to {asked.model}: "
-        f"{_counted('message', len(request.messages))}, {_counted('tool', len(request.tools))}, "
-        f"{_counted('byte', size)}" + (f", {new:,} of them new" if number > 1 else "")
+        f"{counted(len(request.messages), 'message')}, {counted(len(request.tools), 'tool')}, "
+        f"{counted(size, 'byte')}" + (f", {new:,} of them new" if number > 1 else "")
     )
     return _Piece(title, "\n\n".join(parts), size, new)
 
@@ -135,7 +204,3 @@ def _size(value: Mapping[str, Any]) -> int:
 
 def _when(asked: SentRequest) -> str:
     return f"{asked.at[:19].replace('T', ' ')} UTC"
-
-
-def _counted(noun: str, count: int) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
