@@ -25,7 +25,8 @@ from parsimony_kernel.tools import Tool, ToolResult
 
 
 class Approval(StrEnum):
-    """When a person is asked: never, where an action reaches outside, or before each.
+    """When a person is asked: never (``auto``), where an action reaches outside (``guarded``), or
+    before each (``ask``).
 
     Before each that may change something: only a tool that says that it changes nothing, and one
     that ends or suspends the run, are not asked about. What forgets the person's variables is
@@ -34,7 +35,7 @@ class Approval(StrEnum):
 
     auto = "auto"
     guarded = "guarded"
-    always = "always"
+    ask = "ask"
 
 
 # What code that reaches outside is called on record.
@@ -93,7 +94,7 @@ class Approving:
         asks = tool.asks or any(map(_forgets, found))
         if attempt.recorded or (self.mode is Approval.auto and not asks):
             return None
-        if not places and not (self.mode is Approval.always and _does_something(tool)):
+        if not places and not (self.mode is Approval.ask and _does_something(tool)):
             return None
         sha = _sha(attempt, tool, places)
         if attempt.approved == sha:
