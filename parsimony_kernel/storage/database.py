@@ -9,7 +9,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -151,7 +151,8 @@ class Database:
         path = Path(self.path)
         logs = [path.with_name(path.name + each) for each in _LOGS]
         kept = [(each, each.with_name(f"{each.name}.{os.getpid()}")) for each in logs]
-        with durable.alone_in(path.parent):
+        is_there = path.parent.is_dir()
+        with durable.alone_in(path.parent) if is_there else nullcontext():
             for log, second in kept:
                 with suppress(OSError):
                     os.link(log, second)
