@@ -47,13 +47,15 @@ _REASONS: Mapping[Kind, str] = {
 class Call:
     """What a call is, for comparing; lists are sorted.
 
-    ``subjects`` are the identifiers in its free text, ``numbers`` the other numbers and signs,
-    ``words`` the rest of the words; ``exact`` is a digest of everything that is not free text.
+    ``subjects`` are the identifiers in it, ``numbers`` the other numbers and signs of its free
+    text, ``words`` the rest of the words; ``exact`` is a digest of everything that is not free
+    text, and ``is_bare`` says that this is nothing but subjects.
     """
 
     tool: str
     signature: str
     exact: str
+    is_bare: bool
     subjects: list[str]
     numbers: list[str]
     words: list[str]
@@ -137,6 +139,7 @@ class Repetition:
                 return Loop("repeat" if length == 1 else "cycle", call.tool, 3, first.shown)
         last = self.seen[-EQUAL_OBSERVATIONS:]
         is_same = len(last) == EQUAL_OBSERVATIONS and len({each.observation for each in last}) == 1
+        is_same = is_same and call.tool in {each.tool for each in last}
         if is_same and all(_are_alike(each, call) for each in last):
             return Loop("no_new_information", call.tool, len(last) + 1, last[-1].shown)
         return None
@@ -223,15 +226,17 @@ def _call_of(tool_name: str, args: Mapping[str, Any]) -> Call:
         free = {}
     text = " ".join(free.values())
     rest = _SUBJECT.sub(" ", text)
-    long = [each for each in _NUMBER.findall(rest) if len(each) >= 4]
-    told = {each.strip("\"'`") for each in (*_SUBJECT.findall(text), *long)}
+    told = {each.strip("\"'`") for each in (*_SUBJECT.findall(text), *_long(rest))}
     subjects = {each for each in told if not _is_qualifier(each)}
+    exact = {name: value for name, value in args.items() if name not in {*free, "_ui_message"}}
+    named = [_as_subject(value) for value in exact.values()]
     words = (word.casefold() for word in _WORD.findall(rest))
     return Call(
         tool_name,
         loop_signature(tool_name, dict(args)),
-        loop_signature(tool_name, {k: v for k, v in args.items() if k not in free}),
-        sorted(subjects),
+        loop_signature(tool_name, exact),
+        None not in named,
+        sorted(subjects.union(filter(None, named))),
         sorted({*_NUMBER.findall(rest), *_SIGN.findall(rest), *told} - subjects),
         sorted({word for word in words if word not in _LITTLE}),
     )
@@ -244,6 +249,20 @@ def _is_qualifier(token: str) -> bool:
     return len(token) < 4 or (len(token) <= 6 and _YEAR.search(token) is not None)
 
 
+def _long(text: str) -> list[str]:
+    return [each for each in _NUMBER.findall(text) if len(each) >= 4]
+
+
+def _as_subject(value: Any) -> str | None:
+    """An argument that is an identifier and no more."""
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        return None
+    text = str(value)
+    is_subject = len(text) <= 200 and (_SUBJECT.fullmatch(text) or _long(text) == [text])
+    told = text.strip("\"'`")
+    return told if is_subject and not _is_qualifier(told) else None
+
+
 def _are_equal(a: Call, b: Call) -> bool:
     return a.signature == b.signature
 
@@ -252,7 +271,12 @@ def _are_alike(a: Call, b: Call) -> bool:
     """Whether two calls ask the same in other words."""
     if a.signature == b.signature:
         return True
-    if (a.exact, a.subjects, a.numbers) != (b.exact, b.subjects, b.numbers):
+    if (a.subjects, a.numbers) != (b.subjects, b.numbers):
+        return False
+    if a.tool != b.tool:
+        # The same thing, looked up with another tool.
+        return bool(a.subjects) and a.is_bare and b.is_bare
+    if a.exact != b.exact:
         return False
     return bool(a.subjects) or _say_the_same(a.words, b.words)
 
