@@ -25,7 +25,7 @@ from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.gate.approval import Approval, Approving, Granted
 from parsimony_kernel.gate.gate import StepOutcome
-from parsimony_kernel.gate.screening import screened
+from parsimony_kernel.gate.preview import preview
 from parsimony_kernel.gate.stages import Stage
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.lineage.checkpoint import Change
@@ -250,7 +250,7 @@ class NotebookHooks(RunHooks):
 
     def _reaches(self, code: str) -> tuple[Reach, ...]:
         """What ``code`` would plainly do outside this notebook's workspace."""
-        return screened(
+        return preview(
             code,
             workspace=self._place.workspace.resolve(),
             folder=self._place.folder.resolve(),
