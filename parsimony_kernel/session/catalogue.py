@@ -17,12 +17,11 @@ from parsimony_kernel.lineage.slice import SliceError
 from parsimony_kernel.lineage.slice import slice as slice_of
 from parsimony_kernel.toolbox.code import code_tools
 from parsimony_kernel.toolbox.files import file_tools
-from parsimony_kernel.toolbox.inspect import inspection_tools
 from parsimony_kernel.toolbox.plan import plan_tools
 from parsimony_kernel.toolbox.publish import publish_tools
 from parsimony_kernel.toolbox.refresh import refresh_tools
-from parsimony_kernel.toolbox.restart import restart_tools
 from parsimony_kernel.toolbox.stored_files import stored_file_tools
+from parsimony_kernel.toolbox.variables import inspection_tools, restart_tools
 from parsimony_kernel.tools import Tools
 
 

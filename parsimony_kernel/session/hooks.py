@@ -175,7 +175,7 @@ class NotebookHooks(RunHooks):
         except (ValueError, StorageError) as exc:
             said = f"It is not kept. {exc}"
         else:
-            self.emit(announcement(published.ref, title=published.title, reused=published.reused))
+            self.emit(announcement(published.entry, reused=published.reused))
             said = (
                 "It is kept whole. In code: import parsimony_kernel, then "
                 f"parsimony_kernel.load_dataset({published.ref.logical_id[:SHORT_ID]!r})"
