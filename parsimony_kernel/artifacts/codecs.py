@@ -9,11 +9,11 @@ import hashlib
 import io
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from parsimony_kernel.identity import canonical_json, content_sha
 
@@ -432,23 +432,12 @@ def render_png(spec: Spec) -> tuple[bytes | None, str]:
 
     Nothing is fetched: a chart whose data lies elsewhere has no picture.
     """
-
-    def draw(vl_convert: Any) -> bytes:
-        shown = _printable(spec)
-        png: bytes = vl_convert.vegalite_to_png(shown, scale=PNG_SCALE, allowed_base_urls=[])
-        return png
-
-    return _drawn(draw)
+    return _drawn("vegalite_to_png", spec, scale=PNG_SCALE)
 
 
 def render_svg(spec: Spec) -> tuple[str | None, str]:
     """``spec`` as SVG, or ``None`` and the reason in a sentence. Nothing is fetched."""
-
-    def draw(vl_convert: Any) -> str:
-        svg: str = vl_convert.vegalite_to_svg(_printable(spec), allowed_base_urls=[])
-        return svg
-
-    return _drawn(draw)
+    return _drawn("vegalite_to_svg", spec)
 
 
 # What no SVG can hold. The renderer makes one first, and ends the process at such a character.
@@ -467,14 +456,11 @@ def _printable(part: Any) -> Any:
     return part
 
 
-_Picture = TypeVar("_Picture", bytes, str)
-
-
-def _drawn(draw: Callable[[Any], _Picture]) -> tuple[_Picture | None, str]:
+def _drawn(how: str, spec: Spec, **given: Any) -> tuple[Any, str]:
     try:
         import vl_convert  # deferred: it starts a JavaScript engine
 
-        return draw(vl_convert), ""
+        return getattr(vl_convert, how)(_printable(spec), allowed_base_urls=[], **given), ""
     except (ImportError, ValueError) as exc:
         lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
         reason = lines[1] if len(lines) > 1 else "".join(lines[:1])

@@ -7,8 +7,9 @@ known to have made cannot be published. Everything here blocks; callers keep it 
 import base64
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Literal
 
 from parsimony_kernel.analysis.parse import parse as parse_python
@@ -393,12 +394,10 @@ class Publisher:
 
     def code_of(self, entry: LogEntry) -> str:
         """The code that made the snapshot of ``entry``; empty where it is not kept any more."""
-        path = PurePosixPath(entry.code_path)
-        try:
-            code = self.store.read(ArtifactRef("notebook", path.parent.name, path.stem))
-        except (ValueError, SnapshotError):
-            return ""
-        return code.decode("utf-8", "replace")
+        with suppress(SnapshotError):
+            if entry.code_ref is not None:
+                return self.store.read(entry.code_ref).decode("utf-8", "replace")
+        return ""
 
     def _what_it_is_made_from(
         self, origins: Sequence[VariableOrigin]

@@ -26,7 +26,7 @@ from parsimony_kernel.artifacts.store import (
 )
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
-from parsimony_kernel.identity import ArtifactRef, LiveNameCollisionError, snapshot_sha
+from parsimony_kernel.identity import LiveNameCollisionError, snapshot_sha
 from parsimony_kernel.lineage.ledger import source_state
 
 TIMEOUT_S = 600.0
@@ -200,7 +200,7 @@ def _outcome(
 ) -> Refreshed:
     """What becomes of ``data``, which was ``made`` in the place of ``entry``."""
     newest = store.latest(entry.kind, entry.logical_id) or entry
-    is_same = _same_content(newest, made)
+    is_same = newest.has_content_of(made)
     if newest != entry and not is_same:
         raise RefreshError(
             f"{entry.title!r} was published anew while its code ran: refresh it again."
@@ -208,7 +208,7 @@ def _outcome(
     if not is_same and not accept:
         raise RefreshError(_unexplained(entry, made.environment))
     if is_same:
-        is_whole = _is_whole(store, newest)
+        is_whole = store.is_whole(newest)
         if not is_whole and made.content_sha == newest.content_sha:
             store.put(newest.kind, newest.logical_id, data)
         elif not is_whole and not accept:
@@ -219,38 +219,19 @@ def _outcome(
             )
         has_bytes = is_whole or made.content_sha == newest.content_sha
         if has_bytes and not (accept and newest.is_stale):
-            is_other = not _same_content(entry, newest)
+            is_other = not entry.has_content_of(newest)
             return Refreshed(newest, is_other, changed, mended=not is_whole)
     published, _ = store.publish(made, data)
     return Refreshed(published, published.ref != entry.ref, changed)
 
 
-def _same_content(one: LogEntry, other: LogEntry) -> bool:
-    if one.canonical_sha:
-        return one.canonical_sha == other.canonical_sha
-    return one.content_sha == other.content_sha
-
-
-def _is_whole(store: ArtifactStore, entry: LogEntry) -> bool:
-    try:
-        store.read(entry.ref)
-    except SnapshotError:
-        return False
-    return True
-
-
 def _script(store: ArtifactStore, entry: LogEntry) -> str:
-    path = PurePosixPath(entry.code_path)
-    try:
-        ref = ArtifactRef("notebook", path.parent.name, path.stem)
-    except ValueError:
-        ref = None
-    if ref is None or ref.workspace_file_path != entry.code_path:
+    if entry.code_ref is None:
         raise RefreshError(
             f"The log of {entry.title!r} names {entry.code_path!r} as its code, which is no "
             "snapshot: publish it again."
         )
-    return store.read(ref).decode("utf-8", "surrogateescape")
+    return store.read(entry.code_ref).decode("utf-8", "surrogateescape")
 
 
 def _measured(entry: LogEntry, folder: Path) -> tuple[SourceFile, ...]:

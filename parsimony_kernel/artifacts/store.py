@@ -101,6 +101,22 @@ class LogEntry(BaseModel):
         return self.ref.workspace_file_path
 
     @property
+    def code_ref(self) -> ArtifactRef | None:
+        """The snapshot of the producing code, if there is one."""
+        *_, logical_id, name = ("", *self.code_path.split("/"))
+        try:
+            ref = ArtifactRef("notebook", logical_id, name.removesuffix(".py"))
+        except ValueError:
+            return None
+        return ref if ref.workspace_file_path == self.code_path else None
+
+    def has_content_of(self, other: "LogEntry") -> bool:
+        """Whether both are about the same content, however it is encoded."""
+        if self.canonical_sha and self.canonical_sha == other.canonical_sha:
+            return True
+        return self.content_sha == other.content_sha
+
+    @property
     def is_stale(self) -> bool:
         """Whether a source is known to have changed between being read and publishing."""
         return any(source.stale for source in self.sources)
@@ -209,7 +225,7 @@ class ArtifactStore:
         if entry.live_name:
             self.claim(entry.kind, entry.live_name, entry.notebook, gives_up=gives_up)
         newest = self.latest(entry.kind, entry.logical_id)
-        reused = newest is not None and self._can_stand_for(newest, entry)
+        reused = newest is not None and newest.has_content_of(entry) and self.is_whole(newest)
         if newest is not None and reused:
             if (newest.title, newest.description) == (entry.title, entry.description) and (
                 not newest.is_stale or entry.is_stale
@@ -227,12 +243,9 @@ class ArtifactStore:
         durable.append_line(log, seals.sealed(entry.model_dump_json(), _settled(log)))
         return entry, reused
 
-    def _can_stand_for(self, newest: LogEntry, entry: LogEntry) -> bool:
-        same = newest.canonical_sha == entry.canonical_sha if entry.canonical_sha else False
-        if not same and newest.content_sha != entry.content_sha:
-            return False
-        path = self.root / newest.path
-        return _sha_on_disk(newest.kind, path) == newest.content_sha
+    def is_whole(self, entry: LogEntry) -> bool:
+        """Whether the snapshot of ``entry`` is there, with the bytes that it had."""
+        return _sha_on_disk(entry.kind, self.root / entry.path) == entry.content_sha
 
     def claim(
         self,
@@ -358,10 +371,6 @@ class ArtifactStore:
     def is_claimed(self, kind: str, live_name: str) -> bool:
         """Whether anybody has ever taken ``(kind, live_name)``."""
         return (self.folder / "names" / f"{live_name_key(kind, live_name)}.1.json").exists()
-
-    def problems(self) -> tuple[str, ...]:
-        """One sentence for each line of a log that cannot be read."""
-        return tuple(problem for h in self._histories() for problem in h.problems)
 
     def _histories(self) -> tuple[History, ...]:
         found = []
