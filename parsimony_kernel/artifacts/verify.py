@@ -18,7 +18,7 @@ from pathlib import Path
 
 from parsimony_kernel.artifacts import seals
 from parsimony_kernel.artifacts.reports import ReportError, parse
-from parsimony_kernel.artifacts.store import LOG_NAME, ArtifactStore, LogEntry, is_claim
+from parsimony_kernel.artifacts.store import LOG_NAME, ArtifactStore, is_claim
 from parsimony_kernel.identity import (
     ARTIFACT_FOLDER,
     SNAPSHOT_KINDS,
@@ -58,8 +58,7 @@ class Verification:
     """What was looked at, and what is wrong.
 
     ``unnamed`` are sound snapshots that no log names. They harm nobody, and are among the
-    ``notes``, which tell what is no fault: also files that are none of ours, and lines of logs
-    from before there were seals.
+    ``notes``, which tell what is no fault: also files that are none of ours.
     """
 
     snapshots: int = 0
@@ -109,10 +108,9 @@ def verify(store: ArtifactStore, *, quarantine: bool = True) -> Verification:
         if missing:
             findings.append(Finding(log.relative_to(store.root).as_posix(), missing))
         elif log.is_file():
-            read, problems, unsealed = _log(store, log, sound, named)
+            read, problems = _log(store, log, sound, named)
             lines += read
             findings += problems
-            notes += unsealed
     findings += _reports(store, sound)
     findings += _names(store)
     unnamed = sorted(sound - named)
@@ -188,17 +186,19 @@ def _digest(kind: str, path: Path) -> str:
 
 def _log(
     store: ArtifactStore, log: Path, sound: set[str], named: set[str]
-) -> tuple[int, list[Finding], list[Finding]]:
+) -> tuple[int, list[Finding]]:
+    """How many lines a log has, and what is wrong with them; ``named`` is added to."""
     told = log.relative_to(store.root).as_posix()
     try:
         history = store.history(_kind_of(log, store.root), log.parent.name)
     except ValueError as exc:
-        return 0, [Finding(told, f"belongs to no artifact: {exc}")], []
+        return 0, [Finding(told, f"belongs to no artifact: {exc}")]
     if not history.entries and not history.problems:
-        return 0, [Finding(told, f"holds no line: {_NO_LOG}")], []
-    changed, unsealed = seals.faults(durable.read(log), LogEntry.model_fields)
+        return 0, [Finding(told, f"holds no line: {_NO_LOG}")]
     findings = [Finding(told, f"has a broken line: {problem}") for problem in history.problems]
-    findings += [Finding(told, f"was changed: {fault}") for fault in changed]
+    findings += [
+        Finding(told, f"was changed: {fault}") for fault in seals.faults(durable.read(log))
+    ]
     missing, unclaimed = set[str](), set[str]()
     for entry in history.entries:
         named.add(entry.path)
@@ -216,8 +216,7 @@ def _log(
         Finding(told, f"gives the name {name!r}, of which no owner is kept: publish it again")
         for name in sorted(unclaimed)
     ]
-    notes = [Finding(told, f"has lines without a seal, of before there were any: {unsealed}")]
-    return len(history.entries) + len(history.problems), findings, notes if unsealed else []
+    return len(history.entries) + len(history.problems), findings
 
 
 def _reports(store: ArtifactStore, sound: set[str]) -> list[Finding]:

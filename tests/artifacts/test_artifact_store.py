@@ -120,18 +120,6 @@ def test_v1_then_v2_then_v1_makes_v1_the_latest(tmp_path: Path) -> None:
     assert len(list((store.folder / "datasets" / "df").glob("*.parquet"))) == 2
 
 
-def test_a_line_from_before_there_was_an_environment_is_read(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
-    entry, _ = store.publish(_entry(b"one"), b"one")
-    log = store.folder / "datasets" / "df" / "log.jsonl"
-    old = json.loads(log.read_text())
-    for field in ("folder", "environment", "embedded"):
-        del old[field]
-    log.write_text(json.dumps(old) + "\n")
-    assert store.latest("dataset", "df") == entry
-    assert store.history("dataset", "df").problems == ()
-
-
 def test_a_flipped_byte_in_a_snapshot_is_refused_and_publishing_again_mends_it(
     tmp_path: Path,
 ) -> None:

@@ -325,23 +325,6 @@ class TestTheSealsOfALog:
         found = verify(store)
         assert log.parent.relative_to(store.root).as_posix() in str(found.unnamed)
 
-    def test_lines_from_before_there_were_seals_are_read_and_told(
-        self, store: ArtifactStore, log: Path
-    ) -> None:
-        told = [json.loads(line) for line in log.read_text().splitlines()]
-        old = [json.dumps({key: each[key] for key in LogEntry.model_fields}) for each in told]
-        log.write_text("\n".join(old) + "\n")
-        newest = next(entry for entry in store.list() if entry.kind == "dataset")
-        data = store.read(newest.ref)
-        store.publish(newest.model_copy(update={"title": "T4"}), data)
-        found = verify(store)
-        assert found.ok
-        (note,) = (each.problem for each in found.notes if each.path.endswith("log.jsonl"))
-        assert "without a seal" in note
-        assert note.endswith("4")
-        log.write_bytes(log.read_bytes().replace(b'"T2"', b'"T9"'))
-        assert not verify(store).ok, "a sealed line proves those before it"
-
 
 def test_what_a_writer_has_not_named_yet_is_not_looked_at(store: ArtifactStore) -> None:
     path = snapshot(store, "datasets/*/*.parquet").with_name(".parsimony-1-ab.tmp")
