@@ -27,7 +27,7 @@ Spec = dict[str, Any]
 
 
 class CodecError(ValueError):
-    """A value cannot be published as asked. ``str()`` is one sentence with the remedy."""
+    """A value can't be published as asked. ``str()`` is one sentence with the remedy."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def encode_dataset(value: object, variable: str) -> Encoded:
         variable: its name, for a column without one and for errors.
 
     Raises:
-        CodecError: it is no table, or a column cannot be stored.
+        CodecError: it is no table, or a column can't be stored.
     """
     import pyarrow.parquet  # deferred: a large library
 
@@ -97,7 +97,7 @@ def encode_dataset(value: object, variable: str) -> Encoded:
             pyarrow.parquet.write_table(table, sink)
     except (pyarrow.ArrowException, NotImplementedError) as exc:
         raise CodecError(
-            f"{variable!r} cannot be stored as Parquet ({_first_line(exc)}): convert the column "
+            f"{variable!r} can't be stored as Parquet ({_first_line(exc)}): convert the column "
             "to numbers, text or dates first."
         ) from exc
     return Encoded(sink.getvalue(), digest.result())
@@ -119,8 +119,8 @@ def _arrow_table(value: object, variable: str) -> Any:
                 "return_chart, or name the DataFrame behind it."
             )
         raise CodecError(
-            f"{variable!r} is of type {type_name(value)!r} and a DataFrame is expected: make one "
-            f"of it, for example pd.DataFrame({variable})."
+            f"{variable!r} is of type {type_name(value)!r}, not a DataFrame: convert it, "
+            f"for example pd.DataFrame({variable})."
         )
     if hasattr(view, "collect"):
         raise CodecError(
@@ -237,7 +237,7 @@ def table_head(data: bytes, *, rows: int = HEAD_ROWS, columns: int = HEAD_COLUMN
         batch = next(file.iter_batches(batch_size=max(rows, 1)), None)
     except (pyarrow.ArrowException, OSError) as exc:
         raise CodecError(
-            f"The table cannot be read ({_first_line(exc)}): publish it again."
+            f"The table can't be read ({_first_line(exc)}): publish it again."
         ) from exc
     fields = list(file.schema_arrow)[:columns]
     cells = [
@@ -422,7 +422,7 @@ def _not_a_chart(value: object, variable: str) -> str:
             f"alt.Chart({variable}).mark_bar().encode(…)."
         )
     return (
-        f"{variable!r} is of type {kind!r} and an Altair chart is expected: build one with "
+        f"{variable!r} is of type {kind!r}, not an Altair chart: build one with "
         "alt.Chart(…).mark_…().encode(…)."
     )
 
@@ -445,7 +445,7 @@ _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
 
 
 def _printable(part: Any) -> Any:
-    """``part`` of a specification with a replacement character for what cannot be drawn."""
+    """``part`` of a specification with a replacement character for what can't be drawn."""
     match part:
         case str():
             return _NOT_IN_XML.sub("\ufffd", part)
@@ -464,7 +464,7 @@ def _drawn(how: str, spec: Spec, **given: Any) -> tuple[Any, str]:
     except (ImportError, ValueError) as exc:
         lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
         reason = lines[1] if len(lines) > 1 else "".join(lines[:1])
-        return None, f"No picture could be made of the chart: {reason.rstrip('.')}."
+        return None, f"The chart could not be drawn: {reason.rstrip('.')}."
 
 
 def _first_line(exc: BaseException) -> str:

@@ -173,8 +173,8 @@ class Publisher:
             language: the tag of a report's, such as ``de``.
 
         Raises:
-            PublishError: no title, nothing is known about where the variable came from, or a
-                script is no Python.
+            PublishError: no title, the variable's origin is unknown, or a
+                script isn't valid Python.
             CodecError: the value cannot be stored.
             ReportError: the body cannot be published; ``draft`` says what it may hold.
             UnknownArtifactError: a report refers to what is not published.
@@ -241,13 +241,13 @@ class Publisher:
 
         Raises:
             PublishError: it is of another kind, ``old`` does not stand in it exactly once, or a
-                script is no Python afterwards.
+                script isn't valid Python afterwards.
             Others: as for ``publish``.
         """
         found = self.find(which)
         if found.kind != kind:
             raise PublishError(
-                f"{which!r} is a {found.kind} and no {kind}: publish it again instead."
+                f"{which!r} is a {found.kind}, not a {kind}: publish it again instead."
             )
         entry = self.store.latest(kind, found.logical_id) or found
         told = _Told(entry.title, entry.description, run_id, seen)
@@ -471,8 +471,8 @@ def _known_lineage(variable: str, lineage: Iterable[VariableOrigin]) -> list[Var
     origins = list(lineage)
     if not origins:
         raise PublishError(
-            f"Nothing is known about where {variable!r} came from, so it cannot be "
-            "published: run the code that makes it in this notebook first."
+            f"The origin of {variable!r} is unknown, so it can't be published: run the code that "
+            "makes it in this notebook first."
         )
     return origins
 
@@ -496,7 +496,7 @@ def _check_python(code: str, name: str) -> None:
         line = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         raise PublishError(
-            f"The script {name!r} is no Python: {reason}{line}; correct it, and leave out magics "
+            f"The script {name!r} isn't valid Python: {reason}{line}; fix it, and leave out magics "
             "and shell commands."
         )
 
@@ -504,14 +504,14 @@ def _check_python(code: str, name: str) -> None:
 def _edited(text: str, old: str, new: str, where: str, *, again: bool) -> str:
     """``text`` with ``new`` in the place of ``old``. ``again`` says that it may be done already."""
     if not old:
-        raise PublishError(f"Say which text of {where} is to be replaced: it is empty.")
+        raise PublishError(f"The text to replace in {where} is empty: quote the passage.")
     if again and new and text.count(new) == 1 and old not in text.replace(new, ""):
         return text
     found = text.count(old)
     if found != 1:
-        times = "not" if not found else f"{found} times"
-        remedy = "read it, and copy the text exactly" if not found else "give more of its context"
-        raise PublishError(f"{_start(old)!r} stands {times} in {where}: {remedy}.")
+        problem = f"is {found} times in" if found else "is not in"
+        remedy = "quote more of its context" if found else "read it, and copy the text exactly"
+        raise PublishError(f"{_start(old)!r} {problem} {where}: {remedy}.")
     return text.replace(old, new)
 
 

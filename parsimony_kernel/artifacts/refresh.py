@@ -147,9 +147,7 @@ async def refresh(
     """
     encode = _ENCODERS.get(entry.kind)
     if encode is None or not entry.code_path or not entry.variable:
-        raise RefreshError(
-            f"A {entry.kind} is not made by code that is on record: publish it again instead."
-        )
+        raise RefreshError(f"A {entry.kind} has no code on record: publish it again instead.")
     script = await asyncio.to_thread(_script, store, entry)
     folder = store.root / (entry.folder or PurePosixPath(entry.notebook).parent)
     if not folder.is_dir():
@@ -166,8 +164,8 @@ async def refresh(
             value = await executor.value(entry.variable)
         except KeyError:
             raise RefreshError(
-                f"The code of {entry.title!r} does not bind {entry.variable!r} any more: run the "
-                "notebook again and publish anew."
+                f"The code of {entry.title!r} no longer defines {entry.variable!r}: run the "
+                "notebook and publish it again."
             ) from None
     if states != [source_state(source.path, folder) for source in now]:
         raise RefreshError(
@@ -176,7 +174,7 @@ async def refresh(
     try:
         encoded = await asyncio.to_thread(encode, value, entry.variable)
     except CodecError as exc:
-        raise RefreshError(f"What the code makes now cannot be published: {exc}") from exc
+        raise RefreshError(f"The result can't be published: {exc}") from exc
     made = entry.model_copy(
         update={
             "content_sha": snapshot_sha(entry.kind, encoded.data),
@@ -203,7 +201,7 @@ def _outcome(
     is_same = newest.has_content_of(made)
     if newest != entry and not is_same:
         raise RefreshError(
-            f"{entry.title!r} was published anew while its code ran: refresh it again."
+            f"{entry.title!r} was published by somebody else while its code ran: refresh it again."
         )
     if not is_same and not accept:
         raise RefreshError(_unexplained(entry, made.environment))
@@ -244,8 +242,8 @@ def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[
     gone = [was.path for was, at in both if was.size_bytes is not None and at.size_bytes is None]
     if gone:
         raise RefreshError(
-            f"{_listed(gone)}: gone or not readable, and {entry.title!r} is made from it; put it "
-            "back where it was."
+            f"{_listed(gone)}: missing or unreadable, and {entry.title!r} is made from it. Put it "
+            "back."
         )
     changed = tuple(
         was.path
@@ -258,8 +256,8 @@ def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[
     )
     if changed and not accept:
         raise RefreshError(
-            f"{_listed(changed)}: changed since {entry.title!r} was made; only if that is "
-            f"accepted {_ACCEPT} is what comes out published."
+            f"{_listed(changed)}: changed since {entry.title!r} was made. To publish the new "
+            f"result, accept it {_ACCEPT}."
         )
     return changed
 
@@ -278,9 +276,9 @@ def _unexplained(entry: LogEntry, environment: Mapping[str, str]) -> str:
     if libraries:
         hints.append(f"of the libraries, {', '.join(libraries)} now")
     if not hints:
-        hints.append("the code may give something else each time that it runs")
+        hints.append("the code may give different results each time")
     return (
-        f"The content of {entry.title!r} is another now, and no known source has changed "
+        f"The content of {entry.title!r} differs now, though no known source has changed "
         f"({'; '.join(hints)}): accept it with --accept (accept_changed_sources) to publish it."
     )
 
@@ -289,8 +287,8 @@ def _told(error: ExceptionObject, entry: LogEntry, changed: tuple[str, ...]) -> 
     where = f" at {error.source_line!r}" if error.source_line else ""
     why = f" ({_listed(changed)}: changed since)" if changed else ""
     return (
-        f"The code of {entry.title!r} fails now: {error.name}: {error.message.rstrip('.')}{where}"
-        f"{why}; mend it in the notebook and publish anew."
+        f"The code of {entry.title!r} now fails: {error.name}: {error.message.rstrip('.')}{where}"
+        f"{why}. Fix it in the notebook and publish it again."
     )
 
 
@@ -309,8 +307,8 @@ def in_words(done: Refreshed) -> str:
 def _of_one(done: Refreshed) -> str:
     what = f"The {done.entry.kind} {done.entry.name!r}"
     if done.mended:
-        return f"{what} was missing or damaged, and the same bytes are back: {done.entry.path}."
+        return f"{what} was missing or damaged; restored: {done.entry.path}."
     if not done.changed:
-        return f"{what} is as it was published: nothing to append."
-    sources = f", from {_listed(done.sources)} as changed" if done.sources else ""
-    return f"{what} is another now{sources}: published as {done.entry.path}."
+        return f"{what} is unchanged."
+    sources = f" ({_listed(done.sources)} changed)" if done.sources else ""
+    return f"{what} changed{sources}; published as {done.entry.path}."

@@ -295,7 +295,7 @@ class ArtifactStore:
         data = durable.read(path)
         if snapshot_sha(ref.kind, data) != ref.content_sha:
             raise SnapshotError(
-                f"The {ref.kind} {ref.workspace_file_path!r} is damaged (its bytes do not have "
+                f"The {ref.kind} {ref.workspace_file_path!r} is damaged (its bytes don't match "
                 "the digest in its name): publish it again, or restore it from a backup."
             )
         return data
@@ -315,8 +315,8 @@ class ArtifactStore:
                 entries.append(entry)
             else:
                 problems.append(
-                    f"Line {number} of {_relative(log, self.root)!r} cannot be read and is "
-                    "ignored: publish again what it was about."
+                    f"Line {number} of {_relative(log, self.root)!r} can't be read and was "
+                    "ignored: publish again what it recorded."
                 )
         return History(tuple(entries), tuple(problems))
 
@@ -422,7 +422,7 @@ def _none(words: str, entries: Sequence[LogEntry]) -> str:
     if told:
         return f"There is no artifact {words!r}: did you mean {' or '.join(told)}?"
     known = ", ".join(_called(entry) for entry in entries[-_NEAR:])
-    return f"There is no artifact {words!r}: there is {known}."
+    return f"There is no artifact {words!r}. Published here: {known}."
 
 
 def _called(entry: LogEntry) -> str:

@@ -32,7 +32,7 @@ from parsimony_kernel.storage import durable
 
 QUARANTINE = f"{ARTIFACT_FOLDER}/quarantine"
 _CHUNK = 2**20
-_NO_LOG = "restore it from a backup, or publish again what it was about"
+_NO_LOG = "restore it from a backup, or publish again what it recorded"
 _WHY_UNNAMED = (
     "its writer was stopped before the line, the line is gone, or what it made was published before"
 )
@@ -58,7 +58,7 @@ class Verification:
     """What was looked at, and what is wrong.
 
     ``unnamed`` are sound snapshots that no log names. They harm nobody, and are among the
-    ``notes``, which tell what is no fault: also files that are none of ours.
+    ``notes``, which tell what is no fault: also files that are not ours.
     """
 
     snapshots: int = 0
@@ -88,7 +88,7 @@ def verify(store: ArtifactStore, *, quarantine: bool = True) -> Verification:
         told = path.relative_to(store.root).as_posix()
         suffix = SNAPSHOT_SUFFIXES[_kind_of(path, store.root)]
         if path.name.startswith(".") or not path.name.endswith(suffix):
-            notes.append(Finding(told, "is none of ours and is left alone"))
+            notes.append(Finding(told, "is not ours and was left alone"))
             continue
         snapshots += 1
         problem = _fault_of(path, store.root)
@@ -170,7 +170,7 @@ def _fault_of(path: Path, root: Path) -> str:
     if path.relative_to(root).as_posix() != expected:
         return "has a name that no snapshot has"
     if _digest(kind, path) != sha:
-        return "is damaged: its bytes do not have the digest in its name"
+        return "is damaged: its bytes don't match the digest in its name"
     return ""
 
 

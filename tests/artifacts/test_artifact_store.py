@@ -293,7 +293,7 @@ def test_among_several_the_notebook_s_own_is_found_and_else_all_are_named(tmp_pa
         ("montly sales", "did you mean .*'Monthly sales'"),
         ("crve", r"did you mean the chart 'Sales  over time' \(curve\)"),
         ("aaaa1", "There is no artifact 'aaaa1'"),
-        ("zzzzzzzz", "there is "),
+        ("zzzzzzzz", "Published here: "),
         ("../../etc/passwd", "There is no artifact"),
         (".ockham/datasets/../x.parquet", "There is no artifact"),
         ("dataset/aaaa1111aaaa1111@00", "There is no artifact"),

@@ -191,7 +191,7 @@ def test_a_chart_without_a_picture_is_published_and_says_so(store: ArtifactStore
     published = _publish(_publisher(store), "chart", value=far, title="Far")
     assert published.figure is not None
     assert published.figure.png_base64 is None
-    assert published.note.startswith("No picture could be made of the chart:")
+    assert published.note.startswith("The chart could not be drawn:")
     assert store.read(published.ref)
 
 
@@ -215,7 +215,7 @@ def test_new_data_is_a_new_snapshot_of_the_same_dataset(store: ArtifactStore) ->
 
 @pytest.mark.parametrize("kind", ["dataset", "chart"])
 def test_without_lineage_nothing_is_published(store: ArtifactStore, kind: Kind) -> None:
-    with pytest.raises(PublishError, match="Nothing is known about where 'df' came from"):
+    with pytest.raises(PublishError, match="The origin of 'df' is unknown"):
         _publisher(store).publish(kind, FRAME, variable="df", title="Cars", run_id="r")
     assert not store.folder.exists()
 
@@ -334,10 +334,10 @@ def test_a_script_may_be_called_like_the_notebook_whose_code_is_kept(store: Arti
     [
         ("x = 1", " ", "needs a title"),
         (" \n", "clean", "is empty"),
-        ("x = (", "clean", r"no Python: .* \(line 1\)"),
-        ("x = 1\n%time x", "clean", r"\(line 2\); correct it, and leave out magics"),
-        ("x = '\0'", "clean", "no Python"),
-        ("x = " + "(" * 500 + ")" * 500, "clean", "no Python"),
+        ("x = (", "clean", r"valid Python: .* \(line 1\)"),
+        ("x = 1\n%time x", "clean", r"\(line 2\); fix it, and leave out magics"),
+        ("x = '\0'", "clean", "valid Python"),
+        ("x = " + "(" * 500 + ")" * 500, "clean", "valid Python"),
     ],
 )
 def test_what_is_no_script_is_said_and_not_kept(
@@ -361,7 +361,7 @@ def test_a_passage_of_a_script_is_replaced(store: ArtifactStore) -> None:
     assert edited.ref.logical_id == first.ref.logical_id
     assert store.read(edited.ref) == b"x = 1\ny = 3\n"
     assert store.read(first.ref) == b"x = 1\ny = 2\n"
-    with pytest.raises(PublishError, match="no Python"):
+    with pytest.raises(PublishError, match="valid Python"):
         publisher.edit("notebook", "clean", "y = 3", "y = (", run_id="r2")
     assert store.find("clean").ref == edited.ref
 

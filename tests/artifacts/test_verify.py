@@ -198,8 +198,8 @@ def _with_a_folder_in_its_place(store: ArtifactStore) -> None:
         (_without_code, "missing or damaged"),
         (_without_what_a_report_shows, "shows"),
         (_with_a_name_of_nobody, "owner of a name"),
-        (_with_a_swapped_snapshot, "do not have the digest"),
-        (_with_what_looks_like_a_snapshot, "do not have the digest"),
+        (_with_a_swapped_snapshot, "don't match the digest"),
+        (_with_what_looks_like_a_snapshot, "don't match the digest"),
         (_with_a_folder_in_its_place, "is no file"),
         (_without_a_log, "is missing, and snapshots lie beside it"),
         (_with_an_empty_log, "holds no line"),
@@ -250,7 +250,7 @@ def test_what_other_programs_leave_is_told_and_neither_moved_nor_a_fault(
     other = path.with_name(name.format(path.stem))
     other.write_bytes(b"theirs")
     assert main(["verify", "--folder", str(store.root)]) == 0
-    assert "is none of ours and is left alone" in capsys.readouterr().out
+    assert "is not ours and was left alone" in capsys.readouterr().out
     assert other.read_bytes() == b"theirs"
 
 
