@@ -12,9 +12,8 @@ from parsimony_kernel.analysis import calls
 from parsimony_kernel.analysis.calls import MUTATES, MUTATES_ARGUMENT, names
 from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.columns import call_lookups, item_lookup
-from parsimony_kernel.analysis.parse import parse_cell
+from parsimony_kernel.analysis.parse import names_in_query, parse_cell
 from parsimony_kernel.analysis.roots import is_namespace, last_name, names_in, strings_in, written
-from parsimony_kernel.analysis.sql import names_in_query
 from parsimony_kernel.analysis.state import Found, State, holder_of
 from parsimony_kernel.analysis.values import Ref, Value, arguments_of, item_of, value_of
 
