@@ -1,6 +1,6 @@
-"""Live objects to the bytes of a snapshot: a table to Parquet, a chart to Vega-Lite.
+"""Encode live objects as snapshots: tables as Parquet, charts as Vega-Lite.
 
-The rule of the place: beside the bytes stands a digest of the content itself, which neither the
+Rule: beside the bytes stands a digest of the content itself, which neither the
 encoder's version nor its settings move. pandas, pyarrow, altair and vl-convert are imported here
 on first use, and a type is asked for without importing the package that defines it.
 """
@@ -211,7 +211,7 @@ def _refuse_repeats(names: Sequence[str], variable: str) -> None:
 
 @dataclass(frozen=True)
 class TableHead:
-    """The beginning of a stored table: names and types of columns, and rows of short texts.
+    """The head of a stored table: column names, column types, and rows as short strings.
 
     ``row_count`` and ``column_count`` are those of the whole table; an empty text is a missing
     value.
@@ -283,7 +283,7 @@ def _cell(value: object) -> str:
 
 
 def table_digest(table: Any) -> str:
-    """The digest of a pyarrow table's content: names, kinds of values, values.
+    """The digest of a pyarrow table's content: column names, kinds of values, values.
 
     The same for every way to encode it: chunks, dictionaries, 32- or 64-bit offsets, and the
     unit of a timestamp do not count. Values are hashed where Arrow keeps them.
@@ -297,7 +297,7 @@ def table_digest(table: Any) -> str:
 
 
 def _column_content(column: Any) -> Iterator[Any]:
-    """The kind of a column's values, which of them are missing, and the values."""
+    """The kind of a column's values, which of them are missing, and the values themselves."""
     import numpy as np  # deferred: comes with pandas and pyarrow
     import pyarrow as pa  # deferred: a large library
     import pyarrow.compute as pc
@@ -347,8 +347,10 @@ def _cast(column: Any, targets: Sequence[Any]) -> Any:
 
 
 def _kind_of_values(kind: Any) -> tuple[str, Sequence[Any]]:
-    """What a column holds, in a word, and the arrow types as one of which its values are hashed,
-    finest first; none where their texts are."""
+    """The kind of a column's values, and the Arrow types to hash them as, finest first.
+
+    Without a type, the ``repr`` of each value is hashed.
+    """
     import pyarrow as pa  # deferred: a large library
 
     of, units = pa.types, ("ns", "us", "ms", "s")
@@ -377,7 +379,7 @@ def _kind_of_values(kind: Any) -> tuple[str, Sequence[Any]]:
 
 
 def encode_chart(value: object, variable: str) -> tuple[Encoded, Spec]:
-    """``value``, an Altair chart or a Vega-Lite specification, as canonical JSON, and itself.
+    """Encode an Altair chart or a Vega-Lite specification as canonical JSON.
 
     The digest leaves out the address of the schema, which names the version of the library.
 

@@ -1,6 +1,6 @@
-"""Publishing: the bytes of a thing, the code that made it, and what it was made from.
+"""Publishing: a snapshot, the code that made it, and its inputs.
 
-The rule of the place: lineage comes from the ledger and from nowhere else, so what nobody is
+Rule: lineage comes from the ledger and from nowhere else, so what nobody is
 known to have made cannot be published. Everything here blocks; callers keep it off the loop.
 """
 
@@ -74,7 +74,7 @@ class PublishError(ValueError):
 
 @dataclass(frozen=True)
 class Published:
-    """A snapshot that is on the disk.
+    """A snapshot on disk.
 
     Args:
         entry: the line of its log that is the newest now.
@@ -136,7 +136,7 @@ class Publisher:
         self._pages = pages or store.root / PAGES
 
     def find(self, words: str) -> LogEntry:
-        """The artifact that ``words`` name; among several, this notebook's own.
+        """Find an artifact by name; among several, this notebook's own wins.
 
         Raises:
             UnknownArtifactError: there is none, or there are several.
@@ -157,7 +157,7 @@ class Publisher:
         language: str = "",
         seen: Collection[LiveName] = (),
     ) -> Published:
-        """Publish a thing of this notebook under a title.
+        """Publish a table, a chart, a script or a report.
 
         A table becomes Parquet, and an Altair chart Vega-Lite with a picture where one can be
         made. The base name of a script is its id. A report's references are pinned to the newest
@@ -198,7 +198,7 @@ class Publisher:
     def keep(
         self, value: object, *, tool: str, arguments: Mapping[str, Any], run_id: str
     ) -> Published:
-        """Keep a table that ``tool`` has fetched as a data object.
+        """Keep a table that ``tool`` fetched as a data object.
 
         Raises:
             CodecError: it cannot be stored.
@@ -234,7 +234,7 @@ class Publisher:
         run_id: str,
         seen: Collection[LiveName] = (),
     ) -> Published:
-        """Publish the script or report ``which`` with ``new`` in the place of ``old``.
+        """Replace one passage of a script or report and publish the result.
 
         It stays the same artifact. What a report shows keeps its snapshots, but for what ``new``
         names. An edit that this run has made already is not made again.
@@ -265,7 +265,7 @@ class Publisher:
         return self._publish_report(entry.logical_id, entry.live_name, report, told)
 
     def renew_report(self, entry: LogEntry) -> Published:
-        """Publish the report of ``entry`` with the newest snapshots of all that it shows.
+        """Publish a report with the newest snapshots of everything it shows.
 
         The sentences stay as they are, and the page says of when they are. It stays with the
         notebook that published it. Where nothing that it shows is another, it is the same snapshot.
@@ -372,7 +372,7 @@ class Publisher:
         return replace(published, page=_within(self.store.root, str(path)))
 
     def _worded_at(self, entry: LogEntry, report: Report) -> str:
-        """When the sentences of ``report`` were written, where the snapshot of ``entry`` is newer.
+        """When the report's sentences were written, if the snapshot of ``entry`` is newer.
 
         An edit writes them anew, whatever of them it leaves.
         """
@@ -402,8 +402,10 @@ class Publisher:
     def _what_it_is_made_from(
         self, origins: Sequence[VariableOrigin]
     ) -> tuple[list[str], list[str]]:
-        """The ids of the datasets among the sources, and the others. Which snapshot of an artifact
-        it was does not make of what is made from it another thing."""
+        """The ids of published datasets among the sources, and the other sources.
+
+        Which snapshot was read is no part of an artifact's identity.
+        """
         datasets, others = split_datasets(sources_of(origins))
         return datasets, [self._object_of(source) or source for source in others]
 
@@ -453,7 +455,7 @@ _SEPARATORS = frozenset(" \t\n,.:;?!'\"()[]/_-–—…„“”‘’«»¿¡")
 
 
 def report_live_name(title: str) -> str:
-    """The live name of the report called ``title``, which is the name of its page as well.
+    """The live name of a report, which is also the name of its page.
 
     Its slug; where that is cut, or drops more than accents and what separates words, with the
     beginning of the title's digest after it: ``A+`` and ``A`` are two names.

@@ -1,9 +1,8 @@
-"""Making a published artifact again from the code and the sources that it names.
+"""Refresh: rebuild a published artifact from its recorded code and sources.
 
-The code runs in a place that has nothing else in it. What comes out is compared by its content
-and not by its bytes, so that another version of a library is no change; only a change is
-appended, and only where somebody accepts it. Whatever is not as it was when it was published is
-told, never passed over.
+The code runs in a clean executor. Results are compared by content, not by bytes, so a new library
+version alone is no change. Only a change is appended, and only if it is accepted. Any difference
+from when it was published is reported.
 """
 
 import asyncio
@@ -68,7 +67,7 @@ Clean = Callable[[], AbstractAsyncContextManager[CleanExecutor]]
 
 @dataclass(frozen=True)
 class Refreshed:
-    """What refreshing found.
+    """The outcome of a refresh.
 
     ``changed`` says that the content is another; ``entry`` is the line that is the newest now.
     ``sources`` are those whose bytes are not what they were. ``mended`` says that the snapshot was
@@ -94,7 +93,7 @@ async def refresh_named(
     timeout_s: float = TIMEOUT_S,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Refreshed:
-    """Refresh the artifact that ``words`` name: what it shows as well, where it is a report.
+    """Refresh an artifact by name; for a report, everything it shows as well.
 
     A report is published and written anew only where something that it shows is another.
 
@@ -129,7 +128,7 @@ async def refresh(
     timeout_s: float = TIMEOUT_S,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Refreshed:
-    """Run the code of ``entry`` again, and append what comes out if it is something else.
+    """Run the code of ``entry`` again and append the result if its content differs.
 
     Args:
         clean: begins a clean place, once everything is known to be there.

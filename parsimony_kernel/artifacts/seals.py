@@ -1,9 +1,9 @@
-"""Lines of a log that prove themselves and the lines before them.
+"""Log lines that prove themselves and the lines before them.
 
-Each line says how many lines it found before itself and the digest of their bytes, and ends with
-the digest of itself. So a line that was altered, moved, put in or left out is seen wherever a
-later line was written after it. What no line can show: that lines are missing at the end, and
-that somebody wrote the whole log anew with digests to match, for there is no key in them.
+Each line records how many lines preceded it and the digest of their bytes, and ends with its own
+digest. So a line that was altered, moved, inserted or removed is detected if any line was written
+after it. Not detected: lines missing at the end, and a log rewritten as a whole with matching
+digests, for they are not keyed.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Snapshots and their logs below ``.ockham``.
 
-The rule of the place: a snapshot is on the disk before the log names it, neither is ever changed
+Rule: a snapshot is on the disk before the log names it, neither is ever changed
 afterwards, and a snapshot is handed out only when its bytes still have the digest in its name.
 """
 
@@ -255,7 +255,7 @@ class ArtifactStore:
         *,
         gives_up: Callable[[str], bool] = never,
     ) -> None:
-        """Take ``(kind, live_name)`` for ``owner``; of many callers at once exactly one wins.
+        """Claim ``(kind, live_name)`` for ``owner``; of concurrent callers exactly one wins.
 
         Names that differ in case, width or composition only are one name. Each owner is a file
         of its own, numbered from 1; the highest holds the name.
@@ -330,7 +330,7 @@ class ArtifactStore:
         return tuple(sorted(newest, key=lambda e: (e.published_at, e.kind, e.logical_id)))
 
     def find(self, words: str, *, notebook: str = "") -> LogEntry:
-        """The artifact that ``words`` name, at its newest snapshot.
+        """Find an artifact by name, at its newest snapshot.
 
         Asked in this order: a path or a reference, which name one snapshot; the logical id; the
         live name; the title; the variable; and the beginning of a logical id, from six characters

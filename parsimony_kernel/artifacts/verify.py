@@ -1,13 +1,12 @@
-"""Whether everything published is still what it was, and where what is broken goes.
+"""Verify everything that is published, and quarantine what is broken.
 
-Every snapshot is hashed again, every line of a log is read with its seal, and everything that a
-line, a report or a name refers to has to be there. A snapshot that is broken is moved aside, so
-that nothing is handed out under a digest that it does not have; nothing is ever deleted.
+Every snapshot is hashed, every log line is read with its seal, and everything that a line, a
+report or a name refers to must exist. A broken snapshot is moved aside, so that nothing is served
+under a digest that it doesn't have; nothing is ever deleted.
 
-What cannot be told: that the newest lines of a log were cut off, but for the snapshots that no
-line names then; that a whole artifact is gone with its folder; who wrote a line, since whoever
-may write here may seal as well; and that a name was given to somebody else. The pages of reports
-are for people and are not looked at.
+Not detected: that the newest lines of a log were cut off (their snapshots show up as unnamed);
+that a whole artifact is gone with its folder; who wrote a line, since whoever can write here can
+seal as well; that a name was given to somebody else. The pages of reports are not checked.
 """
 
 import hashlib
@@ -40,7 +39,7 @@ _WHY_UNNAMED = (
 
 @dataclass(frozen=True)
 class Finding:
-    """What is to be said of one file. ``path`` and ``moved_to`` are relative to the workspace."""
+    """A finding about one file. ``path`` and ``moved_to`` are relative to the workspace."""
 
     path: str
     problem: str
@@ -55,7 +54,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verification:
-    """What was looked at, and what is wrong.
+    """What was checked, and what is wrong.
 
     ``unnamed`` are sound snapshots that no log names. They harm nobody, and are among the
     ``notes``, which tell what is no fault: also files that are not ours.
@@ -73,7 +72,7 @@ class Verification:
 
 
 def verify(store: ArtifactStore, *, quarantine: bool = True) -> Verification:
-    """Look at all that is published in a workspace.
+    """Check everything that is published in a workspace.
 
     Args:
         quarantine: move broken snapshots below ``.ockham/quarantine``, under the path they had.

@@ -1,4 +1,4 @@
-"""What references and texts of a cell mean where it runs, and which paths it may write to.
+"""What a cell's references and strings mean where it runs, and which paths it may write to.
 
 Names are resolved with the namespace, or by convention without one. Paths are compared as texts:
 links are not followed, and nothing asks the disk.
@@ -38,7 +38,7 @@ _SAME = (
 
 @dataclass(frozen=True)
 class Said:
-    """A text or a path that begins with ``text``, and is no longer if ``whole``."""
+    """A string or path: all of it if ``whole``, else how it begins."""
 
     text: str
     whole: bool = True
@@ -46,13 +46,13 @@ class Said:
 
 
 class Origins:
-    """Full names and texts, by what is bound before the cell runs."""
+    """Resolves references by what is bound before the cell runs."""
 
     def __init__(self, namespace: Mapping[str, Any]) -> None:
         self._namespace = namespace
 
     def name(self, value: Value | None) -> str:
-        """The full name of a thing of a library, empty where it is none or not known."""
+        """The full name of a library's object; empty if it is none, or unknown."""
         if not isinstance(value, Ref):
             return ""
         name = value.name
@@ -70,7 +70,7 @@ class Origins:
         return name
 
     def text(self, value: Value | None) -> Said | None:
-        """What is known of a text or a path from the left; of several, the first."""
+        """What is known of a string or a path, from the left; of several, the first."""
         match value:
             case (first, *_):
                 return self.text(first)
@@ -90,7 +90,7 @@ class Origins:
 
 
 def _origin_of(thing: Any) -> str:
-    """The full name of what is bound; no code of its own class runs to find out."""
+    """The full name of an object, found without running any code of its class."""
     kind = type(thing)
     if kind is functools.partial:
         return _origin_of(thing.func)
@@ -124,7 +124,7 @@ class PathPolicy:
         self._folder = folder
 
     def is_outside(self, said: Said) -> bool:
-        """Whether a file of this name lies outside the workspace, or in its record.
+        """Whether a path lies outside the workspace, or in its record.
 
         Of a name that is only known in part, what is known decides.
         """
@@ -134,13 +134,13 @@ class PathPolicy:
         return not self._holds(self.reached(known)) or self.is_of_record(said)
 
     def is_of_record(self, said: Said) -> bool:
-        """Whether a file of this name, as far as it is known, lies in the workspace's record."""
+        """Whether a path, as far as it is known, lies in the workspace's record."""
         known = self.reached(said.text if said.whole else os.path.dirname(said.text))
         below = known.removeprefix(self._workspace).lstrip(os.sep)
         return self._holds(known) and below.partition(os.sep)[0].casefold() == ARTIFACT_FOLDER
 
     def shown(self, said: Said) -> str:
-        """The name for a person: from the workspace where it lies in it, else in full."""
+        """The path for a person: relative inside the workspace, else in full."""
         reached = self.reached(said.text)
         if self._holds(reached):
             told = os.path.relpath(reached, self._workspace)
@@ -150,11 +150,11 @@ class PathPolicy:
         return told if said.whole else f"{told}…"
 
     def move(self, said: Said) -> None:
-        """Go to a folder."""
+        """Change the working folder."""
         self._folder = self.reached(said.text)
 
     def reached(self, name: str) -> str:
-        """The full name of a file."""
+        """The absolute path of a name."""
         return os.path.normpath(os.path.join(self._folder, os.path.expanduser(name)))
 
     def _holds(self, path: str) -> bool:

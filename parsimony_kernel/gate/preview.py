@@ -1,4 +1,4 @@
-"""A preview of what a cell would do outside the notebook: the obvious cases, read from its text.
+"""A preview of what a cell would do outside the notebook: the obvious cases, from its text.
 
 It asks before the first line runs. What it doesn't see, the audit hook sees happen
 (``execution/guard``): values that travel through functions, computed paths, text that is run. So
@@ -54,7 +54,7 @@ def preview(
     folder: Path | None = None,
     namespace: Mapping[str, Any] | None = None,
 ) -> tuple[Reach, ...]:
-    """Where ``code`` plainly reaches outside the notebook, in the order of its lines.
+    """Where ``code`` evidently reaches outside the notebook, in line order.
 
     Never raises. ``code`` may hold IPython's syntax, or be what IPython makes of it.
 
@@ -118,7 +118,7 @@ def _resolved(path: Path) -> str:
 
 
 class _Preview:
-    """Reads cells in the order of their lines; ``found`` is what they reach, and where."""
+    """Reads cells in line order; ``found`` collects what they reach, and where."""
 
     def __init__(self, paths: PathPolicy, origins: Origins) -> None:
         self.found: list[Finding] = []
@@ -181,11 +181,11 @@ class _Preview:
                 self._show(last, text)
 
     def _text(self, call: Call, position: int, *keywords: str) -> Said | None:
-        """The argument of a call that stands at a place or goes by a name."""
+        """A call's argument, by position or by keyword."""
         return self._origins.text(_argument(call, position, *keywords))
 
     def _command(self, call: Call) -> str:
-        """The command that is run, as far as it can be read."""
+        """The command that is run, as far as it is known."""
         value = _argument(call, 0, "args", "command", "cmd")
         parts = value if isinstance(value, tuple) else (value, *call.args[1:])
         said = [self._origins.text(each) for each in parts]
@@ -204,7 +204,7 @@ class _Preview:
                     self._add(ReachKind.network, f"{name} {address}")
 
     def _addressed(self, call: Call) -> list[str]:
-        """The texts among the arguments that may be a host or an address."""
+        """The string arguments that may be a host or an address."""
         named = (value for name, value in call.keywords.items() if name in _HOSTED)
         said = (self._origins.text(each) for each in (*call.args[:2], *named))
         return [each.text for each in said if each is not None]
@@ -278,7 +278,7 @@ class _Preview:
                 self._write(self._text(call, int(written in _SECOND), *_FILED))
 
     def _writes(self, call: Call, position: int, mode: str) -> bool:
-        """Whether a file is opened to be written; ``mode`` is what no word of it means."""
+        """Whether a file is opened for writing; ``mode`` is the default."""
         given = (call.keywords.get("mode", call.keywords.get("flag")), *call.args[position:])
         said = (self._origins.text(each) for each in given)
         modes = [each.text for each in said if each is not None and _MODE.fullmatch(each.text)]
@@ -304,7 +304,7 @@ class _Preview:
         self._remove(f"{name} ", gone, "", to)
 
     def _remove(self, before: str, gone: list[Said], after: str, to: Said | None) -> None:
-        """Files go, or go ``to`` another place; what the code has made itself is its own."""
+        """Report files that are deleted or moved ``to`` a place, unless the code made them."""
         others = [each for each in gone if self._paths.reached(each.text) not in self._made]
         if to is not None:
             self._made.add(self._paths.reached(to.text))
@@ -360,7 +360,7 @@ class _Preview:
             self._add(kind, said)
 
     def _store(self, text: str, said: str) -> None:
-        """``%store`` keeps variables in the home folder, and brings them back."""
+        """``%store`` writes variables to the home folder, and reads them back."""
         if ">" in text:
             self._write(Said(text.rpartition(">")[2].strip(" '\""), path=True))
         elif text:
@@ -369,7 +369,7 @@ class _Preview:
 
 
 def _kind_of(name: str) -> ReachKind | None:
-    """Where a call of this full name reaches whatever its arguments are."""
+    """Where a call of this full name reaches, whatever its arguments."""
     if name in _CALLS or not name:
         return _CALLS.get(name)
     owner, _, last = name.rpartition(".")
@@ -380,14 +380,14 @@ def _kind_of(name: str) -> ReachKind | None:
 
 
 def _home(name: str, modules: Container[str]) -> str:
-    """The one of ``modules`` that a name lies in, empty where there is none."""
+    """The one of ``modules`` that contains a name; empty if none does."""
     parts = [] if "(" in name else name.split(".")
     homes = (".".join(parts[:length]) for length in range(1, len(parts) + 1))
     return next((each for each in homes if each in modules), "")
 
 
 def _kind_of_command(text: str) -> ReachKind:
-    """Whether a command installs something or only starts another program."""
+    """Whether a command installs packages or only starts another program."""
     return (
         ReachKind.installation
         if PATTERNS["install"].search(text[:_MAX_COMMAND])
@@ -396,7 +396,7 @@ def _kind_of_command(text: str) -> ReachKind:
 
 
 def _argument(call: Call, position: int, *keywords: str) -> Value | None:
-    """The argument of a call that stands at a place or goes by a name."""
+    """A call's argument, by position or by keyword."""
     named = (call.keywords[each] for each in keywords if each in call.keywords)
     return next(named, call.args[position] if len(call.args) > position else None)
 

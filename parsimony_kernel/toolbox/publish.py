@@ -1,6 +1,6 @@
 """The tools that publish, and those that look at what is published.
 
-The rule of the place: what a run has read here it has seen, and only what it has seen may it take
+Rule: what a run has read here it has seen, and only what it has seen may it take
 over from another notebook.
 """
 
@@ -154,7 +154,7 @@ def publish_tools(
             "Publish a report for people: Markdown, kept and written as one HTML page. Show a "
             "published chart or dataset with ![Caption](artifact:name) alone on a line, by its "
             "variable, title or id. `language`: en, de … No heading for the title, no HTML, no "
-            "code that runs; fences at the left margin, images only as artifacts."
+            "code that runs, no other images."
         )
     )
     async def return_report(
