@@ -101,8 +101,8 @@ def test_without_names_all_that_code_has_made_is_made_again_in_kernels(
     assert refresh(work) == 0
     told = capsys.readouterr()
     assert told.err == ""
-    assert "The dataset 'Same' is as it was published" in told.out
-    assert "The chart 'Same' is as it was published" in told.out
+    assert "The dataset 'Same' is unchanged" in told.out
+    assert "The chart 'Same' is unchanged" in told.out
     assert logs(work) == before
 
 
@@ -117,7 +117,7 @@ class TestTheCommand:
         assert capsys.readouterr().err.count("'a.csv': changed since") == 2
         assert logs(work) == before
         assert refresh(work, "--accept") == 0
-        assert capsys.readouterr().out.count("is another now, from 'a.csv' as changed") == 2
+        assert capsys.readouterr().out.count("changed ('a.csv' changed)") == 2
         assert refresh(work) == 0
 
     def test_a_report_is_made_again_with_what_it_shows(
@@ -126,7 +126,7 @@ class TestTheCommand:
         (work / "a.csv").write_text("v\n7\n")
         assert refresh(work, "R", "--accept") == 0
         told = capsys.readouterr().out
-        assert "The report 'R' is another now" in told
+        assert "The report 'R' changed" in told
         assert "Its page is reports/r.html." in told
 
     def test_a_name_that_nothing_has_fails_and_the_others_go_on(
@@ -135,7 +135,7 @@ class TestTheCommand:
         assert refresh(work, "nothing like it", "t_chart") == 1
         told = capsys.readouterr()
         assert "There is no artifact 'nothing like it'" in told.err
-        assert "The chart 'Same' is as it was published" in told.out
+        assert "The chart 'Same' is unchanged" in told.out
 
     def test_a_name_that_two_have_fails_with_their_ids(
         self, work: Path, capsys: pytest.CaptureFixture[str]
@@ -151,7 +151,7 @@ class TestTheCommand:
             ({"code_path": f".ockham/notebooks/a/{'0' * 64}.py"}, "is missing"),
             ({"folder": "nowhere"}, "is gone"),
             ({"folder": "\0"}, "is gone"),
-            ({"variable": "u"}, "does not bind 'u' any more"),
+            ({"variable": "u"}, "no longer defines 'u'"),
         ],
     )
     def test_a_line_that_cannot_be_followed_fails_and_the_others_go_on(
@@ -165,7 +165,7 @@ class TestTheCommand:
         assert refresh(work) == 1
         told = capsys.readouterr()
         assert said in told.err
-        assert "The chart 'Same' is as it was published" in told.out
+        assert "The chart 'Same' is unchanged" in told.out
 
     def test_a_log_that_cannot_be_read_fails_with_what_to_do(
         self, work: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

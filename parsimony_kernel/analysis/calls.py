@@ -1,4 +1,4 @@
-"""What well-known calls do, from ``calls.toml``: the one table of it.
+"""What well-known calls do: the one table, ``calls.toml``.
 
 Names alone, whoever has them: what a cell defines itself goes before what stands there.
 """

@@ -1,7 +1,7 @@
-"""What a cell's code does with names, per top-level statement. Pure: code in, values out.
+"""What a cell does with names, per top-level statement. Pure: code in, values out.
 
-The syntax is all there is to go by, so that code which has not run can be asked too, and it errs
-towards naming too much: a name that only might be read counts as read.
+Only the syntax is read, so code that has not run can be asked about too. It over-approximates: a
+name that might be read counts as read.
 """
 
 from collections.abc import Mapping
@@ -17,17 +17,16 @@ class Call:
     """One call.
 
     Args:
-        name: what is called, as it is written: ``pd.read_csv``; of what has no name, the last part.
-        origin: what that stands for: ``pandas.read_csv`` where the cell imports it so.
-        root: the name that it begins with, through other calls: ``pd`` for ``pd.f().g()``.
+        name: the callee as written, e.g. ``pd.read_csv``; its last part if it has no full name.
+        origin: the callee resolved through imports, e.g. ``pandas.read_csv``.
+        root: the first name of the chain, through other calls: ``pd`` for ``pd.f().g()``.
         line: its line in the cell, from 1.
-        names: the names at the end of the arguments, called ones as well: ``x`` for ``a.x`` and
-            ``x()``; empty for other arguments.
-        texts: the strings among the arguments, and within them.
-        handed: all names in its arguments, and in what a method is called on.
-        receiver: what a method is called on.
-        args: the arguments by their places, up to one with a star.
-        keywords: the arguments by their names.
+        names: the last name of each argument (``x`` for ``a.x`` and ``x()``), empty for others.
+        texts: every string in the arguments.
+        handed: every name in the arguments and in a method's receiver.
+        receiver: the object of a method call.
+        args: positional arguments, up to the first starred one.
+        keywords: keyword arguments.
     """
 
     name: str
@@ -47,8 +46,7 @@ class Call:
 
     @property
     def mode(self) -> str | None:
-        """The second argument or ``mode=``; ``None`` where there is none, and ``?`` where the text
-        does not tell."""
+        """The second argument or ``mode=``; ``None`` without one, ``?`` if it is not a literal."""
         given = [
             *self.args[1:2],
             *(self.keywords[each] for each in self.keywords if each == "mode"),
@@ -63,7 +61,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Magic:
-    """A line or a cell for IPython. ``name`` is empty for ``!``; ``body`` is a cell's."""
+    """A line or cell magic. ``name`` is empty for ``!``; ``body`` is a cell magic's text."""
 
     name: str
     text: str
@@ -73,35 +71,34 @@ class Magic:
 
 @dataclass(frozen=True)
 class Names:
-    """What code does with the module-level names of a notebook.
+    """What code does with a notebook's module-level names.
 
     Args:
-        reads: those whose value from before it is used.
-        writes: those that are bound.
-        deletes: those that are unbound.
-        mutated: those whose object is changed in place.
-        stale: of those, the ones that may still have their object from before the cell then.
-        reached: those of whose parts one is changed in place, by way of another name.
-        touched: those that are handed to a call, or of which a method is called.
-        called: those that are called.
-        receivers: those that a method is called on, or on a part of them.
-        may_mutate: all that are plainly changed in place, or handed to what does that.
-        literals: the strings, except what is plainly only written to.
-        modules: the names of imports, with what they are bound to: ``pandas``, ``math:sqrt``.
-        items: the parts that are looked up by a key, and deleted from a namespace by one that
-            isn't known, as calls of ``__getitem__`` and ``__delitem__``.
-        links: names, each with one whose object, or a part of it, it is bound to or given.
-        paths: the names of ``mutated``, with the steps to the part that is changed.
-        keeps_state: it makes what may give something else each time: a class, a generator, a
-            function within a function.
-        opaque: it may bind and change names that its text does not tell.
-        changes_all: it may change in place whatever it reads.
-        changes_any: it may change in place whatever there is.
-        columns: the labels that are certainly looked up in what may be frames.
-        imported: all modules and what is imported from them, with the packages they are in; this
-            and what follows takes no account of scopes.
-        defined: all functions and classes.
-        strings: all strings.
+        reads: names whose earlier value is used.
+        writes: names that are bound.
+        deletes: names that are unbound.
+        mutated: names whose object is changed in place.
+        stale: the subset of ``mutated`` that may still hold the object from before the cell.
+        reached: names of which a part is changed in place through another name.
+        touched: names passed to a call, or of which a method is called.
+        called: names that are called.
+        receivers: names on which, or on a part of which, a method is called.
+        may_mutate: names changed in place, or passed to something that may do so.
+        literals: strings, except targets that are only written to.
+        modules: imported names and what they stand for: ``pandas``, ``math:sqrt``.
+        items: key lookups as calls of ``__getitem__``, and deletions of unknown names from a
+            namespace as calls of ``__delitem__``.
+        links: pairs of a name and one whose object, or part of it, it is bound to or given.
+        paths: the names of ``mutated`` with the steps to the changed part.
+        keeps_state: it creates a class, a generator or a closure, whose results may vary.
+        opaque: it may bind and change names that the text does not show.
+        changes_all: it may change in place anything that it reads.
+        changes_any: it may change in place anything at all.
+        columns: labels that are certainly looked up in what may be data frames.
+        imported: every imported module and member, with its parent packages; this and the
+            following fields ignore scopes.
+        defined: every function and class.
+        strings: every string.
     """
 
     reads: frozenset[str] = frozenset()
@@ -141,17 +138,17 @@ NOTHING = Names()
 
 @dataclass(frozen=True)
 class Statement(Names):
-    """One top-level statement; ``reads`` are those of its own, bound by the cell or not.
+    """One top-level statement; its ``reads`` include names that the cell itself has bound.
 
     Args:
-        source: its text, with its decorators.
-        lines: its first and last line in the cell, from 1, both inside.
-        defines: it is the definition of a function or a class.
-        rebinds: it gives names to new objects and does nothing else, such as an assignment.
-        certain: the names that it binds whatever happens.
-        now: those of ``reads`` that are read when it runs, not by functions that it defines.
-        later: what its functions do when they run; ``NOTHING`` where there is none of it.
-        pairs: of ``a, b = x, y`` what each name is made from.
+        source: its text, decorators included.
+        lines: its first and last line in the cell, from 1, inclusive.
+        defines: it defines a function or a class.
+        rebinds: it only binds names to objects: an assignment, an import, a definition.
+        certain: names that it binds whatever happens.
+        now: the subset of ``reads`` used when it runs, not by functions that it defines.
+        later: what its functions do when they are called; ``NOTHING`` if it defines none.
+        pairs: for ``a, b = x, y``, the inputs of each name.
     """
 
     source: str = ""
@@ -164,16 +161,16 @@ class Statement(Names):
     pairs: tuple[tuple[str, frozenset[str]], ...] = ()
 
     def inputs_of(self, name: str) -> frozenset[str]:
-        """The names that it reads to make ``name``."""
+        """The names from which ``name`` is computed."""
         return dict(self.pairs).get(name, self.reads)
 
 
 @dataclass(frozen=True)
 class Cell(Names):
-    """A whole cell; ``reads`` are the names whose value from before the cell is used.
+    """A whole cell; its ``reads`` are the names whose value from before the cell is used.
 
     Args:
-        error: why the code is no Python; it has no statements then, and may change anything.
+        error: the syntax error, if any; such a cell has no statements and may change anything.
     """
 
     statements: tuple[Statement, ...] = field(default=(), repr=False)

@@ -1,4 +1,4 @@
-"""Code as syntax, parsed once, and as IPython turns it into Python."""
+"""Parsing, once per text: Python, cells in IPython's syntax, and the tables that SQL names."""
 
 import ast
 import functools
@@ -15,15 +15,21 @@ _AUTOMATIC = names("magics", "automatic")
 _CONTINUED = re.compile(r"(\s*(?:[^\W\d][\w., ]*=\s*)?[!%].*)\\")
 # Which takes the tokenizer a minute where an exclamation mark follows.
 _BLANKS = re.compile(r"(?<=\S)[ \t\f]{100,}")
+# Queries in SQL, in which DuckDB takes names of tables for variables.
+_COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)
+_TABLE = r'"?([^\W\d]\w*)"?(?![\w.(])(?:\s+(?:as\s+)?(?!on\b|join\b|where\b)[^\W\d]\w*)?'
+_FROM = re.compile(rf"\b(?:from|join|describe|summarize)\s+{_TABLE}((?:\s*,\s*{_TABLE})*)", re.I)
+_FURTHER = re.compile(rf",\s*{_TABLE}", re.I)
+_OWN_TABLES = re.compile(r"(?:\bwith\s+(?:recursive\s+)?|,\s*)([^\W\d]\w*)\s+as\s*\(", re.I)
 # That is Python as well, a subtraction.
 _AMBIGUOUS = re.compile(r"\s*(reset)(?:\s+(-.*))?\s*")
 
 
 @functools.lru_cache(maxsize=4_096)
 def parse(code: str) -> tuple[ast.Module, Exception | None]:
-    """The syntax of ``code``, which callers leave unchanged, and the reason why there is none.
+    """The syntax tree of ``code``, shared and read-only, and the error if there is one.
 
-    Nonsense is an empty module.
+    Code that does not parse gives an empty module.
     """
     try:
         with warnings.catch_warnings():
@@ -34,16 +40,16 @@ def parse(code: str) -> tuple[ast.Module, Exception | None]:
 
 
 def tree(code: str) -> ast.Module:
-    """The syntax of ``code``, which callers leave unchanged. Nonsense is an empty module."""
+    """The syntax tree of ``code``, shared and read-only; empty if it does not parse."""
     return parse(code)[0]
 
 
 @functools.lru_cache(maxsize=1_024)
 def parse_cell(code: str) -> tuple[str, ast.Module, Exception | None]:
-    """The same of a cell, which may hold IPython's syntax, with the Python that it stands for.
+    """The Python that a cell in IPython's syntax stands for, its syntax tree, and the error if any.
 
-    Lines keep their numbers; the text of a cell magic is an argument of a call in its first line.
-    Where a part of it is nonsense, the lines for IPython are what there is.
+    Lines keep their numbers; the body of a cell magic is an argument of a call on its first line.
+    If part of the cell does not parse, its magics and commands are all that is kept.
     """
     module, error = parse(code)
     if error is None:
@@ -70,7 +76,7 @@ def _is_for_ipython(line: str) -> bool:
 
 
 def transformed(text: str) -> str:
-    """``text`` after IPython's transforms, empty where that is not possible."""
+    """``text`` after IPython's transforms; empty if they fail."""
     from IPython.core.inputtransformer2 import TransformerManager
 
     head = len(text) - len(text.lstrip("\n"))  # which IPython takes away
@@ -84,7 +90,7 @@ def transformed(text: str) -> str:
 
 
 def _joined(text: str) -> str:
-    """``text`` with each line for IPython in one, and empty lines for what it went over."""
+    """``text`` with each continued magic on one line, followed by as many empty lines."""
     found: list[str] = []
     empty = 0
     for line in text.split("\n"):
@@ -94,3 +100,13 @@ def _joined(text: str) -> str:
             found += [*[""] * empty, line]
             empty = 0
     return "\n".join([*found, *[""] * empty])
+
+
+def names_in_query(query: str) -> list[str]:
+    """The tables that an SQL query reads and does not define itself; no files, no schemas."""
+    plain = _COMMENTS.sub(" ", query)
+    own = {name.casefold() for name in _OWN_TABLES.findall(plain)}
+    found = [
+        name for match in _FROM.finditer(plain) for name in (match[1], *_FURTHER.findall(match[2]))
+    ]
+    return [name for name in dict.fromkeys(found) if name.casefold() not in own]

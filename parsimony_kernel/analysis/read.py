@@ -1,4 +1,4 @@
-"""Reads a cell: one parse, one walk, kept for the next who asks."""
+"""Read a cell: one parse and one walk, cached."""
 
 import ast
 import functools
@@ -17,7 +17,7 @@ _BINDINGS = (*_DEFINITIONS, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFro
 
 @functools.lru_cache(maxsize=4_096)
 def read(code: str) -> Cell:
-    """What ``code`` does, which is Python or a cell in IPython's syntax. Never raises."""
+    """What ``code`` does: Python, or a cell in IPython's syntax. Never raises."""
     try:
         text, module, error = parse_cell(code)
         cell = _read(text, module)
@@ -31,8 +31,17 @@ def read(code: str) -> Cell:
 
 @functools.lru_cache(maxsize=512)
 def read_function(code: str, line: int, name: str) -> Names | None:
-    """What the body of the function ``name`` does that begins at ``line`` of ``code``, as if it
-    were a cell: its parameters count as names of the notebook. ``None`` where there is none."""
+    """What a function's body does, read as if it were a cell, so that its parameters count as names
+    of the notebook.
+
+    Args:
+        code: the text that defines it.
+        line: the line at which it begins, decorators included.
+        name: its name, ``<lambda>`` for a lambda.
+
+    Returns:
+        ``None`` if there is no such function.
+    """
     for node in ast.walk(parse(code)[0]):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             continue
@@ -80,7 +89,7 @@ def _statement(node: ast.stmt, visitor: Visitor, code: str, lines: list[str]) ->
 
 
 def _pairs(node: ast.stmt, reads: set[str]) -> tuple[tuple[str, frozenset[str]], ...]:
-    """Of ``a, b = x, y`` what each name is made from; nothing where that isn't all that is read."""
+    """For ``a, b = x, y``, the inputs of each name; empty if the statement reads anything else."""
     match node:
         case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
             bound = [each.id for each in targets if isinstance(each, ast.Name)]
@@ -93,6 +102,6 @@ def _pairs(node: ast.stmt, reads: set[str]) -> tuple[tuple[str, frozenset[str]],
 
 
 def _first_line(node: ast.stmt | ast.expr) -> int:
-    """Its first line, that of its decorators if there are any."""
+    """The first line, decorators included."""
     above: list[ast.expr] = getattr(node, "decorator_list", [])
     return min(each.lineno for each in (node, *above))

@@ -1,4 +1,4 @@
-"""What an expression plainly is, and from which names its value comes, by which steps."""
+"""From which names an expression's object comes, and through which attributes and items."""
 
 import ast
 import dataclasses
@@ -16,7 +16,7 @@ _LONGEST_PATH = 4
 
 @dataclass(frozen=True)
 class Root:
-    """A name of which an expression gives the object, or a part of it.
+    """A name whose object, or a part of it, an expression evaluates to.
 
     ``is_call`` says that a call lies between, ``gives_parts`` that all such calls give parts of
     what they are handed, and ``is_fresh`` that it is no more than held by what
@@ -58,7 +58,7 @@ _HOLDS = {
 
 
 def roots_of(node: Any) -> Iterator[Root]:
-    """The names of whose objects, or parts of them, ``node`` may give one."""
+    """The names to whose objects, or parts of them, ``node`` may evaluate."""
     kind = type(node).__name__
     if fields := _GIVES.get(kind) or _HOLDS.get(kind):
         for field in fields.split():
@@ -99,7 +99,7 @@ def roots_of(node: Any) -> Iterator[Root]:
 
 
 def last_name(node: ast.expr) -> str:
-    """The name at the end of what is called or looked up, empty where there is none."""
+    """The last name of a callee or an attribute chain; empty if there is none."""
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
@@ -109,7 +109,7 @@ def last_name(node: ast.expr) -> str:
 
 
 def is_namespace(node: ast.expr) -> bool:
-    """Whether an expression gives the names of the notebook as a mapping."""
+    """Whether an expression is the notebook's namespace as a mapping."""
     match node:
         case ast.Call(func=ast.Name(id=name), args=[], keywords=[]):
             return name in calls.NAMESPACES
@@ -119,13 +119,13 @@ def is_namespace(node: ast.expr) -> bool:
 
 
 def names_in(*nodes: ast.AST) -> Iterator[str]:
-    """Every name that ``nodes`` mention."""
+    """Every name in ``nodes``."""
     for node in nodes:
         yield from (each.id for each in ast.walk(node) if isinstance(each, ast.Name))
 
 
 def strings_in(*nodes: ast.AST) -> Iterator[str]:
-    """The strings that stand in ``nodes``."""
+    """Every string literal in ``nodes``."""
     for node in nodes:
         for each in ast.walk(node):
             if isinstance(each, ast.Constant) and isinstance(each.value, str):
@@ -133,7 +133,7 @@ def strings_in(*nodes: ast.AST) -> Iterator[str]:
 
 
 def written(node: ast.expr) -> str:
-    """A name with its dots as it is written, as far as there are names at its end."""
+    """A dotted name as written; its trailing names if it starts with something else."""
     if not isinstance(node, ast.Attribute):
         return node.id if isinstance(node, ast.Name) else ""
     before = written(node.value)

@@ -1,4 +1,4 @@
-"""What is known of names at a place of the walk over a cell: what was done to them so far."""
+"""What the visitor knows about names at the current point of a cell."""
 
 import ast
 from dataclasses import fields, replace
@@ -16,8 +16,8 @@ _NONE = frozenset[str]()
 
 
 class Found(SimpleNamespace):
-    """What was found in one statement, in the fields of ``cell.Names``: sets, flags, and what has
-    an order as the keys of a dictionary.
+    """The findings for one statement, in the fields of ``cell.Names``: sets, flags, and ordered
+    items as the keys of a dictionary.
 
     ``fresh`` are those of ``reads`` that the cell has not bound for certain before.
     """
@@ -26,7 +26,7 @@ class Found(SimpleNamespace):
         super().__init__(fresh=set(), **{name: kind() for name, kind in _FIELDS})
 
     def merge(self, other: "Found") -> None:
-        """Add what another statement does."""
+        """Add the findings for another statement."""
         mine = vars(self)
         for name, its in vars(other).items():
             if isinstance(its, bool):
@@ -35,7 +35,7 @@ class Found(SimpleNamespace):
                 mine[name].update(its)
 
     def frozen(self) -> dict[str, Any]:
-        """The same as the fields of ``cell.Names``."""
+        """The fields of ``cell.Names``."""
         told: dict[str, Any] = {
             name: frozenset(each) or _NONE if isinstance(each, set) else each
             for name, each in vars(self).items()
@@ -48,8 +48,8 @@ class Found(SimpleNamespace):
 
 
 class State:
-    """Which names are bound for certain or belong to a scope around, and whose objects names
-    stand for. ``found`` is what the statement at hand does."""
+    """Which names are surely bound, which are local, and which objects names share. ``found`` holds
+    the findings for the current statement."""
 
     def __init__(self) -> None:
         self.found = Found()
@@ -61,27 +61,27 @@ class State:
         self.scopes: list[tuple[frozenset[str], frozenset[str]]] = []
         # How many of them are functions and classes; a comprehension binds around itself.
         self.functions = 0
-        # Every name that is bound anywhere, parameters and targets of comprehensions as well.
+        # Every name that is bound anywhere, parameters and comprehension targets included.
         self.bound: set[str] = set()
         self.aliases: dict[str, dict[Root, None]] = {}
-        # What the names around stand for that were bound so far, in whatever scope.
+        # The meaning of the names bound so far, in any scope.
         self.known: dict[str, Value | None] = {}
-        # Names bound to what they stood for already.
+        # Names bound to the object that they had already.
         self._again: set[str] = set()
-        # Within a block that may or may not run, or run again.
+        # The depth of blocks that may not run, or may run again.
         self.maybe = 0
         # Names whose frames may have other columns by now, as in ``Lookup``; ``None`` is all.
         self.doubted: set[str | None] = set()
 
     def is_local(self, name: str) -> bool:
-        """Whether ``name`` belongs to a function or a comprehension around."""
+        """Whether ``name`` is local to an enclosing function or comprehension."""
         for local, declared in reversed(self.scopes):
             if name in local or name in declared:
                 return name in local
         return False
 
     def read(self, name: str) -> None:
-        """``name`` is read: a value from before, unless it is bound for certain."""
+        """Note that ``name`` is read; its value is from before unless it is surely bound."""
         if self.scopes and self.is_local(name):
             return
         bound_in = self.certain.get(name)
@@ -91,7 +91,7 @@ class State:
             self.found.fresh.add(name)
 
     def write(self, name: str) -> None:
-        """``name`` is bound."""
+        """Note that ``name`` is bound."""
         self.bound.add(name)
         self.known[name] = None
         if self.is_local(name):
@@ -103,7 +103,7 @@ class State:
             self.found.writes.add(name)
 
     def delete(self, name: str) -> None:
-        """``name`` is unbound."""
+        """Note that ``name`` is unbound."""
         self.known[name] = None
         self.doubted.add(name)
         if not self.functions:
@@ -111,13 +111,13 @@ class State:
             self.certain.pop(name, None)
 
     def may_mutate(self, *nodes: ast.AST) -> None:
-        """What the names in ``nodes`` stand for may be changed in place."""
+        """Note that the objects named in ``nodes`` may be changed in place."""
         for node in nodes:
             self.found.may_mutate.update(names_in(node))
             self.doubted.update(names_in(node))
 
     def mutate(self, target: ast.expr) -> None:
-        """What ``target`` gives is changed in place."""
+        """Note that the object of ``target`` is changed in place."""
         found = self.found
         self.may_mutate(holder_of(target))
         for root in roots_of(target):
@@ -142,7 +142,7 @@ class State:
                 found.reached.add(root.name)
 
     def look_up(self, *lookups: Lookup | None) -> None:
-        """Columns are looked up, which is certain only outside of blocks and functions."""
+        """Note column lookups; they are certain only outside of blocks and functions."""
         if self.maybe or self.scopes or None in self.doubted:
             return
         doubted = frozenset(each for each in self.doubted if each is not None)
@@ -151,13 +151,13 @@ class State:
                 self.found.columns[replace(each, doubted=doubted)] = None
 
     def hand_on(self, *nodes: ast.expr) -> None:
-        """Others get hold of the very objects that ``nodes`` give, and may change them."""
+        """Note that other code gets the very objects of ``nodes`` and may change them."""
         for root in (each for node in nodes for each in roots_of(node)):
             if not any(root.path) and (root.is_fresh or not root.is_call):
                 self.doubted.add(root.name)
 
     def mark_touched(self, *nodes: ast.AST) -> None:
-        """What is named in ``nodes`` is handed to a call, or a method of it is called."""
+        """Note that the names in ``nodes`` are passed to a call, or have a method called."""
         for node in nodes:
             for name in names_in(node):
                 if not self.is_local(name):
@@ -165,7 +165,7 @@ class State:
                 self.found.touched.update(root.name for root in self.aliases.get(name, ()))
 
     def alias(self, target: ast.expr, value: ast.expr, *, part: bool = False) -> None:
-        """``target`` is bound to what ``value`` gives, or to a part of it."""
+        """Note that ``target`` is bound to the result of ``value``, or to a part of it."""
         self.hand_on(value)
         match target:
             case ast.Tuple(elts=targets) | ast.List(elts=targets):
@@ -195,13 +195,13 @@ class State:
                 )
 
     def _link(self, name: str, known: dict[Root, None], said: dict[Root, None]) -> None:
-        """``name`` stands for ``known``; this statement says ``said`` of it."""
+        """Set the aliases of ``name`` to ``known``, of which this statement adds ``said``."""
         self.aliases[name] = known
         self.found.links.update(((name, root), None) for root in said if root.name != name)
 
 
 def holder_of(node: ast.expr) -> ast.expr:
-    """What the attributes and subscripts of ``node`` start from."""
+    """The expression from which the attributes and subscripts of ``node`` start."""
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Starred):
         node = node.value
     return node

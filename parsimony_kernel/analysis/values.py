@@ -1,4 +1,4 @@
-"""What an expression plainly stands for: a text, a path, or a thing of a library by its name.
+"""What an expression evidently means: a string, a path, or an object of a library by its name.
 
 What a name stood for before the cell isn't known here: it stays a reference, for whoever has the
 namespace. ``None`` is what the text doesn't tell.
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from parsimony_kernel.analysis.roots import names_in
 
-# As many parts of a text and items of a collection are kept.
+# Parts of a string and items of a collection that are kept.
 _MAX_PARTS = 40
 _PATHS = frozenset({"Path", "PurePath", "PosixPath", "PurePosixPath", "WindowsPath"})
 _FILES = frozenset({"open", "GzipFile", "FileIO"})
@@ -21,7 +21,7 @@ _LISTING = frozenset({"glob", "iterdir", "rglob"})
 
 @dataclass(frozen=True)
 class Ref:
-    """A thing by its name with dots; ``()`` in it is the result of a call.
+    """An object by its dotted name; ``()`` in it marks the result of a call.
 
     ``outer`` says that it begins with a name from before the cell; other names are complete.
     """
@@ -32,7 +32,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class Text:
-    """A text in its parts: a string, a name from before the cell, ``None`` for what isn't known."""
+    """A string in parts: literals, names from before the cell, ``None`` for unknown parts."""
 
     parts: tuple[str | Ref | None, ...]
     path: bool = False
@@ -43,7 +43,7 @@ Known = Mapping[str, Value | None]
 
 
 def value_of(node: ast.expr, known: Known) -> Value | None:
-    """What ``node`` stands for where names stand for what is ``known``."""
+    """The meaning of ``node``, given the meaning of the names that are ``known``."""
     match node:
         case ast.Constant(value=str(text)):
             return Text((text,))
@@ -72,14 +72,14 @@ def value_of(node: ast.expr, known: Known) -> Value | None:
 
 
 def item_of(value: Value | None) -> Value | None:
-    """An item of a collection, whichever it is: all that there are, or the only one."""
+    """Any item of a collection: its only one, or all of them."""
     if not isinstance(value, tuple):
         return None
     return value[0] if len(value) == 1 else value
 
 
 def arguments_of(node: ast.Call, known: Known) -> tuple[Value | None, ...]:
-    """The arguments of a call by their places, as far as these are plain."""
+    """The positional arguments of a call, up to the first starred one."""
     starred = (n for n, each in enumerate(node.args) if isinstance(each, ast.Starred))
     return tuple(value_of(each, known) for each in node.args[: next(starred, len(node.args))])
 
@@ -102,7 +102,7 @@ def _parts(value: Value | None) -> tuple[str | Ref | None, ...]:
 
 
 def _joined(values: Sequence[Value | None], *, path: bool) -> Text:
-    """One after another; the parts of a path are separated."""
+    """The values joined, with separators between the parts of a path."""
     said: list[str | Ref | None] = []
     for value in values:
         said += ["/"] * (path and bool(said))
@@ -113,7 +113,7 @@ def _joined(values: Sequence[Value | None], *, path: bool) -> Text:
 
 
 def _result(node: ast.Call, known: Known) -> Value | None:
-    """What a call gives."""
+    """The meaning of a call's result."""
     handed = arguments_of(node, known)
     first = handed[0] if handed else None
     if isinstance(node.func, ast.Attribute):
@@ -141,14 +141,14 @@ def _result(node: ast.Call, known: Known) -> Value | None:
             return first
         case "import_module" | "__import__", Text(parts=(str(module),)):
             return Ref(module)
-    # A client that is handed its transport talks to what it is handed.
+    # A client that is given its transport reaches nothing by itself.
     if any(each.arg == "transport" for each in node.keywords):
         return None
     return replace(called, name=f"{called.name}()")
 
 
 def _made_of(text: Text, method: str, handed: Sequence[Value | None]) -> Value | None:
-    """What a method of a text or a path gives."""
+    """The meaning of a method call on a string or a path."""
     if not text.path:
         return _up_to(text, "{") if method == "format" else None
     if method in _SAME or method == "open":

@@ -1,4 +1,4 @@
-"""The one walk over a cell's statements: what they do with names, and what they call."""
+"""The one visitor: how a cell's statements use names, and what they call."""
 
 import ast
 import re
@@ -12,9 +12,8 @@ from parsimony_kernel.analysis import calls
 from parsimony_kernel.analysis.calls import MUTATES, MUTATES_ARGUMENT, names
 from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.columns import call_lookups, item_lookup
-from parsimony_kernel.analysis.parse import parse_cell
+from parsimony_kernel.analysis.parse import names_in_query, parse_cell
 from parsimony_kernel.analysis.roots import is_namespace, last_name, names_in, strings_in, written
-from parsimony_kernel.analysis.sql import names_in_query
 from parsimony_kernel.analysis.state import Found, State, holder_of
 from parsimony_kernel.analysis.values import Ref, Value, arguments_of, item_of, value_of
 
@@ -22,12 +21,12 @@ _OPTIONS = re.compile(r"\s*(?:-[nrpsTDlo](?:\s+|(?=\d))\S+\s+|-{1,2}[\w-]+\s+)*"
 _QUERIED = re.compile(r"@([^\W\d]\w*)")
 _EXPANDED = re.compile(r"\{([^\W\d]\w*)|\$\{?([^\W\d]\w*)")
 _SQL_TARGET = re.compile(r"\s*([^\W\d]\w*)\s*=?<<")
-# Calls whose text argument names something that is written, not read.
+# Calls whose string argument names an output, not an input.
 _WRITERS = tuple(names("functions", "write"))
-# Calls that change something, and attributes of the same names that are read all the time.
+# Mutating functions that are passed around, less attributes of the same names that are only read.
 _PASSED = MUTATES - {"at", "put", "place", "next"}
 _CLASSES = names("functions", "classes")
-# What can reach any name by its text, and any part of an object.
+# What can reach any name, and any part of an object, by a string.
 _DYNAMIC = names("functions", "dynamic")
 _ANY_NAME, _ANY_PART = names("attributes", "any_name"), names("attributes", "any_part")
 _TEXT_MAGICS, _TIMING_MAGICS = names("magics", "text"), names("magics", "timing")
@@ -35,17 +34,17 @@ _QUIET_MAGICS = names("magics", "quiet") | names("magics", "outside")
 
 
 class Visitor(State):
-    """Walks statements in the order of evaluation, knowing what is bound for certain."""
+    """Visits statements in evaluation order and keeps track of the names that are surely bound."""
 
     def __init__(self) -> None:
         super().__init__()
-        # Of the statement at hand, what its functions do when they run.
+        # What the functions of the current statement do when they are called.
         self.later = Found()
-        # The line before the text at hand, and its last.
+        # The line before the current text, and its last line.
         self._line, self._end = 0, sys.maxsize
 
     def visit(self, node: Any) -> None:
-        """Visit a node, or a list of nodes; a function is called in its turn."""
+        """Visit a node or a list of nodes; a callable in the list is called in its turn."""
         if isinstance(node, list):
             for each in node:
                 self.visit(each)
@@ -69,7 +68,7 @@ class Visitor(State):
             (self.write if isinstance(node.ctx, ast.Store) else self.delete)(node.id)
 
     def _home(self, name: str) -> str:
-        """The name that an imported ``name`` has in its module."""
+        """The name under which its module defines an imported ``name``."""
         known = self.known.get(name)
         return known.name.rpartition(".")[2] if isinstance(known, Ref) else name
 
@@ -113,7 +112,7 @@ class Visitor(State):
             self.found.items[Call(written(made), origin, "", self._at(node), args=(key,))] = None
 
     def _at(self, node: ast.expr) -> int:
-        """The line of the cell in which ``node`` stands."""
+        """The line of ``node`` in the cell."""
         return min(self._line + node.lineno, self._end)
 
     def _value(self, node: ast.expr) -> Value | None:
@@ -135,7 +134,7 @@ class Visitor(State):
     # What binds names
 
     def _bind(self, target: ast.expr, value: Any, known: Value | None, part: bool = False) -> None:
-        """``target`` is bound to what ``value`` gives, which stands for ``known``."""
+        """Bind ``target`` to the result of ``value``, whose meaning is ``known``."""
         self.visit(target)
         if value is not None:
             self.alias(target, value, part=part)
@@ -200,7 +199,7 @@ class Visitor(State):
     # What may run or not
 
     def _branches(self, *blocks: Any) -> None:
-        """Blocks of which one runs: bound for certain is what each of them binds."""
+        """Visit blocks of which one runs: only names that each of them binds are surely bound."""
         before, ends = self.certain, []
         self.maybe += 1
         for block in blocks:
@@ -255,7 +254,7 @@ class Visitor(State):
 
     @contextmanager
     def _within(self, local: set[str], declared: Iterable[str], functions: int) -> Iterator[None]:
-        """What is visited within belongs to a scope that binds ``local``: unknown around it."""
+        """Visit a scope that binds ``local``."""
         known, aliases = self.known, {each: self.aliases.get(each) for each in local}
         self.known = {**known, **dict.fromkeys(local)}
         self.scopes.append((frozenset(local), frozenset(declared)))
@@ -290,7 +289,7 @@ class Visitor(State):
 
     @contextmanager
     def _deferred(self) -> Iterator[None]:
-        """What is visited within runs later."""
+        """Visit what runs later."""
         outer, self.found = self.found, Found()
         yield
         self.later.merge(self.found)
@@ -402,7 +401,7 @@ class Visitor(State):
         )
 
     def _doubt(self, node: ast.Call, handed: list[ast.expr]) -> None:
-        """Which frames a call may change."""
+        """Note the frames that a call may change."""
         function = node.func
         if isinstance(function, ast.Name):
             origin = self._value(function)
@@ -421,7 +420,7 @@ class Visitor(State):
             self.hand_on(*handed)
 
     def _method(self, node: ast.Call, function: ast.Attribute, handed: list[ast.expr]) -> None:
-        """What a method does to its object."""
+        """Visit a method call: what it does to its receiver."""
         called, on = function.attr, function.value
         if isinstance(holder := holder_of(on), ast.Name):
             self.found.receivers.add(holder.id)
@@ -442,7 +441,7 @@ class Visitor(State):
         self.mark_touched(on)
 
     def _query(self, *queries: str) -> None:
-        """DuckDB finds variables by the names of tables."""
+        """Read the tables of SQL queries: DuckDB looks them up among the variables."""
         for name in (each for query in queries for each in names_in_query(query)):
             self.read(name)
             self.found.touched.add(name)
@@ -452,7 +451,7 @@ class Visitor(State):
         self._expand(line)
 
     def _expand(self, text: str) -> None:
-        """The names that IPython puts into a command."""
+        """Read the names that IPython expands in a command."""
         for one, other in _EXPANDED.findall(text):
             self.read(one or other)
 
@@ -503,7 +502,7 @@ class Visitor(State):
             self.found.opaque = self.found.changes_any = True
 
     def _run_text(self, text: str, line: int, *, binds: bool = True) -> None:
-        """Text that runs as a cell in this place, below ``line``."""
+        """Visit text that runs as a cell here, below ``line``."""
         _, module, error = parse_cell(text.strip("\n"))
         self.found.opaque |= error is not None
         self.found.changes_any |= error is not None
@@ -512,7 +511,7 @@ class Visitor(State):
         self._line = outer
 
 
-# Which kinds of node are visited like another one.
+# Node types that are visited like another one.
 _LIKE = {
     "AnnAssign": "Assign", "NamedExpr": "Assign", "AsyncWith": "With", "ImportFrom": "Import",
     "IfExp": "If", "While": "If", "AsyncFor": "For", "TryStar": "Try", "SetComp": "ListComp",
@@ -527,7 +526,7 @@ _HANDLERS: dict[type, Callable[[Visitor, Any], None]] = {
 
 
 def bound_in(body: Any) -> tuple[set[str], set[str]]:
-    """The names that a function's or class's own body binds, and those it declares global."""
+    """The names that the body of a function or class binds, and those it declares global."""
     bound, declared = set[str](), set[str]()
     pending = list(body) if isinstance(body, list) else [body]
     while pending:
@@ -553,13 +552,13 @@ def bound_in(body: Any) -> tuple[set[str], set[str]]:
 
 
 def _text(node: ast.expr | None = None) -> str | None:
-    """The string that ``node`` is."""
+    """The value of a string literal."""
     said = getattr(node, "value", None)
     return said if isinstance(node, ast.Constant) and isinstance(said, str) else None
 
 
 def _outputs(called: str, node: ast.Call) -> list[ast.expr]:
-    """The arguments into which a function of numpy's writes what it finds."""
+    """The positional output arguments of a NumPy ufunc."""
     numpy: Any = sys.modules.get("numpy")
     function = vars(numpy).get(called) if numpy else None
     is_ufunc = numpy and type(function) is numpy.ufunc

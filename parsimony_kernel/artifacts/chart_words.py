@@ -1,6 +1,6 @@
-"""Charts in words, for who cannot see the picture: the model, and a screen reader.
+"""Charts in words, for readers who can't see the picture: the model, and screen readers.
 
-The rule of the place: the words come from a chart's Vega-Lite specification and never from its
+Rule: the words come from a chart's Vega-Lite specification and never from its
 data, so their cost does not grow with it, and any specification can be told.
 """
 

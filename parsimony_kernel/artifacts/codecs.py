@@ -1,6 +1,6 @@
-"""Live objects to the bytes of a snapshot: a table to Parquet, a chart to Vega-Lite.
+"""Encode live objects as snapshots: tables as Parquet, charts as Vega-Lite.
 
-The rule of the place: beside the bytes stands a digest of the content itself, which neither the
+Rule: beside the bytes stands a digest of the content itself, which neither the
 encoder's version nor its settings move. pandas, pyarrow, altair and vl-convert are imported here
 on first use, and a type is asked for without importing the package that defines it.
 """
@@ -9,11 +9,11 @@ import hashlib
 import io
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from parsimony_kernel.identity import canonical_json, content_sha
 
@@ -27,7 +27,7 @@ Spec = dict[str, Any]
 
 
 class CodecError(ValueError):
-    """A value cannot be published as asked. ``str()`` is one sentence with the remedy."""
+    """A value can't be published as asked. ``str()`` is one sentence with the remedy."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def encode_dataset(value: object, variable: str) -> Encoded:
         variable: its name, for a column without one and for errors.
 
     Raises:
-        CodecError: it is no table, or a column cannot be stored.
+        CodecError: it is no table, or a column can't be stored.
     """
     import pyarrow.parquet  # deferred: a large library
 
@@ -97,7 +97,7 @@ def encode_dataset(value: object, variable: str) -> Encoded:
             pyarrow.parquet.write_table(table, sink)
     except (pyarrow.ArrowException, NotImplementedError) as exc:
         raise CodecError(
-            f"{variable!r} cannot be stored as Parquet ({_first_line(exc)}): convert the column "
+            f"{variable!r} can't be stored as Parquet ({_first_line(exc)}): convert the column "
             "to numbers, text or dates first."
         ) from exc
     return Encoded(sink.getvalue(), digest.result())
@@ -119,8 +119,8 @@ def _arrow_table(value: object, variable: str) -> Any:
                 "return_chart, or name the DataFrame behind it."
             )
         raise CodecError(
-            f"{variable!r} is of type {type_name(value)!r} and a DataFrame is expected: make one "
-            f"of it, for example pd.DataFrame({variable})."
+            f"{variable!r} is of type {type_name(value)!r}, not a DataFrame: convert it, "
+            f"for example pd.DataFrame({variable})."
         )
     if hasattr(view, "collect"):
         raise CodecError(
@@ -211,7 +211,7 @@ def _refuse_repeats(names: Sequence[str], variable: str) -> None:
 
 @dataclass(frozen=True)
 class TableHead:
-    """The beginning of a stored table: names and types of columns, and rows of short texts.
+    """The head of a stored table: column names, column types, and rows as short strings.
 
     ``row_count`` and ``column_count`` are those of the whole table; an empty text is a missing
     value.
@@ -237,7 +237,7 @@ def table_head(data: bytes, *, rows: int = HEAD_ROWS, columns: int = HEAD_COLUMN
         batch = next(file.iter_batches(batch_size=max(rows, 1)), None)
     except (pyarrow.ArrowException, OSError) as exc:
         raise CodecError(
-            f"The table cannot be read ({_first_line(exc)}): publish it again."
+            f"The table can't be read ({_first_line(exc)}): publish it again."
         ) from exc
     fields = list(file.schema_arrow)[:columns]
     cells = [
@@ -283,7 +283,7 @@ def _cell(value: object) -> str:
 
 
 def table_digest(table: Any) -> str:
-    """The digest of a pyarrow table's content: names, kinds of values, values.
+    """The digest of a pyarrow table's content: column names, kinds of values, values.
 
     The same for every way to encode it: chunks, dictionaries, 32- or 64-bit offsets, and the
     unit of a timestamp do not count. Values are hashed where Arrow keeps them.
@@ -297,7 +297,7 @@ def table_digest(table: Any) -> str:
 
 
 def _column_content(column: Any) -> Iterator[Any]:
-    """The kind of a column's values, which of them are missing, and the values."""
+    """The kind of a column's values, which of them are missing, and the values themselves."""
     import numpy as np  # deferred: comes with pandas and pyarrow
     import pyarrow as pa  # deferred: a large library
     import pyarrow.compute as pc
@@ -347,8 +347,10 @@ def _cast(column: Any, targets: Sequence[Any]) -> Any:
 
 
 def _kind_of_values(kind: Any) -> tuple[str, Sequence[Any]]:
-    """What a column holds, in a word, and the arrow types as one of which its values are hashed,
-    finest first; none where their texts are."""
+    """The kind of a column's values, and the Arrow types to hash them as, finest first.
+
+    Without a type, the ``repr`` of each value is hashed.
+    """
     import pyarrow as pa  # deferred: a large library
 
     of, units = pa.types, ("ns", "us", "ms", "s")
@@ -377,7 +379,7 @@ def _kind_of_values(kind: Any) -> tuple[str, Sequence[Any]]:
 
 
 def encode_chart(value: object, variable: str) -> tuple[Encoded, Spec]:
-    """``value``, an Altair chart or a Vega-Lite specification, as canonical JSON, and itself.
+    """Encode an Altair chart or a Vega-Lite specification as canonical JSON.
 
     The digest leaves out the address of the schema, which names the version of the library.
 
@@ -422,7 +424,7 @@ def _not_a_chart(value: object, variable: str) -> str:
             f"alt.Chart({variable}).mark_bar().encode(…)."
         )
     return (
-        f"{variable!r} is of type {kind!r} and an Altair chart is expected: build one with "
+        f"{variable!r} is of type {kind!r}, not an Altair chart: build one with "
         "alt.Chart(…).mark_…().encode(…)."
     )
 
@@ -432,23 +434,12 @@ def render_png(spec: Spec) -> tuple[bytes | None, str]:
 
     Nothing is fetched: a chart whose data lies elsewhere has no picture.
     """
-
-    def draw(vl_convert: Any) -> bytes:
-        shown = _printable(spec)
-        png: bytes = vl_convert.vegalite_to_png(shown, scale=PNG_SCALE, allowed_base_urls=[])
-        return png
-
-    return _drawn(draw)
+    return _drawn("vegalite_to_png", spec, scale=PNG_SCALE)
 
 
 def render_svg(spec: Spec) -> tuple[str | None, str]:
     """``spec`` as SVG, or ``None`` and the reason in a sentence. Nothing is fetched."""
-
-    def draw(vl_convert: Any) -> str:
-        svg: str = vl_convert.vegalite_to_svg(_printable(spec), allowed_base_urls=[])
-        return svg
-
-    return _drawn(draw)
+    return _drawn("vegalite_to_svg", spec)
 
 
 # What no SVG can hold. The renderer makes one first, and ends the process at such a character.
@@ -456,7 +447,7 @@ _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
 
 
 def _printable(part: Any) -> Any:
-    """``part`` of a specification with a replacement character for what cannot be drawn."""
+    """``part`` of a specification with a replacement character for what can't be drawn."""
     match part:
         case str():
             return _NOT_IN_XML.sub("\ufffd", part)
@@ -467,18 +458,15 @@ def _printable(part: Any) -> Any:
     return part
 
 
-_Picture = TypeVar("_Picture", bytes, str)
-
-
-def _drawn(draw: Callable[[Any], _Picture]) -> tuple[_Picture | None, str]:
+def _drawn(how: str, spec: Spec, **given: Any) -> tuple[Any, str]:
     try:
         import vl_convert  # deferred: it starts a JavaScript engine
 
-        return draw(vl_convert), ""
+        return getattr(vl_convert, how)(_printable(spec), allowed_base_urls=[], **given), ""
     except (ImportError, ValueError) as exc:
         lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
         reason = lines[1] if len(lines) > 1 else "".join(lines[:1])
-        return None, f"No picture could be made of the chart: {reason.rstrip('.')}."
+        return None, f"The chart could not be drawn: {reason.rstrip('.')}."
 
 
 def _first_line(exc: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""A report as one HTML page that needs nothing else: no script, no address that is fetched.
+"""A report as one self-contained HTML page: no script, no remote resource.
 
 Templates escape every text, Markdown is read with HTML off, and what comes of both goes through an
 allow-list before it is written. The page's own policy forbids whatever slips through.
@@ -66,7 +66,7 @@ def render_page(
     *,
     worded_at: str = "",
 ) -> str:
-    """``report`` as a page.
+    """Render a report as a page.
 
     Args:
         exhibits: what it refers to, in the order in which it is numbered.
@@ -257,7 +257,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 def write_page(folder: Path, name: str, html: str, logical_id: str) -> Path:
-    """Write ``html`` to ``folder/name.html``; returns where it was written.
+    """Write ``html`` to ``folder/name.html`` and return the path that was written.
 
     Each page ends in a comment with the report's ``logical_id`` and the digest of what was
     written. The page of another report, one that somebody changed since, and what is not ours

@@ -92,6 +92,6 @@ def stale_note(sources: Collection[SourceFile]) -> str:
     if not stale:
         return ""
     return (
-        f"{', '.join(map(repr, stale))}: not what it was when it was read, and what is published "
-        "was made from it as it was then. Run its cell again and publish anew for what it is now."
+        f"{', '.join(map(repr, stale))}: changed since it was read. What is published was made "
+        "from the earlier version: run its cell and publish again for the new one."
     )

@@ -1,14 +1,15 @@
-"""Publishing: the bytes of a thing, the code that made it, and what it was made from.
+"""Publishing: a snapshot, the code that made it, and its inputs.
 
-The rule of the place: lineage comes from the ledger and from nowhere else, so what nobody is
+Rule: lineage comes from the ledger and from nowhere else, so what nobody is
 known to have made cannot be published. Everything here blocks; callers keep it off the loop.
 """
 
 import base64
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Literal
 
 from parsimony_kernel.analysis.parse import parse as parse_python
@@ -73,7 +74,7 @@ class PublishError(ValueError):
 
 @dataclass(frozen=True)
 class Published:
-    """A snapshot that is on the disk.
+    """A snapshot on disk.
 
     Args:
         entry: the line of its log that is the newest now.
@@ -135,7 +136,7 @@ class Publisher:
         self._pages = pages or store.root / PAGES
 
     def find(self, words: str) -> LogEntry:
-        """The artifact that ``words`` name; among several, this notebook's own.
+        """Find an artifact by name; among several, this notebook's own wins.
 
         Raises:
             UnknownArtifactError: there is none, or there are several.
@@ -156,7 +157,7 @@ class Publisher:
         language: str = "",
         seen: Collection[LiveName] = (),
     ) -> Published:
-        """Publish a thing of this notebook under a title.
+        """Publish a table, a chart, a script or a report.
 
         A table becomes Parquet, and an Altair chart Vega-Lite with a picture where one can be
         made. The base name of a script is its id. A report's references are pinned to the newest
@@ -172,8 +173,8 @@ class Publisher:
             language: the tag of a report's, such as ``de``.
 
         Raises:
-            PublishError: no title, nothing is known about where the variable came from, or a
-                script is no Python.
+            PublishError: no title, the variable's origin is unknown, or a
+                script isn't valid Python.
             CodecError: the value cannot be stored.
             ReportError: the body cannot be published; ``draft`` says what it may hold.
             UnknownArtifactError: a report refers to what is not published.
@@ -197,7 +198,7 @@ class Publisher:
     def keep(
         self, value: object, *, tool: str, arguments: Mapping[str, Any], run_id: str
     ) -> Published:
-        """Keep a table that ``tool`` has fetched as a data object.
+        """Keep a table that ``tool`` fetched as a data object.
 
         Raises:
             CodecError: it cannot be stored.
@@ -233,20 +234,20 @@ class Publisher:
         run_id: str,
         seen: Collection[LiveName] = (),
     ) -> Published:
-        """Publish the script or report ``which`` with ``new`` in the place of ``old``.
+        """Replace one passage of a script or report and publish the result.
 
         It stays the same artifact. What a report shows keeps its snapshots, but for what ``new``
         names. An edit that this run has made already is not made again.
 
         Raises:
             PublishError: it is of another kind, ``old`` does not stand in it exactly once, or a
-                script is no Python afterwards.
+                script isn't valid Python afterwards.
             Others: as for ``publish``.
         """
         found = self.find(which)
         if found.kind != kind:
             raise PublishError(
-                f"{which!r} is a {found.kind} and no {kind}: publish it again instead."
+                f"{which!r} is a {found.kind}, not a {kind}: publish it again instead."
             )
         entry = self.store.latest(kind, found.logical_id) or found
         told = _Told(entry.title, entry.description, run_id, seen)
@@ -264,7 +265,7 @@ class Publisher:
         return self._publish_report(entry.logical_id, entry.live_name, report, told)
 
     def renew_report(self, entry: LogEntry) -> Published:
-        """Publish the report of ``entry`` with the newest snapshots of all that it shows.
+        """Publish a report with the newest snapshots of everything it shows.
 
         The sentences stay as they are, and the page says of when they are. It stays with the
         notebook that published it. Where nothing that it shows is another, it is the same snapshot.
@@ -371,7 +372,7 @@ class Publisher:
         return replace(published, page=_within(self.store.root, str(path)))
 
     def _worded_at(self, entry: LogEntry, report: Report) -> str:
-        """When the sentences of ``report`` were written, where the snapshot of ``entry`` is newer.
+        """When the report's sentences were written, if the snapshot of ``entry`` is newer.
 
         An edit writes them anew, whatever of them it leaves.
         """
@@ -393,18 +394,18 @@ class Publisher:
 
     def code_of(self, entry: LogEntry) -> str:
         """The code that made the snapshot of ``entry``; empty where it is not kept any more."""
-        path = PurePosixPath(entry.code_path)
-        try:
-            code = self.store.read(ArtifactRef("notebook", path.parent.name, path.stem))
-        except (ValueError, SnapshotError):
-            return ""
-        return code.decode("utf-8", "replace")
+        with suppress(SnapshotError):
+            if entry.code_ref is not None:
+                return self.store.read(entry.code_ref).decode("utf-8", "replace")
+        return ""
 
     def _what_it_is_made_from(
         self, origins: Sequence[VariableOrigin]
     ) -> tuple[list[str], list[str]]:
-        """The ids of the datasets among the sources, and the others. Which snapshot of an artifact
-        it was does not make of what is made from it another thing."""
+        """The ids of published datasets among the sources, and the other sources.
+
+        Which snapshot was read is no part of an artifact's identity.
+        """
         datasets, others = split_datasets(sources_of(origins))
         return datasets, [self._object_of(source) or source for source in others]
 
@@ -454,7 +455,7 @@ _SEPARATORS = frozenset(" \t\n,.:;?!'\"()[]/_-–—…„“”‘’«»¿¡")
 
 
 def report_live_name(title: str) -> str:
-    """The live name of the report called ``title``, which is the name of its page as well.
+    """The live name of a report, which is also the name of its page.
 
     Its slug; where that is cut, or drops more than accents and what separates words, with the
     beginning of the title's digest after it: ``A+`` and ``A`` are two names.
@@ -472,8 +473,8 @@ def _known_lineage(variable: str, lineage: Iterable[VariableOrigin]) -> list[Var
     origins = list(lineage)
     if not origins:
         raise PublishError(
-            f"Nothing is known about where {variable!r} came from, so it cannot be "
-            "published: run the code that makes it in this notebook first."
+            f"The origin of {variable!r} is unknown, so it can't be published: run the code that "
+            "makes it in this notebook first."
         )
     return origins
 
@@ -497,7 +498,7 @@ def _check_python(code: str, name: str) -> None:
         line = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         raise PublishError(
-            f"The script {name!r} is no Python: {reason}{line}; correct it, and leave out magics "
+            f"The script {name!r} isn't valid Python: {reason}{line}; fix it, and leave out magics "
             "and shell commands."
         )
 
@@ -505,14 +506,14 @@ def _check_python(code: str, name: str) -> None:
 def _edited(text: str, old: str, new: str, where: str, *, again: bool) -> str:
     """``text`` with ``new`` in the place of ``old``. ``again`` says that it may be done already."""
     if not old:
-        raise PublishError(f"Say which text of {where} is to be replaced: it is empty.")
+        raise PublishError(f"The text to replace in {where} is empty: quote the passage.")
     if again and new and text.count(new) == 1 and old not in text.replace(new, ""):
         return text
     found = text.count(old)
     if found != 1:
-        times = "not" if not found else f"{found} times"
-        remedy = "read it, and copy the text exactly" if not found else "give more of its context"
-        raise PublishError(f"{_start(old)!r} stands {times} in {where}: {remedy}.")
+        problem = f"is {found} times in" if found else "is not in"
+        remedy = "quote more of its context" if found else "read it, and copy the text exactly"
+        raise PublishError(f"{_start(old)!r} {problem} {where}: {remedy}.")
     return text.replace(old, new)
 
 

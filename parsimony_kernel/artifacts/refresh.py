@@ -1,9 +1,8 @@
-"""Making a published artifact again from the code and the sources that it names.
+"""Refresh: rebuild a published artifact from its recorded code and sources.
 
-The code runs in a place that has nothing else in it. What comes out is compared by its content
-and not by its bytes, so that another version of a library is no change; only a change is
-appended, and only where somebody accepts it. Whatever is not as it was when it was published is
-told, never passed over.
+The code runs in a clean executor. Results are compared by content, not by bytes, so a new library
+version alone is no change. Only a change is appended, and only if it is accepted. Any difference
+from when it was published is reported.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ from parsimony_kernel.artifacts.store import (
 )
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
-from parsimony_kernel.identity import ArtifactRef, LiveNameCollisionError, snapshot_sha
+from parsimony_kernel.identity import LiveNameCollisionError, snapshot_sha
 from parsimony_kernel.lineage.ledger import source_state
 
 TIMEOUT_S = 600.0
@@ -68,7 +67,7 @@ Clean = Callable[[], AbstractAsyncContextManager[CleanExecutor]]
 
 @dataclass(frozen=True)
 class Refreshed:
-    """What refreshing found.
+    """The outcome of a refresh.
 
     ``changed`` says that the content is another; ``entry`` is the line that is the newest now.
     ``sources`` are those whose bytes are not what they were. ``mended`` says that the snapshot was
@@ -94,7 +93,7 @@ async def refresh_named(
     timeout_s: float = TIMEOUT_S,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Refreshed:
-    """Refresh the artifact that ``words`` name: what it shows as well, where it is a report.
+    """Refresh an artifact by name; for a report, everything it shows as well.
 
     A report is published and written anew only where something that it shows is another.
 
@@ -129,7 +128,7 @@ async def refresh(
     timeout_s: float = TIMEOUT_S,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Refreshed:
-    """Run the code of ``entry`` again, and append what comes out if it is something else.
+    """Run the code of ``entry`` again and append the result if its content differs.
 
     Args:
         clean: begins a clean place, once everything is known to be there.
@@ -147,9 +146,7 @@ async def refresh(
     """
     encode = _ENCODERS.get(entry.kind)
     if encode is None or not entry.code_path or not entry.variable:
-        raise RefreshError(
-            f"A {entry.kind} is not made by code that is on record: publish it again instead."
-        )
+        raise RefreshError(f"A {entry.kind} has no code on record: publish it again instead.")
     script = await asyncio.to_thread(_script, store, entry)
     folder = store.root / (entry.folder or PurePosixPath(entry.notebook).parent)
     if not folder.is_dir():
@@ -166,8 +163,8 @@ async def refresh(
             value = await executor.value(entry.variable)
         except KeyError:
             raise RefreshError(
-                f"The code of {entry.title!r} does not bind {entry.variable!r} any more: run the "
-                "notebook again and publish anew."
+                f"The code of {entry.title!r} no longer defines {entry.variable!r}: run the "
+                "notebook and publish it again."
             ) from None
     if states != [source_state(source.path, folder) for source in now]:
         raise RefreshError(
@@ -176,7 +173,7 @@ async def refresh(
     try:
         encoded = await asyncio.to_thread(encode, value, entry.variable)
     except CodecError as exc:
-        raise RefreshError(f"What the code makes now cannot be published: {exc}") from exc
+        raise RefreshError(f"The result can't be published: {exc}") from exc
     made = entry.model_copy(
         update={
             "content_sha": snapshot_sha(entry.kind, encoded.data),
@@ -200,15 +197,15 @@ def _outcome(
 ) -> Refreshed:
     """What becomes of ``data``, which was ``made`` in the place of ``entry``."""
     newest = store.latest(entry.kind, entry.logical_id) or entry
-    is_same = _same_content(newest, made)
+    is_same = newest.has_content_of(made)
     if newest != entry and not is_same:
         raise RefreshError(
-            f"{entry.title!r} was published anew while its code ran: refresh it again."
+            f"{entry.title!r} was published by somebody else while its code ran: refresh it again."
         )
     if not is_same and not accept:
         raise RefreshError(_unexplained(entry, made.environment))
     if is_same:
-        is_whole = _is_whole(store, newest)
+        is_whole = store.is_whole(newest)
         if not is_whole and made.content_sha == newest.content_sha:
             store.put(newest.kind, newest.logical_id, data)
         elif not is_whole and not accept:
@@ -219,38 +216,19 @@ def _outcome(
             )
         has_bytes = is_whole or made.content_sha == newest.content_sha
         if has_bytes and not (accept and newest.is_stale):
-            is_other = not _same_content(entry, newest)
+            is_other = not entry.has_content_of(newest)
             return Refreshed(newest, is_other, changed, mended=not is_whole)
     published, _ = store.publish(made, data)
     return Refreshed(published, published.ref != entry.ref, changed)
 
 
-def _same_content(one: LogEntry, other: LogEntry) -> bool:
-    if one.canonical_sha:
-        return one.canonical_sha == other.canonical_sha
-    return one.content_sha == other.content_sha
-
-
-def _is_whole(store: ArtifactStore, entry: LogEntry) -> bool:
-    try:
-        store.read(entry.ref)
-    except SnapshotError:
-        return False
-    return True
-
-
 def _script(store: ArtifactStore, entry: LogEntry) -> str:
-    path = PurePosixPath(entry.code_path)
-    try:
-        ref = ArtifactRef("notebook", path.parent.name, path.stem)
-    except ValueError:
-        ref = None
-    if ref is None or ref.workspace_file_path != entry.code_path:
+    if entry.code_ref is None:
         raise RefreshError(
             f"The log of {entry.title!r} names {entry.code_path!r} as its code, which is no "
             "snapshot: publish it again."
         )
-    return store.read(ref).decode("utf-8", "surrogateescape")
+    return store.read(entry.code_ref).decode("utf-8", "surrogateescape")
 
 
 def _measured(entry: LogEntry, folder: Path) -> tuple[SourceFile, ...]:
@@ -263,8 +241,8 @@ def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[
     gone = [was.path for was, at in both if was.size_bytes is not None and at.size_bytes is None]
     if gone:
         raise RefreshError(
-            f"{_listed(gone)}: gone or not readable, and {entry.title!r} is made from it; put it "
-            "back where it was."
+            f"{_listed(gone)}: missing or unreadable, and {entry.title!r} is made from it. Put it "
+            "back."
         )
     changed = tuple(
         was.path
@@ -277,8 +255,8 @@ def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[
     )
     if changed and not accept:
         raise RefreshError(
-            f"{_listed(changed)}: changed since {entry.title!r} was made; only if that is "
-            f"accepted {_ACCEPT} is what comes out published."
+            f"{_listed(changed)}: changed since {entry.title!r} was made. To publish the new "
+            f"result, accept it {_ACCEPT}."
         )
     return changed
 
@@ -297,9 +275,9 @@ def _unexplained(entry: LogEntry, environment: Mapping[str, str]) -> str:
     if libraries:
         hints.append(f"of the libraries, {', '.join(libraries)} now")
     if not hints:
-        hints.append("the code may give something else each time that it runs")
+        hints.append("the code may give different results each time")
     return (
-        f"The content of {entry.title!r} is another now, and no known source has changed "
+        f"The content of {entry.title!r} differs now, though no known source has changed "
         f"({'; '.join(hints)}): accept it with --accept (accept_changed_sources) to publish it."
     )
 
@@ -308,8 +286,8 @@ def _told(error: ExceptionObject, entry: LogEntry, changed: tuple[str, ...]) -> 
     where = f" at {error.source_line!r}" if error.source_line else ""
     why = f" ({_listed(changed)}: changed since)" if changed else ""
     return (
-        f"The code of {entry.title!r} fails now: {error.name}: {error.message.rstrip('.')}{where}"
-        f"{why}; mend it in the notebook and publish anew."
+        f"The code of {entry.title!r} now fails: {error.name}: {error.message.rstrip('.')}{where}"
+        f"{why}. Fix it in the notebook and publish it again."
     )
 
 
@@ -328,8 +306,8 @@ def in_words(done: Refreshed) -> str:
 def _of_one(done: Refreshed) -> str:
     what = f"The {done.entry.kind} {done.entry.name!r}"
     if done.mended:
-        return f"{what} was missing or damaged, and the same bytes are back: {done.entry.path}."
+        return f"{what} was missing or damaged; restored: {done.entry.path}."
     if not done.changed:
-        return f"{what} is as it was published: nothing to append."
-    sources = f", from {_listed(done.sources)} as changed" if done.sources else ""
-    return f"{what} is another now{sources}: published as {done.entry.path}."
+        return f"{what} is unchanged."
+    sources = f" ({_listed(done.sources)} changed)" if done.sources else ""
+    return f"{what} changed{sources}; published as {done.entry.path}."

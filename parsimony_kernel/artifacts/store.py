@@ -1,6 +1,6 @@
 """Snapshots and their logs below ``.ockham``.
 
-The rule of the place: a snapshot is on the disk before the log names it, neither is ever changed
+Rule: a snapshot is on the disk before the log names it, neither is ever changed
 afterwards, and a snapshot is handed out only when its bytes still have the digest in its name.
 """
 
@@ -99,6 +99,22 @@ class LogEntry(BaseModel):
     def path(self) -> str:
         """Where the snapshot lies, relative to the workspace, with forward slashes."""
         return self.ref.workspace_file_path
+
+    @property
+    def code_ref(self) -> ArtifactRef | None:
+        """The snapshot of the producing code, if there is one."""
+        *_, logical_id, name = ("", *self.code_path.split("/"))
+        try:
+            ref = ArtifactRef("notebook", logical_id, name.removesuffix(".py"))
+        except ValueError:
+            return None
+        return ref if ref.workspace_file_path == self.code_path else None
+
+    def has_content_of(self, other: "LogEntry") -> bool:
+        """Whether both are about the same content, however it is encoded."""
+        if self.canonical_sha and self.canonical_sha == other.canonical_sha:
+            return True
+        return self.content_sha == other.content_sha
 
     @property
     def is_stale(self) -> bool:
@@ -209,7 +225,7 @@ class ArtifactStore:
         if entry.live_name:
             self.claim(entry.kind, entry.live_name, entry.notebook, gives_up=gives_up)
         newest = self.latest(entry.kind, entry.logical_id)
-        reused = newest is not None and self._can_stand_for(newest, entry)
+        reused = newest is not None and newest.has_content_of(entry) and self.is_whole(newest)
         if newest is not None and reused:
             if (newest.title, newest.description) == (entry.title, entry.description) and (
                 not newest.is_stale or entry.is_stale
@@ -227,12 +243,9 @@ class ArtifactStore:
         durable.append_line(log, seals.sealed(entry.model_dump_json(), _settled(log)))
         return entry, reused
 
-    def _can_stand_for(self, newest: LogEntry, entry: LogEntry) -> bool:
-        same = newest.canonical_sha == entry.canonical_sha if entry.canonical_sha else False
-        if not same and newest.content_sha != entry.content_sha:
-            return False
-        path = self.root / newest.path
-        return _sha_on_disk(newest.kind, path) == newest.content_sha
+    def is_whole(self, entry: LogEntry) -> bool:
+        """Whether the snapshot of ``entry`` is there, with the bytes that it had."""
+        return _sha_on_disk(entry.kind, self.root / entry.path) == entry.content_sha
 
     def claim(
         self,
@@ -242,7 +255,7 @@ class ArtifactStore:
         *,
         gives_up: Callable[[str], bool] = never,
     ) -> None:
-        """Take ``(kind, live_name)`` for ``owner``; of many callers at once exactly one wins.
+        """Claim ``(kind, live_name)`` for ``owner``; of concurrent callers exactly one wins.
 
         Names that differ in case, width or composition only are one name. Each owner is a file
         of its own, numbered from 1; the highest holds the name.
@@ -282,7 +295,7 @@ class ArtifactStore:
         data = durable.read(path)
         if snapshot_sha(ref.kind, data) != ref.content_sha:
             raise SnapshotError(
-                f"The {ref.kind} {ref.workspace_file_path!r} is damaged (its bytes do not have "
+                f"The {ref.kind} {ref.workspace_file_path!r} is damaged (its bytes don't match "
                 "the digest in its name): publish it again, or restore it from a backup."
             )
         return data
@@ -302,8 +315,8 @@ class ArtifactStore:
                 entries.append(entry)
             else:
                 problems.append(
-                    f"Line {number} of {_relative(log, self.root)!r} cannot be read and is "
-                    "ignored: publish again what it was about."
+                    f"Line {number} of {_relative(log, self.root)!r} can't be read and was "
+                    "ignored: publish again what it recorded."
                 )
         return History(tuple(entries), tuple(problems))
 
@@ -317,7 +330,7 @@ class ArtifactStore:
         return tuple(sorted(newest, key=lambda e: (e.published_at, e.kind, e.logical_id)))
 
     def find(self, words: str, *, notebook: str = "") -> LogEntry:
-        """The artifact that ``words`` name, at its newest snapshot.
+        """Find an artifact by name, at its newest snapshot.
 
         Asked in this order: a path or a reference, which name one snapshot; the logical id; the
         live name; the title; the variable; and the beginning of a logical id, from six characters
@@ -358,10 +371,6 @@ class ArtifactStore:
     def is_claimed(self, kind: str, live_name: str) -> bool:
         """Whether anybody has ever taken ``(kind, live_name)``."""
         return (self.folder / "names" / f"{live_name_key(kind, live_name)}.1.json").exists()
-
-    def problems(self) -> tuple[str, ...]:
-        """One sentence for each line of a log that cannot be read."""
-        return tuple(problem for h in self._histories() for problem in h.problems)
 
     def _histories(self) -> tuple[History, ...]:
         found = []
@@ -413,7 +422,7 @@ def _none(words: str, entries: Sequence[LogEntry]) -> str:
     if told:
         return f"There is no artifact {words!r}: did you mean {' or '.join(told)}?"
     known = ", ".join(_called(entry) for entry in entries[-_NEAR:])
-    return f"There is no artifact {words!r}: there is {known}."
+    return f"There is no artifact {words!r}. Published here: {known}."
 
 
 def _called(entry: LogEntry) -> str:

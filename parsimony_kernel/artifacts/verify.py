@@ -1,13 +1,12 @@
-"""Whether everything published is still what it was, and where what is broken goes.
+"""Verify everything that is published, and quarantine what is broken.
 
-Every snapshot is hashed again, every line of a log is read with its seal, and everything that a
-line, a report or a name refers to has to be there. A snapshot that is broken is moved aside, so
-that nothing is handed out under a digest that it does not have; nothing is ever deleted.
+Every snapshot is hashed, every log line is read with its seal, and everything that a line, a
+report or a name refers to must exist. A broken snapshot is moved aside, so that nothing is served
+under a digest that it doesn't have; nothing is ever deleted.
 
-What cannot be told: that the newest lines of a log were cut off, but for the snapshots that no
-line names then; that a whole artifact is gone with its folder; who wrote a line, since whoever
-may write here may seal as well; and that a name was given to somebody else. The pages of reports
-are for people and are not looked at.
+Not detected: that the newest lines of a log were cut off (their snapshots show up as unnamed);
+that a whole artifact is gone with its folder; who wrote a line, since whoever can write here can
+seal as well; that a name was given to somebody else. The pages of reports are not checked.
 """
 
 import hashlib
@@ -18,7 +17,7 @@ from pathlib import Path
 
 from parsimony_kernel.artifacts import seals
 from parsimony_kernel.artifacts.reports import ReportError, parse
-from parsimony_kernel.artifacts.store import LOG_NAME, ArtifactStore, LogEntry, is_claim
+from parsimony_kernel.artifacts.store import LOG_NAME, ArtifactStore, is_claim
 from parsimony_kernel.identity import (
     ARTIFACT_FOLDER,
     SNAPSHOT_KINDS,
@@ -32,7 +31,7 @@ from parsimony_kernel.storage import durable
 
 QUARANTINE = f"{ARTIFACT_FOLDER}/quarantine"
 _CHUNK = 2**20
-_NO_LOG = "restore it from a backup, or publish again what it was about"
+_NO_LOG = "restore it from a backup, or publish again what it recorded"
 _WHY_UNNAMED = (
     "its writer was stopped before the line, the line is gone, or what it made was published before"
 )
@@ -40,7 +39,7 @@ _WHY_UNNAMED = (
 
 @dataclass(frozen=True)
 class Finding:
-    """What is to be said of one file. ``path`` and ``moved_to`` are relative to the workspace."""
+    """A finding about one file. ``path`` and ``moved_to`` are relative to the workspace."""
 
     path: str
     problem: str
@@ -55,11 +54,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verification:
-    """What was looked at, and what is wrong.
+    """What was checked, and what is wrong.
 
     ``unnamed`` are sound snapshots that no log names. They harm nobody, and are among the
-    ``notes``, which tell what is no fault: also files that are none of ours, and lines of logs
-    from before there were seals.
+    ``notes``, which tell what is no fault: also files that are not ours.
     """
 
     snapshots: int = 0
@@ -74,7 +72,7 @@ class Verification:
 
 
 def verify(store: ArtifactStore, *, quarantine: bool = True) -> Verification:
-    """Look at all that is published in a workspace.
+    """Check everything that is published in a workspace.
 
     Args:
         quarantine: move broken snapshots below ``.ockham/quarantine``, under the path they had.
@@ -89,7 +87,7 @@ def verify(store: ArtifactStore, *, quarantine: bool = True) -> Verification:
         told = path.relative_to(store.root).as_posix()
         suffix = SNAPSHOT_SUFFIXES[_kind_of(path, store.root)]
         if path.name.startswith(".") or not path.name.endswith(suffix):
-            notes.append(Finding(told, "is none of ours and is left alone"))
+            notes.append(Finding(told, "is not ours and was left alone"))
             continue
         snapshots += 1
         problem = _fault_of(path, store.root)
@@ -109,10 +107,9 @@ def verify(store: ArtifactStore, *, quarantine: bool = True) -> Verification:
         if missing:
             findings.append(Finding(log.relative_to(store.root).as_posix(), missing))
         elif log.is_file():
-            read, problems, unsealed = _log(store, log, sound, named)
+            read, problems = _log(store, log, sound, named)
             lines += read
             findings += problems
-            notes += unsealed
     findings += _reports(store, sound)
     findings += _names(store)
     unnamed = sorted(sound - named)
@@ -172,7 +169,7 @@ def _fault_of(path: Path, root: Path) -> str:
     if path.relative_to(root).as_posix() != expected:
         return "has a name that no snapshot has"
     if _digest(kind, path) != sha:
-        return "is damaged: its bytes do not have the digest in its name"
+        return "is damaged: its bytes don't match the digest in its name"
     return ""
 
 
@@ -188,17 +185,19 @@ def _digest(kind: str, path: Path) -> str:
 
 def _log(
     store: ArtifactStore, log: Path, sound: set[str], named: set[str]
-) -> tuple[int, list[Finding], list[Finding]]:
+) -> tuple[int, list[Finding]]:
+    """How many lines a log has, and what is wrong with them; ``named`` is added to."""
     told = log.relative_to(store.root).as_posix()
     try:
         history = store.history(_kind_of(log, store.root), log.parent.name)
     except ValueError as exc:
-        return 0, [Finding(told, f"belongs to no artifact: {exc}")], []
+        return 0, [Finding(told, f"belongs to no artifact: {exc}")]
     if not history.entries and not history.problems:
-        return 0, [Finding(told, f"holds no line: {_NO_LOG}")], []
-    changed, unsealed = seals.faults(durable.read(log), LogEntry.model_fields)
+        return 0, [Finding(told, f"holds no line: {_NO_LOG}")]
     findings = [Finding(told, f"has a broken line: {problem}") for problem in history.problems]
-    findings += [Finding(told, f"was changed: {fault}") for fault in changed]
+    findings += [
+        Finding(told, f"was changed: {fault}") for fault in seals.faults(durable.read(log))
+    ]
     missing, unclaimed = set[str](), set[str]()
     for entry in history.entries:
         named.add(entry.path)
@@ -216,8 +215,7 @@ def _log(
         Finding(told, f"gives the name {name!r}, of which no owner is kept: publish it again")
         for name in sorted(unclaimed)
     ]
-    notes = [Finding(told, f"has lines without a seal, of before there were any: {unsealed}")]
-    return len(history.entries) + len(history.problems), findings, notes if unsealed else []
+    return len(history.entries) + len(history.problems), findings
 
 
 def _reports(store: ArtifactStore, sound: set[str]) -> list[Finding]:

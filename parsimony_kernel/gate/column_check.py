@@ -121,36 +121,26 @@ def _is_doubted(frame: Frame, doubted: frozenset[str], frames: Mapping[str, Fram
 def _refusal(
     missing: Sequence[Missing], frames: Mapping[str, Frame], said: Callable[[], str]
 ) -> Failure:
-    near = {use: near_columns(use.column, frames[use.frame].names()) for use in missing}
-    several = [use for use in missing if len(near[use]) > 1]
+    near = {each: near_columns(each.column, frames[each.frame].names()) for each in missing}
+    several = [each for each in missing if len(near[each]) > 1]
     words = said() if several else ""
-    for use in several:
-        if not words.strip() or _is_the_persons(use.column, near[use], words):
-            return _question(use, near[use][:MAX_CHOICES])
-    meant = {use: _meant(near[use], words) for use in missing}
+    for each in several:
+        if not words.strip() or _is_the_persons(each.column, near[each], words):
+            return _question(each, near[each][:MAX_CHOICES])
     details = [
-        _detail(use, near[use], meant[use], frames[use.frame]) for use in missing[:MAX_CHOICES]
+        _detail(each, near[each], words, frames[each.frame]) for each in missing[:MAX_CHOICES]
     ]
-    parts = [
-        f"`{use.frame}` has no column {cell(use.column)!r}" + _hint(near[use], meant[use])
-        for use in missing[:MAX_CHOICES]
-    ]
-    reason = "; ".join(parts)
-    listed = " ".join(
-        f"Columns of `{name}`: {_listing(frames[name])}."
-        for name in dict.fromkeys(use.frame for use in missing[:MAX_CHOICES])
+    reason = "; ".join(
+        f"`{each['frame']}` has no column {each['column']!r}{_hint(each)}" for each in details
     )
-    envelope: dict[str, Any] = {
-        "reason": reason,
-        "details": details[0] if len(details) == 1 else details,
-    }
-    offered = [column for column in meant.values() if column is not None]
+    named = dict.fromkeys(each["frame"] for each in details)
+    listed = " ".join(f"Columns of `{name}`: {_listing(frames[name])}." for name in named)
+    envelope = {"reason": reason, "details": details[0] if len(details) == 1 else details}
+    offered = [each["did_you_mean"] for each in details if "did_you_mean" in each]
     if len(offered) == 1:
         envelope["did_you_mean"] = offered[0]
     return BAD_ARGUMENTS.failure(
-        f"{reason}. {listed} Nothing was run.",
-        envelope=envelope,
-        lists_columns=True,
+        f"{reason}. {listed} Nothing was run.", envelope=envelope, lists_columns=True
     )
 
 
@@ -159,29 +149,27 @@ def _is_the_persons(name: str, near: Sequence[str], words: str) -> bool:
     return is_said(name, words) and not any(is_said(each, words) for each in near)
 
 
-def _meant(near: Sequence[str], words: str) -> str | None:
-    """The one column that is near, or the one of several that the person spoke of."""
-    spoken = near if len(near) == 1 else [each for each in near if is_said(each, words)]
-    return spoken[0] if len(spoken) == 1 else None
-
-
-def _hint(near: Sequence[str], meant: str | None) -> str:
-    if meant is not None:
-        return f" (did you mean {meant!r}?)"
-    named = ", ".join(repr(each) for each in near[:MAX_CHOICES])
-    return f" (choose one of {named})" if near else ""
-
-
-def _detail(use: Missing, near: Sequence[str], meant: str | None, frame: Frame) -> dict[str, Any]:
+def _detail(each: Missing, near: Sequence[str], words: str, frame: Frame) -> dict[str, Any]:
+    """What the model is told of one column: the only one that is near, or that the person named."""
     detail: dict[str, Any] = {
         "field": "code",
-        "frame": use.frame,
-        "column": cell(use.column),
-        "columns": [cell(each) for each in frame.columns[:MAX_NAMED]],
+        "frame": each.frame,
+        "column": cell(each.column),
+        "columns": [cell(column) for column in frame.columns[:MAX_NAMED]],
     }
+    meant = near if len(near) == 1 else [column for column in near if is_said(column, words)]
     if len(near) > 1:
         detail["choices"] = list(near[:MAX_CHOICES])
-    return {**detail, "did_you_mean": meant} if meant is not None else detail
+    if len(meant) == 1:
+        detail["did_you_mean"] = meant[0]
+    return detail
+
+
+def _hint(detail: Mapping[str, Any]) -> str:
+    if "did_you_mean" in detail:
+        return f" (did you mean {detail['did_you_mean']!r}?)"
+    choices = ", ".join(map(repr, detail.get("choices", ())))
+    return f" (choose one of {choices})" if choices else ""
 
 
 def _listing(frame: Frame) -> str:
@@ -190,23 +178,17 @@ def _listing(frame: Frame) -> str:
     return f"{shown} and {more} more" if more > 0 else shown or "none"
 
 
-def _question(use: Missing, choices: Sequence[str]) -> Failure:
-    question = f"Which column of `{use.frame}` do you mean by {cell(use.column)!r}?"
-    reason = f"`{use.frame}` has no column {cell(use.column)!r}, and several come near"
-    named = ", ".join(repr(each) for each in choices)
+def _question(missing: Missing, choices: Sequence[str]) -> Failure:
+    column = cell(missing.column)
+    told: dict[str, Any] = {
+        "question": f"Which column of `{missing.frame}` do you mean by {column!r}?",
+        "choices": list(choices),
+    }
+    reason = f"`{missing.frame}` has no column {column!r}, and several come near"
+    details = {"field": "code", "frame": missing.frame, "column": column, **told}
     return COLUMNS_NEAR.failure(
-        f"{reason}: {named}",
-        question=question,
-        choices=list(choices),
-        envelope={
-            "reason": reason,
-            "details": {
-                "field": "code",
-                "frame": use.frame,
-                "column": cell(use.column),
-                "question": question,
-                "choices": list(choices),
-            },
-        },
+        f"{reason}: {', '.join(map(repr, choices))}",
+        **told,
+        envelope={"reason": reason, "details": details},
         lists_columns=True,
     )

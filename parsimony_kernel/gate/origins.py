@@ -1,7 +1,13 @@
-"""What references and texts of a cell mean where it runs: with the namespace, or by convention."""
+"""What a cell's references and strings mean where it runs, and which paths it may write to.
+
+Names are resolved with the namespace, or by convention without one. Paths are compared as texts:
+links are not followed, and nothing asks the disk.
+"""
+# ruff: noqa: PTH111, PTH118, PTH120
 
 import builtins
 import functools
+import os
 import re
 import types
 from collections.abc import Mapping
@@ -11,8 +17,12 @@ from typing import Any
 
 from parsimony_kernel.analysis.calls import CONVENTION
 from parsimony_kernel.analysis.values import Ref, Text, Value
+from parsimony_kernel.identity import ARTIFACT_FOLDER
 
 _MAX_TEXT = 20_000
+_MAX_NAME = 4_096
+# Where writing reaches nobody.
+_NOWHERE = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/shm/")
 _PATHS = (PosixPath, WindowsPath, PurePosixPath, PureWindowsPath)
 _ROOT = re.compile(r"[^.(]*")
 _BUILTINS = frozenset({*vars(builtins), "display", "get_ipython"})
@@ -28,7 +38,7 @@ _SAME = (
 
 @dataclass(frozen=True)
 class Said:
-    """A text or a path that begins with ``text``, and is no longer if ``whole``."""
+    """A string or path: all of it if ``whole``, else how it begins."""
 
     text: str
     whole: bool = True
@@ -36,13 +46,13 @@ class Said:
 
 
 class Origins:
-    """Full names and texts, by what is bound before the cell runs."""
+    """Resolves references by what is bound before the cell runs."""
 
     def __init__(self, namespace: Mapping[str, Any]) -> None:
         self._namespace = namespace
 
     def name(self, value: Value | None) -> str:
-        """The full name of a thing of a library, empty where it is none or not known."""
+        """The full name of a library's object; empty if it is none, or unknown."""
         if not isinstance(value, Ref):
             return ""
         name = value.name
@@ -60,7 +70,7 @@ class Origins:
         return name
 
     def text(self, value: Value | None) -> Said | None:
-        """What is known of a text or a path from the left; of several, the first."""
+        """What is known of a string or a path, from the left; of several, the first."""
         match value:
             case (first, *_):
                 return self.text(first)
@@ -80,7 +90,7 @@ class Origins:
 
 
 def _origin_of(thing: Any) -> str:
-    """The full name of what is bound; no code of its own class runs to find out."""
+    """The full name of an object, found without running any code of its class."""
     kind = type(thing)
     if kind is functools.partial:
         return _origin_of(thing.func)
@@ -99,3 +109,58 @@ def _origin_of(thing: Any) -> str:
 def _name_of(kind: type) -> str:
     module, name = (type.__getattribute__(kind, part) for part in ("__module__", "__qualname__"))
     return f"{module}.{name}"
+
+
+class PathPolicy:
+    """What code may write to: a workspace, less its record ``.ockham``.
+
+    Args:
+        workspace: an absolute path.
+        folder: where relative paths begin, absolute; the code may change it on its way.
+    """
+
+    def __init__(self, workspace: str, folder: str) -> None:
+        self._workspace = os.path.normpath(workspace)
+        self._folder = folder
+
+    def is_outside(self, said: Said) -> bool:
+        """Whether a path lies outside the workspace, or in its record.
+
+        Of a name that is only known in part, what is known decides.
+        """
+        known = said.text if said.whole else os.path.dirname(said.text)
+        if not _is_file_name(known) or known.startswith(_NOWHERE):
+            return False
+        return not self._holds(self.reached(known)) or self.is_of_record(said)
+
+    def is_of_record(self, said: Said) -> bool:
+        """Whether a path, as far as it is known, lies in the workspace's record."""
+        known = self.reached(said.text if said.whole else os.path.dirname(said.text))
+        below = known.removeprefix(self._workspace).lstrip(os.sep)
+        return self._holds(known) and below.partition(os.sep)[0].casefold() == ARTIFACT_FOLDER
+
+    def shown(self, said: Said) -> str:
+        """The path for a person: relative inside the workspace, else in full."""
+        reached = self.reached(said.text)
+        if self._holds(reached):
+            told = os.path.relpath(reached, self._workspace)
+        else:
+            told = said.text if said.text.startswith("~") else reached
+        told += "/" * (said.text.endswith("/") and not told.endswith("/"))
+        return told if said.whole else f"{told}…"
+
+    def move(self, said: Said) -> None:
+        """Change the working folder."""
+        self._folder = self.reached(said.text)
+
+    def reached(self, name: str) -> str:
+        """The absolute path of a name."""
+        return os.path.normpath(os.path.join(self._folder, os.path.expanduser(name)))
+
+    def _holds(self, path: str) -> bool:
+        root = self._workspace
+        return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
+
+
+def _is_file_name(name: str) -> bool:
+    return bool(name) and "\n" not in name and "\0" not in name and len(name) <= _MAX_NAME

@@ -49,7 +49,7 @@ from parsimony_kernel.gate.contract import within_contract
 from parsimony_kernel.gate.procedure import Edge, Guard, Procedure, ProcedureError
 from parsimony_kernel.gate.rules import NO_RULES, Rules, within_rules
 from parsimony_kernel.gate.stages import Stage
-from parsimony_kernel.gate.written import UNREADABLE, Written
+from parsimony_kernel.gate.yaml_lines import UNREADABLE, Written
 from parsimony_kernel.tools import Tools
 from parsimony_kernel.triage.policy import FailurePolicy
 

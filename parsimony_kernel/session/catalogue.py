@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from parsimony_kernel.agent.termination_tools import termination_tools
@@ -11,16 +12,15 @@ from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.clean import clean_executor
 from parsimony_kernel.execution.run_scope import RunScope
-from parsimony_kernel.gate.code_files import CodeFiles
 from parsimony_kernel.lineage.script import SliceError, slice_of
+from parsimony_kernel.gate.preview import code_written
 from parsimony_kernel.toolbox.code import code_tools
 from parsimony_kernel.toolbox.files import file_tools
-from parsimony_kernel.toolbox.inspect import inspection_tools
 from parsimony_kernel.toolbox.plan import plan_tools
 from parsimony_kernel.toolbox.publish import publish_tools
 from parsimony_kernel.toolbox.refresh import refresh_tools
-from parsimony_kernel.toolbox.restart import restart_tools
 from parsimony_kernel.toolbox.stored_files import stored_file_tools
+from parsimony_kernel.toolbox.variables import inspection_tools, restart_tools
 from parsimony_kernel.tools import Tools
 
 
@@ -82,6 +82,7 @@ def catalogue(
 def _files(workspace: Path, folder: Path, notebook: Path) -> Tools:
     """The tools for files, which wait for the person where they make code."""
     tools = file_tools(workspace, folder, notebook)
-    code = CodeFiles(workspace.resolve(), folder.resolve())
-    written = replace(tools["write_file"], reaches=code.written)
-    return tools + Tools([written, replace(tools["edit_file"], reaches=code.edited)])
+    reaches = partial(code_written, workspace=workspace.resolve(), folder=folder.resolve())
+    return tools + Tools(
+        [replace(tools[name], reaches=reaches) for name in ("write_file", "edit_file")]
+    )

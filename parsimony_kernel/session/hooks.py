@@ -26,7 +26,7 @@ from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.gate.approval import Approval, Approving, Granted
 from parsimony_kernel.gate.gate import StepOutcome
-from parsimony_kernel.gate.screening import screened
+from parsimony_kernel.gate.preview import preview
 from parsimony_kernel.gate.stages import Stage
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.lineage.checkpoint import Change
@@ -184,7 +184,7 @@ class NotebookHooks(RunHooks):
         except (ValueError, StorageError) as exc:
             said = f"It is not kept. {exc}"
         else:
-            self.emit(announcement(published.ref, title=published.title, reused=published.reused))
+            self.emit(announcement(published.entry, reused=published.reused))
             said = (
                 "It is kept whole. In code: import parsimony_kernel, then "
                 f"parsimony_kernel.load_dataset({published.ref.logical_id[:SHORT_ID]!r})"
@@ -262,7 +262,7 @@ class NotebookHooks(RunHooks):
 
     def _reaches(self, code: str) -> tuple[Reach, ...]:
         """What ``code`` would plainly do outside this notebook's workspace."""
-        return screened(
+        return preview(
             code,
             workspace=self._place.workspace.resolve(),
             folder=self._place.folder.resolve(),

@@ -1,6 +1,6 @@
 """The tools that publish, and those that look at what is published.
 
-The rule of the place: what a run has read here it has seen, and only what it has seen may it take
+Rule: what a run has read here it has seen, and only what it has seen may it take
 over from another notebook.
 """
 
@@ -29,9 +29,9 @@ from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError
 from parsimony_kernel.execution.remote_values import RemoteValue
-from parsimony_kernel.identity import ArtifactRef, LiveNameCollisionError
+from parsimony_kernel.identity import LiveNameCollisionError
 from parsimony_kernel.storage.durable import StorageError
-from parsimony_kernel.toolbox.naming import no_such_variable
+from parsimony_kernel.toolbox.variables import no_such_variable
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 
 # The foreseen ways in which publishing and reading fail.
@@ -84,7 +84,7 @@ def publish_tools(
     def publishing(description: str) -> Callable[..., Tool]:
         return tool(description=description, tool_type="publish", idempotent=True)
 
-    async def announced(work: Callable[..., Published], variable: str = "") -> ToolResult:
+    async def announced(work: Callable[..., Published]) -> ToolResult:
         of_this_run = partial(work, run_id=run_id(), seen=known)
         writing = asyncio.ensure_future(asyncio.to_thread(of_this_run))
         try:
@@ -93,11 +93,11 @@ def publish_tools(
             # The thread goes on; what it has on the disk a moment later is still told.
             await asyncio.wait({writing}, timeout=_LAST_MOMENT_S)
             if writing.done() and writing.exception() is None:
-                emit(_event(writing.result(), variable))
+                emit(_event(writing.result()))
             raise
         except FORESEEN as exc:
             return _failed(exc)
-        emit(_event(published, variable))
+        emit(_event(published))
         if files is not None:
             snapshot = partial(publisher.store.read, published.ref)
             await files.write(published.path, await asyncio.to_thread(snapshot))
@@ -129,7 +129,7 @@ def publish_tools(
                 **of_this_run,
             )
 
-        return await announced(work, variable)
+        return await announced(work)
 
     @publishing(
         description=(
@@ -154,7 +154,7 @@ def publish_tools(
             "Publish a report for people: Markdown, kept and written as one HTML page. Show a "
             "published chart or dataset with ![Caption](artifact:name) alone on a line, by its "
             "variable, title or id. `language`: en, de … No heading for the title, no HTML, no "
-            "code that runs; fences at the left margin, images only as artifacts."
+            "code that runs, no other images."
         )
     )
     async def return_report(
@@ -271,27 +271,19 @@ def _refused(exc: Exception, kind: FailureType) -> ToolResult:
     )
 
 
-def _event(published: Published, variable: str) -> ArtifactPublished:
+def announcement(entry: LogEntry, **more: Any) -> ArtifactPublished:
+    """The event that tells of the snapshot of ``entry``, which is on the disk."""
+    told = ("kind", "logical_id", "content_sha", "path", "title", "variable", "live_name")
+    return ArtifactPublished(**{name: getattr(entry, name) for name in told}, **more)
+
+
+def _event(published: Published) -> ArtifactPublished:
     figure = published.figure
     return announcement(
-        published.ref,
-        title=published.title,
-        variable=variable,
+        published.entry,
         reused=published.reused,
         page=published.page,
-        live_name=published.entry.live_name,
         figure=None if figure is None else figure.model_dump(mode="json"),
-    )
-
-
-def announcement(ref: ArtifactRef, **more: Any) -> ArtifactPublished:
-    """The event that tells of the snapshot ``ref``, which is on the disk."""
-    return ArtifactPublished(
-        kind=ref.kind,
-        logical_id=ref.logical_id,
-        content_sha=ref.content_sha,
-        path=ref.workspace_file_path,
-        **more,
     )
 
 
@@ -303,11 +295,8 @@ def _answer(published: Published) -> dict[str, Any]:
         "path": published.path,
         "reused": published.reused,
     }
-    if published.page:
-        answer["page"] = published.page
-    if published.note:
-        answer["note"] = published.note
-    return answer
+    more = {"page": published.page, "note": published.note}
+    return answer | {name: said for name, said in more.items() if said}
 
 
 def _has(entry: LogEntry, words: str) -> bool:

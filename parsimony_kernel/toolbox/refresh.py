@@ -47,16 +47,7 @@ def refresh_tools(publisher: Publisher, emit: Callable[[AgentEvent], None], clea
         done = await refresh_named(publisher, artifact, place, accept=accept_changed_sources)
         for each in (*done.parts, done):
             if each.changed:
-                entry = each.entry
-                emit(
-                    announcement(
-                        entry.ref,
-                        title=entry.title,
-                        variable=entry.variable,
-                        page=each.page,
-                        live_name=entry.live_name,
-                    )
-                )
+                emit(announcement(each.entry, page=each.page))
         return _answer(done)
 
     return Tools([refresh])
@@ -105,12 +96,6 @@ def _answer(done: Refreshed) -> dict[str, Any]:
         "content_sha": done.entry.content_sha,
         "path": done.entry.path,
     }
-    if done.page:
-        answer["page"] = done.page
-    if done.sources:
-        answer["changed_sources"] = list(done.sources)
-    if done.parts:
-        answer["parts"] = [
-            {"title": part.entry.title, "changed": part.changed} for part in done.parts
-        ]
-    return answer
+    parts = [{"title": part.entry.title, "changed": part.changed} for part in done.parts]
+    more = {"page": done.page, "changed_sources": list(done.sources), "parts": parts}
+    return answer | {name: said for name, said in more.items() if said}

@@ -1,6 +1,6 @@
 """The tools for text files where a host keeps them.
 
-The rule of the place: ``FileStore`` is all that is known of where they lie. A file that is replaced
+Rule: ``FileStore`` is all that is known of where they lie. A file that is replaced
 was read first, was still what was read a moment ago, and is kept as it was.
 """
 

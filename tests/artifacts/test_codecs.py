@@ -192,7 +192,7 @@ def test_the_head_of_an_empty_table_has_its_columns() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" * 20], ids=["empty", "short", "magic"])
 def test_what_is_no_parquet_is_said(data: bytes) -> None:
-    with pytest.raises(CodecError, match="cannot be read"):
+    with pytest.raises(CodecError, match="can't be read"):
         table_head(data)
 
 
@@ -210,7 +210,7 @@ def test_a_period_column_is_stored() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ([1, 2], r"'df' is of type 'list' and a DataFrame is expected: .*pd\.DataFrame\(df\)"),
+        ([1, 2], r"'df' is of type 'list', not a DataFrame: .*pd\.DataFrame\(df\)"),
         (3.5, "'float'"),
         (pd.DataFrame(), "has no columns"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "more than one column named 'a'"),
@@ -258,7 +258,7 @@ def test_too_many_rows_are_to_be_aggregated_first() -> None:
     [
         (pd.DataFrame({"a": [1]}), r"'c' is a table \(pandas\.DataFrame\).*return_dataset"),
         (pd.Series([1]), r"'c' is a table \(pandas\.Series\)"),
-        ("bar", "'c' is of type 'str' and an Altair chart is expected"),
+        ("bar", "'c' is of type 'str', not an Altair chart"),
         (
             alt.Chart(pd.DataFrame({"a": [1]})).mark_bar().encode(x="zz"),
             r"'c' is not valid \(.*\"zz\"",
@@ -296,7 +296,7 @@ def test_a_specification_is_a_chart_and_is_checked() -> None:
     assert (encoded, spec) == encode_chart(_chart(), "c")
     with pytest.raises(CodecError, match="'c' is not valid"):
         encode_chart({**spec, "mark": {"type": "no such mark"}}, "c")
-    with pytest.raises(CodecError, match="an Altair chart is expected"):
+    with pytest.raises(CodecError, match="not an Altair chart"):
         encode_chart({"mark": "bar"}, "c")
 
 

@@ -146,4 +146,4 @@ def test_of_eight_notebooks_that_publish_one_name_one_wins_and_the_others_know_t
     (entry,) = store.list()
     assert (entry.kind, entry.run_id) == (kind, f"n{winner}")
     assert f"n{winner}".encode() in store.read(entry.ref)
-    assert store.problems() == ()
+    assert store.history(kind, entry.logical_id).problems == ()

@@ -5,6 +5,7 @@ import io
 import platform
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 
 from parsimony_kernel.artifacts.codecs import encode_dataset
 from parsimony_kernel.artifacts.provenance import producing_code
-from parsimony_kernel.artifacts.publish import Kind, Publisher, PublishError
+from parsimony_kernel.artifacts.publish import Kind, Published, Publisher, PublishError
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.identity import ArtifactRef, LiveNameCollisionError, content_sha
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger, VariableOrigin
@@ -91,16 +92,20 @@ def _publisher(store: ArtifactStore, notebook: str = "notebooks/work.ipynb") -> 
     return Publisher(store, notebook_path=notebook, clock=_Ticking())
 
 
+def _publish(publisher: Publisher, kind: Kind, **told: Any) -> Published:
+    variable, value = ("df", FRAME) if kind == "dataset" else ("chart", CHART)
+    usual: dict[str, Any] = {
+        "value": value,
+        "variable": variable,
+        "title": "Cars",
+        "lineage": _ledger().ancestry(variable),
+        "run_id": "r1",
+    }
+    return publisher.publish(kind, **usual | told)
+
+
 def test_a_dataset_is_published_with_its_code_and_its_sources(store: ArtifactStore) -> None:
-    published = _publisher(store).publish(
-        "dataset",
-        FRAME,
-        variable="df",
-        title="Cars",
-        description="one row a car",
-        lineage=_ledger().ancestry("df"),
-        run_id="r1",
-    )
+    published = _publish(_publisher(store), "dataset", description="one row a car")
     assert published.reused is False
     assert published.figure is None
     frame = pd.read_parquet(io.BytesIO(store.read(published.ref)))
@@ -123,15 +128,7 @@ def test_a_dataset_is_published_with_its_code_and_its_sources(store: ArtifactSto
 
 def test_a_script_stands_for_the_cells_where_it_is_given(store: ArtifactStore) -> None:
     script = "import pandas as pd\n\ndf = pd.read_csv('data/cars.csv').dropna()\n"
-    published = _publisher(store).publish(
-        "dataset",
-        FRAME,
-        variable="df",
-        title="Cars",
-        lineage=_ledger().ancestry("df"),
-        run_id="r1",
-        script=script,
-    )
+    published = _publish(_publisher(store), "dataset", script=script)
     entry = store.latest("dataset", published.ref.logical_id)
     assert entry is not None
     assert (store.root / entry.code_path).read_text() == script
@@ -139,9 +136,7 @@ def test_a_script_stands_for_the_cells_where_it_is_given(store: ArtifactStore) -
 
 
 def test_the_log_says_where_and_with_what_the_code_ran(store: ArtifactStore) -> None:
-    _publisher(store).publish(
-        "dataset", FRAME, variable="df", title="Cars", lineage=_ledger().ancestry("df"), run_id="r1"
-    )
+    _publish(_publisher(store), "dataset")
     (entry,) = store.list()
     assert (entry.folder, entry.variable) == ("notebooks", "df")
     assert entry.environment == {
@@ -156,13 +151,10 @@ def test_the_log_says_where_and_with_what_the_code_ran(store: ArtifactStore) -> 
 def test_the_script_that_is_kept_runs_again_in_the_folder_that_is_kept(
     store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _publisher(store).publish(
+    _publish(
+        _publisher(store),
         "dataset",
-        pd.read_csv(store.root / "notebooks" / "data" / "cars.csv"),
-        variable="df",
-        title="Cars",
-        lineage=_ledger().ancestry("df"),
-        run_id="r1",
+        value=pd.read_csv(store.root / "notebooks" / "data" / "cars.csv"),
         script="import pandas\ndf = pandas.read_csv('data/cars.csv')\n",
     )
     (entry,) = store.list()
@@ -178,23 +170,13 @@ def test_a_folder_outside_the_workspace_is_kept_whole(
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     publisher = Publisher(store, notebook_path="notebooks/work.ipynb", folder=elsewhere)
-    publisher.publish(
-        "dataset", FRAME, variable="df", title="T", lineage=_ledger().ancestry("df"), run_id="r"
-    )
+    _publish(publisher, "dataset")
     (entry,) = store.list()
     assert store.root / entry.folder == elsewhere
 
 
 def test_a_chart_is_published_with_a_picture_and_words(store: ArtifactStore) -> None:
-    published = _publisher(store).publish(
-        "chart",
-        CHART,
-        variable="chart",
-        title="v by g",
-        description="Two cars.",
-        lineage=_ledger().ancestry("chart"),
-        run_id="r1",
-    )
+    published = _publish(_publisher(store), "chart", title="v by g", description="Two cars.")
     figure = published.figure
     assert figure is not None
     assert published.path.endswith(".vl.json")
@@ -206,33 +188,16 @@ def test_a_chart_is_published_with_a_picture_and_words(store: ArtifactStore) -> 
 
 def test_a_chart_without_a_picture_is_published_and_says_so(store: ArtifactStore) -> None:
     far = alt.Chart("https://example.invalid/x.csv").mark_line().encode(x="a:T", y="b:Q")
-    published = _publisher(store).publish(
-        "chart",
-        far,
-        variable="chart",
-        title="Far",
-        lineage=_ledger().ancestry("chart"),
-        run_id="r1",
-    )
+    published = _publish(_publisher(store), "chart", value=far, title="Far")
     assert published.figure is not None
     assert published.figure.png_base64 is None
-    assert published.note.startswith("No picture could be made of the chart:")
+    assert published.note.startswith("The chart could not be drawn:")
     assert store.read(published.ref)
 
 
 def test_publishing_the_same_again_is_the_same_snapshot(store: ArtifactStore) -> None:
     publisher = _publisher(store)
-    first, again = (
-        publisher.publish(
-            "dataset",
-            FRAME,
-            variable="df",
-            title="Cars",
-            lineage=_ledger().ancestry("df"),
-            run_id=run,
-        )
-        for run in ("r1", "r2")
-    )
+    first, again = (_publish(publisher, "dataset", run_id=run) for run in ("r1", "r2"))
     assert again.reused is True
     assert again.ref == first.ref
     assert len(store.history("dataset", first.ref.logical_id).entries) == 1
@@ -241,15 +206,7 @@ def test_publishing_the_same_again_is_the_same_snapshot(store: ArtifactStore) ->
 def test_new_data_is_a_new_snapshot_of_the_same_dataset(store: ArtifactStore) -> None:
     publisher = _publisher(store)
     first, second = (
-        publisher.publish(
-            "dataset",
-            frame,
-            variable="df",
-            title="Cars",
-            lineage=_ledger().ancestry("df"),
-            run_id="r",
-        )
-        for frame in (FRAME, FRAME.assign(v=[3, 4]))
+        _publish(publisher, "dataset", value=frame) for frame in (FRAME, FRAME.assign(v=[3, 4]))
     )
     assert first.ref.logical_id == second.ref.logical_id
     assert first.ref.content_sha != second.ref.content_sha
@@ -258,7 +215,7 @@ def test_new_data_is_a_new_snapshot_of_the_same_dataset(store: ArtifactStore) ->
 
 @pytest.mark.parametrize("kind", ["dataset", "chart"])
 def test_without_lineage_nothing_is_published(store: ArtifactStore, kind: Kind) -> None:
-    with pytest.raises(PublishError, match="Nothing is known about where 'df' came from"):
+    with pytest.raises(PublishError, match="The origin of 'df' is unknown"):
         _publisher(store).publish(kind, FRAME, variable="df", title="Cars", run_id="r")
     assert not store.folder.exists()
 
@@ -268,14 +225,7 @@ def test_without_lineage_nothing_is_published(store: ArtifactStore, kind: Kind) 
 )
 def test_a_title_is_needed_and_short(store: ArtifactStore, title: str, words: str) -> None:
     with pytest.raises(PublishError, match=words):
-        _publisher(store).publish(
-            "dataset",
-            FRAME,
-            variable="df",
-            title=title,
-            lineage=_ledger().ancestry("df"),
-            run_id="r",
-        )
+        _publish(_publisher(store), "dataset", title=title)
 
 
 def test_a_chart_of_a_published_dataset_names_it(store: ArtifactStore) -> None:
@@ -283,22 +233,15 @@ def test_a_chart_of_a_published_dataset_names_it(store: ArtifactStore) -> None:
     ids = set()
     for sources in ((".ockham/datasets/d1/x.parquet",), (".ockham/datasets/d1/y.parquet",), ()):
         lineage = [_origin("chart", "c", sources=sources)]
-        published = publisher.publish(
-            "chart", CHART, variable="chart", title="T", lineage=lineage, run_id="r"
-        )
+        published = _publish(publisher, "chart", lineage=lineage)
         ids.add(published.ref.logical_id)
     assert len(ids) == 2
 
 
 def test_sources_that_cannot_be_measured_keep_their_name(store: ArtifactStore) -> None:
     sources = ("gone.csv", "https://example.invalid/x.csv", "a\0b", "data")
-    published = _publisher(store).publish(
-        "dataset",
-        FRAME,
-        variable="df",
-        title="T",
-        lineage=[_origin("df", "c", sources=sources)],
-        run_id="r",
+    published = _publish(
+        _publisher(store), "dataset", lineage=[_origin("df", "c", sources=sources)]
     )
     entry = store.latest("dataset", published.ref.logical_id)
     assert entry is not None
@@ -308,17 +251,15 @@ def test_sources_that_cannot_be_measured_keep_their_name(store: ArtifactStore) -
 
 def test_two_notebooks_of_one_name_do_not_share_a_variable(store: ArtifactStore) -> None:
     lineage = list(_ledger().ancestry("df"))
-    _publisher(store).publish(
-        "dataset", FRAME, variable="df", title="T", lineage=lineage, run_id="r"
-    )
+    _publish(_publisher(store), "dataset", lineage=lineage)
     other = store.root / "elsewhere" / "work.ipynb"
     other.parent.mkdir()
     other.write_text("{}")
     sibling = _publisher(store, "elsewhere/work.ipynb")
     with pytest.raises(LiveNameCollisionError, match=r"belongs to 'notebooks/work\.ipynb'"):
-        sibling.publish("dataset", FRAME, variable="df", title="T", lineage=lineage, run_id="r")
+        _publish(sibling, "dataset", lineage=lineage)
     (store.root / "notebooks" / "work.ipynb").unlink()
-    sibling.publish("dataset", FRAME, variable="df", title="T", lineage=lineage, run_id="r")
+    _publish(sibling, "dataset", lineage=lineage)
 
 
 def test_code_stands_in_the_order_in_which_it_is_needed() -> None:
@@ -382,9 +323,7 @@ def test_the_same_script_again_is_reused_and_another_is_a_new_snapshot(
 
 def test_a_script_may_be_called_like_the_notebook_whose_code_is_kept(store: ArtifactStore) -> None:
     publisher = _publisher(store)
-    publisher.publish(
-        "dataset", FRAME, variable="df", title="Cars", lineage=_ledger().ancestry("df"), run_id="r"
-    )
+    _publish(publisher, "dataset")
     published = publisher.publish("notebook", "x = 1", title="work", run_id="r")
     assert [entry.ref for entry in store.list() if entry.kind == "notebook"] == [published.ref]
     assert publisher.code_of(store.find("df")).startswith("# %% user")
@@ -395,10 +334,10 @@ def test_a_script_may_be_called_like_the_notebook_whose_code_is_kept(store: Arti
     [
         ("x = 1", " ", "needs a title"),
         (" \n", "clean", "is empty"),
-        ("x = (", "clean", r"no Python: .* \(line 1\)"),
-        ("x = 1\n%time x", "clean", r"\(line 2\); correct it, and leave out magics"),
-        ("x = '\0'", "clean", "no Python"),
-        ("x = " + "(" * 500 + ")" * 500, "clean", "no Python"),
+        ("x = (", "clean", r"valid Python: .* \(line 1\)"),
+        ("x = 1\n%time x", "clean", r"\(line 2\); fix it, and leave out magics"),
+        ("x = '\0'", "clean", "valid Python"),
+        ("x = " + "(" * 500 + ")" * 500, "clean", "valid Python"),
     ],
 )
 def test_what_is_no_script_is_said_and_not_kept(
@@ -422,7 +361,7 @@ def test_a_passage_of_a_script_is_replaced(store: ArtifactStore) -> None:
     assert edited.ref.logical_id == first.ref.logical_id
     assert store.read(edited.ref) == b"x = 1\ny = 3\n"
     assert store.read(first.ref) == b"x = 1\ny = 2\n"
-    with pytest.raises(PublishError, match="no Python"):
+    with pytest.raises(PublishError, match="valid Python"):
         publisher.edit("notebook", "clean", "y = 3", "y = (", run_id="r2")
     assert store.find("clean").ref == edited.ref
 

@@ -121,7 +121,7 @@ class TestADataset:
     ) -> None:
         published = desk.publish("dataset", "by_town", "By town")
         (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
-        with pytest.raises(RefreshError, match=r"'sales\.csv': changed since.*accepted"):
+        with pytest.raises(RefreshError, match=r"'sales\.csv': changed since.*accept it"):
             await desk.refresh("By town")
         assert not desk.places
         assert desk.lines(published) == 1
@@ -160,7 +160,7 @@ class TestADataset:
     async def test_a_source_that_is_gone_is_a_failure(self, desk: Desk) -> None:
         desk.publish("dataset", "by_town", "By town")
         (desk.root / "sales.csv").unlink()
-        with pytest.raises(RefreshError, match="gone or not readable"):
+        with pytest.raises(RefreshError, match="missing or unreadable"):
             await desk.refresh("By town", accept=True)
 
     async def test_code_that_fails_now_is_told_with_its_line_and_the_source(
@@ -204,14 +204,14 @@ class TestASourceThatChangedBeforePublishing:
     async def test_it_is_told_and_its_digest_is_not_that_of_the_new_bytes(self, desk: Desk) -> None:
         (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
         published = desk.publish("dataset", "by_town", "By town")
-        assert "'sales.csv': not what it was when it was read" in published.note
+        assert "'sales.csv': changed since it was read" in published.note
         (source,) = entry_of(desk, published).sources
         assert (source.stale, source.sha256, source.size_bytes) == (True, None, 30)
 
     async def test_so_of_a_chart(self, desk: Desk) -> None:
         (desk.root / "sales.csv").unlink()
         published = desk.publish("chart", "chart", "Towns")
-        assert "'sales.csv': not what it was" in published.note
+        assert "'sales.csv': changed since" in published.note
         assert entry_of(desk, published).is_stale
 
     async def test_refreshing_takes_it_for_changed(self, desk: Desk) -> None:
@@ -243,7 +243,7 @@ class TestASourceThatChangedBeforePublishing:
         (desk.root / "sales.csv").write_text("town,eur\nGraz,1\n")
         await desk.run("both = pd.concat([first, pd.read_csv('sales.csv')])")
         published = desk.publish("dataset", "both", "Both")
-        assert "'sales.csv': not what it was" in published.note
+        assert "'sales.csv': changed since" in published.note
 
     async def test_what_is_as_it_was_read_is_no_note(self, desk: Desk) -> None:
         published = desk.publish("dataset", "by_town", "By town")
@@ -298,7 +298,7 @@ class TestContentThatIsAnother:
 
     async def test_from_code_that_gives_something_else_each_time(self, desk: Desk) -> None:
         published = await publish_frame(desk, "import uuid\nt = pd.DataFrame([str(uuid.uuid4())])")
-        await self.refused_then_accepted(desk, published, "something else each time")
+        await self.refused_then_accepted(desk, published, "different results each time")
 
     async def test_with_another_library_that_is_told_and_then_on_record(
         self, desk: Desk, monkeypatch: pytest.MonkeyPatch
@@ -331,7 +331,7 @@ class TestASnapshotThatIsBroken:
         path.unlink() if data is None else path.write_bytes(data)
         done = await desk.refresh("By town")
         assert (done.changed, done.mended, path.read_bytes()) == (False, True, whole)
-        assert "the same bytes are back" in in_words(done)
+        assert "restored" in in_words(done)
         assert desk.lines(published) == 1
         assert not (await desk.refresh("By town")).mended
 

@@ -113,7 +113,9 @@ def test_a_chart_whose_data_lies_elsewhere_is_told_in_words(publisher: Publisher
     page = page_of(
         publisher, publisher.publish("report", "![Far](artifact:far)", title="T", run_id="r")
     )
-    assert "Far: line chart of b by a. No picture could be made" in assert_needs_nothing(page).text
+    assert (
+        "Far: line chart of b by a. The chart could not be drawn" in assert_needs_nothing(page).text
+    )
 
 
 def test_a_chart_that_is_large_as_a_drawing_is_a_picture(publisher: Publisher) -> None:

@@ -133,7 +133,7 @@ def test_an_edit_needs_a_text_that_stands_there_once(
 
 
 def test_what_is_no_report_is_not_edited_as_one(publisher: Publisher) -> None:
-    with pytest.raises(PublishError, match="is a chart and no report"):
+    with pytest.raises(PublishError, match="is a chart, not a report"):
         publisher.edit("report", "curve", "a", "b", run_id="r")
 
 

@@ -22,7 +22,7 @@ from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.execution import NotebookExecutor
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.execution.permit import Permit, permitting
-from parsimony_kernel.gate.screening import screened
+from parsimony_kernel.gate.preview import preview
 from parsimony_kernel.lineage.file_access import Watch
 
 from .entries import Entry, load
@@ -36,7 +36,7 @@ def _told(entry: Entry, shell: Any, workspace: Path) -> dict[str, Any]:
         for cell in entry.before:
             shell.run_cell(cell)
     executor = NotebookExecutor(shell)
-    preview = screened(entry.cell, workspace=workspace, namespace=executor.variables())
+    seen = preview(entry.cell, workspace=workspace, namespace=executor.variables())
     permit = Permit(workspace, lambda reach, lines: False)
 
     async def run() -> Any:
@@ -47,7 +47,7 @@ def _told(entry: Entry, shell: Any, workspace: Path) -> dict[str, Any]:
     error = output.error
     return {
         "id": entry.id,
-        "preview": [each.sentence for each in preview],
+        "preview": [each.sentence for each in seen],
         "held": "" if permit.held is None else permit.held.sentence,
         "error": "" if error is None else f"{error.name}: {error.message}",
     }

@@ -14,7 +14,7 @@ from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.gate.screening import screened
+from parsimony_kernel.gate.preview import preview
 from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.toolbox.code import code_tools
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
@@ -251,7 +251,7 @@ async def test_real_code_that_its_executor_cuts_off_is_uncertain_where_it_reache
     tools = code_tools(CodeExecutor(cwd=str(tmp_path)), timeout_s=0.1)
 
     def reaches(code: str) -> tuple[Reach, ...]:
-        return screened(code, workspace=tmp_path)
+        return preview(code, workspace=tmp_path)
 
     stages = (*STAGES, Approving(Approval.auto, reaches).stage)
     gate = Gate(tools, timeout_s=60, stages=stages)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from parsimony_kernel.core.reach import runner_of
-from parsimony_kernel.gate.code_files import CodeFiles
+from parsimony_kernel.gate.preview import code_written
 
 STARTS = "import os\nos.system('make all')"
 
@@ -40,7 +40,7 @@ def test_who_would_run_a_file(name: str, text: str, who: str) -> None:
 
 class TestWriting:
     def said(self, folder: Path, path: str, content: str) -> tuple[str, ...]:
-        return CodeFiles(folder, folder).written({"path": path, "content": content})
+        return code_written({"path": path, "content": content}, workspace=folder, folder=folder)
 
     def test_what_the_text_reaches_is_said_where_it_can_be_read(self, tmp_path: Path) -> None:
         what, place = self.said(tmp_path, "a.py", STARTS)
@@ -59,7 +59,8 @@ class TestWriting:
 
     def test_an_edit_is_of_the_whole_file(self, tmp_path: Path) -> None:
         (tmp_path / "a.py").write_text("import os\nrun('make all')\n")
-        of = CodeFiles(tmp_path, tmp_path)
-        told = of.edited({"path": "a.py", "old": "run", "new": "os.system"})
+        told = code_written(
+            {"path": "a.py", "old": "run", "new": "os.system"}, workspace=tmp_path, folder=tmp_path
+        )
         assert told[1:] == ("Line 2 starts another program: make all.",)
-        assert of.edited({"path": "none.txt", "old": "a", "new": "b"}) == ()
+        assert self.said(tmp_path, "none.txt", "b") == ()

@@ -23,14 +23,14 @@ from screened_cells import (
 
 from parsimony_kernel.analysis.parse import parse
 from parsimony_kernel.core.reach import Reach, ReachKind
-from parsimony_kernel.gate.screening import screened
+from parsimony_kernel.gate.preview import preview
 from tests.corpora.entries import Entry, load
 
 WORKSPACE = Path("/home/ada/work")
 
 
 def reaches(code: str, **given: object) -> tuple[Reach, ...]:
-    return screened(code, workspace=WORKSPACE, **given)  # type: ignore[arg-type]
+    return preview(code, workspace=WORKSPACE, **given)  # type: ignore[arg-type]
 
 
 def kinds(code: str, **given: object) -> set[ReachKind]:

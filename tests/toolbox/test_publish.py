@@ -120,10 +120,10 @@ async def test_the_same_again_is_reused(tmp_path: Path) -> None:
     [
         ("return_dataset", "slaes", "T", "hallucinated_state", "did you mean 'sales'?"),
         ("return_dataset", "qqq", "T", "hallucinated_state", "the notebook has 'chart', 'numbers'"),
-        ("return_dataset", "numbers", "T", "schema_mismatch", "a DataFrame is expected"),
+        ("return_dataset", "numbers", "T", "schema_mismatch", "not a DataFrame"),
         ("return_dataset", "chart", "T", "schema_mismatch", "publish it with return_chart"),
         ("return_chart", "sales", "T", "schema_mismatch", "publish it with return_dataset"),
-        ("return_dataset", "unstamped", "T", "constraint_ignored", "Nothing is known about where"),
+        ("return_dataset", "unstamped", "T", "constraint_ignored", "The origin of"),
         ("return_dataset", "sales", " ", "constraint_ignored", "needs a title"),
     ],
 )
@@ -389,7 +389,7 @@ async def test_a_sibling_s_name_is_taken_over_once_it_was_read(tmp_path: Path) -
         ),
         ("return_report", {"title": "", "body": "x"}, "constraint_ignored", "needs a title"),
         ("return_notebook", {"name": "n"}, "constraint_ignored", "is empty"),
-        ("return_notebook", {"name": "n", "code": "x ="}, "constraint_ignored", "no Python"),
+        ("return_notebook", {"name": "n", "code": "x ="}, "constraint_ignored", "valid Python"),
         (
             "edit_report",
             {"report": "Sales report", "old": "q", "new": "another"},

@@ -1,4 +1,4 @@
-"""A preview of what a cell would do outside the notebook: the obvious cases, read from its text.
+"""A preview of what a cell would do outside the notebook: the obvious cases, from its text.
 
 It asks before the first line runs. What it doesn't see, the audit hook sees happen
 (``execution/guard``): values that travel through functions, computed paths, text that is run. So
@@ -15,15 +15,16 @@ from parsimony_kernel.analysis.calls import PATTERNS, SQL_CALLS, WRITES_BY_MODE,
 from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text, Value
-from parsimony_kernel.core.reach import Finding, Reach, ReachKind
-from parsimony_kernel.gate.origins import Origins, Said
-from parsimony_kernel.gate.place import Place
+from parsimony_kernel.core.reach import Finding, Reach, ReachKind, runner_of
+from parsimony_kernel.gate.origins import Origins, PathPolicy, Said
 
 _MAX_WHAT = 120
 _MAX_SOURCE = 200
 _MAX_DEPTH = 5
 _MAX_COMMAND = 4_000
+_MAX_READ = 2**20
 
+_PYTHON = frozenset({".py", ".pyw", ".ipy"})
 _MODE = re.compile(r"[rwaxbtcn+]{1,3}")
 
 _ADDRESS, _LOOPBACK = PATTERNS["address"], PATTERNS["loopback"]
@@ -46,14 +47,14 @@ _HANDING, _HARMLESS = names("handing", "calls"), names("handing", "harmless")
 _HOSTED, _FILED = names("network", "named"), names("outside_write", "named")
 
 
-def screened(
+def preview(
     code: str,
     *,
     workspace: Path,
     folder: Path | None = None,
     namespace: Mapping[str, Any] | None = None,
 ) -> tuple[Reach, ...]:
-    """Where ``code`` plainly reaches outside the notebook, in the order of its lines.
+    """Where ``code`` evidently reaches outside the notebook, in line order.
 
     Never raises. ``code`` may hold IPython's syntax, or be what IPython makes of it.
 
@@ -64,22 +65,64 @@ def screened(
         namespace: what is bound before the code runs, for names that it does not bind itself.
             Without it, ``os``, ``pd`` and their like stand for what they usually do.
     """
-    place = Place(str(workspace), str(folder or workspace))
-    preview = _Preview(place, Origins(namespace or {}))
-    preview.read(code)
+    paths = PathPolicy(str(workspace), str(folder or workspace))
+    reader = _Preview(paths, Origins(namespace or {}))
+    reader.read(code)
     lines = re.split(r"\r\n|\r|\n", code)  # as Python counts them
     return tuple(
         Reach(kind, _flat(what, _MAX_WHAT), line, _flat(_line(lines, line), _MAX_SOURCE))
-        for kind, what, line in sorted(dict.fromkeys(preview.found), key=lambda each: each[2])
+        for kind, what, line in sorted(dict.fromkeys(reader.found), key=lambda each: each[2])
     )
 
 
-class _Preview:
-    """Reads cells in the order of their lines; ``found`` is what they reach, and where."""
+def code_written(inputs: Mapping[str, Any], *, workspace: Path, folder: Path) -> tuple[str, ...]:
+    """What ``write_file`` or ``edit_file`` would leave behind to be run later: one sentence for
+    the file, and one for each place that its text reaches. Nothing where the file is no code.
 
-    def __init__(self, place: Place, origins: Origins) -> None:
+    Args:
+        inputs: the call's; a relative ``path`` counts from ``folder``, and links are followed.
+        workspace: as for ``preview``.
+    """
+    path, old = str(inputs.get("path", "")), str(inputs.get("old", ""))
+    text = str(inputs.get("new", inputs.get("content", "")))
+    if not path or "\0" in path:
+        return ()
+    if old and (before := _text_of(folder / path)) is not None:
+        text = before.replace(old, text)
+    names_of = (path, _resolved(folder / path))
+    who = next(filter(None, (runner_of(name, text) for name in names_of)), "")
+    if not who:
+        return ()
+    head = text.partition("\n")[0]
+    is_read = any(Path(name).suffix.casefold() in _PYTHON for name in names_of)
+    is_read |= head.startswith("#!") and "python" in head
+    reaches = preview(text, workspace=workspace, folder=folder) if is_read else ()
+    return (f"{path!r} would be code that {who} runs.", *(each.sentence for each in reaches))
+
+
+def _text_of(path: Path) -> str | None:
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as stream:
+            return stream.read(_MAX_READ).decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def _resolved(path: Path) -> str:
+    try:
+        return str(path.resolve())
+    except (OSError, RuntimeError):  # a loop of links, which cannot be written through either
+        return str(path)
+
+
+class _Preview:
+    """Reads cells in line order; ``found`` collects what they reach, and where."""
+
+    def __init__(self, paths: PathPolicy, origins: Origins) -> None:
         self.found: list[Finding] = []
-        self._place = place
+        self._paths = paths
         self._origins = origins
         # Files that the code makes itself, by their full names.
         self._made: set[str] = set()
@@ -138,11 +181,11 @@ class _Preview:
                 self._show(last, text)
 
     def _text(self, call: Call, position: int, *keywords: str) -> Said | None:
-        """The argument of a call that stands at a place or goes by a name."""
+        """A call's argument, by position or by keyword."""
         return self._origins.text(_argument(call, position, *keywords))
 
     def _command(self, call: Call) -> str:
-        """The command that is run, as far as it can be read."""
+        """The command that is run, as far as it is known."""
         value = _argument(call, 0, "args", "command", "cmd")
         parts = value if isinstance(value, tuple) else (value, *call.args[1:])
         said = [self._origins.text(each) for each in parts]
@@ -161,7 +204,7 @@ class _Preview:
                     self._add(ReachKind.network, f"{name} {address}")
 
     def _addressed(self, call: Call) -> list[str]:
-        """The texts among the arguments that may be a host or an address."""
+        """The string arguments that may be a host or an address."""
         named = (value for name, value in call.keywords.items() if name in _HOSTED)
         said = (self._origins.text(each) for each in (*call.args[:2], *named))
         return [each.text for each in said if each is not None]
@@ -217,7 +260,7 @@ class _Preview:
             self._go(self._text(call, 0, "path"))
         elif name in _LOADS:
             said = self._text(call, 0, *_FILED)
-            if said is not None and self._place.is_outside(said):
+            if said is not None and self._paths.is_outside(said):
                 self._add(ReachKind.unpickling, f"{name} {said.text}")
         elif on is not None and on.path:
             if last in _PATH_DELETIONS:
@@ -235,7 +278,7 @@ class _Preview:
                 self._write(self._text(call, int(written in _SECOND), *_FILED))
 
     def _writes(self, call: Call, position: int, mode: str) -> bool:
-        """Whether a file is opened to be written; ``mode`` is what no word of it means."""
+        """Whether a file is opened for writing; ``mode`` is the default."""
         given = (call.keywords.get("mode", call.keywords.get("flag")), *call.args[position:])
         said = (self._origins.text(each) for each in given)
         modes = [each.text for each in said if each is not None and _MODE.fullmatch(each.text)]
@@ -247,11 +290,11 @@ class _Preview:
         if _ADDRESS.match(said.text):
             if not _LOOPBACK.match(said.text):
                 self._add(ReachKind.network, said.text)
-        elif self._place.is_outside(said):
-            of_record = " (the record)" if self._place.is_of_record(said) else ""
+        elif self._paths.is_outside(said):
+            of_record = " (the record)" if self._paths.is_of_record(said) else ""
             self._add(ReachKind.outside_write, said.text + of_record)
         elif said.whole:
-            self._made.add(self._place.reached(said.text))
+            self._made.add(self._paths.reached(said.text))
 
     def _delete(self, name: str, call: Call) -> None:
         value = _argument(call, 0, "path", "src", "name", "paths")
@@ -261,22 +304,22 @@ class _Preview:
         self._remove(f"{name} ", gone, "", to)
 
     def _remove(self, before: str, gone: list[Said], after: str, to: Said | None) -> None:
-        """Files go, or go ``to`` another place; what the code has made itself is its own."""
-        others = [each for each in gone if self._place.reached(each.text) not in self._made]
+        """Report files that are deleted or moved ``to`` a place, unless the code made them."""
+        others = [each for each in gone if self._paths.reached(each.text) not in self._made]
         if to is not None:
-            self._made.add(self._place.reached(to.text))
+            self._made.add(self._paths.reached(to.text))
         if others:
-            went = f" to {self._place.shown(to)}" if to is not None else ""
-            names_of = " or ".join(map(self._place.shown, others))
+            went = f" to {self._paths.shown(to)}" if to is not None else ""
+            names_of = " or ".join(map(self._paths.shown, others))
             self._add(ReachKind.deletion, before + names_of + after + went)
-        elif to is not None and self._place.is_outside(to):
+        elif to is not None and self._paths.is_outside(to):
             self._write(to)
 
     def _go(self, said: Said | None) -> None:
-        if said is not None and self._place.is_outside(said):
+        if said is not None and self._paths.is_outside(said):
             self._add(ReachKind.outside_write, f"moves to {said.text}")
         elif said is not None and said.whole:
-            self._place.move(said)
+            self._paths.move(said)
 
     # Lines and cells of IPython
 
@@ -301,7 +344,7 @@ class _Preview:
         elif name == "cd":
             self._go(last if text else Said("~"))
         elif name == "run":
-            if words and self._place.is_outside(Said(words[0])):
+            if words and self._paths.is_outside(Said(words[0])):
                 self._add(ReachKind.dynamic_code, said)
         elif name in ("env", "set_env"):
             if "=" not in text and " " not in text and (not text or _KEY_NAME.search(text)):
@@ -317,7 +360,7 @@ class _Preview:
             self._add(kind, said)
 
     def _store(self, text: str, said: str) -> None:
-        """``%store`` keeps variables in the home folder, and brings them back."""
+        """``%store`` writes variables to the home folder, and reads them back."""
         if ">" in text:
             self._write(Said(text.rpartition(">")[2].strip(" '\""), path=True))
         elif text:
@@ -326,7 +369,7 @@ class _Preview:
 
 
 def _kind_of(name: str) -> ReachKind | None:
-    """Where a call of this full name reaches whatever its arguments are."""
+    """Where a call of this full name reaches, whatever its arguments."""
     if name in _CALLS or not name:
         return _CALLS.get(name)
     owner, _, last = name.rpartition(".")
@@ -337,14 +380,14 @@ def _kind_of(name: str) -> ReachKind | None:
 
 
 def _home(name: str, modules: Container[str]) -> str:
-    """The one of ``modules`` that a name lies in, empty where there is none."""
+    """The one of ``modules`` that contains a name; empty if none does."""
     parts = [] if "(" in name else name.split(".")
     homes = (".".join(parts[:length]) for length in range(1, len(parts) + 1))
     return next((each for each in homes if each in modules), "")
 
 
 def _kind_of_command(text: str) -> ReachKind:
-    """Whether a command installs something or only starts another program."""
+    """Whether a command installs packages or only starts another program."""
     return (
         ReachKind.installation
         if PATTERNS["install"].search(text[:_MAX_COMMAND])
@@ -353,7 +396,7 @@ def _kind_of_command(text: str) -> ReachKind:
 
 
 def _argument(call: Call, position: int, *keywords: str) -> Value | None:
-    """The argument of a call that stands at a place or goes by a name."""
+    """A call's argument, by position or by keyword."""
     named = (call.keywords[each] for each in keywords if each in call.keywords)
     return next(named, call.args[position] if len(call.args) > position else None)
 

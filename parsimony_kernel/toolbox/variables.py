@@ -1,15 +1,17 @@
-"""The tool that looks at one variable: what it is, what it holds, where it came from."""
+"""The tools for the notebook's variables: look at one, and forget all of them."""
 
+import difflib
 import keyword
+from collections.abc import Iterable
 from typing import Any
 
 from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.lineage.ledger import OriginLedger
-from parsimony_kernel.toolbox.naming import no_such_variable
 from parsimony_kernel.tools import Tools, tool
 
 _LOOK_S = 10.0
+_SHOWN = 10
 
 
 def inspection_tools(executor: BaseCodeExecutor) -> Tools:
@@ -48,3 +50,40 @@ def _origin(ledger: OriginLedger, name: str) -> dict[str, Any]:
         "made_from": [ref.name for ref in origin.inputs],
         "sources": list(origin.sources),
     }
+
+
+def restart_tools(executor: BaseCodeExecutor) -> Tools:
+    """``restart_kernel`` on ``executor``."""
+
+    @tool(
+        description=(
+            "Forget every variable, the person's too, who is asked first. Only where the state "
+            "cannot be trusted any more."
+        ),
+        effect="write",
+        asks=True,
+    )
+    async def restart_kernel(reason: str) -> str:
+        if not reason.strip():
+            raise ValueError("restart_kernel needs a non-empty reason: the person reads it")
+        gone = sorted(executor.variables())
+        await executor.clear_namespace()
+        more = f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else ""
+        names = ", ".join(gone[:_SHOWN]) or "none"
+        return f"The namespace is empty; gone are: {names}{more}."
+
+    return Tools([restart_kernel])
+
+
+def no_such_variable(name: str, variables: Iterable[str]) -> str:
+    """One sentence with the nearest names, or with some of those that there are."""
+    known = sorted(variables)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    if near:
+        *others, last = map(repr, near)
+        either = f"{', '.join(others)} or {last}" if others else last
+        return f"There is no variable {name!r}: did you mean {either}?"
+    if not known:
+        return f"There is no variable {name!r}: the notebook has none yet, run code first."
+    told = ", ".join(repr(each) for each in known[:_SHOWN])
+    return f"There is no variable {name!r}: the notebook has {told}."
