@@ -16,9 +16,8 @@ from parsimony_kernel.core.kinds import Action, Failure, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.permit import permitting
-from parsimony_kernel.gate.approval import Approving
+from parsimony_kernel.gate.approval import Approving, cut_off
 from parsimony_kernel.gate.checks import validated_output
-from parsimony_kernel.gate.cut_off import cut_off
 from parsimony_kernel.gate.envelope import Envelope, refused, succeeded, told
 from parsimony_kernel.gate.procedure import Walker, reachable_in
 from parsimony_kernel.gate.running import run_body
