@@ -35,7 +35,7 @@ class Approval(StrEnum):
 
     auto = "auto"
     guarded = "guarded"
-    always = "always"
+    ask = "ask"
 
 
 # What code that reaches outside is called on record.
@@ -95,7 +95,7 @@ class Approving:
         forgets = any(isinstance(e, Reach) and e.kind is ReachKind.forgetting for e in found)
         if attempt.recorded or (self.mode is Approval.auto and not (tool.asks or forgets)):
             return None
-        if not places and not (self.mode is Approval.always and _does_something(tool)):
+        if not places and not (self.mode is Approval.ask and _does_something(tool)):
             return None
         sha = _sha(attempt, tool, places)
         if attempt.approved == sha:

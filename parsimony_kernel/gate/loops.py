@@ -36,10 +36,10 @@ FREE_TEXT = frozenset(
 Kind = Literal["repeat", "cycle", "no_new_information", "late"]
 
 _REASONS: Mapping[Kind, str] = {
-    "late": "{tool} did not end in time with just this, and would not now",
-    "repeat": "this would be call {count} of {tool} that shows the same",
-    "cycle": "the same calls in turn would begin round {count} and show the same",
-    "no_new_information": "{calls} calls about this in a row showed the same",
+    "late": "{tool} ran out of time with exactly this before",
+    "repeat": "it already ran twice with the same result",
+    "cycle": "these calls already went round twice with the same results",
+    "no_new_information": "the last {calls} calls about this gave the same result",
 }
 
 
@@ -183,7 +183,7 @@ def not_repeating(current: Callable[[], Repetition]) -> Stage:
 def refusal_of(loop: Loop) -> Failure:
     """The refusal of the call that would go round in ``loop``."""
     return LOOP.failure(
-        f"{loop.tool} was not run: {loop.reason}. Already known: {loop.known or 'no output'}. "
+        f"Skipped {loop.tool}: {loop.reason}. Known result: {loop.known or 'no output'}. "
         "Use it, or do something else.",
         tool_name=loop.tool,
         repeat_count=loop.count,

@@ -44,7 +44,7 @@ def test_each_of_five_buttons_gives_its_own_answer(lab: Lab) -> None:
 @pytest.mark.parametrize(("choice", "is_set"), [("Run it", True), ("Do not run it", False)])
 def test_a_step_waits_for_the_button_and_obeys_it(lab: Lab, choice: str, is_set: bool) -> None:
     lab.new_notebook_with("careful()")
-    cell = lab.run("%%agent --approve always\nset a number")
+    cell = lab.run("%%agent --approve ask\nset a number")
     expect(cell.get_by_text("May step 1 run? Set touched")).to_be_visible()
     held = cell.get_by_role("region", name="Step 1", exact=True)
     expect(held).to_contain_text("waiting")

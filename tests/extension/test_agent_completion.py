@@ -24,7 +24,7 @@ KNOWN: Sources = {
         ("%%agent --share ", "schema", "--share"),
         ("%%agent --share sch", "schema", "cars"),
         ("%%agent --effort ", "high", "--effort"),
-        ("%%agent --approve ", "always", "cars"),
+        ("%%agent --approve ", "ask", "cars"),
         ("%%agent --share schema --con", "--context", "schema"),
         ("%%agent --context ", "data/cars.csv", "schema"),
         ("%%agent --context cars,da", "data/cars.csv", "--share"),

@@ -68,7 +68,7 @@ async def test_any_other_function_that_says_nothing_does_not_wait(name: str) -> 
     assert not await waits(named(name))
 
 
-@pytest.mark.parametrize(("mode", "expected"), [("auto", False), ("always", True)])
+@pytest.mark.parametrize(("mode", "expected"), [("auto", False), ("ask", True)])
 async def test_the_mode_holds_for_what_sounds_grave_as_well(mode: str, expected: bool) -> None:
     assert await waits(named("delete_rows"), Approval(mode)) is expected
 
@@ -91,7 +91,7 @@ async def test_the_mode_holds_for_what_sounds_grave_as_well(mode: str, expected:
 async def test_before_each_is_before_each_that_does_not_say_that_it_changes_nothing(
     options: dict[str, Any], expected: bool
 ) -> None:
-    assert await waits(named("act", **options), Approval.always) is expected
+    assert await waits(named("act", **options), Approval.ask) is expected
 
 
 class TestACallThatSaysWhatItReaches:

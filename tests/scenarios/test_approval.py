@@ -131,7 +131,7 @@ async def test_what_was_changed_after_it_was_shown_is_not_run(start: Any, tmp_pa
 async def test_plain_analysis_is_not_asked_about_unless_it_is_wished(start: Any) -> None:
     plain = call("run_code", code="import pandas as pd\nx = pd.Series([1, 2]).sum()\nint(x)")
     assert isinstance((await ask(start(plain, DONE)))[-1], RunCompleted)
-    asked = question(await ask(start(plain), Approval.always))
+    asked = question(await ask(start(plain), Approval.ask))
     assert "Every step" in (asked.context or "")
 
 
@@ -179,7 +179,7 @@ async def test_of_calls_behind_one_that_waits_another_may_wait_in_turn(start: An
 
 async def test_a_turn_asks_after_a_restart_as_it_began(start: Any) -> None:
     first = start(call("run_code", code="1 + 1"))
-    question(await ask(first, Approval.always))
+    question(await ask(first, Approval.ask))
     second = start(call("run_code", code="2 + 2"))
     question(await gather(second.resume("Run it")))
 
@@ -346,12 +346,12 @@ async def test_before_each_is_before_what_changes_files_and_artifacts_too(
     start: Any, name: str, arguments: dict[str, Any]
 ) -> None:
     session = start(call(name, **arguments))
-    assert question(await ask(session, Approval.always)).question == f"May {name} run?"
+    assert question(await ask(session, Approval.ask)).question == f"May {name} run?"
 
 
 async def test_before_each_lets_the_agent_look_and_end(start: Any) -> None:
     steps = call("list_files"), call("plan", parts=["a"]), call("plan", parts=["a"], done=["a"])
-    assert isinstance((await ask(start(*steps, DONE), Approval.always))[-1], RunCompleted)
+    assert isinstance((await ask(start(*steps, DONE), Approval.ask))[-1], RunCompleted)
 
 
 @pytest.mark.parametrize("approve", Approval)

@@ -43,7 +43,7 @@ async def test_undo_brings_it_back_and_redo_makes_it_again(
 ) -> None:
     session = start(call("run_code", code=OVERWRITE), DONE)
     last = await ask(session, approve)
-    if approve is Approval.always:
+    if approve is Approval.ask:
         last = (await gather(session.resume("Run it")))[-1]
     assert isinstance(last, RunCompleted)
     assert data.read_text() == "new"
