@@ -109,8 +109,18 @@ class Repetition:
         is_late: bool = False,
         read: str | None = None,
     ) -> "Repetition":
-        """The same with a call that was made. ``observation`` is what it showed, free of secrets,
-        and ``read`` what the model read of that, where it was not all."""
+        """Add a call that was made.
+
+        Args:
+            tool_name: the tool.
+            args: its arguments.
+            observation: what it showed, free of secrets.
+            is_late: whether it ran out of time.
+            read: what the model read of the observation, where it was not all.
+
+        Returns:
+            The last ``KEPT`` calls with this one.
+        """
         # The address of an object is another each time and tells nothing.
         plain = _ADDRESS.sub("0x…", observation.strip())
         shown = _shortened(plain if read is None else _ADDRESS.sub("0x…", read.strip()))

@@ -38,7 +38,14 @@ Derived = tuple[bool, float]
 
 
 def tables(text: str) -> list[Table]:
-    """The tables of one result."""
+    """Parse one result.
+
+    Args:
+        text: printed text, or JSON whose texts are.
+
+    Returns:
+        Its tables, of at most ``MAX_LINES`` lines each.
+    """
     try:
         held = json.loads(text) if text[:1] in "{[" else text
     except (ValueError, RecursionError):
@@ -121,8 +128,16 @@ def _parts(line: str, separator: str) -> list[str]:
 def derived_from_table(
     table: Table, named: Collection[int], *, alone: bool = False
 ) -> Iterator[Derived]:
-    """What follows from the rows that are ``named``, with the others or ``alone``; from any where
-    none is."""
+    """Derive numbers from a table, of which ``MAX_ROWS`` by ``MAX_COLUMNS`` are looked at.
+
+    Args:
+        table: the table.
+        named: the rows that are spoken of; none means all.
+        alone: whether the other rows are left out.
+
+    Returns:
+        Sums, means, shares, differences, ratios and squares.
+    """
     lines = [
         {name or str(at): value for at, (name, value) in enumerate(row.cells[:MAX_COLUMNS])}
         for row in table[:MAX_ROWS]
