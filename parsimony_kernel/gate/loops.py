@@ -47,13 +47,15 @@ _REASONS: Mapping[Kind, str] = {
 class Call:
     """What a call is, for comparing; lists are sorted.
 
-    ``subjects`` are the identifiers in its free text, ``numbers`` the other numbers and signs,
-    ``words`` the rest of the words; ``exact`` is a digest of everything that is not free text.
+    ``subjects`` are the identifiers in it, ``numbers`` its other numbers and signs, ``words`` the
+    words of its free text; ``exact`` is a digest of everything that is not free text, and
+    ``is_bare`` says that this is nothing but subjects.
     """
 
     tool: str
     signature: str
     exact: str
+    is_bare: bool
     subjects: list[str]
     numbers: list[str]
     words: list[str]
@@ -147,7 +149,8 @@ class Repetition:
                 return Loop("repeat" if length == 1 else "cycle", call.tool, 3, first.shown)
         last = self.seen[-EQUAL_OBSERVATIONS:]
         is_same = len(last) == EQUAL_OBSERVATIONS and len({each.observation for each in last}) == 1
-        if is_same and all(_are_alike(each, call) for each in last):
+        is_new_tool = call.tool not in {each.tool for each in last}
+        if is_same and not is_new_tool and all(_are_alike(each, call) for each in last):
             return Loop("no_new_information", call.tool, len(last) + 1, last[-1].shown)
         return None
 
@@ -235,13 +238,16 @@ def _call_of(tool_name: str, args: Mapping[str, Any]) -> Call:
     rest = _SUBJECT.sub(" ", text)
     long = [each for each in _NUMBER.findall(rest) if len(each) >= 4]
     told = {each.strip("\"'`") for each in (*_SUBJECT.findall(text), *long)}
+    exact = {name: value for name, value in args.items() if name not in {*free, "_ui_message"}}
+    named = [_as_subject(value) for value in exact.values()]
     subjects = {each for each in told if not _is_qualifier(each)}
     words = (word.casefold() for word in _WORD.findall(rest))
     return Call(
         tool_name,
         loop_signature(tool_name, dict(args)),
-        loop_signature(tool_name, {k: v for k, v in args.items() if k not in free}),
-        sorted(subjects),
+        loop_signature(tool_name, exact),
+        None not in named,
+        sorted(subjects.union(filter(None, named))),
         sorted({*_NUMBER.findall(rest), *_SIGN.findall(rest), *told} - subjects),
         sorted({word for word in words if word not in _LITTLE}),
     )
@@ -254,6 +260,15 @@ def _is_qualifier(token: str) -> bool:
     return len(token) < 4 or (len(token) <= 6 and _YEAR.search(token) is not None)
 
 
+def _as_subject(value: Any) -> str | None:
+    """The thing that an argument names, where it is nothing else."""
+    if not isinstance(value, str | int) or isinstance(value, bool) or len(str(value)) > 200:
+        return None
+    token = str(value).strip("\"'`")
+    is_one = _SUBJECT.fullmatch(str(value)) or re.fullmatch(r"\d{4,}", token)
+    return token if is_one and not _is_qualifier(token) else None
+
+
 def _are_equal(a: Call, b: Call) -> bool:
     return a.signature == b.signature
 
@@ -262,7 +277,11 @@ def _are_alike(a: Call, b: Call) -> bool:
     """Whether two calls ask the same in other words."""
     if a.signature == b.signature:
         return True
-    if (a.exact, a.subjects, a.numbers) != (b.exact, b.subjects, b.numbers):
+    if (a.subjects, a.numbers) != (b.subjects, b.numbers):
+        return False
+    if a.tool != b.tool:
+        return bool(a.subjects) and a.is_bare and b.is_bare
+    if a.exact != b.exact:
         return False
     return bool(a.subjects) or _say_the_same(a.words, b.words)
 
