@@ -5,14 +5,12 @@ error may. An error of a provider is the client's: it counts wherever in the cau
 """
 
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.core import causes
-from parsimony_kernel.core.evidence import Evidence, chain_of, evidence_of, step_of, text_of
+from parsimony_kernel.core.evidence import TABLE, Evidence, chain_of, evidence_of, step_of, text_of
 from parsimony_kernel.core.taxonomy import FailureType, Step
 
 # The key of a step's metadata with the name of the row that its error was found to have, "" for
@@ -130,11 +128,10 @@ def _row(name: str, entry: Mapping[str, Any]) -> Row:
     return Row(**made)
 
 
-_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-_DATABASES = frozenset(_TABLE["databases"].split())
+_DATABASES = frozenset(TABLE["databases"].split())
 # Names of exceptions after which a request may have arrived all the same.
-IN_TRANSIT = frozenset(_TABLE["in_transit"].split())
-ROWS: Mapping[str, Row] = {name: _row(name, row) for name, row in _TABLE["row"].items()}
+IN_TRANSIT = frozenset(TABLE["in_transit"].split())
+ROWS: Mapping[str, Row] = {name: _row(name, row) for name, row in TABLE["row"].items()}
 
 _OF_TOOLS = [row for row in ROWS.values() if row.asked != "provider"]
 _OF_PROVIDERS = [row for row in ROWS.values() if row.asked != "tool"]

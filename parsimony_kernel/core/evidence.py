@@ -9,10 +9,12 @@ import errno
 import json
 import math
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.core.kinds import FailureRaised
@@ -20,6 +22,15 @@ from parsimony_kernel.core.taxonomy import Step
 
 MAX_WORDS = 10_000
 
+TABLE: Mapping[str, Any] = tomllib.loads(
+    (Path(__file__).parent / "error_table.toml").read_text(encoding="utf-8")
+)
+_TEXT = {
+    what: re.compile("|".join(patterns), 0 if what in ("class", "repr") else re.IGNORECASE)
+    for what, patterns in TABLE["text"].items()
+    if isinstance(patterns, list)
+}
+_QUOTING = frozenset(TABLE["text"]["quoting"].split())
 _TOO_GENERAL = frozenset({"object", "BaseException", "Exception"})
 _TRACEBACK = "Traceback (most recent call last)"
 
@@ -93,7 +104,7 @@ def evidence_of(step: Step) -> Evidence:
     if step.exception_type:
         named.extend(_with_bases(step.exception_type))
     text = _terminal(str(step.error or ""))
-    while prefix := _CLASS.match(text):
+    while prefix := _TEXT["class"].match(text):
         named.extend(_with_bases(prefix["name"]))
         text = text[prefix.end() :]
     names = frozenset(named) - _TOO_GENERAL
@@ -103,18 +114,18 @@ def evidence_of(step: Step) -> Evidence:
         words, marks = body
         shown = f"{words}\n{marks}"
     else:
-        shown = words = _QUOTED.sub("''", text) if names & _QUOTING or not names else text
+        shown = words = _TEXT["quoted"].sub("''", text) if names & _QUOTING or not names else text
     return Evidence(
         names=names,
         causes=frozenset(str(name) for name in facts.get("causes", ())) | _named_in(words),
         status=facts.get("status"),
         claimed=facts.get("claimed"),
         # A number alone may be a key, a line or a price where its class says more.
-        said=_number(_STATUS, shown) or (None if names else _number(_NUMBER, shown)),
+        said=_number("status", shown) or (None if names else _number("number", shown)),
         codes=frozenset(str(code).lower() for code in facts.get("codes", ())) | _codes_in(shown),
-        sqlstate=str(facts.get("sqlstate") or _found(_STATE, words)),
+        sqlstate=str(facts.get("sqlstate") or _found("sqlstate", words)),
         errno=str(facts.get("errno") or _errno_in(words)),
-        rpc=facts["rpc"] if "rpc" in facts else _number(_RPC, shown),
+        rpc=facts["rpc"] if "rpc" in facts else _number("rpc", shown),
         retry_after_s=facts.get("retry_after_s"),
         words=words,
     )
@@ -281,26 +292,6 @@ def _error_body(text: str) -> tuple[str, str] | None:
     return message or "", json.dumps(marks)
 
 
-# The class in front of a message, as tracebacks and wrappers write it.
-_CLASS = re.compile(
-    r"\(?(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*"
-    r"(?:Error|Exception|Timeout|Exhausted|Unavailable|Interrupt|NotFound|Violation|Failure))"
-    r"(?:\s*:\s+|\)\s+|\s+-\s+(?!\d))"
-)
-# Data errors quote what they were given, and what they quote says nothing about the cause.
-_QUOTING = frozenset(
-    {
-        *("ValueError", "TypeError", "LookupError", "AssertionError", "DataError"),
-        *("FileNotFoundError", "FileExistsError", "PermissionError", "IsADirectoryError"),
-        *("ValidationError", "SchemaError"),
-    }
-)
-# HTTP clients quote the status that they report.
-_QUOTED = re.compile(
-    r"(?<!\w)(?<!error )'[^'\n]*'(?!\w)|(?<!error )\"[^\"\n]*\"|`[^`\n]*`", re.IGNORECASE
-)
-
-
 def _with_bases(name: str) -> Sequence[str]:
     last = name.rpartition(".")[2]
     known = getattr(builtins, last, None)
@@ -309,60 +300,24 @@ def _with_bases(name: str) -> Sequence[str]:
     return [last]
 
 
-_REPR = re.compile(r"\b([A-Z]\w*(?:Error|Disconnected|IncompleteRead|Timeout))\(")
-
-
 def _named_in(words: str) -> frozenset[str]:
     """Classes whose ``repr`` stands in the text."""
-    return frozenset(base for name in _REPR.findall(words) for base in _with_bases(name))
+    return frozenset(base for name in _TEXT["repr"].findall(words) for base in _with_bases(name))
 
 
-_STATUS = re.compile(
-    r"^\W*(?P<a>[45]\d\d)(?=[,.:)]?\s+(?-i:[A-Z({])|\)\s*$)"
-    r"|\b(?:HTTP(?:/\d(?:\.\d)?)?(?: (?:error|status))?|(?:status|error|response)[ _]?(?:code)?)"
-    r"\s*[:=(]?\s*(?P<b>[45]\d\d)\b(?!\s*(?:rows|records|files|lines|bytes|items))"
-    r"|\b(?:code|status(?:_?code)?)[\"']?\s*[:=]\s*(?P<j>[45]\d\d)\b"
-    r"|\bHttpError (?P<c>[45]\d\d)\b"
-    r"|^(?P<l>[45]\d\d), message="
-    r"|(?:^|: )(?:Client|Server) error '(?P<d>[45]\d\d) "
-    r"|^\w+(?:Error|Exception)?\((?P<f>[45]\d\d),"
-    r"|\b(?P<g>[45]\d\d) (?:Client|Server) Error\b"
-    r"|\bgot (?P<m>[45]\d\d) (?:from|error|status|response)\b"
-    r"|\b(?:returned|responded with|answered with|received) "
-    r"(?:(?:an?|HTTP|status|error|code) )*"
-    r"(?P<k>429|50[0234])(?=\W*$|[.,;:]| (?:from|for|error|status|response)\b)"
-    r"|\b(?P<h>429) Too Many Requests\b"
-    r"|\b(?P<i>50[0234]) (?:Internal Server Error|Bad Gateway|Gateway Time-?out"
-    r"|Service (?:(?:Temporarily )?Unavailable|Time-?out))\b",
-    re.IGNORECASE,
-)
-
-
-_NUMBER = re.compile(r"\A\W*([45]\d\d)\W*\Z")
-_STATE = re.compile(r"^\d+ \((\w{5})\):|\bSQLSTATE[\[:=( ]+(\w{5})\b")
-_RPC = re.compile(r"(?<!\d)(-32[0-7]\d\d)\b")
-
-
-def _found(pattern: re.Pattern[str], words: str) -> str:
-    """The group of ``pattern`` that stands in ``words``; empty where none does."""
-    found = pattern.search(words)
+def _found(what: str, words: str) -> str:
+    """The group of the pattern of ``what`` that stands in ``words``; empty where none does."""
+    found = _TEXT[what].search(words)
     return "" if found is None else next(filter(None, found.groups()))
 
 
-def _number(pattern: re.Pattern[str], words: str) -> int | None:
-    return int(found) if (found := _found(pattern, words)) else None
-
-
-_CODES = (
-    r"[\"'](?:code|type|status|error|codeName)[\"']\s*:\s*[\"']([\w.-]+)[\"']",
-    r"An error occurred \((\w+)\) when calling",
-    r"\bStatusCode\.([A-Z_]+)",
-    r"^\((\w+)\) ",
-)
+def _number(what: str, words: str) -> int | None:
+    return int(found) if (found := _found(what, words)) else None
 
 
 def _codes_in(words: str) -> frozenset[str]:
-    return frozenset(code.lower() for pattern in _CODES for code in re.findall(pattern, words))
+    found = (next(filter(None, each.groups())) for each in _TEXT["codes"].finditer(words))
+    return frozenset(code.lower() for code in found)
 
 
 _ERRNO = re.compile(r"\[Errno (\d+)\]")

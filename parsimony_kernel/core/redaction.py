@@ -8,8 +8,10 @@ password that is given by name. A text that was clean stays as it was, to the le
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
+from pathlib import Path
 from urllib.parse import quote
 
 REDACTED = "[redacted]"
@@ -31,94 +33,21 @@ _PLACEHOLDER = re.compile(
 # A shorter one that was handed in is removed where it stands alone.
 _SECRET_LENGTH = 6
 _PASSWORD_IN_ADDRESS = re.compile(r"://[^\s:/@]{0,200}:([^\s/@]{1,400})@")
-# What may stand in a secret's place and is none: a placeholder, a constant, a name or a call.
-_NO_SECRET = (
-    r"(?!\[redacted\]|[$%{<*(]|(?:none|null|true|false|str|string|bytes|required|optional)\b"
-    r"|(?:self|cls|os|args|opts|options|conf|config|cfg|settings|env|environ|params|request)\."
-    r"|[a-z_]\w{0,40}[(\[]|\w{0,40}(?:password|passwd|passphrase|pwd|pass|pw|secret|token|key)\b)"
-)
-# A bracket or a comma belongs to a bare value only where the value goes on behind it.
-# An ampersand ends it only before the next parameter, or as an entity of HTML.
-_BARE = (
-    r"(?:[^\s\"'\\&;,)}\]]|[,)}\]](?=[^\s\"'\\&;,)}\]])"
-    r"|&(?![a-z][\w.-]{0,40}=|(?:amp|lt|gt|quot|apos|nbsp|#\d{1,6});)(?=[^\s\"'\\]))"
-)
-_NAMED = (
-    r"(?:password|passwd|passphrase|pwd|(?:client|app|shared|consumer)[-_ ]?secret"
-    r"|secret[-_ ]?(?:access[-_ ]?)?key|(?:account|shared ?access|private|api|access)[-_ ]?key"
-    r"|(?:access|refresh|auth|session|bearer|api|id)[-_]?token)"
-)
-_PROSE = (
-    r"(?!(?:an?|and|are|argument|as|at|can|cannot|flag|for|from|has|if|in|is|may|must|needs?|not|on"
-    r"|option|or|requires?|should|the|to|was|when|with)\b)"
-)
-_PARAMETER = (
-    r"(?:auth|sig|signature|pass|secret|session(?:_?id)?|awsaccesskeyid"
-    r"|x-(?:amz|goog)-(?:signature|credential|security-token))"
-)
 
 
-def _shape(parts: str, pattern: str, kept: str = "") -> tuple[list[str], re.Pattern[str], str]:
-    """A shape of secrets, what of it stays, and parts in small letters without one of which it is
-    not met: looking for those is cheap."""
-    return parts.split("|"), re.compile(pattern, re.IGNORECASE), kept + REDACTED
+def _shapes() -> Iterator[tuple[list[str], re.Pattern[str], str]]:
+    """The shapes of secrets: parts without one of which each is not met, and what stays of it."""
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    table = tomllib.loads(text)
+    for shape in table["shape"]:
+        pattern = shape["pattern"]
+        for name, part in table["parts"].items():
+            pattern = pattern.replace(f"{{{name}}}", part)
+        kept = shape.get("kept", "")
+        yield shape["beside"].split(), re.compile(pattern, re.IGNORECASE), kept + REDACTED
 
 
-# Nothing follows a repeat without an upper bound: each text is read in time linear in its length.
-_SHAPES = (
-    _shape(
-        "bearer|basic|authorization",
-        r"\b(authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:bearer|basic|token)\s{1,3}"
-        # Without the header's name the words are English: a key has more than small letters.
-        r"|(?:bearer|basic)\s{1,3}(?=[\w.~+/*=-]{0,80}(?:[\d=*]|(?-i:[a-z][A-Z]))))"
-        r"[\w.~+/*=-]{6,}",
-        r"\1",
-    ),
-    _shape(
-        "sk-|sk_|xai|pplx|hf-|hf_|ghp|gho|github_pat|xox",
-        r"\b(?:sk|gsk|xai|pplx|hf|ghp|gho|github_pat|xox[abeprs])[-_](?:[.-]{0,9}[\w*])+",
-    ),
-    _shape("aiza|akia|asia", r"(?-i:\b(?:AIza[\w-]{10,}|A[KS]IA[0-9A-Z]{12,}))"),
-    _shape("eyj", r"(?-i:(?<![\w-])eyJ(?:\.?[\w-]){10,})"),
-    _shape(
-        "private key-----",
-        r"(-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----)(?:(?!-----END)(?:.|\n))+",
-        r"\1",
-    ),
-    _shape(
-        "://",
-        r"(://[^\s:/@]{0,200}:)(?!\[redacted\])(?=[^\s/]{1,400}@)(?:[^\s/@]|@(?=[^\s/]{0,400}@))+",
-        r"\1",
-    ),
-    _shape(
-        "hooks.slack.com|/api/webhooks/",
-        r"(hooks\.slack\.com/(?:services|workflows|triggers)/|/api/webhooks/\d{6,25}/)[\w/-]{6,}",
-        r"\1",
-    ),
-    _shape(":", r"(?<![0-9])(\d{6,12}:)[\w-]{30,}"),
-    _shape(
-        "cookie",
-        r"(\b(?:set-)?cookie[\"']?:\s{0,3}[\"']?)(?:[\w.%!-]{1,80}=[^\s;\"']{1,4096}(?:;\s{0,2})?)+",
-        r"\1",
-    ),
-    _shape("=", rf"([?&#](?:key|token|api_key)=){_NO_SECRET}[^\s\"'&,;)}}]{{6,}}", r"\1"),
-    _shape("=", rf"([?&#]{_PARAMETER}=){_NO_SECRET}[^\s\"'&,;)}}]{{3,}}", r"\1"),
-    _shape(
-        "--",
-        rf"(--(?:[a-z]{{1,20}}-)?(?:password|passwd|passphrase|secret|api-key|auth-token|access-token)"
-        rf"(?:=|\s{{1,3}})(\\?[\"']?)){_NO_SECRET}{_PROSE}(?!-){_BARE}{{3,}}",
-        r"\1",
-    ),
-    # A name and a literal: in quotes, or behind "=", or elsewhere where it has more than letters.
-    _shape(
-        "pass|pwd|secret|key|token",
-        rf"({_NAMED}(?: provided)?)"
-        rf"(?:((?:\\?[\"'])?\s{{0,3}}[:=]\s{{0,3}}[rbfu]?(\\?[\"'])){_NO_SECRET}"
-        rf"(?![\s)\]}},;])(?:(?!\3)(?:\\.|.))+|(=){_NO_SECRET}{_BARE}{{3,}}"
-        rf"|(\s{{0,3}}[:=]\s{{0,3}}){_NO_SECRET}(?=[\w./+-]{{0,80}}[\d!@#$%^*~?]){_BARE}{{4,}})",
-        r"\1\2\4\5",
-    ),
-)
+_SHAPES = tuple(_shapes())
 
 
 @lru_cache(maxsize=1024)

@@ -14,8 +14,9 @@ from uuid import uuid4
 from parsimony_kernel.core.causes import LATE_UNCERTAIN, NOT_APPROVED
 from parsimony_kernel.core.choices import APPROVAL
 from parsimony_kernel.core.effects import Effects, MemoryEffects, action_sha, is_sensitive
-from parsimony_kernel.core.kinds import HELD, Action, Failure
+from parsimony_kernel.core.kinds import HELD, Action, Effect, Failure, FailureKind
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.permit import Permit
 from parsimony_kernel.gate.inputs import inputs_of
 from parsimony_kernel.gate.stages import Attempt
@@ -87,12 +88,13 @@ class Approving:
             return None
         found = _found(tool, attempt, self.reaches)
         if tool.tool_type != "code" or self.workspace is None:
-            attempt.outside.extend(_said(each) for each in found if _acts(each))
+            acting = (e for e in found if isinstance(e, str) or e.kind in ACTING)
+            attempt.outside.extend(map(_said, acting))
         known = self.granted.previewed.get(_code(attempt), ())
         found = [each for each in found if each not in known and not self._is_granted(each)]
         places = (*map(_said, found), *_of_tool(tool))
-        asks = tool.asks or any(map(_forgets, found))
-        if attempt.recorded or (self.mode is Approval.auto and not asks):
+        forgets = any(isinstance(e, Reach) and e.kind is ReachKind.forgetting for e in found)
+        if attempt.recorded or (self.mode is Approval.auto and not (tool.asks or forgets)):
             return None
         if not places and not (self.mode is Approval.ask and _does_something(tool)):
             return None
@@ -153,6 +155,29 @@ class Approving:
         failure = _ask(attempt, tool, places, permit.sha(reach))
         data = None if result.failure is None else result.failure.partial_data
         return ToolResult.from_failure(replace(failure, partial_data=data))
+
+
+def cut_off(tool: Tool, result: ToolResult, outside: Sequence[str], key: str) -> ToolResult:
+    """``result``, as a question where the code was late and reaches ``outside``: nobody knows what
+    it has done.
+
+    ``key`` is the action's own; the answer is recorded under it.
+    """
+    failure = result.failure
+    if failure is None or not outside or failure.effect is Effect.committed:
+        return result
+    # Code that cannot be stopped in time costs the state.
+    is_late = failure.type is FailureType.TIMEOUT
+    if not is_late and failure.kind is not FailureKind.kernel_invalidated:
+        return result
+    uncertain = replace(
+        failure,
+        explanation=(
+            f"{failure.explanation.rstrip('.')}. The code reaches outside: {' '.join(outside)}"
+        ),
+        metadata={**failure.metadata, "tool_name": tool.name, "effect": Effect.uncertain},
+    )
+    return asked(uncertain, tool, key)
 
 
 def on_record(
@@ -225,27 +250,16 @@ def _of_tool(tool: Tool) -> tuple[str, ...]:
         return (f"{tool.name}: {tool.description.partition('.')[0].lower()}",)
     if tool.effect == "write":
         return (f"{tool.name} writes outside the notebook",)
-    if tool.tool_type == "function" and not _says_what_it_does(tool) and is_sensitive(tool.name):
+    says = tool.effect is not None or tool.idempotent
+    if tool.tool_type == "function" and not says and is_sensitive(tool.name):
         return (
             f"{tool.name} sounds as if it changed something outside, and does not say what it does",
         )
     return ()
 
 
-def _says_what_it_does(tool: Tool) -> bool:
-    return tool.effect is not None or tool.idempotent
-
-
 def _said(reach: Reach | str) -> str:
     return reach if isinstance(reach, str) else reach.sentence
-
-
-def _acts(reach: Reach | str) -> bool:
-    return isinstance(reach, str) or reach.kind in ACTING
-
-
-def _forgets(reach: Reach | str) -> bool:
-    return not isinstance(reach, str) and reach.kind is ReachKind.forgetting
 
 
 def _ask(attempt: Attempt, tool: Tool, places: Sequence[str], sha: str) -> Failure:

@@ -36,8 +36,19 @@ def succeeded(
     note: str = "",
     not_found: Sequence[str] = (),
 ) -> Envelope:
-    """The envelope of an action that ran; ``note`` is what there is to say beside its result, and
-    ``not_found`` what the action said and no result supports."""
+    """The envelope of an action that ran.
+
+    Args:
+        requested: the name of the tool.
+        result: what it answered, of any kind.
+        state: the state of the procedure; without one "running", "suspended", "done" …
+        valid_next_actions: what may be requested now.
+        note: what there is to say beside the result.
+        not_found: what the action said and no result supports.
+
+    Returns:
+        At most ``MAX_BYTES`` of JSON, without secrets.
+    """
     render = Renderer()
     envelope: Envelope = {
         "requested": render.of(requested, max_text=_MAX_NAME),
@@ -57,8 +68,15 @@ def refused(
 ) -> Envelope:
     """The envelope of an action that was refused, or that ran and failed.
 
-    The refusal's own fields (``known_actions``, ``reason``, ``timeout_seconds`` …) stand in
-    ``failure.metadata["envelope"]``.
+    Args:
+        requested: the name of the tool.
+        failure: why; its ``metadata["envelope"]`` holds the refusal's own fields
+            (``known_actions``, ``reason``, ``timeout_seconds`` …).
+        state: as in ``succeeded``, or "over".
+        valid_next_actions: what may be requested now.
+
+    Returns:
+        At most ``MAX_BYTES`` of JSON, without secrets.
     """
     render = Renderer()
     envelope: Envelope = {

@@ -16,9 +16,8 @@ from parsimony_kernel.core.kinds import Action, Failure, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.permit import permitting
-from parsimony_kernel.gate.approval import Approving
+from parsimony_kernel.gate.approval import Approving, cut_off
 from parsimony_kernel.gate.checks import validated_output
-from parsimony_kernel.gate.cut_off import cut_off
 from parsimony_kernel.gate.envelope import Envelope, refused, succeeded, told
 from parsimony_kernel.gate.procedure import Walker, reachable_in
 from parsimony_kernel.gate.running import run_body
@@ -62,7 +61,15 @@ class StepOutcome:
 class Gate:
     """Admits, runs and answers the actions of one run.
 
-    ``breakers`` outlive it where a service that was down is not to be found out anew.
+    Args:
+        tools: what may be called, by name.
+        timeout_s: seconds that a body may take, where its tool sets none.
+        stages: the checks before a body runs, in their order; the first failure wins.
+        effects: the record of writes; a record of this process without one.
+        run_id: the run whose writes these are.
+        walker: where the run stands in its procedure, if it has one.
+        breakers: of the tools' services; those of the host outlive the run.
+        approvals: when a person is asked, if ever.
     """
 
     def __init__(
@@ -118,11 +125,20 @@ class Gate:
         approved: str | None = None,
         admitted: Callable[[], None] = lambda: None,
     ) -> StepOutcome:
-        """Pass ``action`` through every stage and, if admitted, run it.
+        """Pass one action through every stage and, if admitted, run it.
 
-        ``approved`` is the hash of the action that a person has allowed; ``admitted`` is called
-        just before it runs. Failures are values in the outcome. Raises ``Cancelled`` when the run
-        is stopped meanwhile.
+        Args:
+            action: the name of a tool.
+            inputs: its arguments, as the model gave them.
+            cancellation: ends the step when it is set.
+            approved: the hash of the action that a person has allowed.
+            admitted: called just before the body runs.
+
+        Returns:
+            What came of it. Failures are values in it.
+
+        Raises:
+            Cancelled: the run was stopped meanwhile.
         """
         standing = self._standing(action, inputs)
         attempt = Attempt(

@@ -43,9 +43,15 @@ class Renderer:
         self._clean = scrubber()
 
     def of(self, value: Any, *, max_text: int = MAX_TEXT, max_items: int = MAX_ITEMS) -> Any:
-        """``value`` as JSON, with texts and collections of at most so many characters and items.
+        """Render any value as JSON. Never raises, but for ``KeyboardInterrupt``.
 
-        Never raises.
+        Args:
+            value: of any kind; an object is asked for ``for_model``, ``model_dump`` or ``str``.
+            max_text: characters of one text; its middle is left out.
+            max_items: items of one collection; the rest is counted.
+
+        Returns:
+            Dicts, lists, texts, finite numbers, truth values and ``None``, without secrets.
         """
         self._max_text, self._max_items = max_text, max_items
         return self._any(value, 0)

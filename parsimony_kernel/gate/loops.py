@@ -36,10 +36,10 @@ FREE_TEXT = frozenset(
 Kind = Literal["repeat", "cycle", "no_new_information", "late"]
 
 _REASONS: Mapping[Kind, str] = {
-    "late": "{tool} did not end in time with just this, and would not now",
-    "repeat": "this would be call {count} of {tool} that shows the same",
-    "cycle": "the same calls in turn would begin round {count} and show the same",
-    "no_new_information": "{calls} calls about this in a row showed the same",
+    "late": "{tool} ran out of time with exactly this before",
+    "repeat": "it already ran twice with the same result",
+    "cycle": "these calls already went round twice with the same results",
+    "no_new_information": "the last {calls} calls about this gave the same result",
 }
 
 
@@ -47,9 +47,9 @@ _REASONS: Mapping[Kind, str] = {
 class Call:
     """What a call is, for comparing; lists are sorted.
 
-    ``subjects`` are the identifiers in it, ``numbers`` the other numbers and signs of its free
-    text, ``words`` the rest of the words; ``exact`` is a digest of everything that is not free
-    text, and ``is_bare`` says that this is nothing but subjects.
+    ``subjects`` are the identifiers in it, ``numbers`` its other numbers and signs, ``words`` the
+    words of its free text; ``exact`` is a digest of everything that is not free text, and
+    ``is_bare`` says that this is nothing but subjects.
     """
 
     tool: str
@@ -111,8 +111,18 @@ class Repetition:
         is_late: bool = False,
         read: str | None = None,
     ) -> "Repetition":
-        """The same with a call that was made. ``observation`` is what it showed, free of secrets,
-        and ``read`` what the model read of that, where it was not all."""
+        """Add a call that was made.
+
+        Args:
+            tool_name: the tool.
+            args: its arguments.
+            observation: what it showed, free of secrets.
+            is_late: whether it ran out of time.
+            read: what the model read of the observation, where it was not all.
+
+        Returns:
+            The last ``KEPT`` calls with this one.
+        """
         # The address of an object is another each time and tells nothing.
         plain = _ADDRESS.sub("0x…", observation.strip())
         shown = _shortened(plain if read is None else _ADDRESS.sub("0x…", read.strip()))
@@ -139,8 +149,8 @@ class Repetition:
                 return Loop("repeat" if length == 1 else "cycle", call.tool, 3, first.shown)
         last = self.seen[-EQUAL_OBSERVATIONS:]
         is_same = len(last) == EQUAL_OBSERVATIONS and len({each.observation for each in last}) == 1
-        is_same = is_same and call.tool in {each.tool for each in last}
-        if is_same and all(_are_alike(each, call) for each in last):
+        is_new_tool = call.tool not in {each.tool for each in last}
+        if is_same and not is_new_tool and all(_are_alike(each, call) for each in last):
             return Loop("no_new_information", call.tool, len(last) + 1, last[-1].shown)
         return None
 
@@ -186,7 +196,7 @@ def not_repeating(current: Callable[[], Repetition]) -> Stage:
 def refusal_of(loop: Loop) -> Failure:
     """The refusal of the call that would go round in ``loop``."""
     return LOOP.failure(
-        f"{loop.tool} was not run: {loop.reason}. Already known: {loop.known or 'no output'}. "
+        f"Skipped {loop.tool}: {loop.reason}. Known result: {loop.known or 'no output'}. "
         "Use it, or do something else.",
         tool_name=loop.tool,
         repeat_count=loop.count,
@@ -226,10 +236,11 @@ def _call_of(tool_name: str, args: Mapping[str, Any]) -> Call:
         free = {}
     text = " ".join(free.values())
     rest = _SUBJECT.sub(" ", text)
-    told = {each.strip("\"'`") for each in (*_SUBJECT.findall(text), *_long(rest))}
-    subjects = {each for each in told if not _is_qualifier(each)}
+    long = [each for each in _NUMBER.findall(rest) if len(each) >= 4]
+    told = {each.strip("\"'`") for each in (*_SUBJECT.findall(text), *long)}
     exact = {name: value for name, value in args.items() if name not in {*free, "_ui_message"}}
     named = [_as_subject(value) for value in exact.values()]
+    subjects = {each for each in told if not _is_qualifier(each)}
     words = (word.casefold() for word in _WORD.findall(rest))
     return Call(
         tool_name,
@@ -249,18 +260,13 @@ def _is_qualifier(token: str) -> bool:
     return len(token) < 4 or (len(token) <= 6 and _YEAR.search(token) is not None)
 
 
-def _long(text: str) -> list[str]:
-    return [each for each in _NUMBER.findall(text) if len(each) >= 4]
-
-
 def _as_subject(value: Any) -> str | None:
-    """An argument that is an identifier and no more."""
-    if not isinstance(value, str | int) or isinstance(value, bool):
+    """The thing that an argument names, where it is nothing else."""
+    if not isinstance(value, str | int) or isinstance(value, bool) or len(str(value)) > 200:
         return None
-    text = str(value)
-    is_subject = len(text) <= 200 and (_SUBJECT.fullmatch(text) or _long(text) == [text])
-    told = text.strip("\"'`")
-    return told if is_subject and not _is_qualifier(told) else None
+    token = str(value).strip("\"'`")
+    is_one = _SUBJECT.fullmatch(str(value)) or re.fullmatch(r"\d{4,}", token)
+    return token if is_one and not _is_qualifier(token) else None
 
 
 def _are_equal(a: Call, b: Call) -> bool:
@@ -274,7 +280,6 @@ def _are_alike(a: Call, b: Call) -> bool:
     if (a.subjects, a.numbers) != (b.subjects, b.numbers):
         return False
     if a.tool != b.tool:
-        # The same thing, looked up with another tool.
         return bool(a.subjects) and a.is_bare and b.is_bare
     if a.exact != b.exact:
         return False

@@ -38,7 +38,14 @@ Derived = tuple[bool, float]
 
 
 def tables(text: str) -> list[Table]:
-    """The tables of one result."""
+    """Parse one result.
+
+    Args:
+        text: printed text, or JSON whose texts are.
+
+    Returns:
+        Its tables, of at most ``MAX_LINES`` lines each.
+    """
     try:
         held = json.loads(text) if text[:1] in "{[" else text
     except (ValueError, RecursionError):
@@ -63,7 +70,7 @@ def _strings(held: Any) -> Iterator[str]:
 def _read(text: str) -> list[Table]:
     found: list[Table] = [[]]
     header: list[str] = []
-    separator = outer = ""
+    separator = ""
     is_named = False
     for line in text.splitlines()[:MAX_LINES]:
         if series := _SERIES.match(line):
@@ -93,30 +100,15 @@ def _read(text: str) -> list[Table]:
             pairs = list(zip(columns, parts, numbers, strict=True))
             cells = [(column, each) for column, _, each in pairs if column and each]
             labels = [part for column, part, each in pairs if not (column and each)]
-            if len(labels) > 1:
-                outer = labels[0]
-            elif outer and line[:1] == " ":
-                labels.append(outer)  # of an index of two levels, printed once
         else:
             if found[-1] and found[-1][-1].cells[0][0]:
                 found.append([])
-            labels, cells = _of_words(line, parts, numbers)
-        found[-1].append(
-            Row(
-                tuple(labels),
-                tuple((name, float(each[1].replace(",", ""))) for name, each in cells),
-            )
-        )
+            words = _NUMBER_IN_WORDS.sub("  ", line).split("  ")
+            labels = [each for word in words if (each := word.strip(" :=,"))]
+            cells = [("", each) for each in _NUMBER_IN_WORDS.finditer(line)]
+        values = tuple((name, float(each[1].replace(",", ""))) for name, each in cells)
+        found[-1].append(Row(tuple(labels), values))
     return found
-
-
-def _of_words(line: str, parts: list[str], numbers: list[Any]) -> tuple[list[str], list[Any]]:
-    """The labels and the numbers of a line without columns."""
-    if all(numbers) and len(parts) == 2 and parts[0].isdigit():
-        return parts[:1], [("", numbers[1])]  # an index and a value
-    words = _NUMBER_IN_WORDS.sub("  ", line).split("  ")
-    labels = [word.strip(" :=,") for word in words]
-    return list(filter(None, labels)), [("", each) for each in _NUMBER_IN_WORDS.finditer(line)]
 
 
 def _separator(line: str) -> str:
@@ -136,8 +128,16 @@ def _parts(line: str, separator: str) -> list[str]:
 def derived_from_table(
     table: Table, named: Collection[int], *, alone: bool = False
 ) -> Iterator[Derived]:
-    """What follows from the rows that are ``named``, with the others or ``alone``; from any where
-    none is."""
+    """Derive numbers from a table, of which ``MAX_ROWS`` by ``MAX_COLUMNS`` are looked at.
+
+    Args:
+        table: the table.
+        named: the rows that are spoken of; none means all.
+        alone: whether the other rows are left out.
+
+    Returns:
+        Sums, means, shares, differences, ratios and squares.
+    """
     lines = [
         {name or str(at): value for at, (name, value) in enumerate(row.cells[:MAX_COLUMNS])}
         for row in table[:MAX_ROWS]

@@ -21,8 +21,6 @@ from parsimony_kernel.tools import Tools
 
 Guard = Callable[[], bool]
 
-# Of a walk that never ends, as many of its last steps are kept.
-MAX_TAKEN = 500
 GUARD_S = 1.0
 # The key of a failure's metadata which says that its words quote what a guard raised.
 QUOTES_A_GUARD = "quotes_a_guard"
@@ -189,11 +187,10 @@ def _escaped(text: str) -> str:
 
 @dataclass
 class Walker:
-    """Where a run stands in its procedure, and the actions that led there."""
+    """Where a run stands in its procedure."""
 
     procedure: Procedure
     state: str = ""
-    taken: tuple[str, ...] = ()
     _admitted: Edge | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -220,21 +217,13 @@ class Walker:
         edge, self._admitted = self._admitted, None
         if edge is not None and edge.action == action:
             self.state = edge.target
-            self.taken = (*self.taken, action)[-MAX_TAKEN:]
         return self.state
 
     @property
     def place(self) -> str:
         """What ``at`` takes, as JSON for a record."""
         walked = self.procedure
-        return json.dumps(
-            {
-                "procedure": walked.name,
-                "digest": walked.digest,
-                "state": self.state,
-                "taken": self.taken,
-            }
-        )
+        return json.dumps({"procedure": walked.name, "digest": walked.digest, "state": self.state})
 
     @classmethod
     def at(cls, procedure: Procedure, place: str) -> "Walker":
@@ -253,7 +242,7 @@ class Walker:
                     "suspended; resume with that file, or start a new run."
                 ],
             )
-        return cls(procedure, kept["state"], tuple(kept["taken"]))
+        return cls(procedure, kept["state"])
 
 
 def reachable_in(walker: Walker) -> Stage:

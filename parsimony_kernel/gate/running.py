@@ -50,10 +50,21 @@ async def run_body(
     *,
     key: str = "",
 ) -> Ended:
-    """Run the body of ``tool`` for at most ``seconds``.
+    """Run the body of a tool for at most ``seconds``.
 
-    What it raises is a value in the end, but for ``KeyboardInterrupt``. Raises ``Cancelled`` when
-    the run is stopped meanwhile, with what the body made of that.
+    Args:
+        tool: whose function is called, on the event loop or in a thread.
+        inputs: its arguments.
+        seconds: the deadline.
+        cancellation: stops the body when it is set.
+        key: names the call for ``goes_on``.
+
+    Returns:
+        How it ended; what it raised is a value in that.
+
+    Raises:
+        Cancelled: the run was stopped meanwhile, with what the body made of that.
+        KeyboardInterrupt: as the body raised it.
     """
     body = _Body(tool, inputs, key)
     waiting = asyncio.wait({body.task}, timeout=seconds)

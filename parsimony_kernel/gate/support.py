@@ -57,7 +57,12 @@ class Mention(NamedTuple):
 
 
 class Results:
-    """What tools answered, the newest last, and the other ``words`` of the run."""
+    """What a run has shown.
+
+    Args:
+        texts: what tools answered, the newest last.
+        words: what the person wrote and the code that ran, whose numbers count as shown.
+    """
 
     def __init__(self, texts: Sequence[str], words: Iterable[str] = ()) -> None:
         self.tables: list[Table] = []
@@ -109,7 +114,15 @@ class Results:
 
 
 def unsupported(text: str, results: Results) -> list[str]:
-    """The numbers of ``text`` that ``results`` do not support, as they are written."""
+    """Find the numbers of a text that nothing supports.
+
+    Args:
+        text: a summary or a report, in English, German, French or Spanish.
+        results: what the run has shown; at most ``MAX_DERIVED`` numbers are derived from it.
+
+    Returns:
+        The numbers as they are written, each once, in their order.
+    """
     found: list[str] = []
     said: list[float] = []
     is_share = bool(numerals.PERCENT.search(text))

@@ -99,10 +99,19 @@ def from_yaml(
     guards: Mapping[str, Guard] | None = None,
     source: str = "task file",
 ) -> Playbook:
-    """The playbook that ``text`` describes; ``source`` names the text in errors.
+    """Parse a task's file.
 
-    ``tools`` are those of the run, against which names are checked; ``guards`` are the functions
-    that the procedure may name. ``ProcedureError`` says everything that is wrong with the text.
+    Args:
+        text: YAML, at most ``written.MAX_CHARACTERS`` long.
+        tools: those of the run, against which names are checked; without them any name passes.
+        guards: the functions that the procedure may name.
+        source: what errors call the text, such as the file's name.
+
+    Returns:
+        What the file says of the task.
+
+    Raises:
+        ProcedureError: each problem with its line: first those of shape, then those of meaning.
     """
     written = Written(text, source, typed="policy")
     try:

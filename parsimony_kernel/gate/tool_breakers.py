@@ -5,15 +5,14 @@ the code of a tool or its arguments have done wrong says nothing about the servi
 defined anew starts closed, because the definition may have been the fault.
 """
 
-import functools
 import hashlib
-from types import BuiltinFunctionType, CodeType, EllipsisType, FunctionType, MethodType, NoneType
+import inspect
 from typing import Any
 
 from parsimony_kernel.core.causes import TOOL_BREAKER_OPEN
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.execution.inspection import class_name, class_package
+from parsimony_kernel.execution.inspection import class_name
 from parsimony_kernel.gate.tool_result import type_of_end
 from parsimony_kernel.limits.breaker import (
     PROBE_LEASE_S,
@@ -27,7 +26,6 @@ from parsimony_kernel.tools import Tool, ToolResult
 _TROUBLE = frozenset({FailureType.EXTERNAL_FAULT, FailureType.TIMEOUT})
 # What a call may take beyond its deadline, to unwind and to be put on record.
 _GRACE_S = 60.0
-_PLAIN = (bool, bytes, complex, float, int, str, EllipsisType, NoneType)
 
 
 class ToolBreakers:
@@ -35,13 +33,16 @@ class ToolBreakers:
 
     def __init__(self, breakers: Breakers) -> None:
         self._breakers = breakers
+        self._services: dict[str, str] = {}
         self._refused: dict[str, CircuitBreaker] = {}
 
     def admit(self, tool: Tool, deadline_s: float) -> Permit | Failure | None:
         """A permit for one call; a refusal while the breaker is open; ``None`` without one."""
         if tool.tool_type == "code" or tool.terminal:
             return None
-        breaker = self._breakers.of(service_of(tool), probe_lease_s=_lease_s(tool, deadline_s))
+        service = self._services.get(tool.name) or service_of(tool)
+        self._services[tool.name] = service
+        breaker = self._breakers.of(service, probe_lease_s=_lease_s(tool, deadline_s))
         try:
             permit = breaker.admit()
         except CircuitOpenError as exc:
@@ -59,10 +60,15 @@ class ToolBreakers:
 def service_of(tool: Tool) -> str:
     """The name of what stands behind ``tool``: another one when the tool is defined otherwise.
 
-    The same definition, run again or made anew for each run, is the same; of what it closes over
+    It is defined by its source text, which is the same in every process; of what it closes over
     and of the functions that it calls nothing is known.
     """
-    made_of = f"{_definition(tool.function)} {tool.timeout_s!r}"
+    function: Any = tool.function
+    try:
+        source = inspect.getsource(inspect.unwrap(getattr(function, "func", function)))
+    except (OSError, TypeError, ValueError):  # none that can be had
+        source = class_name(type(function))
+    made_of = f"{source} {tool.timeout_s!r}"
     return f"tool:{tool.name}:{hashlib.sha256(made_of.encode()).hexdigest()[:16]}"
 
 
@@ -70,38 +76,6 @@ def _lease_s(tool: Tool, deadline_s: float) -> float:
     # A write whose end is not known is looked up, under a deadline of its own.
     bodies = 1 if tool.reconcile is None else 2
     return max(PROBE_LEASE_S, bodies * deadline_s + _GRACE_S)
-
-
-def _definition(function: Any) -> str:
-    """What ``function`` does, in words that are the same in every process; nothing of it is run."""
-    kind = type(function)
-    if kind is functools.partial:
-        return f"{_words((function.args, function.keywords))} {_definition(function.func)}"
-    if kind is MethodType:
-        return _definition(function.__func__)
-    if kind is FunctionType:
-        wrapped = function.__dict__.get("__wrapped__")
-        inner = "" if wrapped is None else _definition(wrapped)
-        return _words((function.__code__, function.__defaults__, function.__kwdefaults__)) + inner
-    if kind is BuiltinFunctionType:
-        return str(function.__qualname__)
-    return _definition(kind.__call__) if type(kind.__call__) is FunctionType else _words(function)
-
-
-def _words(value: Any) -> str:
-    """A constant by its value, code by what is in it, and an object by its class."""
-    kind = type(value)
-    if kind in _PLAIN:
-        return repr(value)
-    if kind is dict:
-        return _words(tuple(value.items()))
-    if kind is tuple or kind is frozenset:
-        words = map(_words, value)
-        return f"({', '.join(sorted(words) if kind is frozenset else words)})"
-    if kind is CodeType:
-        names = (value.co_names, value.co_varnames, value.co_freevars)
-        return _words((value.co_code, value.co_consts, value.co_flags, names))
-    return f"{class_package(kind)}.{class_name(kind)}"
 
 
 def tell(permit: Permit, tool: Tool, result: ToolResult) -> None:

@@ -84,10 +84,14 @@ class RedisBreakers:
 
 
 def connect(url: str) -> RedisBreakers:
-    """The breakers' state on the server at ``url``, such as ``redis://host:6379/0``.
+    """Prepare a store on a Redis server; nothing is asked of the server yet.
 
-    Nothing is asked of the server yet. ``StoreError`` when ``url`` is none, or sets
-    what a connection does not take, or when the package ``redis`` is missing.
+    Args:
+        url: such as ``redis://host:6379/0``.
+
+    Raises:
+        StoreError: ``url`` is no address of a server, or sets what a connection does not take, or
+            the package ``redis`` is missing.
     """
     try:
         from redis import Redis
@@ -117,10 +121,12 @@ def connect(url: str) -> RedisBreakers:
 def breakers_for(
     environ: Mapping[str, str], journal_store: BreakerStore, clock: Clock = SYSTEM_CLOCK
 ) -> Breakers:
-    """The breakers of a workspace: in the Redis server that ``PARSIMONY_REDIS_URL`` names, else,
-    and for as long as it cannot be had, in ``journal_store``.
+    """The breakers of a workspace. Never fails: what cannot be used is warned of once.
 
-    Never fails: what cannot be used of the configuration is said once, as a warning.
+    Args:
+        environ: where ``PARSIMONY_REDIS_URL`` names a Redis server that hosts share.
+        journal_store: keeps the state without one, and for as long as it cannot be had.
+        clock: of this process's own state.
     """
     store = SharedOrOwn(journal_store, clock)
     if url := environ.get(REDIS_URL, "").strip():

@@ -12,8 +12,8 @@ from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.clean import clean_executor
 from parsimony_kernel.execution.run_scope import RunScope
-from parsimony_kernel.lineage.script import SliceError, slice_of
 from parsimony_kernel.gate.preview import code_written
+from parsimony_kernel.lineage.script import SliceError, slice_of
 from parsimony_kernel.toolbox.code import code_tools
 from parsimony_kernel.toolbox.files import file_tools
 from parsimony_kernel.toolbox.plan import plan_tools

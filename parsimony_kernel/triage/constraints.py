@@ -7,7 +7,6 @@ whether the step breaks it. A sentence that cannot be read this way is never bro
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.core.taxonomy import Step
@@ -37,7 +36,6 @@ _AT_MOST = re.compile(
 _STRICT = re.compile(r"\b(?:under|fewer than|less than)\b", re.IGNORECASE)
 _LITERAL = re.compile(r"`([^`]+)`|\"([^\"]+)\"|(?<!\w)'([^']+)'(?!\w)")
 _IDENTIFIER = re.compile(r"\b[A-Za-z]+(?:[_./-][A-Za-z0-9]+)+\b|\b[A-Z]{2,}(?: [A-Z]{2,})*\b")
-_WORD = re.compile(r"[A-Za-z]+")
 # Verbs that say nothing by themselves: what follows them is what is forbidden.
 _PLAIN_VERBS = frozenset(
     {
@@ -53,49 +51,10 @@ def sentences(text: str) -> Iterator[str]:
     return (part for part in _SENTENCE.split(text) if part.strip())
 
 
-@dataclass(frozen=True)
-class Limit:
-    """At most ``bound`` of a ``unit``: word, character, call or step. ``phrase`` says so."""
-
-    bound: int
-    unit: str
-    phrase: str
-
-
-def limit_in(constraint: str) -> Limit | None:
-    """The limit that a sentence sets."""
-    found = _AT_MOST.search(constraint)
-    if found is None:
-        return None
-    unit = found["of"].casefold().removeprefix("tool ").removesuffix("s")
-    return Limit(int(found["n"]) - bool(_STRICT.search(found[0])), unit, found[0])
-
-
-def terms_in(text: str) -> list[str]:
-    """What ``text`` quotes, else the identifiers in it."""
-    quoted = [next(filter(None, groups)) for groups in _LITERAL.findall(text)]
-    return quoted or _IDENTIFIER.findall(text)
-
-
 def holds(term: str, text: str) -> bool:
     """Whether ``term`` stands in ``text`` as a word of its own, in either case."""
     bounded = rf"(?<![A-Za-z0-9_]){re.escape(term.strip())}(?![A-Za-z0-9_])"
     return bool(term.strip()) and re.search(bounded, text, re.IGNORECASE) is not None
-
-
-def words_in(text: str) -> list[str]:
-    """The words of ``text`` in lower case and in the singular."""
-    return [_stem(word) for word in _WORD.findall(text)]
-
-
-def telling(words: Iterable[str]) -> list[str]:
-    """Those of ``words`` that say what is meant."""
-    return [word for word in words if word not in _PLAIN_VERBS]
-
-
-def asserted(text: str) -> str:
-    """The sentences of ``text`` that deny nothing."""
-    return "\n".join(each for each in sentences(text) if not NEGATED.search(each))
 
 
 def given(tool_input: Any) -> str:
@@ -121,7 +80,7 @@ def _breaks(constraint: Constraint, steps: Sequence[Step]) -> bool:
         return any(constraint(step) for step in steps)
     if steps and _is_named_in_error(constraint, steps[-1].error or ""):
         return True
-    if limit := limit_in(constraint):
+    if limit := _AT_MOST.search(constraint):
         return _exceeds(limit, steps)
     if only := _ONLY.search(constraint):
         allowed = {word.casefold() for word in re.findall(r"[\w.-]+", only["a"] or only["b"])}
@@ -138,39 +97,40 @@ def _is_named_in_error(constraint: str, error: str) -> bool:
     return constraint.casefold().strip(" .") in told and bool(constraint.strip(" ."))
 
 
-def _exceeds(limit: Limit, steps: Sequence[Step]) -> bool:
-    match limit.unit:
-        case "step":
-            return len(steps) > limit.bound
-        case "call":
-            return sum(1 for step in steps if step.tool_called) > limit.bound
+def _exceeds(limit: re.Match[str], steps: Sequence[Step]) -> bool:
+    bound = int(limit["n"]) - bool(_STRICT.search(limit[0]))
+    unit = limit["of"].casefold()
+    if unit.startswith("step"):
+        return len(steps) > bound
+    if unit.endswith(("call", "calls")):
+        return sum(1 for step in steps if step.tool_called) > bound
     said = next((step.llm_output for step in reversed(steps) if step.llm_output), "")
-    return (len(said) if limit.unit == "character" else len(said.split())) > limit.bound
+    return (len(said) if unit.startswith("character") else len(said.split())) > bound
 
 
 def _does(what: str, step: Step) -> bool:
-    if terms := terms_in(what):
-        return any(holds(term, _said(step)) for term in terms)
-    words = words_in(re.split(r"[.;,(]", what)[0])
-    meant = telling(words)
-    if not meant:
-        return False
-    if words[0] in _PLAIN_VERBS:
-        return any(holds(meant[0], text) for text in _said(step).splitlines())
-    verb, *rest = meant
-    called = set(words_in((step.tool_called or "").replace("_", " ")))
-    return verb in called and (
-        not rest or bool(set(rest) & called.union(words_in(given(step.tool_input))))
-    )
+    """Whether ``step`` does what a sentence forbids: what is quoted in it, else an identifier, else
+    its verb with one of its nouns."""
+    said = _said(step)
+    quoted = [next(filter(None, groups)) for groups in _LITERAL.findall(what)]
+    if terms := quoted or _IDENTIFIER.findall(what):
+        return any(holds(term, said) for term in terms)
+    words = _words(re.split(r"[.;,(]", what)[0])
+    verb, *rest = [word for word in words if word not in _PLAIN_VERBS] or [""]
+    if not verb or words[0] in _PLAIN_VERBS:
+        return any(holds(verb, text) for text in said.splitlines())
+    called = set(_words((step.tool_called or "").replace("_", " ")))
+    given_to = called.union(_words(given(step.tool_input)))
+    return verb in called and (not rest or not given_to.isdisjoint(rest))
 
 
 def _said(step: Step) -> str:
     """What the agent called, gave and asserted; where it says that it will not, it asserts not."""
-    return "\n".join(
-        (step.tool_called or "", given(step.tool_input), asserted(step.llm_output or ""))
-    )
+    asserted = (each for each in sentences(step.llm_output or "") if not NEGATED.search(each))
+    return "\n".join((step.tool_called or "", given(step.tool_input), *asserted))
 
 
-def _stem(word: str) -> str:
-    lower = word.casefold()
-    return lower[:-1] if len(lower) > 3 and lower.endswith("s") else lower
+def _words(text: str) -> list[str]:
+    """The words of ``text`` in lower case and in the singular."""
+    words = (word.casefold() for word in re.findall(r"[A-Za-z]+", text))
+    return [word[:-1] if len(word) > 3 and word.endswith("s") else word for word in words]

@@ -494,18 +494,13 @@ def _choose(name: str, known: Iterable[str]) -> str:
 
 
 # What a file can hold, by the type that it is declared with.
-_CHECKS: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
-    int: (lambda v: type(v) is int and v >= 0, "a whole number, 0 or more"),
-    float: (
-        lambda v: type(v) in (int, float) and 0 <= v <= float_info.max,
-        "a finite number, 0 or more",
-    ),
-    str: (lambda v: isinstance(v, str), "text"),
-    Iterable[str]: (
-        lambda v: isinstance(v, list | tuple) and all(isinstance(each, str) for each in v),
-        "a list of texts",
-    ),
-    Mapping[str, Any]: (lambda v: isinstance(v, Mapping), "a mapping"),
+_FILE_TYPES: Mapping[Any, tuple[type | tuple[type, ...], str]] = {
+    int: (int, "a whole number, 0 or more"),
+    float: ((int, float), "a finite number, 0 or more"),
+    str: (str, "text"),
+    Iterable[str]: ((list, tuple), "a list of texts"),
+    Mapping[str, Any]: (Mapping, "a mapping"),
+    NoneType: (NoneType, ""),
 }
 
 
@@ -521,8 +516,15 @@ def _check(key: str, made_by: Any, settings: Mapping[str, Any]) -> None:
     for name, value in settings.items():
         hint = declared.get(name)
         options = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        checks = [_CHECKS[each] for each in options if each in _CHECKS]
-        is_nothing = value is None and NoneType in options
-        if checks and not (is_nothing or any(holds(value) for holds, _ in checks)):
-            wanted = " or ".join(words for _, words in checks)
+        known = [_FILE_TYPES[each] for each in options if each in _FILE_TYPES]
+        if known and not any(_is_of(value, kinds) for kinds, _ in known):
+            wanted = " or ".join(words for _, words in known if words)
             raise ValueError(f"{key}: {name} is {wanted}, not {reprlib.repr(value)}")
+
+
+def _is_of(value: Any, kinds: type | tuple[type, ...]) -> bool:
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        return False
+    if isinstance(value, int | float):
+        return 0 <= value <= float_info.max
+    return not isinstance(value, list | tuple) or all(isinstance(each, str) for each in value)

@@ -8,8 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from parsimony_kernel.agent.failure import DefaultPolicy
 from parsimony_kernel.agent.hooks import RunHooks
 from parsimony_kernel.agent.loop import run_loop
@@ -185,12 +183,3 @@ async def test_past_four_fifths_of_the_budget_a_write_stays_on_record_and_is_not
     kept = [json.loads(m["content"]) for m in run.state.messages if m["role"] == "tool"]
     assert [each["result"]["receipt"] for each in (kept[0], kept[3])] == ["R1", "R1"]
     assert "shortened" not in json.dumps(kept)
-
-
-@pytest.mark.parametrize(("tokens", "told"), [(70_000, False), (80_000, True)])
-async def test_near_the_budget_the_model_is_told_to_stop_exploring(
-    tmp_path: Path, tokens: int, told: bool
-) -> None:
-    run = await Run(tmp_path, max_tokens=100_000).play(costing(call("look", at="x"), tokens), DONE)
-    assert ("Stop exploring" in json.dumps(run.model.requests[-1].messages)) is told
-    assert any(isinstance(event, BudgetWarning) for event in run.events) is told

@@ -54,6 +54,7 @@ LOOPS: list[tuple[str, list[Step], int, str]] = [
     ("the same call three times", [order("A102")] * 3, 3, "repeat"),
     ("a cell run again and again", [cell("df.head()", "a b c")] * 4, 3, "repeat"),
     ("four rephrasings", REPHRASED, 4, "no_new_information"),
+    ("a lookup, then rephrasings", [order("A102"), *REPHRASED[1:]], 4, "no_new_information"),
     (
         "rephrasings without an identifier",
         [

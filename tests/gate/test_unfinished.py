@@ -9,7 +9,6 @@ from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.causes import GOAL_DRIFT, cause_of
 from parsimony_kernel.core.contract import ActionContract
-from parsimony_kernel.core.events import AgentError, Handoff, ToolEvent
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.taxonomy import Step
 from parsimony_kernel.gate.stages import Attempt
@@ -98,21 +97,3 @@ async def look() -> str:
 def agent(*summaries: str) -> Agent:
     steps = [call("look"), *(call("return_done", summary=each) for each in summaries)]
     return Agent(ScriptedModel(steps), tools=[look], contract=ORDER, suspension_secret="s")
-
-
-async def test_a_run_that_comes_back_to_the_goal_ends_with_its_answer() -> None:
-    events = [each async for each in agent("It is delayed.", "A102 is delayed.").run("A102?")]
-    ended = [each for each in events if isinstance(each, ToolEvent) and each.completed]
-    assert [each.ok for each in ended] == [True, False, True]
-    assert not [each for each in events if isinstance(each, AgentError | Handoff)]
-
-
-async def test_a_run_that_does_not_is_told_the_goal_and_then_ends_with_a_person() -> None:
-    summaries = ("It is delayed.", "It is late.", "It comes later.")
-    events = [each async for each in agent(*summaries).run("A102?")]
-    (narrowed,) = (each for each in events if isinstance(each, AgentError))
-    assert narrowed.action == "narrow_scope"
-    assert narrowed.failure is not None
-    assert cause_of(narrowed.failure) is GOAL_DRIFT
-    assert isinstance(events[-1], Handoff)
-    assert "A102" in events[-1].rationale
