@@ -18,6 +18,7 @@ import asyncio
 import copy
 import gc
 import json
+import statistics
 import subprocess
 import sys
 import threading
@@ -39,7 +40,7 @@ from parsimony_kernel.agent.failure.suspension import (
     verify_suspension_token,
 )
 from parsimony_kernel.agent.loop import run_loop
-from parsimony_kernel.agent.prompts import INSTRUCTIONS
+from parsimony_kernel.agent.prompts import INSTRUCTIONS, PINNED_CONSTRAINTS
 from parsimony_kernel.agent.renderer import render_for_llm
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest
@@ -145,6 +146,7 @@ def agent(model: ChatModel, *, steps: int = 50) -> SimpleNamespace:
         instructions=INSTRUCTIONS,
         suspension_secret=SECRET,
         tools=Tools([look, idle]) + termination_tools(),
+        pinned_constraints=PINNED_CONSTRAINTS,
     )
 
 
@@ -313,6 +315,12 @@ def repeated(requests: Sequence[str]) -> list[float]:
     return [100 * shared(before, after) / len(before) for before, after in pairwise(requests)]
 
 
+def billed(requests: Sequence[str], price: float) -> float:
+    """The bytes of all requests, those that one has in common with the one before at ``price``."""
+    cached = sum(shared(before, after) for before, after in pairwise(requests))
+    return sum(map(len, requests)) - (1 - price) * cached
+
+
 def prompts() -> Iterator[Row]:
     """What a provider's prompt cache and its scales see."""
     requests, full = sent(STEPS[-1])
@@ -324,6 +332,24 @@ def prompts() -> Iterator[Row]:
         "results in full",
         repeated(full),
     )
+    yield Row(
+        "the same in the mean",
+        f"{STEPS[-1]} steps",
+        "%",
+        [statistics.mean(repeated(requests))],
+        "results in full",
+        [statistics.mean(repeated(full))],
+    )
+    for section, price in (("new bytes", 0.0), ("billed, cached at a tenth", 0.1),
+                           ("billed, cached at a quarter", 0.25)):  # fmt: skip
+        yield Row(
+            section,
+            f"{STEPS[-1]} steps",
+            "KB",
+            [billed(requests, price) / 1000],
+            "results in full",
+            [billed(full, price) / 1000],
+        )
     for steps in STEPS:
         requests, full = sent(steps)
         yield Row(
