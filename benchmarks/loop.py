@@ -40,7 +40,7 @@ from parsimony_kernel.agent.failure.suspension import (
     verify_suspension_token,
 )
 from parsimony_kernel.agent.loop import run_loop
-from parsimony_kernel.agent.prompts import INSTRUCTIONS, PINNED_CONSTRAINTS
+from parsimony_kernel.agent.prompts import INSTRUCTIONS
 from parsimony_kernel.agent.renderer import render_for_llm
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest
@@ -146,7 +146,6 @@ def agent(model: ChatModel, *, steps: int = 50) -> SimpleNamespace:
         instructions=INSTRUCTIONS,
         suspension_secret=SECRET,
         tools=Tools([look, idle]) + termination_tools(),
-        pinned_constraints=PINNED_CONSTRAINTS,
     )
 
 
