@@ -57,8 +57,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.gate.envelope import succeeded, to_text
-from parsimony_kernel.testing.scripted import call, numbered
-from parsimony_kernel.testing.stalling import StallingModel
+from parsimony_kernel.testing.scripted import HangingModel, call, numbered
 from parsimony_kernel.tools import Tools, tool
 
 ITERATIONS = (20, 100, 300)
@@ -402,15 +401,15 @@ class Phase:
 
 
 PHASES = (
-    Phase("waiting for the first token", lambda: StallingModel("first token")),
+    Phase("waiting for the first token", lambda: HangingModel("first token")),
     Phase(
         "between chunks",
-        lambda: StallingModel("mid-stream"),
+        lambda: HangingModel("mid-stream"),
         lambda event: isinstance(event, TextDelta),
     ),
     Phase(
         "back-off",
-        lambda: StallingModel("back-off"),
+        lambda: HangingModel("back-off"),
         lambda event: isinstance(event, AgentError) and event.delay_s > 2 * SETTLE_S,
     ),
     Phase(

@@ -410,6 +410,7 @@ class InProcessExecutor(BaseCodeExecutor):
             stdout=capture.stdout.text(),
             stderr=capture.stderr.text(),
             outputs=tuple(outputs),
+            printed_before=capture.printed_before,
             changed=observed.effect.changed,
             deleted=observed.effect.deleted,
             overwritten=overwritten,

@@ -24,7 +24,7 @@ from parsimony_kernel.core.chat import (
     ToolCall,
     Usage,
 )
-from parsimony_kernel.llm.normal import Normal
+from parsimony_kernel.llm.request_key import RequestKey
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.durable import StorageError
 
@@ -52,7 +52,7 @@ class CassetteError(StorageError):
 class RecordedStep:
     """What was asked for in one step, and the answer."""
 
-    asked: Normal
+    asked: RequestKey
     answer: Completion
 
 
@@ -274,7 +274,7 @@ class _Step(_Read):
         usage = Usage(self.tokens.prompt, self.tokens.answer, self.tokens.cached)
         choices = (Choice(message, self.finish),)
         answer = Completion(choices, usage, self.by or model, self.cost_usd)
-        return RecordedStep(Normal(self.step, self.asked), answer)
+        return RecordedStep(RequestKey(self.step, self.asked), answer)
 
 
 class _Turn(_Read):

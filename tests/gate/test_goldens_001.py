@@ -16,7 +16,7 @@ from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.procedure import Edge, Procedure, Walker
 from parsimony_kernel.gate.stages import Attempt, arguments, known, reachable
-from parsimony_kernel.testing.hurry import hurried
+from parsimony_kernel.testing.clock import fast_loop
 from parsimony_kernel.tools import Tools, tool
 
 MODIFIERS = ("oat", "soy", "almond")
@@ -276,7 +276,7 @@ async def test_a_body_past_its_deadline_is_answered_and_stopped() -> None:
             stopped.append("stopped")
 
     walker = Walker(REPORT)
-    async with hurried() as passed:
+    async with fast_loop() as passed:
         outcome = await walking(Tools([fetch_report, cancel]), walker).step("fetch_report", {})
         assert 30 <= passed() < 31
     contains(outcome.envelope, TIMEOUT)
@@ -289,7 +289,7 @@ async def test_a_deadline_is_worded_as_in_the_document() -> None:
         """Hangs."""
         await asyncio.Event().wait()
 
-    async with hurried():
+    async with fast_loop():
         gate = walking(Tools([fetch_report, cancel]), Walker(REPORT))
         outcome = await gate.step("fetch_report", {})
     assert outcome.envelope["message"] == "action 'fetch_report' exceeded its 30s timeout."
@@ -314,7 +314,7 @@ async def test_what_a_body_that_ignores_its_deadline_does_late_changes_nothing()
     release, told = asyncio.Event(), list[str]()
     walker = Walker(REPORT)
     gate = walking(swallowing(release, told), walker)
-    async with hurried():
+    async with fast_loop():
         outcome = await gate.step("fetch_report", {})
     contains(outcome.envelope, TIMEOUT)
     before = dict(outcome.envelope)
@@ -332,7 +332,7 @@ async def test_what_a_body_that_ignores_its_deadline_does_late_changes_nothing()
 async def test_the_answer_comes_at_the_deadline_whatever_the_body_honours() -> None:
     release = asyncio.Event()
     gate = walking(swallowing(release, []), Walker(REPORT))
-    async with hurried(0.01) as passed:
+    async with fast_loop(0.01) as passed:
         await gate.step("fetch_report", {})
         waited = passed()
     release.set()
@@ -366,7 +366,7 @@ async def test_a_blocking_body_blocks_neither_the_loop_nor_the_answer(as_tool: b
         answer = asyncio.ensure_future(gate.step("fetch_report", {}))
         # A thread that has not begun at its deadline never does.
         assert await asyncio.to_thread(begun.wait, 60)
-        async with hurried():
+        async with fast_loop():
             outcome = await answer
         assert not done.is_set()
         contains(outcome.envelope, TIMEOUT)

@@ -20,7 +20,7 @@ from parsimony_kernel.llm.cassette_file import (
     parse,
     to_text,
 )
-from parsimony_kernel.llm.normal import Normal
+from parsimony_kernel.llm.request_key import RequestKey
 
 PATH = Path("cassettes/sales.yaml")
 CODE = 'total = sales["amount"].sum()\ntotal'
@@ -32,7 +32,7 @@ def called(code: str = CODE) -> Completion:
 
 
 def turn(words: str = "add up the sales", code: str = CODE, occurrence: int = 1) -> RecordedTurn:
-    step = RecordedStep(Normal(1, f"tools:\n  run_code\n\nrequest:\n  {words}"), called(code))
+    step = RecordedStep(RequestKey(1, f"tools:\n  run_code\n\nrequest:\n  {words}"), called(code))
     return RecordedTurn(words, occurrence, "m", (step,))
 
 
@@ -60,7 +60,7 @@ def test_whatever_was_said_is_read_again_as_it_was(
     choice = given_answer.choices[0]
     message = replace(choice.message, reasoning_content=thought or None, opaque=thought)
     given_answer = replace(given_answer, choices=(replace(choice, message=message),))
-    step = RecordedStep(Normal(1, asked), given_answer)
+    step = RecordedStep(RequestKey(1, asked), given_answer)
     recording = Recording("sales.ipynb", (RecordedTurn(words, 1, "m", (step,)),))
     assert again(recording) == recording
 
@@ -70,7 +70,7 @@ def test_arguments_mean_what_they_meant(arguments: dict[str, Any], is_compact: b
     separators = (",", ":") if is_compact else None
     written = json.dumps(arguments, ensure_ascii=False, separators=separators)
     call = ToolCall("call_1_1", FunctionCall("order", written))
-    step = RecordedStep(Normal(1, "x"), answer(calls=[call], model="m"))
+    step = RecordedStep(RequestKey(1, "x"), answer(calls=[call], model="m"))
     read = again(Recording("a.ipynb", (RecordedTurn("x", 1, "m", (step,)),)))
     kept = read.turns[0].steps[0].answer.message.tool_calls[0]
     assert json.loads(kept.function.arguments) == json.loads(written)
@@ -79,7 +79,7 @@ def test_arguments_mean_what_they_meant(arguments: dict[str, Any], is_compact: b
 @pytest.mark.parametrize("written", ["", "{", "[1]", '{"a": 1, "a": 2}', '{"a": NaN}', "null"])
 def test_arguments_that_are_no_plain_object_stay_as_they_were_written(written: str) -> None:
     call = ToolCall("call_1_1", FunctionCall("order", written))
-    step = RecordedStep(Normal(1, "x"), answer(calls=[call], model="m"))
+    step = RecordedStep(RequestKey(1, "x"), answer(calls=[call], model="m"))
     recording = Recording("a.ipynb", (RecordedTurn("x", 1, "m", (step,)),))
     assert again(recording) == recording
 
