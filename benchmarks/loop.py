@@ -18,6 +18,7 @@ import asyncio
 import copy
 import gc
 import json
+import statistics
 import subprocess
 import sys
 import threading
@@ -56,8 +57,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.gate.envelope import succeeded, to_text
-from parsimony_kernel.testing.scripted import call, numbered
-from parsimony_kernel.testing.stalling import StallingModel
+from parsimony_kernel.testing.scripted import HangingModel, call, numbered
 from parsimony_kernel.tools import Tools, tool
 
 ITERATIONS = (20, 100, 300)
@@ -313,6 +313,12 @@ def repeated(requests: Sequence[str]) -> list[float]:
     return [100 * shared(before, after) / len(before) for before, after in pairwise(requests)]
 
 
+def billed(requests: Sequence[str], price: float) -> float:
+    """The bytes of all requests, those that one has in common with the one before at ``price``."""
+    cached = sum(shared(before, after) for before, after in pairwise(requests))
+    return sum(map(len, requests)) - (1 - price) * cached
+
+
 def prompts() -> Iterator[Row]:
     """What a provider's prompt cache and its scales see."""
     requests, full = sent(STEPS[-1])
@@ -324,6 +330,24 @@ def prompts() -> Iterator[Row]:
         "results in full",
         repeated(full),
     )
+    yield Row(
+        "the same in the mean",
+        f"{STEPS[-1]} steps",
+        "%",
+        [statistics.mean(repeated(requests))],
+        "results in full",
+        [statistics.mean(repeated(full))],
+    )
+    for section, price in (("new bytes", 0.0), ("billed, cached at a tenth", 0.1),
+                           ("billed, cached at a quarter", 0.25)):  # fmt: skip
+        yield Row(
+            section,
+            f"{STEPS[-1]} steps",
+            "KB",
+            [billed(requests, price) / 1000],
+            "results in full",
+            [billed(full, price) / 1000],
+        )
     for steps in STEPS:
         requests, full = sent(steps)
         yield Row(
@@ -377,15 +401,15 @@ class Phase:
 
 
 PHASES = (
-    Phase("waiting for the first token", lambda: StallingModel("first token")),
+    Phase("waiting for the first token", lambda: HangingModel("first token")),
     Phase(
         "between chunks",
-        lambda: StallingModel("mid-stream"),
+        lambda: HangingModel("mid-stream"),
         lambda event: isinstance(event, TextDelta),
     ),
     Phase(
         "back-off",
-        lambda: StallingModel("back-off"),
+        lambda: HangingModel("back-off"),
         lambda event: isinstance(event, AgentError) and event.delay_s > 2 * SETTLE_S,
     ),
     Phase(

@@ -18,7 +18,7 @@ SETUP = """
 from parsimony_agent import extension
 from parsimony_agent.sessions import open_in
 from parsimony_kernel.testing.scripted import ScriptedModel, call
-from parsimony_kernel.testing.stalling import StallingModel
+from parsimony_kernel.testing.scripted import HangingModel
 
 def use(model):
     def opened(shell):
@@ -35,9 +35,9 @@ def _code(source: str) -> str:
 
 
 PHASES = {
-    "waiting for the first token": ("StallingModel('first token')", "What the run used"),
-    "mid-stream": ("StallingModel('mid-stream')", "Thinking"),
-    "back-off": ("StallingModel('back-off')", "attempt 3"),
+    "waiting for the first token": ("HangingModel('first token')", "What the run used"),
+    "mid-stream": ("HangingModel('mid-stream')", "Thinking"),
+    "back-off": ("HangingModel('back-off')", "attempt 3"),
     "running Python": (_code("while True: pass"), "while True"),
     "time.sleep": (_code("import time; time.sleep(100)"), "time.sleep"),
     "asyncio.sleep": (_code("import asyncio; await asyncio.sleep(100)"), "asyncio.sleep"),

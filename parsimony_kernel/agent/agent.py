@@ -12,7 +12,7 @@ from typing import Any
 from parsimony_kernel.agent.failure.suspension import Secret, SuspensionTokenMismatch
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.loop import MAX_SUSPENSION_AGE_S, resume_run, run_loop
-from parsimony_kernel.agent.prompts import INSTRUCTIONS, PINNED_CONSTRAINTS
+from parsimony_kernel.agent.prompts import INSTRUCTIONS
 from parsimony_kernel.agent.resolve import Config, names_in
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest
@@ -76,8 +76,7 @@ class Agent:
         suspension_secret: signs suspensions; the user's key files by default.
         tools: tools beside ``run_code`` and the three that end a run, typed functions among them;
             a ``Tools`` replaces all.
-        pinned_constraints: at most five reminders that stand last in every prompt; the notebook
-            agent's where the instructions are its own.
+        pinned_constraints: at most five reminders that stand last in every prompt.
         contract: what the task allows; an action that breaks it does not run.
         rules: what the task forbids, see ``gate.rules``; an action that breaks one does not run.
         procedure: what may be done after what; only its edges can be walked.
@@ -106,7 +105,7 @@ class Agent:
         suspension_secret: Secret | None = None,
         tools: Tools | Iterable[Tool | Callable[..., Any]] | None = None,
         *,
-        pinned_constraints: Iterable[str] | None = None,
+        pinned_constraints: Iterable[str] = (),
         contract: ActionContract | None = None,
         rules: Rules = NO_RULES,
         procedure: Procedure | None = None,
@@ -133,7 +132,7 @@ class Agent:
         self.code_executor = code_executor or _private_executor(output_factory)
         self.file_store = file_store
         self.hooks = hooks or RunHooks(Breakers(clock))
-        self.pinned_constraints = _pinned(instructions, pinned_constraints)
+        self.pinned_constraints = _pinned(pinned_constraints)
         self.contract = contract
         self.rules = rules
         self.procedure = procedure
@@ -288,9 +287,7 @@ def _name(config: Config | Sequence[Config]) -> str:
             return config.name
 
 
-def _pinned(instructions: str | None, given: Iterable[str] | None) -> tuple[str, ...]:
-    if given is None:
-        return PINNED_CONSTRAINTS if instructions is None else ()
+def _pinned(given: Iterable[str]) -> tuple[str, ...]:
     rules = (given,) if isinstance(given, str) else tuple(given)
     if len(rules) > MAX_PINNED or not all(
         each.strip() and len(each) <= MAX_PINNED_LENGTH for each in rules

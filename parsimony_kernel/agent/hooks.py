@@ -4,6 +4,8 @@ Everything that a run asks of its host comes through this class. Subclass it and
 agent's ``hooks``. ``RunContext`` is what a run knows of the agent itself.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -197,6 +199,10 @@ def _grounded(tools: Tools, state: RunState, *, strict: bool) -> tuple[Stage, ..
     )
 
 
+def _sorted(names: Iterable[str] | None) -> list[str] | None:
+    return None if names is None else sorted(names)
+
+
 def _known_names(variables: Mapping[str, Any]) -> frozenset[str]:
     frames = filter(None, map(frame_of, variables.values()))
     return frozenset(variables).union(*(frame.names() for frame in frames))
@@ -246,6 +252,23 @@ class RunContext(RecoveryContext):
     )
     workspace: str = field(default="", metadata={"kind": str})
     secret_for: Callable[[str], Secret] | None = field(default=None, metadata={"kind": "__call__"})
+
+    @property
+    def terms(self) -> str:
+        """A hash of the contract, the rules and the procedure; empty without any of them."""
+        contract, procedure = self.contract, self.procedure
+        if contract is None and procedure is None and not self.rules:
+            return ""
+        told: dict[str, Any] = {"procedure": None if procedure is None else procedure.digest}
+        if self.rules:
+            told["rules"] = self.rules.in_words()
+        if contract is not None:
+            told["contract"] = {
+                "allowed": _sorted(contract.allowed_tools),
+                "serving": _sorted(contract.serving_tools),
+                "identifiers": {name: str(value) for name, value in contract.identifiers.items()},
+            }
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
     def secret_of(self, key_id: str) -> Secret:
         """The secret of ``key_id``, by the agent's own choice where it has one."""

@@ -5,15 +5,9 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+from parsimony_kernel.agent.failure.budget import Budget
 from parsimony_kernel.agent.failure.detectors import accumulate_usage
 from parsimony_kernel.agent.failure.recovery import FALLBACK, FINAL, asks_for_long, budget_of
-from parsimony_kernel.agent.failure.spending import (
-    capped,
-    charged,
-    charged_failure,
-    is_limited,
-    reserve,
-)
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.prompts import FINISH_WITHIN_BUDGET
 from parsimony_kernel.agent.renderer import KEPT_RESULTS, MAX_COMPACTION, IncrementalRenderer
@@ -64,6 +58,7 @@ class ModelCalls:
         self._schemas = schemas
         self._cancellation = cancellation
         self._clock = context.clock
+        self._budget = Budget(state, context.guardrails)
         self._renderer = IncrementalRenderer(callable_)
 
     @property
@@ -73,12 +68,12 @@ class ModelCalls:
 
     async def reckoned(self) -> tuple[ModelRequest, Failure | Demand | None]:
         """The next request, and what it asks of the budget; compacted where it would not fit."""
-        if not self._is_limited:
+        if not self._budget.is_limited:
             return self.request(), None
+        model = self.chain.current
         while True:
-            given = (self._state, self._context.guardrails, self.chain.current)
-            request = await self._cancellation.race(capped(*given, self.request()))
-            demand = await self._cancellation.race(reserve(*given, request))
+            request = await self._cancellation.race(self._budget.capped(model, self.request()))
+            demand = await self._cancellation.race(self._budget.reserve(model, request))
             fits = not isinstance(demand, Failure) or "reserved" not in demand.metadata
             if fits or self._state.compaction >= MAX_COMPACTION:
                 return request, demand
@@ -138,25 +133,22 @@ class ModelCalls:
                     case _:
                         reply = item
                 state.last_event_time_s = self._clock.monotonic()
-        billed = request, self.chain.current, self._context.guardrails
+        billed = request, self.chain.current
         if not isinstance(reply, Completion):
             failure = reply or _nothing_came()
-            if self._is_limited:
-                bill = await self._cancellation.race(charged_failure(failure, *billed))
+            if self._budget.is_limited:
+                charging = self._budget.charged_failure(failure, *billed)
+                bill = await self._cancellation.race(charging)
                 if bill is not None:
                     yield self._account(bill, since)
             yield self._rerouted(failure)
             return
         state.pending_instruction = None
         state.failure_attempts.pop(FailureKind.transient_provider, None)
-        if self._is_limited:
-            reply = await self._cancellation.race(charged(reply, *billed))
+        if self._budget.is_limited:
+            reply = await self._cancellation.race(self._budget.charged(reply, *billed))
         yield self._account(reply, since)
         yield reply
-
-    @property
-    def _is_limited(self) -> bool:
-        return is_limited(self._context.guardrails)
 
     def _remember_reasoning(self, delta: Delta) -> None:
         state = self._state

@@ -79,14 +79,13 @@ class IncrementalRenderer:
 
     def _begin(self, manner: "_Manner") -> None:
         self._manner = manner
-        self._known: list[Sequence[str]] = []  # what each could take to be callable before it
-        self._now_known: Sequence[str] = self._callable
-        self._described: set[tuple[str, str]] = set()
+        self._known: Sequence[str] = self._callable  # what was last said to be callable
+        self._columns: set[tuple[str, str]] = set()  # those whose values were told
         self._read = 0  # how many messages of the state were taken in
         self._newest: Any = None
         self._sources: list[Any] = []  # those of them that are rendered
-        self._modes: list[Mode] = []
         self._rendered: list[dict[str, Any]] = []
+        self._cut = _Cut(manner.most)
         self._minimal_before = 0
         self._last_tool = -1
         self._has_snapshot = False
@@ -138,55 +137,40 @@ class IncrementalRenderer:
     def _take(self, added: Sequence[Any]) -> None:
         first = len(self._sources)
         self._sources.extend(added)
-        compaction, by_size = (
-            self._manner.compaction,
-            _size_cutoff(self._sources, self._manner.most),
-        )
-        cutoff, last_tool = _cuts(self._sources, compaction, by_size)
+        last_tool = self._last_tool
+        for index, message in enumerate(added, first):
+            if _role(message) == "tool":
+                self._cut.add(index, message)
+                last_tool = index
+        compaction = self._manner.compaction
+        cutoff = len(self._sources) if compaction else self._cut.index
         # What was rendered before changes only where it fell behind the cut, or is the newest
         # tool result no more.
-        behind = range(self._minimal_before, min(cutoff, first))
-        stale = {i for i in (*behind, self._last_tool) if i >= 0 and self._is_kept_by_size(i)}
-        for index in sorted(stale):
-            mode = self._mode_of(index, cutoff, last_tool)
-            if mode != self._modes[index]:
-                self._modes[index] = mode
-                self._rendered[index] = self._told(index)
-        for index in range(first, len(self._sources)):
-            self._modes.append(self._mode_of(index, cutoff, last_tool))
-            self._known.append(self._now_known)
-            self._rendered.append(self._told(index))
-            # None at a question: whoever goes on may call what could be called before.
-            self._now_known = self._next(self._envelope(index)) or self._now_known
+        stale = {*range(self._minimal_before, min(cutoff, first)), self._last_tool} - {-1}
+        for index in stale if self._manner.in_text else ():
+            source = self._sources[index]
+            if _mode(index, source, cutoff, last_tool, compaction) == "minimal":
+                self._rendered[index] = _render(source, "minimal")
+        for index, message in enumerate(added, first):
+            mode = _mode(index, message, cutoff, last_tool, compaction)
+            self._rendered.append(self._told(message, mode))
         self._minimal_before, self._last_tool = cutoff, last_tool
 
-    def _told(self, index: int) -> dict[str, Any]:
-        message, mode = self._sources[index], self._modes[index]
-        if not self._manner.in_text:
-            return _render(message, "default")
-        envelope = self._envelope(index) if mode == "default" else None
-        told = _render(message, mode)
+    def _told(self, message: Any, mode: Mode) -> dict[str, Any]:
+        told = _render(message, mode if self._manner.in_text else "default")
+        is_ours = isinstance(message, dict) and message["role"] == "tool"
+        envelope = envelope_in(message["content"]) if is_ours and self._manner.in_text else None
         if envelope is None:
             return told
-        envelope = {**envelope, "valid_next_actions": self._next(envelope)}
-        return {**told, "content": as_text(envelope, self._known[index], self._described)}
-
-    def _next(self, envelope: dict[str, Any] | None) -> list[str]:
-        """What an answer says may be called, of the tools that the requests describe."""
-        following = (envelope or {}).get("valid_next_actions")
+        following = envelope.get("valid_next_actions")
         named = following if isinstance(following, list) else ()
-        return [each for each in named if not self._callable or each in self._callable]
-
-    def _envelope(self, index: int) -> dict[str, Any] | None:
-        message = self._sources[index]
-        is_ours = isinstance(message, dict) and message["role"] == "tool"
-        return envelope_in(message["content"]) if is_ours else None
-
-    def _mode_of(self, index: int, cutoff: int, last_tool: int) -> Mode:
-        return _mode(index, self._sources[index], cutoff, last_tool, self._manner.compaction)
-
-    def _is_kept_by_size(self, index: int) -> bool:
-        return _role(self._sources[index]) == "tool" or is_picture(self._sources[index])
+        described = [each for each in named if not self._callable or each in self._callable]
+        if mode == "default":
+            envelope["valid_next_actions"] = described
+            told["content"] = as_text(envelope, self._known, self._columns)
+        # None at a question: whoever goes on may call what could be called before.
+        self._known = described or self._known
+        return told
 
 
 def recent_iterations_cutoff(
@@ -288,20 +272,26 @@ def _conversation(state: RunState) -> Iterator[dict[str, Any]]:
         yield _render(message, _mode(index, message, cutoff, last_tool, state.compaction))
 
 
-def _size_cutoff(messages: Sequence[Any], most: int) -> int:
+class _Cut:
     """The index before which a run shortens results: it moves on in leaps."""
-    cutoff, allowed = 0, most
-    full: list[tuple[int, int]] = []
-    for index, message in enumerate(messages):
-        if _role(message) != "tool":
-            continue
+
+    def __init__(self, most: int) -> None:
+        self.index = 0
+        self._most = most
+        self._allowed = most
+        self._full: list[tuple[int, int]] = []  # results behind it: index and size
+        self._size = 0
+
+    def add(self, index: int, message: Any) -> None:
+        """Take in the result that stands at ``index``."""
         content = message["content"] if isinstance(message, dict) else message.content
-        full.append((index, len(str(content))))
-        if sum(size for _, size in full) > allowed and len(full) > 2:
-            full = full[-2:]
-            cutoff = full[0][0]
-            allowed = sum(size for _, size in full) + min(MORE_RESULTS, most)
-    return cutoff
+        self._full.append((index, len(str(content))))
+        self._size += self._full[-1][1]
+        if self._size > self._allowed and len(self._full) > 2:
+            self._full = self._full[-2:]
+            self.index = self._full[0][0]
+            self._size = sum(size for _, size in self._full)
+            self._allowed = self._size + min(MORE_RESULTS, self._most)
 
 
 def _cuts(messages: Sequence[Any], compaction: int, cutoff: int) -> tuple[int, int]:

@@ -20,14 +20,13 @@ from parsimony_kernel.agent.failure.detectors import (
     record_tool_call,
     text_only,
 )
+from parsimony_kernel.agent.failure.diagnosis import diagnose
 from parsimony_kernel.agent.failure.recovery import FALLBACK, handle_failure, suspend
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
-from parsimony_kernel.agent.knowledge import Knowledge, typed
 from parsimony_kernel.agent.model_calls import ModelCalls, given_up
 from parsimony_kernel.agent.pictures import picture_messages
 from parsimony_kernel.agent.progress import Progress, told
 from parsimony_kernel.agent.redaction import of_failure
-from parsimony_kernel.agent.terms import terms_of
 from parsimony_kernel.agent.written_calls import is_written, written_calls
 from parsimony_kernel.core.calls import arguments_of, loop_signature
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
@@ -35,7 +34,6 @@ from parsimony_kernel.core.causes import CAPABILITY_GAP, has_open_type
 from parsimony_kernel.core.chat import Completion, FunctionCall, ToolCall
 from parsimony_kernel.core.clock import Clock
 from parsimony_kernel.core.config import FileStore
-from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.events import (
     AgentEvent,
@@ -109,7 +107,7 @@ class Run:
         )
         self.progress = Progress(self.state, self.hooks.files(self.state))
         self.state.cancellation = self.cancellation
-        self.state.terms = terms_of(self.context)
+        self.state.terms = self.context.terms
         if not self.state.started_at:
             self.state.started_at = self.clock.now().isoformat()
 
@@ -472,13 +470,19 @@ class Run:
         failure = outcome.failure
         if failure is None or not has_open_type(failure):
             return outcome
-        elapsed = self.state.elapsed_seconds(self.clock.monotonic())
-        left = self.context.guardrails.max_execution_time_s - elapsed
         classifier = self.context.classifier
         if not isinstance(classifier, RulesClassifier):  # it may ask a model
             failure = self.hooks.shared(call, outcome).failure or failure
-        judging = self._knowledge().type_of(
-            failure, call, classifier, within_s=max(0.0, left), clock=self.clock
+        tool = self.tools.get(call.function.name)
+        judging = diagnose(
+            failure,
+            call,
+            classifier,
+            state=self.state,
+            known=self.known(),
+            is_idempotent=tool is not None and tool.is_repeatable,
+            within_s=self.context.time_left(self.state),
+            clock=self.clock,
         )
         try:
             kind = await self.cancellation.race(judging)
@@ -486,7 +490,10 @@ class Run:
             return outcome  # what the step came to is told first
         if kind is FailureType.UNKNOWN:
             return outcome
-        outcome = replace(outcome, failure=outcome.failure and typed(outcome.failure, kind))
+        # A type chooses a hint; it changes neither effect nor action.
+        if outcome.failure is not None:
+            metadata = {**outcome.failure.metadata, "type": kind}
+            outcome = replace(outcome, failure=replace(outcome.failure, metadata=metadata))
         return _adding(outcome, "hint", HINTS[kind]) if kind in HINTS else outcome
 
     async def _held(
@@ -582,8 +589,19 @@ class Run:
                 return
 
     def known(self) -> TriageContext:
-        """What a strategy may know of this run."""
-        return self._knowledge().as_context()
+        """What a strategy or a classifier may know of this run."""
+        state, contract = self.state, self.context.contract
+        identifiers = {} if contract is None else contract.identifiers
+        return TriageContext(
+            tools=tuple(self.tools),
+            constraints=tuple(state.pinned_constraints),
+            subgoals=tuple(state.subgoals),
+            done_subgoals=frozenset(state.done_subgoals),
+            identifiers={name: str(value) for name, value in identifiers.items()},
+            prompt_tokens=self.model_calls.prompt_tokens,
+            context_window=getattr(self.model_calls.chain.current, "context_window", None),
+            checkpoints=self.progress.checkpoints,
+        )
 
     def shared_names(self, words: str) -> str:
         """What the model may read of words that name variables."""
@@ -595,16 +613,6 @@ class Run:
         # With its walker where the procedure stood then.
         self.gate = self.hooks.gate(self.tools, self.context, self.state)
         return words
-
-    def _knowledge(self) -> Knowledge:
-        return Knowledge(
-            self.state,
-            self.tools,
-            _identifiers(self.context.contract),
-            self.progress.checkpoints,
-            self.model_calls.prompt_tokens,
-            getattr(self.model_calls.chain.current, "context_window", None),
-        )
 
     def _for_people(self, outcome: StepOutcome) -> dict[str, Any]:
         result = dict(outcome.envelope)
@@ -688,8 +696,3 @@ def _adding(outcome: StepOutcome, key: str, told: Any) -> StepOutcome:
 
 def _is_cut_off(failure: Failure | None) -> bool:
     return failure is not None and failure.kind is FailureKind.output_truncated
-
-
-def _identifiers(contract: ActionContract | None) -> dict[str, str]:
-    """The values that the task is about, by argument name."""
-    return {} if contract is None else {k: str(v) for k, v in contract.identifiers.items()}

@@ -209,12 +209,15 @@ class KernelOutput(_Output):
     an exception, if any, is its last member. ``shown`` are those that ``stdout`` does not say:
     whoever tells people or a model of both takes these, and JSON holds no more.
     ``changed`` and ``deleted`` are names of the namespace; ``variables`` summarises the changed.
-    ``overwritten`` are those of the changed that had been bound by the person.
+    ``overwritten`` are those of the changed that had been bound by the person, and
+    ``printed_before`` the characters of ``stdout`` that stand before each of those shown, where
+    that is known.
     """
 
     stdout: Text = ""
     stderr: Text = ""
     outputs: tuple[KernelOutputType, ...] = Field(default=(), validate_default=True)
+    printed_before: tuple[int, ...] = ()
     changed: tuple[Text, ...] = ()
     deleted: tuple[Text, ...] = ()
     overwritten: tuple[Text, ...] = ()
@@ -253,6 +256,10 @@ class KernelOutput(_Output):
             stdout=self.stdout + rest.stdout,
             stderr=self.stderr + rest.stderr,
             outputs=(*self.shown, *rest.shown),
+            printed_before=(
+                *self.printed_before,
+                *(len(self.stdout) + each for each in rest.printed_before),
+            ),
             changed=tuple(dict.fromkeys((*self.changed, *rest.changed))),
             deleted=tuple(dict.fromkeys((*self.deleted, *rest.deleted))),
             overwritten=tuple(dict.fromkeys((*self.overwritten, *rest.overwritten))),
@@ -277,6 +284,7 @@ class KernelOutput(_Output):
                 o.with_rows() if isinstance(o, DataFrameObject) else o.for_model()
                 for o in self.shown
             ],
+            "printed_before": list(self.printed_before) if self.stdout else [],
             "variables": [v.for_model() for v in self.variables],
             "overwritten": list(self.overwritten),
             "deleted": list(self.deleted),

@@ -22,6 +22,8 @@ NEXT = "You may call now: "
 _DIGEST = re.compile(r"(?:\S*[^0-9a-f\s])?[0-9a-f]{64}(?:[^0-9a-f\s]\S*)?")
 _NUMPY = re.compile(r"\bnp\.(?:float|int|uint|bool|str)\d*_?\(([^()]*)\)")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+# Stands in the middle of a text that was too long.
+_CUT = " characters left out …"
 _SHORTENED = "[older, shortened]"
 # Said by the call itself, by the sentence of the failure, or by the lines that follow.
 _SAID = frozenset(
@@ -30,7 +32,7 @@ _SAID = frozenset(
 )
 # What was not begun, which is nobody's failure.
 _NO_ERRORS = frozenset({"not_run", "not_allowed", "cancelled"})
-_OF_CODE = frozenset({"stdout", "stderr", "outputs", "variables"})
+_OF_CODE = frozenset({"stdout", "stderr", "outputs", "variables", "printed_before"})
 _OF_AN_OUTPUT = frozenset(
     {"type", "name", "rows", "columns", "more_columns", "columns_left_out", "text", "python_type"}
     | {"title", "description"}
@@ -140,9 +142,11 @@ def _is_in(value: Any, sentence: str) -> bool:
 
 
 def _of_code(result: dict[str, Any], cut: _Whole, *, failed: bool) -> Iterator[str]:
-    printed = result.get("stdout")
-    if isinstance(printed, str) and printed.strip("\n"):
-        yield f"Printed before that:\n{cut.text(printed)}" if failed else cut.text(printed)
+    printed = str(result.get("stdout") or "")
+    ends = _ends(result, printed)
+    if failed and printed.strip("\n"):
+        yield "Printed before that:"
+    yield from _printed(printed[: ends[0]], cut)
     if warned := result.get("stderr"):
         yield f"stderr:\n{cut.text(str(warned))}"
     shown: dict[str, str] = {}
@@ -156,6 +160,8 @@ def _of_code(result: dict[str, Any], cut: _Whole, *, failed: bool) -> Iterator[s
         if noun:
             shown.setdefault(_likeness(output), f"the {nth}{noun} shown")
         yield from _output(output, cut)
+        if index + 1 < len(ends):
+            yield from _printed(printed[ends[index] : ends[index + 1]], cut)
     columns: dict[str, Any] = {}
     for variable in _dicts(result.get("variables")):
         name = variable.get("name")
@@ -176,6 +182,18 @@ def _of_code(result: dict[str, Any], cut: _Whole, *, failed: bool) -> Iterator[s
     if rest.pop("truncated", False):
         yield "(cut: there was more of this output)"
     yield from (f"{key}: {_in_a_line(value)}" for key, value in rest.items())
+
+
+def _ends(result: dict[str, Any], printed: str) -> list[int]:
+    """Where what was printed is parted by what was shown; all of it stands first, if unknown."""
+    before = result.get("printed_before")
+    known = isinstance(before, list) and _CUT not in printed
+    return [*before, len(printed)] if known and isinstance(before, list) else [len(printed)]
+
+
+def _printed(text: str, cut: _Whole) -> Iterator[str]:
+    if text.strip("\n"):
+        yield cut.text(text)
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:

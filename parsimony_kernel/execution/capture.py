@@ -89,6 +89,7 @@ class Capture:
         self._first: list[KernelOutputType] = []
         self._last: deque[KernelOutputType] = deque(maxlen=MAX_OUTPUTS // 2)
         self._shown = 0
+        self._printed_before: list[int] = []
         self._formatted: list[tuple[Any, Any]] = []
         # The threads themselves: an ident is given again once its thread has ended.
         self._older = weakref.WeakSet(threading.enumerate())
@@ -100,6 +101,11 @@ class Capture:
     def outputs(self) -> list[KernelOutputType]:
         """The displays in order; of too many, the first and the last."""
         return [*self._first, *self._last]
+
+    @property
+    def printed_before(self) -> tuple[int, ...]:
+        """Of each display, the characters that were printed before it; of too many, nothing."""
+        return tuple(self._printed_before) if self._shown == len(self.outputs) else ()
 
     @property
     def is_cut(self) -> bool:
@@ -129,6 +135,8 @@ class Capture:
     def append(self, output: KernelOutputType) -> None:
         """Display what is converted already."""
         self._shown += 1
+        if self._shown <= MAX_OUTPUTS:
+            self._printed_before.append(len(self.stdout.text()))
         if len(self._first) < MAX_OUTPUTS // 2:
             self._first.append(output)
         else:

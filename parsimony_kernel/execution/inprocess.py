@@ -468,6 +468,7 @@ class CellExecution:
             stdout=capture.stdout.text(),
             stderr=capture.stderr.text(),
             outputs=(*capture.outputs, *([] if failure is None else [failure])),
+            printed_before=capture.printed_before,
             changed=effect.changed,
             deleted=effect.deleted,
             overwritten=overwritten,

@@ -22,9 +22,9 @@ from parsimony_kernel.core.chat import (
 from parsimony_kernel.core.kinds import FailureRaised
 from parsimony_kernel.core.pictures import MARK
 from parsimony_kernel.llm import thinking
-from parsimony_kernel.llm.adapter import read
 from parsimony_kernel.llm.cassette_file import RecordedStep, RecordedTurn, Recording, Tape
-from parsimony_kernel.llm.normal import Normal, Place, in_short, normalised
+from parsimony_kernel.llm.coerce import read
+from parsimony_kernel.llm.request_key import Place, RequestKey, in_short, request_key
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.llm.wrapper import WrapperModel
 from parsimony_kernel.storage.durable import StorageError
@@ -78,7 +78,7 @@ class TurnRecorder:
 
     def keep(self, request: ModelRequest, answer: Completion) -> None:
         """Write down that ``request`` got ``answer``. ``FailureRaised`` when it cannot be done."""
-        asked = normalised(request, self._place)
+        asked = request_key(request, self._place)
         if self._goes_on:
             self._goes_on = False
             before = self._tape.read().turn(*self._turn.key)
@@ -178,7 +178,7 @@ class Player:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
         """The recorded answer, whole pieces first. Raises ``CassetteMiss``."""
-        asked = normalised(request, self._place)
+        asked = request_key(request, self._place)
         answers = self._answers(asked)
         key = (asked.step, asked.text)
         answer = answers[min(self._asked[key], len(answers) - 1)]
@@ -190,7 +190,7 @@ class Player:
             yield Delta(text=message.content)
         yield answer if answer.cost_usd is not None else replace(answer, cost_usd=0.0)
 
-    def _answers(self, asked: Normal) -> list[Completion]:
+    def _answers(self, asked: RequestKey) -> list[Completion]:
         for turn in self._turns:
             found = [step.answer for step in turn.steps if step.asked == asked]
             if found:
@@ -206,7 +206,7 @@ class Nearest:
     difference: str
 
 
-def nearest(turns: Iterable[RecordedTurn], asked: Normal) -> Nearest | None:
+def nearest(turns: Iterable[RecordedTurn], asked: RequestKey) -> Nearest | None:
     """The recorded step of the same number that is most like ``asked``; ``None`` without one."""
     same = [step for turn in turns for step in turn.steps if step.asked.step == asked.step]
     if not same:
@@ -250,7 +250,7 @@ def _unknown_turn(recording: Recording, words: str, shown: str) -> str:
     return f"{sentence} The nearest one:\n{difference(closest.words, words)}\n{_REMEDY}"
 
 
-def _unknown_step(turns: tuple[RecordedTurn, ...], asked: Normal, shown: str) -> str:
+def _unknown_step(turns: tuple[RecordedTurn, ...], asked: RequestKey, shown: str) -> str:
     turn = turns[0]
     begin = f"The recording {shown} has no answer to step {asked.step} of {in_short(turn.words)!r}"
     found = nearest(turns, asked)

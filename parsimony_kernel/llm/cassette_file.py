@@ -8,13 +8,13 @@ edit and merge such files.
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from parsimony_kernel.core.chat import (
     Choice,
@@ -24,7 +24,7 @@ from parsimony_kernel.core.chat import (
     ToolCall,
     Usage,
 )
-from parsimony_kernel.llm.normal import Normal
+from parsimony_kernel.llm.request_key import RequestKey
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.durable import StorageError
 
@@ -52,7 +52,7 @@ class CassetteError(StorageError):
 class RecordedStep:
     """What was asked for in one step, and the answer."""
 
-    asked: Normal
+    asked: RequestKey
     answer: Completion
 
 
@@ -234,6 +234,65 @@ def _dumped(value: Any) -> str:
     return text
 
 
+class _Read(BaseModel):
+    """Fields of the file, each of the type in which it was written."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class _Call(_Read):
+    tool: str
+    arguments: dict[str, Any] | str
+
+    def as_call(self, call_id: str) -> ToolCall:
+        written = self.arguments
+        text = written if isinstance(written, str) else json.dumps(written, ensure_ascii=False)
+        return ToolCall(call_id, FunctionCall(self.tool, text))
+
+
+class _Tokens(_Read):
+    prompt: int = 0
+    answer: int = 0
+    cached: int = 0
+
+
+class _Step(_Read):
+    step: int
+    asked: str
+    reasoning: str | None = None
+    opaque: str = ""
+    text: str | None = None
+    calls: list[_Call] = []
+    finish: str | None = None
+    tokens: _Tokens = _Tokens()
+    cost_usd: float | None = None
+    by: str | None = None
+
+    def as_recorded(self, model: str) -> RecordedStep:
+        calls = (each.as_call(f"call_{self.step}_{i}") for i, each in enumerate(self.calls, 1))
+        message = Message(self.text, tuple(calls), self.reasoning, self.opaque)
+        usage = Usage(self.tokens.prompt, self.tokens.answer, self.tokens.cached)
+        choices = (Choice(message, self.finish),)
+        answer = Completion(choices, usage, self.by or model, self.cost_usd)
+        return RecordedStep(RequestKey(self.step, self.asked), answer)
+
+
+class _Turn(_Read):
+    request: str
+    occurrence: int = 1
+    model: str
+    steps: list[_Step]
+
+    def as_recorded(self) -> RecordedTurn:
+        steps = tuple(each.as_recorded(self.model) for each in self.steps)
+        return RecordedTurn(self.request, self.occurrence, self.model, steps)
+
+
+class _File(_Read):
+    notebook: str
+    turns: list[_Turn]
+
+
 def parse(data: bytes, path: Path) -> Recording:
     """The recording that ``data`` of the file ``path`` is; ``CassetteError`` when it is none."""
     if len(data) > MAX_BYTES:
@@ -246,7 +305,28 @@ def parse(data: bytes, path: Path) -> Recording:
         raise _unusable(path, f"is no YAML{where}, perhaps after a merge") from exc
     except (ValueError, RecursionError) as exc:
         raise _unusable(path, "is no YAML that can be read") from exc
-    return _Reader(path).recording(value)
+    if not isinstance(value, dict):
+        raise _unusable(path, "holds no recording")
+    version = value.get("version")
+    if version != VERSION:
+        written = "a later" if isinstance(version, int) and version > VERSION else "another"
+        raise CassetteError(
+            f"The recording {path.name!r} was written by {written} release: its version is "
+            f"{version!r}, and this one reads {VERSION}. Install that release, or delete the file "
+            "and record the notebook again."
+        )
+    try:
+        read = _File.model_validate(value)
+        turns = tuple(each.as_recorded() for each in read.turns)
+    except ValidationError as exc:
+        wrong = exc.errors()[0]
+        at = ".".join(map(str, wrong["loc"]))
+        raise _unusable(path, f"is not as it was written at {at!r} ({wrong['msg']})") from exc
+    except (TypeError, ValueError) as exc:
+        raise _unusable(path, "has arguments that are no JSON") from exc
+    if len({turn.key for turn in turns}) < len(turns):
+        raise _unusable(path, "has one turn twice, perhaps after a merge")
+    return Recording(read.notebook, turns)
 
 
 def _unusable(path: Path, why: str) -> CassetteError:
@@ -254,87 +334,3 @@ def _unusable(path: Path, why: str) -> CassetteError:
         f"The recording {path.name!r} {why}. Bring back an earlier version of it, or delete it "
         "and record the notebook again."
     )
-
-
-class _Reader:
-    """Checks each field, and says which one is not as it was written."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def recording(self, value: Any) -> Recording:
-        if not isinstance(value, dict):
-            self._fail("holds no recording")
-        version = value.get("version")
-        if version != VERSION:
-            written = "a later" if isinstance(version, int) and version > VERSION else "another"
-            raise CassetteError(
-                f"The recording {self._path.name!r} was written by {written} release: its version "
-                f"is {version!r}, and this one reads {VERSION}. Install that release, or delete "
-                "the file and record the notebook again."
-            )
-        turns = tuple(map(self._turn, self._of(value, "turns", list)))
-        if len({turn.key for turn in turns}) < len(turns):
-            self._fail("has one turn twice, perhaps after a merge")
-        return Recording(self._of(value, "notebook", str), turns)
-
-    def _turn(self, value: Any) -> RecordedTurn:
-        model = self._of(value, "model", str)
-        steps = self._of(value, "steps", list)
-        return RecordedTurn(
-            self._of(value, "request", str),
-            self._of(value, "occurrence", int, 1),
-            model,
-            tuple(self._step(each, model) for each in steps),
-        )
-
-    def _step(self, value: Any, model: str) -> RecordedStep:
-        step = self._of(value, "step", int)
-        calls = self._of(value, "calls", list, [])
-        tokens = self._of(value, "tokens", dict, {})
-        cost = value.get("cost_usd")
-        if not isinstance(cost, int | float | None):
-            self._fail("has a 'cost_usd' that is no number")
-        message = Message(
-            content=self._of(value, "text", str, None),
-            tool_calls=tuple(
-                self._call(each, f"call_{step}_{i}") for i, each in enumerate(calls, start=1)
-            ),
-            reasoning_content=self._of(value, "reasoning", str, None),
-            opaque=self._of(value, "opaque", str, ""),
-        )
-        return RecordedStep(
-            Normal(step, self._of(value, "asked", str)),
-            Completion(
-                choices=(Choice(message, self._of(value, "finish", str, None)),),
-                usage=Usage(
-                    *(self._of(tokens, name, int, 0) for name in ("prompt", "answer", "cached"))
-                ),
-                model=self._of(value, "by", str, model),
-                cost_usd=cost,
-            ),
-        )
-
-    def _call(self, value: Any, call_id: str) -> ToolCall:
-        arguments = value.get("arguments") if isinstance(value, Mapping) else None
-        if isinstance(arguments, dict):
-            try:
-                arguments = json.dumps(arguments, ensure_ascii=False)
-            except (TypeError, ValueError):
-                self._fail("has arguments that are no JSON")
-        elif not isinstance(arguments, str):
-            self._fail("has a call without arguments")
-        return ToolCall(call_id, FunctionCall(self._of(value, "tool", str), arguments))
-
-    def _of(self, value: Any, name: str, kind: type, *default: Any) -> Any:
-        if not isinstance(value, dict):
-            self._fail(f"has no fields where {name!r} belongs")
-        found = value.get(name, *default)
-        if default and (found is None or found == default[0]):
-            return default[0]
-        if not isinstance(found, kind) or isinstance(found, bool):
-            self._fail(f"has no {name!r} where one belongs, or one of another kind")
-        return found
-
-    def _fail(self, why: str) -> NoReturn:
-        raise _unusable(self._path, why)

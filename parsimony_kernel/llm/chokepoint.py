@@ -32,7 +32,7 @@ from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.limits.budget import tokens_said
 from parsimony_kernel.llm import thinking
-from parsimony_kernel.llm.adapter import read, secrets_of
+from parsimony_kernel.llm.coerce import read, secrets_of
 from parsimony_kernel.llm.faults import translate
 from parsimony_kernel.llm.transcript import repair
 

@@ -15,6 +15,7 @@ import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from parsimony_kernel.core.causes import CAPABILITY_GAP
@@ -52,6 +53,8 @@ _FIRST_USED = (
     "litellm.litellm_core_utils.default_encoding",
     "litellm.types.litellm_core_utils.streaming_chunk_builder_utils",
 )
+# Whether a request that openai's client makes is one of this module.
+_is_ours: ContextVar[bool] = ContextVar("parsimony_request", default=False)
 # A limit above what a model can write is refused. No model in use writes less than this.
 _EVERY_MODEL_WRITES = 4_096
 
@@ -166,6 +169,7 @@ class LiteLLMModel:
         while True:
             for extra in (*self._refused, *left_out):
                 arguments = extra.left_out(arguments)
+            is_ours = _is_ours.set(True)
             try:
                 return await litellm.acompletion(**arguments)
             except Exception as exc:  # boundary: tool - a provider; what is no refusal goes on
@@ -177,6 +181,8 @@ class LiteLLMModel:
                 if new is None:
                     raise
                 (self._refused if new.for_good else left_out).append(new)
+            finally:
+                _is_ours.reset(is_ours)
 
     def _refuse_live_call(self) -> None:
         if credentials.is_loopback(self._base) or chokepoint.live_calls_allowed(self._environ):
@@ -291,10 +297,28 @@ def import_litellm() -> Any:
     for name in _FIRST_USED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    _send_as_given()
     _keep_logs_quiet(os.environ)
     litellm.telemetry = False
     litellm.set_verbose = False
     return litellm
+
+
+def _send_as_given() -> None:
+    """Spare our own requests a search of openai's client, which walks through each value of each
+    message for what it would rename. It finds nothing in JSON, and takes longer than the step."""
+    chat: Any = importlib.import_module("openai.resources.chat.completions.completions")
+    search = getattr(chat, "async_maybe_transform", None)
+    if search is None or search.__module__ == __name__:
+        return
+    from openai._utils import is_given
+
+    async def given(data: Any, kind: Any) -> Any:
+        if not (_is_ours.get() and isinstance(data, dict)):
+            return await search(data, kind)
+        return {name: value for name, value in data.items() if is_given(value)}
+
+    chat.async_maybe_transform = given
 
 
 def _keep_logs_quiet(environ: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from parsimony_kernel.core.redaction import REDACTED, Scrub, known_values, replacer, scrubber
-from parsimony_kernel.llm.adapter import secrets_of
+from parsimony_kernel.llm.coerce import secrets_of
 
 # What stands beside a "name", of a variable, a column or a field.
 _VALUES = frozenset({"text", "value", "values", "samples", "default", "preview"})

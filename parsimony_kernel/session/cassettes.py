@@ -21,7 +21,7 @@ from parsimony_kernel.llm.cassette import (
 )
 from parsimony_kernel.llm.cassette_file import RecordedTurn, Tape
 from parsimony_kernel.llm.cassette_mode import SAVED_BY, CassetteMode, mode_in
-from parsimony_kernel.llm.normal import Place, normal_words
+from parsimony_kernel.llm.request_key import Place, normal_words
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.session.identity import NAMELESS, plain_name
 from parsimony_kernel.session.trouble import explained

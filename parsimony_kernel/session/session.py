@@ -23,7 +23,7 @@ from parsimony_kernel.agent.failure.suspension import (
     SuspensionTokenMismatch,
 )
 from parsimony_kernel.agent.loop import admit, first_request, go_on, run_loop
-from parsimony_kernel.agent.prompts import INSTRUCTIONS, PINNED_CONSTRAINTS
+from parsimony_kernel.agent.prompts import INSTRUCTIONS
 from parsimony_kernel.agent.resolve import EFFORT, check_models, names_in, resolve_models
 from parsimony_kernel.artifacts.publish import PAGES, LiveName, Publisher
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed
@@ -665,7 +665,7 @@ class NotebookSession:
             rules=playbook.rules,
             procedure=playbook.procedure,
             instructions="\n\n".join((INSTRUCTIONS, *(w.block for w in running.instructions))),
-            pinned_constraints=playbook.constraints or PINNED_CONSTRAINTS,
+            pinned_constraints=playbook.constraints,
             policy=playbook.policy,
             classifier=self._classifier(playbook.classifier or classifier, models, running, hooks),
             hooks=hooks,

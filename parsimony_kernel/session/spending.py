@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from parsimony_kernel.agent.failure.spending import CEILING_REMEDY
+from parsimony_kernel.agent.failure.budget import CEILING_REMEDY
 from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted, PartialRunSummary
 from parsimony_kernel.limits.budget import dollars
 from parsimony_kernel.session.turns import SessionError

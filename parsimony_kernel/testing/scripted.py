@@ -4,6 +4,7 @@ The script is consumed exactly: one request too many raises and names the reques
 ``assert_exhausted`` names the answers that nobody asked for.
 """
 
+import asyncio
 import copy
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -108,3 +109,27 @@ class ScriptedModel:
 def _last(request: ModelRequest) -> str:
     text = repr(request.messages[-1]) if request.messages else "none at all"
     return text if len(text) <= 400 else text[:400] + "…"
+
+
+HANGS_AT = ("first token", "mid-stream", "back-off")
+
+
+class HangingModel:
+    """Never answers: it is silent, falls silent in a sentence, or is always unreachable."""
+
+    def __init__(self, place: str) -> None:
+        if place not in HANGS_AT:
+            raise ValueError(f"{place!r} is no place to stall; choose from {HANGS_AT}")
+        self._place = place
+
+    @property
+    def name(self) -> str:
+        return f"stalling ({self._place})"
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+        """Stall."""
+        if self._place == "back-off":
+            raise ConnectionError("the provider cannot be reached")
+        if self._place == "mid-stream":
+            yield Delta("Thinking about it")
+        await asyncio.Event().wait()

@@ -8,7 +8,6 @@ import pytest
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.failure.suspension import SuspensionTokenMismatch
 from parsimony_kernel.agent.hooks import RunContext
-from parsimony_kernel.agent.prompts import PINNED_CONSTRAINTS
 from parsimony_kernel.agent.renderer import render_for_llm
 from parsimony_kernel.core.config import MAX_PINNED
 from parsimony_kernel.core.conversation import AgentContext, AgentMessage
@@ -57,13 +56,12 @@ def test_no_model_at_all_is_refused(model: Any) -> None:
         agent.hooks.models(RunContext.of(agent))
 
 
-def test_pinned_constraints_are_the_notebooks_own_unless_said_otherwise() -> None:
+def test_pinned_constraints_are_a_few_short_rules() -> None:
     def pinned(**given: Any) -> tuple[str, ...]:
         return Agent("offline", suspension_secret="s", **given).pinned_constraints
 
-    assert pinned() == PINNED_CONSTRAINTS
-    assert pinned(instructions="Be brief.") == ()
-    assert pinned(instructions="Be brief.", pinned_constraints=["One."]) == ("One.",)
+    assert pinned() == ()
+    assert pinned(pinned_constraints=["One."]) == ("One.",)
     assert pinned(pinned_constraints="A text is one rule.") == ("A text is one rule.",)
     for wrong in (["x"] * (MAX_PINNED + 1), [" "], ["x" * 400]):
         with pytest.raises(ValueError, match="at most 5 rules"):
@@ -128,7 +126,7 @@ def test_of_the_inventories_of_a_conversation_the_newest_alone_is_told() -> None
         AgentMessage("user", "hello"),
     )
     state = agent.start("sum it", ctx=AgentContext(before, "the inventory"))
-    told = [message["content"] for message in render_for_llm(state)][:-1]
+    told = [message["content"] for message in render_for_llm(state)]
     assert told == ["hello", "the inventory", "<request>\nsum it\n</request>"]
     assert state.messages[0]["content"] == "an old inventory"
 

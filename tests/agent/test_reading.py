@@ -56,6 +56,8 @@ async def test_forty_rows_are_the_most_of_a_whole_table(rows: int) -> None:
     ("code", "told"),
     [
         ("print('one\\n  two')", "one\n  two"),
+        ("print('a')\nprint(pd.DataFrame({'x': [1.5]}))\nprint('b')",
+         "a\ntable, 1 row: x (float64)\n  x\n1.5\nb"),
         ("print(pd.DataFrame({'x': [1.5]}))", "table, 1 row: x (float64)\n  x\n1.5"),
         ("n = 3\nn", "3 (int)\n`n`: 3 (int)"),
         ("pd.Series({'a': 2}, name='n')", "table, 1 row: index (index, str), n (int64)\n"

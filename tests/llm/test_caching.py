@@ -6,7 +6,7 @@ import pytest
 
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import Completion, ModelRequest, Usage, answer
-from parsimony_kernel.llm import chokepoint
+from parsimony_kernel.llm import chokepoint, litellm_model
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.litellm_model import LiteLLMModel
 from parsimony_kernel.testing.provider import HttpError, LoopbackProvider
@@ -101,3 +101,25 @@ async def test_an_effort_that_is_not_taken_is_left_out(effort: str) -> None:
     with LoopbackProvider([say("406")]) as server:
         await ask(model_at(server, "openai/gpt-5", reasoning_effort=effort), TOLD)
     assert server.requests[0].body["reasoning_effort"] == effort
+
+
+async def test_the_client_does_not_search_our_requests_and_searches_all_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from openai import AsyncOpenAI
+    from openai._utils import _transform
+
+    async def search(data: object, kind: object) -> object:
+        raise LookupError("searched")
+
+    with LoopbackProvider([say("406")]) as server:
+        model = model_at(server, "openai/gpt-5", temperature=1)
+        await litellm_model._load()
+        monkeypatch.setattr(_transform, "async_transform", search)
+        await ask(model, TOLD)
+        theirs = AsyncOpenAI(api_key="k", base_url=server.url)
+        with pytest.raises(LookupError):
+            await theirs.chat.completions.create(model="gpt-5", messages=[])
+    body = server.requests[0].body
+    assert [each.get("content") for each in body["messages"]] == [m["content"] for m in TOLD]
+    assert (body["temperature"], body["tools"]) == (1, [TOOL])

@@ -28,7 +28,7 @@ from parsimony_kernel.llm.cassette import (
     recorded,
 )
 from parsimony_kernel.llm.cassette_file import RecordedTurn, Tape
-from parsimony_kernel.llm.normal import Place, normalised
+from parsimony_kernel.llm.request_key import Place, request_key
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.llm.wrapper import WrapperModel
 from parsimony_kernel.storage import durable
@@ -195,7 +195,7 @@ async def test_what_differs_from_the_nearest_step_is_said_line_by_line(tape: Tap
 async def test_of_several_answers_to_a_step_the_nearest_is_compared(tape: Tape) -> None:
     far, near = "\n".join("abcdef"), "\n".join("uvwxyz")
     await record(tape, [say("one")] * 3, asked(), asked(far), asked(near))
-    found = nearest(tape.read().turns, normalised(asked(near + "\n!"), PLACE))
+    found = nearest(tape.read().turns, request_key(asked(near + "\n!"), PLACE))
     assert found is not None
     assert "z" in found.step.asked.text
     added = [line for line in found.difference.splitlines() if line.startswith("+ ")]

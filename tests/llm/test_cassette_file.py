@@ -20,7 +20,7 @@ from parsimony_kernel.llm.cassette_file import (
     parse,
     to_text,
 )
-from parsimony_kernel.llm.normal import Normal
+from parsimony_kernel.llm.request_key import RequestKey
 
 PATH = Path("cassettes/sales.yaml")
 CODE = 'total = sales["amount"].sum()\ntotal'
@@ -32,7 +32,7 @@ def called(code: str = CODE) -> Completion:
 
 
 def turn(words: str = "add up the sales", code: str = CODE, occurrence: int = 1) -> RecordedTurn:
-    step = RecordedStep(Normal(1, f"tools:\n  run_code\n\nrequest:\n  {words}"), called(code))
+    step = RecordedStep(RequestKey(1, f"tools:\n  run_code\n\nrequest:\n  {words}"), called(code))
     return RecordedTurn(words, occurrence, "m", (step,))
 
 
@@ -60,7 +60,7 @@ def test_whatever_was_said_is_read_again_as_it_was(
     choice = given_answer.choices[0]
     message = replace(choice.message, reasoning_content=thought or None, opaque=thought)
     given_answer = replace(given_answer, choices=(replace(choice, message=message),))
-    step = RecordedStep(Normal(1, asked), given_answer)
+    step = RecordedStep(RequestKey(1, asked), given_answer)
     recording = Recording("sales.ipynb", (RecordedTurn(words, 1, "m", (step,)),))
     assert again(recording) == recording
 
@@ -70,7 +70,7 @@ def test_arguments_mean_what_they_meant(arguments: dict[str, Any], is_compact: b
     separators = (",", ":") if is_compact else None
     written = json.dumps(arguments, ensure_ascii=False, separators=separators)
     call = ToolCall("call_1_1", FunctionCall("order", written))
-    step = RecordedStep(Normal(1, "x"), answer(calls=[call], model="m"))
+    step = RecordedStep(RequestKey(1, "x"), answer(calls=[call], model="m"))
     read = again(Recording("a.ipynb", (RecordedTurn("x", 1, "m", (step,)),)))
     kept = read.turns[0].steps[0].answer.message.tool_calls[0]
     assert json.loads(kept.function.arguments) == json.loads(written)
@@ -79,7 +79,7 @@ def test_arguments_mean_what_they_meant(arguments: dict[str, Any], is_compact: b
 @pytest.mark.parametrize("written", ["", "{", "[1]", '{"a": 1, "a": 2}', '{"a": NaN}', "null"])
 def test_arguments_that_are_no_plain_object_stay_as_they_were_written(written: str) -> None:
     call = ToolCall("call_1_1", FunctionCall("order", written))
-    step = RecordedStep(Normal(1, "x"), answer(calls=[call], model="m"))
+    step = RecordedStep(RequestKey(1, "x"), answer(calls=[call], model="m"))
     recording = Recording("a.ipynb", (RecordedTurn("x", 1, "m", (step,)),))
     assert again(recording) == recording
 
@@ -163,14 +163,14 @@ WHOLE = to_text(Recording("a.ipynb", (turn(),)))
         (WHOLE.replace("version: 1", "version: 2"), "a later release"),
         (WHOLE.replace("version: 1", "version: one"), "another release"),
         (WHOLE.replace("turns:", "<<<<<<< HEAD\nturns:"), "is no YAML at line"),
-        (WHOLE.replace("  model: m\n", ""), "'model'"),
-        (WHOLE.replace("step: 1", "step: first"), "'step'"),
+        (WHOLE.replace("  model: m\n", ""), r"turns\.0\.model"),
+        (WHOLE.replace("step: 1", "step: first"), r"steps\.0\.step"),
         (WHOLE.replace("asked: |-", "asked: |- \n    x\n    other: |-"), "is no YAML"),
-        (WHOLE.replace("tool: run_code", "tool: [run_code]"), "'tool'"),
-        (WHOLE.replace("cost_usd: 0.25", "cost_usd: a quarter"), "'cost_usd'"),
-        (WHOLE.replace("prompt: 12", "prompt: many"), "'prompt'"),
+        (WHOLE.replace("tool: run_code", "tool: [run_code]"), r"calls\.0\.tool"),
+        (WHOLE.replace("cost_usd: 0.25", "cost_usd: a quarter"), "cost_usd"),
+        (WHOLE.replace("prompt: 12", "prompt: many"), "tokens.prompt"),
         (WHOLE + WHOLE.partition("turns:\n")[2], "one turn twice"),
-        (WHOLE.partition("turns:")[0] + "turns: [1]\n", "no fields"),
+        (WHOLE.partition("turns:")[0] + "turns: [1]\n", r"turns\.0"),
     ],
 )
 def test_a_file_that_cannot_be_used_says_why_and_what_to_do(

@@ -20,8 +20,7 @@ from parsimony_kernel.llm.chokepoint import (
     call_llm,
     live_calls_allowed,
 )
-from parsimony_kernel.testing.clock import ManualClock
-from parsimony_kernel.testing.hurry import hurried
+from parsimony_kernel.testing.clock import ManualClock, fast_loop
 from parsimony_kernel.testing.scripted import ScriptedModel, call, say
 
 REQUEST = ModelRequest([{"role": "user", "content": "go"}], timeout_s=60)
@@ -159,7 +158,7 @@ async def test_a_stream_that_will_not_close_does_not_hold_up_the_stop() -> None:
     await anext(stream)
     waiting = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)
-    async with hurried(0.01) as passed:
+    async with fast_loop(0.01) as passed:
         cancellation.set()
         with pytest.raises(Cancelled):
             await waiting

@@ -81,7 +81,7 @@ def asked_of(session: NotebookSession) -> list[ModelRequest]:
 
 def told_first(request: ModelRequest) -> dict[str, Any]:
     """The inventory that a request holds."""
-    text = str(request.messages[-3]["content"])
+    text = str(request.messages[-2]["content"])
     told = text.partition("<notebook_context>")[2].partition("</notebook_context>")[0]
     inventory: dict[str, Any] = json.loads(told)
     return inventory
@@ -131,7 +131,7 @@ def test_first_rows_are_told_in_full_and_of_what_is_named(
 async def test_what_code_shows_is_told(start: Start, share: Share) -> None:
     session = start(run("print(1)\nsales"), DONE)
     await gather(session.turn("show it", cell_key="a", options=TurnOptions(share=share)))
-    assert " south     2.0" in asked_of(session)[1].messages[-2]["content"]
+    assert " south     2.0" in asked_of(session)[1].messages[-1]["content"]
 
 
 DRAW = run("import altair as alt\nalt.Chart(sales).mark_bar().encode(x='region', y='amount')")
@@ -229,7 +229,7 @@ async def test_a_step_says_what_it_keeps(start: Start) -> None:
     session = start(run("print(1)\nsales['amount'].sum()"), run("total = 1"), DONE)
     options = TurnOptions(share=Share.schema)
     await gather(session.turn("sum it", cell_key="a", options=options))
-    answer = asked_of(session)[1].messages[-2]["content"]
+    answer = asked_of(session)[1].messages[-1]["content"]
     kept, note = answer.split("\n")
     assert kept == '{"type": "primitive", "python_type": "float64"}'
     assert "the person sees them" in note
@@ -251,7 +251,7 @@ async def test_what_nothing_is_shared_of_is_only_whether_it_succeeded(start: Sta
     session = start(run("total = sales['amount'].sum()"), run("sales['x'][0]"), run("1/0"), DONE)
     options = TurnOptions(share=Share.none)
     await gather(session.turn("sum it", cell_key="a", options=options))
-    answers = [r.messages[-2]["content"] for r in asked_of(session)[1:]]
+    answers = [r.messages[-1]["content"] for r in asked_of(session)[1:]]
     assert answers[0].startswith("What this step gave is kept in the notebook")
     assert "region" not in answers[1]
     assert "ZeroDivisionError at line 1: 1/0" in answers[2]
@@ -372,7 +372,7 @@ async def test_a_tool_is_told_without_its_defaults_and_answers_to_the_person(sta
     schema = next(t["function"] for t in first.tools if t["function"]["name"] == "pick")
     assert list(schema["parameters"]["properties"]) == ["region"]
     assert "north" not in json.dumps(schema)
-    assert "picked" not in second.messages[-2]["content"]
+    assert "picked" not in second.messages[-1]["content"]
     assert any("north was picked" in event.model_dump_json() for event in events)
 
 

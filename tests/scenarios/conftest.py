@@ -11,7 +11,7 @@ _SETUP = """
 from parsimony_agent import extension
 from parsimony_agent.sessions import open_in
 from parsimony_kernel.testing.scripted import ScriptedModel, call, calls, say
-from parsimony_kernel.testing.stalling import StallingModel
+from parsimony_kernel.testing.scripted import HangingModel
 
 
 def _use(model):

@@ -66,7 +66,7 @@ async def test_code_that_starts_a_program_waits_and_runs_as_it_was_shown(
     assert isinstance(events[-1], RunCompleted)
     # The model reads the result where it asked, and nothing of a button.
     roles = [m["role"] for m in session._model.requests[-1].messages]
-    assert roles == ["system", "user", "user", "assistant", "tool", "user"]
+    assert roles == ["system", "user", "user", "assistant", "tool"]
 
 
 @pytest.mark.parametrize("answer", ["Do not run it", "2", "use pandas instead", "never"])

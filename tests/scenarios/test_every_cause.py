@@ -36,8 +36,15 @@ from parsimony_kernel.gate.rules import Rules
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.testing.clock import ManualClock
-from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, raw_call, say
-from parsimony_kernel.testing.stalling import StallingModel
+from parsimony_kernel.testing.scripted import (
+    HangingModel,
+    ScriptedModel,
+    Step,
+    call,
+    calls,
+    raw_call,
+    say,
+)
 from parsimony_kernel.toolbox.plan import plan
 from parsimony_kernel.tools import Tool, ToolResult, tool
 
@@ -511,7 +518,7 @@ async def play(meeting: Meeting) -> Ran:
         for model in models:
             for _ in range(THRESHOLD):
                 hooks.breakers.of(model.name).admit().failed()
-    chain: Sequence[ChatModel] = models or [StallingModel("first token")]
+    chain: Sequence[ChatModel] = models or [HangingModel("first token")]
     ledger, policy = Ledger(), Watching()
     tools = meeting.tools
     if meeting.looks_up:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from parsimony_kernel.agent.failure.diagnosis import diagnose
 from parsimony_kernel.agent.hooks import RunHooks
-from parsimony_kernel.agent.knowledge import Knowledge
 from parsimony_kernel.agent.loop import run_loop
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest
@@ -29,7 +29,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.core.taxonomy import FailureContext, FailureType
+from parsimony_kernel.core.taxonomy import FailureContext, FailureType, TriageContext
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.testing.clock import ManualClock
@@ -195,10 +195,14 @@ async def test_whatever_a_strategy_or_a_classifier_raises_the_run_ends_with_an_e
 
 
 async def judged(classify: Any, clock: ManualClock, **given: Any) -> FailureType:
-    knowledge = Knowledge(RunState(messages=opening("go", "")), Tools([breaks]), {})
-    asked = ToolCall("a", FunctionCall("breaks", "{}"))
-    return await knowledge.type_of(
-        RAISED.failure("broke"), asked, Classifier(classify), clock=clock, **given
+    return await diagnose(
+        RAISED.failure("broke"),
+        ToolCall("a", FunctionCall("breaks", "{}")),
+        Classifier(classify),
+        state=RunState(messages=opening("go", "")),
+        known=TriageContext(),
+        clock=clock,
+        **given,
     )
 
 

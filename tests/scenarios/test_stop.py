@@ -17,9 +17,9 @@ def code(source: str) -> str:
 
 
 PHASES = {
-    "first token": ("StallingModel('first token')", "What the run used"),
-    "mid-stream": ("StallingModel('mid-stream')", "Thinking"),
-    "back-off": ("StallingModel('back-off')", "attempt 3"),
+    "first token": ("HangingModel('first token')", "What the run used"),
+    "mid-stream": ("HangingModel('mid-stream')", "Thinking"),
+    "back-off": ("HangingModel('back-off')", "attempt 3"),
     "python": (code("while True: pass"), "while True"),
     "swallowed": (
         code("while True:\n    try:\n        pass\n    except BaseException:\n        continue"),

@@ -265,7 +265,7 @@ def rates_of(rows: list[float]) -> Any:
 
 def load_kept(request: ModelRequest) -> Completion:
     """The code that the note of the tool's answer names."""
-    told = str(request.messages[-2]["content"])
+    told = str(request.messages[-1]["content"])
     (found,) = re.findall(r"parsimony_kernel\.load_dataset\('\w+'\)", told)
     return call("run_code", code=f"import parsimony_kernel\nrates_now = {found}")
 

@@ -16,7 +16,7 @@ from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.procedure import Edge, Procedure, Walker
-from parsimony_kernel.testing.hurry import hurried
+from parsimony_kernel.testing.clock import fast_loop
 from parsimony_kernel.tools import Tool, Tools, Validator, tool
 from parsimony_kernel.triage.taxonomy import FailureType
 
@@ -106,7 +106,7 @@ class Shop:
         given = INPUTS.get(action, {}) if inputs is None else inputs
         if action != "fetch_report":
             return await self.gate.step(action, given)
-        async with hurried(0.5):
+        async with fast_loop(0.5):
             return await self.gate.step(action, given)
 
 
@@ -424,7 +424,7 @@ async def test_any_body_past_its_budget_is_a_refusal_that_says_the_budget(
     release = threading.Event()
     gate = Gate(Tools([named(hanging(release)[body], "fetch_report")]), timeout_s=seconds)
     try:
-        async with hurried(0.25) as passed:
+        async with fast_loop(0.25) as passed:
             outcome = await gate.step("fetch_report", {})
             waited = passed()
     finally:
@@ -450,7 +450,7 @@ async def test_others_go_on_while_a_body_calculates() -> None:
     gate = Gate(Tools([named(hanging(release)["calculates"], "fetch_report")]), timeout_s=5)
     other = asyncio.ensure_future(tick())
     try:
-        async with hurried(0.25):
+        async with fast_loop(0.25):
             await gate.step("fetch_report", {})
     finally:
         release.set()

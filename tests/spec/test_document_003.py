@@ -53,8 +53,7 @@ from parsimony_kernel.patterns.retrying import (
     with_retry,
 )
 from parsimony_kernel.patterns.token_budget import BudgetExhausted, TokenBudget
-from parsimony_kernel.testing.clock import ManualClock
-from parsimony_kernel.testing.hurry import hurried
+from parsimony_kernel.testing.clock import ManualClock, fast_loop
 from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.taxonomy import FailureType
 
@@ -642,7 +641,7 @@ class Till:
         self.gate = Gate(Tools([refund]), timeout_s=30)
 
     async def refund(self, order: str = "A102") -> Any:
-        async with hurried(0.25):
+        async with fast_loop(0.25):
             return await self.gate.step("refund", {"id": order})
 
 

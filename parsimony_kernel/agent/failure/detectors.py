@@ -10,6 +10,7 @@ import logging
 import math
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 from parsimony_kernel.core.calls import arguments_of, loop_signature, tool_name_of
@@ -137,18 +138,9 @@ def _repeating(message: Any, state: RunState, guardrails: AgentGuardrails) -> Fa
 def post_tool(result: Any, call: Any, state: RunState) -> Failure | None:
     """After a tool: its own failure, or the exception that left it."""
     name = tool_name_of(call)
-    failure = getattr(result, "failure", None)
+    failure: Failure | None = getattr(result, "failure", None)
     if failure is not None:
-        if "tool_name" in failure.metadata:
-            return failure  # type: ignore[no-any-return]
-        return Failure(
-            failure.kind,
-            failure.explanation,
-            failure.blockers,
-            failure.suggested_action,
-            failure.partial_data,
-            {**failure.metadata, "tool_name": name},
-        )
+        return replace(failure, metadata={"tool_name": name, **failure.metadata})
     message = getattr(result, "exception_message", None)
     if message is None:
         return None

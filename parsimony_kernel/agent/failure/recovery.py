@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, Self, TypeVar, assert_never
 
-from parsimony_kernel.agent.failure.corrections import narrowing, retry_note
 from parsimony_kernel.agent.failure.suspension import Secret, build_record
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.causes import is_for_a_person
+from parsimony_kernel.core.causes import GOAL_DRIFT, is_for_a_person
 from parsimony_kernel.core.choices import LIMITS, MORE, ids_of, labels_of
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.config import AgentGuardrails
@@ -48,6 +47,36 @@ _QUESTIONS = {
     FailureKind.time_limit: "The run has used all its time. Go on for as long again?",
     FailureKind.loop_detected: "The agent is repeating itself. How should it go on?",
 }
+_NARROW = {
+    FailureKind.no_progress: (
+        "Your last answer had words but no tool call, so nothing happened. Choose one now: take "
+        "the next step with a tool; call ask_user if you need to know something from the person; "
+        "call return_done with a summary if the request is fulfilled; call return_unable with "
+        "blockers if it cannot be."
+    ),
+    FailureKind.scope_too_large: (
+        "That was too much at once ({explanation}). Pick the smallest next step that brings the "
+        "request forward, do only that, and look at its result."
+    ),
+    FailureKind.kernel_invalidated: (
+        "The state of the notebook was lost ({explanation}). Pick the smallest next step: load "
+        "again only what the request still needs, and do not rely on earlier variables."
+    ),
+}
+
+_RETRY = {
+    FailureKind.output_truncated: (
+        "Your last answer was cut off at the length limit and none of it was run. Answer again, "
+        "shorter: one tool call with less code."
+    ),
+}
+
+
+_CLAIMED = (
+    "{explanation} Go back to the last step whose result you have seen: run the smallest code that "
+    "shows what you want to say, or call return_done with only what was shown."
+)
+_SILENT = "Nothing came for a while ({explanation}). Take the smallest next step with a tool."
 _REMEDIES = {
     FailureKind.tool_error: (
         "Say in a new request what to do differently, or mend it in a cell of yours: what the run "
@@ -504,3 +533,25 @@ async def _pause(delay: float, clock: Clock, state: RunState) -> None:
             return  # the loop sees the request at its next phase and says so
     # Waiting is not the model's silence.
     state.last_event_time_s = clock.monotonic()
+
+
+def narrowing(failure: Failure) -> str:
+    """The corrective prompt that narrows the next step."""
+    text = _NARROW.get(failure.kind)
+    if failure.type is FailureType.HALLUCINATED_STATE:
+        text = _CLAIMED
+    elif failure.type is FailureType.PLAN_INCOMPLETE or GOAL_DRIFT.explains(failure):
+        text = "{explanation}"
+    elif "silence_s" in failure.metadata:
+        text = _SILENT
+    if text is None:
+        return (
+            f"The last step failed ({failure.explanation}). Pick the smallest next step that "
+            "avoids this, or call ask_user or return_unable."
+        )
+    return text.format(explanation=failure.explanation)
+
+
+def retry_note(failure: Failure) -> str | None:
+    """What a retry should know, where the transcript does not say it already."""
+    return _RETRY.get(failure.kind)

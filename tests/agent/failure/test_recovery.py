@@ -13,7 +13,6 @@ from parsimony_kernel.agent.failure import (
     Failure,
     FailureKind,
     handle_failure,
-    verify_suspension_token,
 )
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.config import AgentGuardrails
@@ -117,16 +116,6 @@ async def test_a_model_that_takes_over_is_not_waited_for() -> None:
     assert (told.fallback, told.delay_s, clock.slept) == ("b", 0.0, [])
 
 
-async def test_a_provider_retry_waits_as_the_policy_says() -> None:
-    clock = ManualClock()
-    before = clock.monotonic()
-    state = RunState()
-    await funnel(Failure(FailureKind.transient_provider, "429"), state, agent(clock))
-    assert clock.monotonic() - before == 1.0
-    await funnel(Failure(FailureKind.transient_provider, "429"), state, agent(clock))
-    assert clock.monotonic() - before == 3.0
-
-
 async def test_an_agent_without_limits_waits_however_long_the_run_has_taken() -> None:
     clock = ManualClock()
     clock.advance(1_000)
@@ -161,60 +150,11 @@ async def test_a_stop_ends_the_wait() -> None:
     assert not state.done
 
 
-async def test_narrowing_names_the_ways_out_of_a_stall() -> None:
-    state = RunState()
-    await funnel(Failure(FailureKind.no_progress, "words only"), state)
-    assert state.pending_instruction is not None
-    for way in ("ask_user", "return_done", "return_unable"):
-        assert way in state.pending_instruction
-
-
-@pytest.mark.parametrize("kind", [FailureKind.scope_too_large, FailureKind.kernel_invalidated])
-async def test_narrowing_asks_for_the_smallest_next_step(kind: FailureKind) -> None:
-    state = RunState()
-    await funnel(Failure(kind, "too {much}"), state)
-    assert state.pending_instruction is not None
-    assert "smallest next step" in state.pending_instruction
-    assert "too {much}" in state.pending_instruction
-
-
-async def test_a_question_carries_a_record_that_verifies() -> None:
-    state = RunState(run_id="r", session_id="s", iteration=7)
-    (event,) = await funnel(
-        Failure(
-            FailureKind.ambiguous_input,
-            "two columns fit",
-            metadata={"question": "Which?", "choices": ["a", "b"]},
-        ),
-        state,
-    )
-    assert isinstance(event, UserInputRequested)
-    assert (event.question, event.choices) == ("Which?", ("a", "b"))
-    assert verify_suspension_token(record=event.suspension_record, secret="s")
-    assert event.suspension_record.iteration_count == 7
-    assert event.suspension_record.failure_attempts == {FailureKind.ambiguous_input: 1}
-
-
 async def test_a_budget_is_a_question_with_a_way_on_and_a_way_out() -> None:
     (event,) = await funnel(Failure(FailureKind.time_limit, "300 s are used"), RunState())
     assert isinstance(event, UserInputRequested)
     assert event.choices == ("Go on", "Stop here")
     assert event.originating_failure_kind is FailureKind.time_limit
-
-
-async def test_lessons_keep_five_kinds_and_the_newest_of_each() -> None:
-    state = RunState()
-    kinds = list(FailureKind)[:6]
-    for kind in kinds:
-        await funnel(Failure(kind, "first"), state)
-    await funnel(Failure(kinds[2], "second"), state)
-    assert [(f.kind, f.explanation) for f in state.lessons_learned] == [
-        (kinds[1], "first"),
-        (kinds[3], "first"),
-        (kinds[4], "first"),
-        (kinds[5], "first"),
-        (kinds[2], "second"),
-    ]
 
 
 Strategy = Callable[[], Awaitable[Any]]

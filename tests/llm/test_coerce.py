@@ -18,7 +18,7 @@ from parsimony_kernel.core.chat import (
     Usage,
 )
 from parsimony_kernel.core.kinds import FailureKind, FailureRaised
-from parsimony_kernel.llm.adapter import read, secrets_of
+from parsimony_kernel.llm.coerce import read, secrets_of
 from parsimony_kernel.testing.scripted import call, calls, say
 
 GOOD = replace(calls(call("look", at="a"), text="So."), usage=Usage(3, 2), model="m", cost_usd=0.25)

@@ -7,13 +7,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.failure.spending import (
-    LEAST_ANSWER_TOKENS,
-    capped,
-    charged,
-    charged_failure,
-    reserve,
-)
+from parsimony_kernel.agent.failure.budget import LEAST_ANSWER_TOKENS, Budget
 from parsimony_kernel.core.chat import ChatModel, ModelRequest, Usage, answer
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind, FailureRaised
@@ -24,6 +18,8 @@ from parsimony_kernel.testing.scripted import ScriptedModel, say
 
 ASK = ModelRequest(({"role": "user", "content": "x" * 4000},))  # about 1,000 tokens
 MODEL = ScriptedModel([])
+TOKENS = Budget(RunState(), AgentGuardrails(max_tokens=10_000))
+COST = Budget(RunState(), AgentGuardrails(max_cost_usd=1.0))
 
 
 @dataclass
@@ -39,14 +35,14 @@ class Priced(ScriptedModel):
         return (prompt_tokens + answer_tokens) * 1e-6
 
 
+def budget(spent: dict[str, Any] | None = None, **limits: Any) -> Budget:
+    return Budget(RunState(**(spent or {})), AgentGuardrails(**limits))
+
+
 async def verdict(
     model: ChatModel = MODEL, spent: dict[str, Any] | None = None, **limits: Any
 ) -> Any:
-    return await reserve(RunState(**(spent or {})), AgentGuardrails(**limits), model, ASK)
-
-
-async def test_without_a_limit_nothing_is_reckoned() -> None:
-    assert await verdict() is None
+    return await budget(spent, **limits).reserve(model, ASK)
 
 
 async def test_a_request_that_fits_is_let_through_and_a_near_one_is_told() -> None:
@@ -136,9 +132,8 @@ async def test_a_price_that_is_none_is_unknown_and_fails_closed(price: Any) -> N
     assert isinstance(closed, Failure)
     assert closed.suggested_action is Action.handoff
     assert "price of 'odd' is unknown" in closed.explanation
-    limits = AgentGuardrails(max_cost_usd=1.0)
-    assert (await charged(say("a"), ASK, model, limits)).cost_usd is None
-    assert (await capped(RunState(), limits, model, ASK)).max_answer_tokens is None
+    assert (await COST.charged(say("a"), ASK, model)).cost_usd is None
+    assert (await COST.capped(model, ASK)).max_answer_tokens is None
 
 
 async def test_a_price_that_never_comes_ends_with_the_time_of_the_run() -> None:
@@ -146,8 +141,7 @@ async def test_a_price_that_never_comes_ends_with_the_time_of_the_run() -> None:
         await asyncio.Event().wait()
 
     late = replace(ASK, deadline_s=0.0)
-    limits = AgentGuardrails(max_cost_usd=1.0)
-    closed = await reserve(RunState(), limits, OddlyPriced(never), late)
+    closed = await COST.reserve(OddlyPriced(never), late)
     assert isinstance(closed, Failure)
     assert "is unknown" in closed.explanation
 
@@ -155,10 +149,9 @@ async def test_a_price_that_never_comes_ends_with_the_time_of_the_run() -> None:
 async def test_a_model_that_cannot_be_used_says_why_and_not_that_its_price_is_unknown() -> None:
     known = Failure(FailureKind.capability_gap, "nothing is installed")
     model = OddlyPriced(telling(FailureRaised(known)))
-    limits = AgentGuardrails(max_cost_usd=1.0)
-    assert await verdict(model, max_cost_usd=1.0) is known
-    assert await capped(RunState(), limits, model, ASK) == ASK
-    assert (await charged(say("a"), ASK, model, limits)).cost_usd is None
+    assert await COST.reserve(model, ASK) is known
+    assert await COST.capped(model, ASK) == ASK
+    assert (await COST.charged(say("a"), ASK, model)).cost_usd is None
 
 
 @pytest.mark.parametrize("limit", ["5", float("nan"), -1, 0, True, 10**40, None, 7.5])
@@ -172,13 +165,9 @@ PROMPT = tokens_in(ASK.messages, ASK.tools)
 
 
 async def cap(model: ChatModel = MODEL, spent: Any = None, **limits: Any) -> int | None:
-    request = await capped(RunState(**(spent or {})), AgentGuardrails(**limits), model, ASK)
+    request = await budget(spent, **limits).capped(model, ASK)
     assert replace(request, max_answer_tokens=None) == ASK
     return request.max_answer_tokens
-
-
-async def test_without_a_limit_an_answer_may_be_as_long_as_it_likes() -> None:
-    assert await cap(Priced()) is None
 
 
 async def test_an_answer_is_capped_at_what_is_left_of_the_tokens() -> None:
@@ -200,19 +189,18 @@ async def test_an_answer_is_capped_at_what_is_left_of_the_money() -> None:
 
 
 async def test_a_cap_leaves_room_for_a_step_and_the_budget_refuses_what_does_not_fit() -> None:
-    limits = AgentGuardrails(max_tokens=PROMPT - 1)
-    request = await capped(RunState(), limits, MODEL, ASK)
+    tight = budget(max_tokens=PROMPT - 1)
+    request = await tight.capped(MODEL, ASK)
     assert request.max_answer_tokens == LEAST_ANSWER_TOKENS
-    assert isinstance(await reserve(RunState(), limits, MODEL, request), Failure)
+    assert isinstance(await tight.reserve(MODEL, request), Failure)
 
 
 async def test_a_capped_answer_is_reserved_as_no_longer_than_a_usual_one() -> None:
     long, short = Priced(max_answer_tokens=50_000), Priced(max_answer_tokens=100)
 
-    async def fits(model: ChatModel, budget: int) -> bool:
-        limits = AgentGuardrails(max_tokens=budget)
-        request = await capped(RunState(), limits, model, ASK)
-        return not isinstance(await reserve(RunState(), limits, model, request), Failure)
+    async def fits(model: ChatModel, tokens: int) -> bool:
+        given = budget(max_tokens=tokens)
+        return not isinstance(await given.reserve(model, await given.capped(model, ASK)), Failure)
 
     assert await fits(long, PROMPT + ANSWER_TOKENS)
     assert not await fits(long, PROMPT + ANSWER_TOKENS - 1)
@@ -220,45 +208,35 @@ async def test_a_capped_answer_is_reserved_as_no_longer_than_a_usual_one() -> No
     assert not await fits(short, PROMPT + 99)
 
 
-TOKENS = AgentGuardrails(max_tokens=10_000)
-COST = AgentGuardrails(max_cost_usd=1.0)
-
-
 async def test_a_model_that_does_not_count_is_charged_by_size_and_price() -> None:
     reply = answer("x" * 4000)
-    assert await charged(reply, ASK, Priced(), AgentGuardrails()) == reply
-    by_tokens = await charged(reply, ASK, Priced(), TOKENS)
-    assert by_tokens.usage == Usage(PROMPT, 1001)
-    assert by_tokens.cost_usd is None
-    by_cost = await charged(reply, ASK, Priced(), COST)
+    by_tokens = await TOKENS.charged(reply, ASK, Priced())
+    assert (by_tokens.usage, by_tokens.cost_usd) == (Usage(PROMPT, 1001), None)
+    by_cost = await COST.charged(reply, ASK, Priced())
     assert by_cost.usage == by_tokens.usage
     assert by_cost.cost_usd == pytest.approx((PROMPT + 1001) * 1e-6)
-    assert by_cost.choices == reply.choices
 
 
-async def test_what_a_model_counts_itself_is_charged_as_it_says() -> None:
-    reply = answer("x", usage=Usage(7, 5), cost_usd=0.25)
-    assert await charged(reply, ASK, Priced(), COST) == reply
-    uncosted = answer("x", usage=Usage(7, 5))
-    assert (await charged(uncosted, ASK, Priced(), COST)).cost_usd == pytest.approx(12e-6)
-    free = answer("x", usage=Usage(7, 5), cost_usd=0.0)
-    assert (await charged(free, ASK, Priced(), COST)).cost_usd == 0.0
+@pytest.mark.parametrize(("told", "charged"), [(0.25, 0.25), (None, 12e-6), (0.0, 0.0)])
+async def test_what_a_model_counts_itself_is_charged_as_it_says(told: Any, charged: float) -> None:
+    reply = answer("x", usage=Usage(7, 5), cost_usd=told)
+    assert (await COST.charged(reply, ASK, Priced())).cost_usd == pytest.approx(charged)
 
 
 async def test_an_answer_that_broke_off_is_charged_for_what_was_heard() -> None:
     cut = Failure(FailureKind.transient_provider, "cut", metadata={"answer_tokens": 25_000})
-    bill = await charged_failure(cut, ASK, Priced(), COST)
+    bill = await COST.charged_failure(cut, ASK, Priced())
     assert bill is not None
-    assert bill.usage == Usage(PROMPT, 25_000)
+    assert (bill.usage, bill.model, bill.choices) == (Usage(PROMPT, 25_000), "priced", ())
     assert bill.cost_usd == pytest.approx((PROMPT + 25_000) * 1e-6)
-    assert (bill.model, bill.choices) == ("priced", ())
-    by_tokens = await charged_failure(cut, ASK, MODEL, TOKENS)
-    assert by_tokens is not None
-    assert by_tokens.cost_usd is None
-
-
-async def test_an_answer_that_never_began_or_that_nobody_limits_is_not_charged() -> None:
     refused = Failure(FailureKind.transient_provider, "status 503")
-    cut = Failure(FailureKind.transient_provider, "cut", metadata={"answer_tokens": 9})
-    assert await charged_failure(refused, ASK, Priced(), COST) is None
-    assert await charged_failure(cut, ASK, Priced(), AgentGuardrails()) is None
+    assert await COST.charged_failure(refused, ASK, Priced()) is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "is_limited"),
+    [({}, False), ({"max_tokens": 1}, True), ({"max_cost_usd": 1}, True),
+     ({"ceiling_cost_usd": 1}, True)],
+)  # fmt: skip
+def test_a_budget_is_reckoned_where_there_is_a_limit(limits: Any, is_limited: bool) -> None:
+    assert budget(**limits).is_limited is is_limited

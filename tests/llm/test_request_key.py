@@ -9,7 +9,7 @@ import pytest
 from parsimony_kernel.agent.prompts import notebook_context
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.conversation import opening, request_message
-from parsimony_kernel.llm.normal import Place, normal_words, normalised, outline
+from parsimony_kernel.llm.request_key import Place, normal_words, outline, request_key
 
 HERE = Place(Path("/home/ann/work"))
 THERE = Place(Path("/srv/ci/build 7/work"))
@@ -37,7 +37,7 @@ def result(content: str, call_id: str = "call_1") -> dict[str, Any]:
 
 def second(content: str, place: Place = HERE, call_id: str = "call_1") -> str:
     messages = (REQUEST, calling(call_id), result(content, call_id))
-    return normalised(asked(*messages), place).text
+    return request_key(asked(*messages), place).text
 
 
 @pytest.mark.parametrize(
@@ -114,25 +114,25 @@ def test_what_a_release_says_around_the_conversation_does_not_count() -> None:
         [{"role": "system", "content": "You are another."}, REQUEST, reminder],
         [{"type": "function", "function": {"name": "run_code", "description": "Runs it."}}],
     )
-    assert normalised(plain, HERE) == normalised(dressed, HERE)
+    assert request_key(plain, HERE) == request_key(dressed, HERE)
 
 
 def test_a_tool_more_counts() -> None:
     more = asked(REQUEST, tools=("run_code", "order"))
-    assert normalised(asked(REQUEST), HERE) != normalised(more, HERE)
+    assert request_key(asked(REQUEST), HERE) != request_key(more, HERE)
 
 
 def test_an_instruction_for_one_request_counts() -> None:
     told = asked({"role": "user", "content": "Call a tool."}, REQUEST)
-    assert normalised(asked(REQUEST), HERE) != normalised(told, HERE)
-    assert normalised(told, HERE).step == 1
+    assert request_key(asked(REQUEST), HERE) != request_key(told, HERE)
+    assert request_key(told, HERE).step == 1
 
 
 def test_variables_count_and_what_lies_around_the_notebook_does_not() -> None:
     def told(**given: Any) -> str:
         inventory = {"working_folder": "work", "files": [], "variables": [], **given}
         messages = opening("mean amount", notebook_context(**inventory))
-        return normalised(asked(*messages), HERE).text
+        return request_key(asked(*messages), HERE).text
 
     sales = {"name": "sales", "type": "dataframe", "rows": 2}
     bare = told()
@@ -147,9 +147,9 @@ def test_an_inventory_beside_the_words_is_told_like_one_before_them() -> None:
     context = notebook_context(working_folder="work", files=[], variables=sales)
     beside = {"role": "user", "content": f"{context}\n\n{REQUEST['content']}"}
     now = opening("mean amount by region", context)
-    assert normalised(asked(*now), HERE) == normalised(asked(beside), HERE)
+    assert request_key(asked(*now), HERE) == request_key(asked(beside), HERE)
     later = (calling(), result("1"))
-    assert normalised(asked(*now, *later), HERE) == normalised(asked(beside, *later), HERE)
+    assert request_key(asked(*now, *later), HERE) == request_key(asked(beside, *later), HERE)
 
 
 def test_earlier_turns_count_where_this_kernel_ran_them() -> None:
@@ -157,19 +157,19 @@ def test_earlier_turns_count_where_this_kernel_ran_them() -> None:
         request_message("load the sales"),
         {"role": "assistant", "content": "`sales` has 2 rows."},
     ]
-    alone = normalised(asked(REQUEST), HERE)
+    alone = request_key(asked(REQUEST), HERE)
     after = asked(*earlier, REQUEST)
-    assert normalised(after, HERE).text != alone.text
+    assert request_key(after, HERE).text != alone.text
     known = Place(HERE.folder, asked=frozenset({"load the sales", "mean amount by region"}))
     unknown = Place(HERE.folder, asked=frozenset({"mean amount by region"}))
-    assert normalised(after, known) == normalised(after, HERE)
-    assert normalised(after, unknown) == alone
+    assert request_key(after, known) == request_key(after, HERE)
+    assert request_key(after, unknown) == alone
 
 
 def test_a_step_is_counted_from_the_newest_request() -> None:
     earlier = [request_message("load"), {"role": "assistant", "content": "done"}]
     steps = [
-        normalised(asked(*earlier, REQUEST, *done), HERE).step
+        request_key(asked(*earlier, REQUEST, *done), HERE).step
         for done in (
             (),
             (calling(), result("1")),
@@ -182,7 +182,7 @@ def test_a_step_is_counted_from_the_newest_request() -> None:
 def test_a_later_step_is_told_by_what_is_new() -> None:
     first = (REQUEST, calling(), result("the first result"))
     both = (*first, calling("call_2"), result("the second result", "call_2"))
-    text = normalised(asked(*both), HERE).text
+    text = request_key(asked(*both), HERE).text
     assert "the second result" in text
     assert "the first result" not in text
 

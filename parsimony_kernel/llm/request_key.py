@@ -87,7 +87,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Normal:
+class RequestKey:
     """What tells the ``step``-th request of a turn from others, in words."""
 
     step: int
@@ -115,7 +115,7 @@ def in_short(words: str) -> str:
     return line if len(line) <= _SHOWN_WORDS else line[: _SHOWN_WORDS - 1] + "…"
 
 
-def normalised(request: ModelRequest, place: Place) -> Normal:
+def request_key(request: ModelRequest, place: Place) -> RequestKey:
     """The step that ``request`` asks for, counted from the newest request of a person."""
     head, messages = _split(request.messages)
     begin = max((i for i, each in enumerate(messages) if _opens(each)), default=0)
@@ -130,7 +130,7 @@ def normalised(request: ModelRequest, place: Place) -> Normal:
         parts.append(_listed(_tool_names(request.tools)))
         parts.extend(f"earlier {_told(each)}" for each in _earlier(messages[:begin], place))
     parts.extend(_told(each) for each in (*new, *head))
-    return Normal(len(answers) + 1, place.normal("\n\n".join(filter(None, parts))))
+    return RequestKey(len(answers) + 1, place.normal("\n\n".join(filter(None, parts))))
 
 
 def _split(
