@@ -1,4 +1,4 @@
-"""What tracking, undo and publishing cost: per cell, per turn, per artifact, and in memory.
+"""What tracking and undo cost: per cell, per turn, and in memory.
 
 One Markdown table in the manner of ``loop.py``: a figure is the median of several runs, beside it
 the fastest and the slowest, a baseline from the same run with the ratio to it, and the growth per
@@ -8,14 +8,13 @@ A user's cell is run in two shells that hold equal objects, one of which has the
 figure is the difference within each pair. Every cell has text that was not seen before. It should
 be under 1 ms with 1,000 variables and a frame of 1 GB among them.
 
-    python -m benchmarks.lineage [all|cell|undo|publish|outputs|slice|memory] [ROUNDS] [--json]
+    python -m benchmarks.lineage [all|cell|undo|outputs|slice|memory] [ROUNDS] [--json]
 """
 
 import argparse
 import ast
 import copy
 import gc
-import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
@@ -33,13 +32,11 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from benchmarks.table import Row, show
 from parsimony_agent.extension import install, uninstall
-from parsimony_kernel.artifacts.publish import Publisher
-from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
 from parsimony_kernel.lineage.ledger import OriginLedger
-from parsimony_kernel.lineage.slice import slice as slice_of
+from parsimony_kernel.lineage.script import slice_of
 from parsimony_kernel.lineage.snapshot import visible
 from parsimony_kernel.lineage.stamping import Looked, before_cell, observe_cell, stamp_effect
 from parsimony_kernel.lineage.why import why
@@ -48,7 +45,6 @@ from parsimony_kernel.session.changes import Changes
 NAMES = (10, 100, 1_000)
 LARGE_BYTES = 10**9
 CHANGED_BYTES = (10**6, 10**8, 10**9)
-PUBLISHED_ROWS = (10**3, 10**5, 10**6, 5 * 10**6)
 SHOWN_ROWS = (10**4, 10**6, 10**7)
 LEDGER_CELLS = (100, 300, 1_000, 3_000)
 KEPT_CELLS = 1_000
@@ -253,7 +249,7 @@ def undo(rounds: int) -> Iterator[Row]:
         yield from rows
 
 
-# Publishing
+# Tables
 
 
 def table(rows: int, seed: int) -> pd.DataFrame:
@@ -267,25 +263,6 @@ def table(rows: int, seed: int) -> pd.DataFrame:
             "place": drawn.choice(["north", "south", "east", "west"], rows),
         }
     )
-
-
-def publish(rounds: int) -> Iterator[Row]:
-    """Publishing a table, with its code, its log line and every sync to the disk."""
-    for rows in PUBLISHED_ROWS:
-        ours, floor = [], []
-        for number in range(rounds):
-            value = table(rows, number)
-            code = f"df = made({number})"
-            ledger = OriginLedger()
-            stamp(ledger, {}, {"df": value}, code)
-            with tempfile.TemporaryDirectory() as folder:
-                publisher = Publisher(ArtifactStore(Path(folder)), notebook_path="work.ipynb")
-                ask = partial(publisher.publish_dataset, variable="df", title="A table")
-                work = partial(ask, value, lineage=ledger.ancestry("df"), run_id="r")
-                floor.append(milliseconds(value.to_parquet, Path(folder) / "plain.parquet"))
-                ours.append(milliseconds(work))
-            del value, work
-        yield Row("publish a dataset", f"{rows:,} rows", "ms", ours, "to_parquet", floor, rows)
 
 
 # Outputs
@@ -421,7 +398,6 @@ def memory(rounds: int) -> Iterator[Row]:
 SECTIONS: dict[str, Callable[[int], Iterator[Row]]] = {
     "cell": user_cells,
     "undo": undo,
-    "publish": publish,
     "outputs": outputs,
     "slice": slices,
     "memory": memory,

@@ -1,12 +1,12 @@
 """A run in a terminal, on a pipe or below a cell, by the texts of ``view``.
 
-What is settled is written once and stays: on a pipe it is plain text. A terminal has one more
-line, which says what is going on and is taken away again, and a notebook a display that does.
+The record is written once, at the end, the answer first. Meanwhile a terminal has one line that
+says what is going on and is taken away again, and a notebook the record so far.
 """
 
 import shutil
 import sys
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncIterable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Protocol, TextIO
 
@@ -15,26 +15,21 @@ from parsimony_kernel.core.results import AgentResult, collect
 from parsimony_kernel.view.blocks import (
     Artifact,
     Block,
-    CancelledBlock,
     FigureBlock,
     FooterBlock,
-    HandoffBlock,
-    PartialBlock,
     ProgressBlock,
-    QuestionBlock,
     ResultBlock,
-    StepBlock,
 )
-from parsimony_kernel.view.bundle import bundle
-from parsimony_kernel.view.escape import shortened
+from parsimony_kernel.view.bundle import Bundle, segment_bundles
+from parsimony_kernel.view.escape import inline, shortened
 from parsimony_kernel.view.fold import fold, replay
-from parsimony_kernel.view.run_view import EMPTY, RunView
-from parsimony_kernel.view.text import text_of
+from parsimony_kernel.view.run_view import EMPTY
+from parsimony_kernel.view.segment import OUTCOMES, segment_of
+from parsimony_kernel.view.text import record_of, text_of
 
 _WIDTH = 80
 _WIDEST = 100
 _CLEAR_LINE = "\r\x1b[2K"
-_OUTCOMES = (QuestionBlock, ResultBlock, HandoffBlock, PartialBlock, CancelledBlock)
 
 
 async def stream_to_display(
@@ -47,22 +42,19 @@ async def stream_to_display(
         file: where to write text; by default below the cell in a notebook, else standard output.
     """
     screen = _screen(file)
-    view, shown = EMPTY, 0
+    view = EMPTY
     kept: list[AgentEvent] = []
     async with AsyncExitStack() as stack:
-        stack.callback(screen.quiet)
         close = getattr(events, "aclose", None)
         if close is not None:
             stack.push_async_callback(close)
-        async for event in events:
-            kept.append(event)
-            view = fold(view, event)
-            settled = _settled(view)
-            if settled > shown:
-                screen.write(view.closed[shown:settled])
-                shown = settled
-            screen.status([each for each in view.blocks if isinstance(each, ProgressBlock)])
-        screen.write(each for each in view.blocks[shown:] if not isinstance(each, ProgressBlock))
+        try:
+            async for event in events:
+                kept.append(event)
+                view = fold(view, event)
+                screen.update(view.blocks)
+        finally:
+            screen.end([each for each in view.blocks if not isinstance(each, ProgressBlock)])
     return collect(kept)
 
 
@@ -73,23 +65,15 @@ def display_result(result: AgentResult, *, file: TextIO | None = None) -> None:
         result: of ``agent.ask`` or ``stream_to_display``.
         file: as for ``stream_to_display``.
     """
-    _screen(file).write(_outcome(result))
-
-
-def _settled(view: RunView) -> int:
-    """How many of the closed blocks change no more: those before the first step that runs."""
-    for index, block in enumerate(view.closed):
-        if isinstance(block, StepBlock) and block.state == "running":
-            return index
-    return len(view.closed)
+    _screen(file).end(_outcome(result))
 
 
 def _outcome(result: AgentResult) -> list[Block]:
     view = replay(result.events)
     shown: list[Block] = [
-        each for each in view.blocks if isinstance(each, (FigureBlock, *_OUTCOMES))
+        each for each in view.blocks if isinstance(each, (FigureBlock, *OUTCOMES))
     ]
-    if not any(isinstance(each, _OUTCOMES) for each in shown):
+    if not any(isinstance(each, OUTCOMES) for each in shown):
         shown += view.closed[-1:] if result.events else [_words(result)]
     return [*shown, *(each for each in view.blocks if isinstance(each, FooterBlock))]
 
@@ -113,14 +97,11 @@ def _words(result: AgentResult) -> ResultBlock:
 class _Screen(Protocol):
     """Where a run is shown."""
 
-    def write(self, blocks: Iterable[Block]) -> None:
-        """Show ``blocks`` for good."""
+    def update(self, blocks: Sequence[Block]) -> None:
+        """Say what is going on."""
 
-    def status(self, blocks: list[ProgressBlock]) -> None:
-        """Show what is going on in place of what was said of it before."""
-
-    def quiet(self) -> None:
-        """Take the status away."""
+    def end(self, blocks: Sequence[Block]) -> None:
+        """Show the record for good."""
 
 
 def _screen(file: TextIO | None) -> _Screen:
@@ -136,65 +117,68 @@ def _is_notebook() -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
+def _width_of(file: TextIO) -> int:
+    if not file.isatty():
+        return _WIDTH
+    return min(_WIDEST, shutil.get_terminal_size((_WIDTH, 24)).columns)
+
+
+class StatusLine:
+    """One line of a terminal that is written over, and nothing where ``file`` is none."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._shown = ""
+
+    def show(self, text: str) -> None:
+        """Put ``text`` in the place of what stood there; empty takes it away."""
+        if text != self._shown and self._file.isatty():
+            line = shortened(inline(text), _width_of(self._file) - 1)
+            _write(self._file, _CLEAR_LINE + line)
+            self._shown = text
+
+
+def _write(file: TextIO, text: str) -> None:
+    encoding = getattr(file, "encoding", None) or "utf-8"
+    file.write(text.encode(encoding, "replace").decode(encoding))
+    file.flush()
+
+
 class _Text:
     """A stream of text: a terminal or a pipe."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
-        self._is_terminal = file.isatty()
-        self._width = _WIDTH
-        if self._is_terminal:
-            self._width = min(_WIDEST, shutil.get_terminal_size((_WIDTH, 24)).columns)
-        self._status = ""
+        self._status = StatusLine(file)
 
-    def write(self, blocks: Iterable[Block]) -> None:
-        text = text_of(blocks, self._width)
-        if text:
-            self.quiet()
-            self._put(f"{text}\n\n")
+    def update(self, blocks: Sequence[Block]) -> None:
+        self._status.show(text_of([each for each in blocks if isinstance(each, ProgressBlock)]))
 
-    def status(self, blocks: list[ProgressBlock]) -> None:
-        text = shortened(text_of(blocks, self._width), self._width - 1)
-        if self._is_terminal and text != self._status:
-            self._put(_CLEAR_LINE + text)
-            self._status = text
-
-    def quiet(self) -> None:
-        if self._status:
-            self._put(_CLEAR_LINE)
-            self._status = ""
-
-    def _put(self, text: str) -> None:
-        encoding = getattr(self._file, "encoding", None) or "utf-8"
-        self._file.write(text.encode(encoding, "replace").decode(encoding))
-        self._file.flush()
+    def end(self, blocks: Sequence[Block]) -> None:
+        self._status.show("")
+        if text := record_of(blocks, _width_of(self._file)):
+            _write(self._file, f"{text}\n\n")
 
 
 class _Cell:
-    """The output of a cell: a display for each block. The status is in the place of the next."""
+    """The output of a cell: three displays, which are updated."""
 
     def __init__(self) -> None:
-        self._handle: Any = None
+        self._handles: list[Any] = []
+        self._shown: list[Bundle] = []
 
-    def write(self, blocks: Iterable[Block]) -> None:
-        for block in blocks:
-            self._show(*bundle([block]))
-            self._handle = None
-
-    def status(self, blocks: list[ProgressBlock]) -> None:
-        if blocks:
-            self._show(*bundle(blocks))
-
-    def quiet(self) -> None:
-        if self._handle is not None:
-            self._handle.update({"text/plain": " "}, raw=True)
-            self._handle = None
-
-    def _show(self, data: dict[str, Any], metadata: dict[str, Any]) -> None:
-        """In the place of the status, if there is one."""
+    def update(self, blocks: Sequence[Block]) -> None:
         from IPython.display import display
 
-        if self._handle is None:
-            self._handle = display(data, metadata=metadata, raw=True, display_id=True)
-        else:
-            self._handle.update(data, metadata=metadata, raw=True)
+        for position, output in enumerate(segment_bundles(segment_of(blocks, echo=True))):
+            data, metadata = output
+            if position == len(self._handles):
+                shown = display(data, metadata=metadata, raw=True, display_id=True)
+                self._handles.append(shown)
+                self._shown.append(output)
+            elif output != self._shown[position]:
+                self._handles[position].update(data, metadata=metadata, raw=True)
+                self._shown[position] = output
+
+    def end(self, blocks: Sequence[Block]) -> None:
+        self.update(blocks)

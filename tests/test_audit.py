@@ -1,6 +1,7 @@
 """A workspace's journal as a whole."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,31 @@ def test_the_command_line_names_the_remedy_where_there_is_no_journal(
     for command in ("verify", "metrics"):
         assert main([command, "--folder", str(tmp_path)]) == 1
         assert "--folder" in capsys.readouterr().err
+
+
+def test_a_journal_that_cannot_be_written_is_read_and_left_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = journal_path(folder)
+    writing = SqliteJournal(path)
+    writing.append("r0", RunCompleted(summary="only in the log"))
+    before = {each.name: each.read_bytes() for each in path.parent.iterdir()}
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    with journal_of(folder) as journal:
+        assert journal.events("r0")[-1] == RunCompleted(summary="only in the log")
+    assert main(["runs", "--folder", str(folder)]) == 0
+    assert {each.name: each.read_bytes() for each in path.parent.iterdir()} == before
+    writing.close()
+
+
+def test_a_turn_whose_process_is_gone_does_not_run(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with journal_of(folder) as journal:
+        for run_id, pid in (("gone", 2**22 + 1), ("here", os.getppid())):
+            journal.begin_turn(
+                run_id, notebook=f"{run_id}.ipynb", cell_key="c", request="x", model="m", pid=pid
+            )
+    assert main(["runs", "--json", "--folder", str(folder)]) == 0
+    told = {each["turn_id"]: each["status"] for each in json.loads(capsys.readouterr().out)["runs"]}
+    assert (told["gone"], told["here"]) == ("cancelled", "running")

@@ -7,9 +7,11 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,6 @@ import pytest
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.cli import main as cli
-from parsimony_kernel.cli import verify
 from parsimony_kernel.cli.parser import PROGRAM, Parser, age
 from parsimony_kernel.core.events import (
     AgentEvent,
@@ -33,13 +34,14 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.identity import content_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
 from parsimony_kernel.session import upkeep
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.store import STATUSES, SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.text import text_of
 from tests.tiers import sampled
 
+TABLE = tomllib.loads(Path(cli.__file__ or "").with_name("commands.toml").read_text())
 HOSTILE = "\x1b[31mred\x1b[0m \u202e\x00 naïve 🌧"
 MADE_BY = "import pandas as pd\nt = pd.DataFrame({'v': [1, 2]})"
 OLD = datetime.now(UTC) - timedelta(days=40)
@@ -128,7 +130,7 @@ def folder(tmp_path: Path) -> Path:
         code=MADE_BY,
         code_sha=content_sha(MADE_BY.encode()),
     )
-    publisher.publish_dataset(frame, variable="t", title="T", lineage=[origin], run_id="r1")
+    publisher.publish("dataset", frame, variable="t", title="T", lineage=[origin], run_id="r1")
     return tmp_path
 
 
@@ -205,9 +207,21 @@ class TestHelp:
         firsts = {example.split()[0] for example in examples(help_of(capsys))}
         assert firsts == {command[0] for command in ALL}
 
-    def test_every_module_of_a_command_is_put_together(self) -> None:
-        named = {module.__name__.rpartition(".")[2] for module in cli.COMMANDS}
-        assert named == {command[0] for command in ALL}
+    @pytest.mark.parametrize("command", LEAVES, ids=" ".join)
+    def test_the_function_of_every_command_is_there(self, command: tuple[str, ...]) -> None:
+        spec = dict(TABLE[command[0]])
+        for name in command[1:]:
+            spec = spec["actions"][name]
+        module, _, function = spec["run"].partition(":")
+        assert callable(getattr(import_module(f"parsimony_kernel.cli.{module}"), function))
+
+    def test_the_statuses_that_can_be_asked_for_are_those_of_the_journal(self) -> None:
+        flag = TABLE["runs"]["arguments"]["--status"]
+        assert (
+            set(flag["choices"])
+            == STATUSES
+            == set(re.findall(r"\b[a-z]+_?[a-z]+\b", flag["help"])) & STATUSES
+        )
 
 
 class TestMisuse:
@@ -379,8 +393,7 @@ class TestJson:
         self, command: str, key: str, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         name, *options = command.split()
-        (module,) = (each for each in cli.COMMANDS if each.__name__.endswith(f".{name}"))
-        promised = vars(module)["KEYS"][key].partition(": ")[2].split(", ")
+        promised = TABLE[name]["json"][key].partition(": ")[2].split(", ")
         _, out, _ = run(capsys, name, *options, "--json", "--folder", str(folder))
         assert list(json.loads(out)[key][0]) == promised
 
@@ -397,7 +410,7 @@ class TestJson:
         assert (code, json.loads(out)["ok"]) == (1, False)
         (found, *_) = json.loads(out)["findings"]
         assert found["path"] == log.relative_to(folder).as_posix()
-        assert list(found) == verify.KEYS["findings"].partition(": ")[2].split(", ")
+        assert list(found) == TABLE["verify"]["json"]["findings"].partition(": ")[2].split(", ")
 
     def test_an_artifact_that_cannot_be_made_again_says_why(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
@@ -652,3 +665,21 @@ class TestPurge:
         _, out, _ = run(capsys, "runs", *where)
         assert out.count("(purged)") == 2
         assert run(capsys, "verify", *where)[0] == 0
+
+
+class TestJournal:
+    def test_it_is_renamed_with_its_logs_and_the_next_turn_begins_another(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        where = ("--folder", str(folder))
+        path = journal_path(folder)
+        path.write_bytes(b"damaged" * 1_000)
+        assert run(capsys, "journal", *where) == (0, f"{path}\n", "")
+        code, out, _ = run(capsys, "journal", "--set-aside", *where)
+        assert code == 0
+        assert "journal.set-aside.sqlite" in out
+        assert run(capsys, "journal", *where) == (0, f"{path} (no journal yet)\n", "")
+        code, _, err = run(capsys, "journal", "--set-aside", *where)
+        assert code == 1
+        assert "--folder" in err
+        SqliteJournal(path).close()

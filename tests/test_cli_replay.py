@@ -12,7 +12,7 @@ import pytest
 from nbclient import NotebookClient
 
 from parsimony_kernel.cli import main as cli
-from parsimony_kernel.cli.replay import KEYS
+from tests.test_cli import TABLE
 
 DATA = Path(__file__).parents[1] / "notebooks" / "data" / "seattle-weather.csv"
 ASKS = "%%agent\nload data/seattle-weather.csv and plot the monthly mean temperature"
@@ -93,7 +93,7 @@ def replay(
         told = json.loads(capsys.readouterr().out)
         assert notebook.read_bytes() == before
         assert {path for path in folder.rglob("*") if path.is_file()} == files
-        assert list(told) == list(KEYS)
+        assert list(told) == list(TABLE["replay"]["json"])
         assert told["notebook"] == str(notebook)
         cells = [f"{each['cell']} {each['outcome']}" for each in told["cells"]]
         return code, told, ", ".join(cells)
@@ -117,7 +117,7 @@ def test_each_cell_says_whether_the_recording_has_it_and_what_differs(replay: Re
     code, told, cells = replay("x = 1", ASKS, "%agent answer temp_min", other, "1 / 0", "x")
     assert (code, told["ok"]) == (1, False)
     assert cells == "2 ok, 3 differs, 4 missing, 5 failed"
-    promised = KEYS["cells"].partition(": ")[2].split(", ")
+    promised = TABLE["replay"]["json"]["cells"].partition(": ")[2].split(", ")
     assert all(list(each) == promised for each in told["cells"])
     _, answer, request, plain = told["cells"]
     assert "-  temp_max\n+  temp_min" in answer["why"]
@@ -234,4 +234,4 @@ def test_an_output_that_cannot_be_written_is_1_and_says_why(
     out = tmp_path / "file" / "a.ipynb"
     words = ("replay", str(folder / "weather.ipynb"), "--output", str(out))
     assert cli.main(words) == 1
-    assert "Name another file with --output." in capsys.readouterr().err
+    assert "Name another place with --output." in capsys.readouterr().err

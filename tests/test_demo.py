@@ -11,9 +11,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from parsimony_kernel.cli import headless
 from parsimony_kernel.cli import main as cli
-from parsimony_kernel.cli import quickstart as demo
+from parsimony_kernel.cli import notebooks as demo
 
 pytestmark = pytest.mark.kernel
 
@@ -39,7 +38,7 @@ def test_it_says_what_the_agent_did_what_was_published_and_where(
     assert cli.main(["demo", str(notebook), "--out", str(out)]) == 0
     said = capsys.readouterr().out
     assert "pd.read_csv" in said
-    assert "chart: Sales" in said
+    assert "Published: chart 'Sales' (" in said
     (published,) = (out / ".ockham" / "charts").rglob("*.vl.json")
     assert str(published) in said
     executed = nbformat.read(out / "a.ipynb", as_version=4)
@@ -53,8 +52,11 @@ def test_without_a_name_the_quickstart_runs_where_nothing_of_the_project_is(
     assert cli.main(["demo"]) == 0
     made = Path("parsimony-demo") / "01_quickstart.ipynb"
     said = capsys.readouterr().out
-    assert said.splitlines()[-1].endswith(f"jupyter lab {made}")
-    assert f"The executed notebook is {made}." in said
+    last = said.splitlines()[-4:]
+    assert [line.partition(":")[0] for line in last] == [
+        *("Ran", "Published", "Executed notebook", "Open it")
+    ]
+    assert last[2:] == [f"Executed notebook: {made}", f"Open it: jupyter lab {made}, or in VS Code"]
     data = made.parent / "data" / "iowa-electricity.csv"
     assert data.read_bytes() == (demo.quickstart().parent / "data" / data.name).read_bytes()
     cells = [cell for cell in nbformat.read(made, as_version=4).cells if cell.cell_type == "code"]
@@ -72,7 +74,9 @@ def test_an_out_that_ends_in_ipynb_is_the_file_and_is_named_in_the_end(
     assert cli.main(["demo", str(notebook), "--out", out]) == 0
     executed = nbformat.read(out, as_version=4)
     assert executed.cells[0].outputs[0]["data"]["text/plain"] == "42"
-    assert capsys.readouterr().out.rstrip().endswith(f"jupyter lab {shlex.quote(out)}")
+    assert (
+        capsys.readouterr().out.rstrip().endswith(f"jupyter lab {shlex.quote(out)}, or in VS Code")
+    )
     assert not (tmp_path / "executed").exists()
 
 
@@ -83,8 +87,8 @@ def test_data_of_the_same_name_that_is_there_already_stays(
     data = tmp_path / "data" / "iowa-electricity.csv"
     data.parent.mkdir()
     data.write_text("mine")
-    with pytest.raises(demo.DemoError, match="does not know the kernel"):
-        demo.run(None, tmp_path)
+    with pytest.raises(demo.HeadlessError, match="does not know the kernel"):
+        demo.run_demo(None, tmp_path)
     assert data.read_text() == "mine"
 
 
@@ -156,7 +160,7 @@ def test_a_notebook_that_cannot_be_written_in_the_end_is_one_sentence(
 def test_a_cell_that_takes_too_long_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(headless, "TIMEOUT_S", 2)
+    monkeypatch.setattr(demo, "TIMEOUT_S", 2)
     notebook = write(tmp_path / "a.ipynb", "while True: pass")
     assert cli.main(["demo", str(notebook)]) == 1
     assert "longer than 2 s" in capsys.readouterr().err

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from parsimony_kernel.storage import durable
+from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.durable import StorageError
+from parsimony_kernel.storage.store import SqliteJournal
 
 
 class _Noon:
@@ -388,3 +390,42 @@ def test_settling_waits_for_nobody_who_holds_a_pipe(tmp_path: Path) -> None:
 def test_settling_what_is_not_there_says_so(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="does not exist"):
         durable.settle(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("link", [".ockham", ".ockham/datasets", ".ockham/datasets/d1"])
+def test_no_link_of_an_ockham_is_followed_out_of_its_workspace(tmp_path: Path, link: str) -> None:
+    workspace, outside = tmp_path / "clone", tmp_path / "outside"
+    outside.mkdir()
+    place = workspace / link
+    place.parent.mkdir(parents=True)
+    place.symlink_to(outside, target_is_directory=True)
+    path = workspace / ".ockham" / "datasets" / "d1" / "log.jsonl"
+    for write in (
+        lambda: durable.create(path, b"x"),
+        lambda: durable.replace(path, b"x"),
+        lambda: durable.append_line(path, "x"),
+    ):
+        with pytest.raises(durable.StorageError, match="leads out of the workspace"):
+            write()
+    assert list(outside.iterdir()) == []
+
+
+def test_a_link_within_the_workspace_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / ".ockham").symlink_to("kept", target_is_directory=True)
+    assert durable.create(tmp_path / ".ockham" / "a" / "b", b"x")
+    assert (tmp_path / "kept" / "a" / "b").read_bytes() == b"x"
+
+
+def test_a_link_in_the_place_of_a_log_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(durable.StorageError, match="a link stands in its place"):
+        durable.append_line(tmp_path / "log.jsonl", "x")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_link_in_the_place_of_a_journal_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "journal.sqlite").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(JournalError, match="is a link"):
+        SqliteJournal(tmp_path / "journal.sqlite")
+    assert not (tmp_path / "elsewhere").exists()

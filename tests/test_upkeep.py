@@ -47,15 +47,18 @@ def work(tmp_path: Path) -> Path:
     publisher = Publisher(ArtifactStore(tmp_path), notebook_path="a.ipynb")
     frame = pd.read_csv(tmp_path / "a.csv")
     table, chart = origin("t", CODE, tmp_path), origin("t_chart", DRAW, tmp_path, "t")
-    publisher.publish_dataset(frame, variable="t", title="Same", lineage=[table], run_id="r1")
-    publisher.publish_chart(
+    publisher.publish("dataset", frame, variable="t", title="Same", lineage=[table], run_id="r1")
+    publisher.publish(
+        "chart",
         alt.Chart(frame).mark_bar().encode(x="v:Q"),
         variable="t_chart",
         title="Same",
         lineage=[chart, table],
         run_id="r1",
     )
-    publisher.publish_report("R", "![T](artifact:t)\n\n![C](artifact:t_chart)", run_id="r1")
+    publisher.publish(
+        "report", "![T](artifact:t)\n\n![C](artifact:t_chart)", title="R", run_id="r1"
+    )
     return tmp_path
 
 
@@ -181,7 +184,8 @@ class TestTheCommand:
         code = "import pandas as pd, subprocess\nsubprocess.run(['touch', 'made'])\n"
         code += "u = pd.DataFrame({'v': [5]})"
         publisher = Publisher(ArtifactStore(work), notebook_path="a.ipynb")
-        publisher.publish_dataset(
+        publisher.publish(
+            "dataset",
             pd.DataFrame({"v": [5]}),
             variable="u",
             title="Five",

@@ -43,18 +43,19 @@ class Cells:
         parent = get_parent() if get_parent is not None else None
         return parent if isinstance(parent, Mapping) else {}
 
-    def _id(self) -> str:
+    def id(self) -> str:
+        """The front end's id of the cell that runs now; empty where it sends none."""
         cell_id = (self._parent().get("metadata") or {}).get("cellId")
         return cell_id if isinstance(cell_id, str) else ""
 
     def has_id(self) -> bool:
         """Whether the front end named the cell that runs now."""
-        return bool(self._id())
+        return bool(self.id())
 
     def key(self, source: str) -> str:
         """The key of the cell that runs now and holds ``source``."""
         raw = source.encode("utf-8", "surrogatepass")
-        return self._id() or hashlib.sha256(raw).hexdigest()[:16]
+        return self.id() or hashlib.sha256(raw).hexdigest()[:16]
 
     def next_turn(self, source: str) -> Cell:
         """The cell that runs now, for one turn more of it."""

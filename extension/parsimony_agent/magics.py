@@ -7,9 +7,9 @@ import stands behind the session and is imported when a turn needs it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import no_var_expand
@@ -17,24 +17,28 @@ from IPython.core.magic import no_var_expand
 from parsimony_agent.arguments import (
     EXAMPLE,
     CellRequest,
+    Command,
     help_text,
     parse_cell,
     parse_command,
 )
 from parsimony_agent.cell import Cell, Cells, working_folder
-from parsimony_agent.desk import Desk, doer
-from parsimony_agent.outlet import outlet_of
+from parsimony_agent.outlet import TextOutlet, outlet_of
 from parsimony_agent.pending import Misuse, Silent, TurnError, TurnStopped
 from parsimony_agent.sessions import Session, SessionFactory, open_in
 from parsimony_agent.settings import ParsimonyAgent
-from parsimony_agent.tables import note
+from parsimony_agent.tables import note, words
 from parsimony_agent.user_cells import UserCells
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.execution.interrupt import stop_on_sigint
+from parsimony_kernel.view.escape import plain
 
 if TYPE_CHECKING:
     from parsimony_agent.turns import Turns
 
+
+# What a sub-command tells: a text, a mime bundle, several, or nothing.
+Told = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
 
 # A kernel that was interrupted cancels the cell some turns of the loop later.
 _LATE_TURNS = 5
@@ -69,8 +73,19 @@ def _plainly() -> Iterator[None]:
         raise
 
 
+def doer(command: Command) -> Callable[..., Any]:
+    """Who does ``command``; imported when it is first called."""
+    module, _, function = command.run.partition(":")
+    found: Callable[..., Any] = getattr(import_module(f"parsimony_agent.{module}"), function)
+    return found
+
+
 class AgentMagics:
-    """The magics of one shell, under ``name``. The session is opened when it is first needed."""
+    """The magics of one shell, and what their sub-commands work with.
+
+    ``name`` is the line magic as it is written. ``session`` and ``turns`` are opened when they are
+    first needed.
+    """
 
     def __init__(
         self,
@@ -82,14 +97,14 @@ class AgentMagics:
         settings: ParsimonyAgent | None = None,
         silence: Callable[[], None] = lambda: None,
     ) -> None:
-        self._shell = shell
-        self._name = name
+        self.shell = shell
+        self.name = f"%{name}"
+        self.environ = environ
+        self.settings = settings or ParsimonyAgent(environ=environ)
+        self.cells = Cells(shell)
+        self.user_cells = UserCells(shell, self.cells)
         self._silence = silence
         self._session_factory = session_factory
-        self._environ = environ
-        self._settings = settings or ParsimonyAgent(environ=environ)
-        self._cells = Cells(shell)
-        self.user_cells = UserCells(shell, self._cells)
         self._session: Session | None = None
         self._turns: Turns | None = None
         self._set_model = ""
@@ -109,69 +124,65 @@ class AgentMagics:
         return self._command(line) if cell is None else self._cell(line, cell)
 
     def _cell(self, line: str, body: str) -> Coroutine[Any, Any, None]:
-        request = parse_cell(line, body, f"%%{self._name}")
+        request = parse_cell(line, body, f"%{self.name}")
         if request.help:
-            print(help_text(self._name))
+            print(help_text(self.name[1:]))
             return _nothing()
         if not request.text:
-            example = EXAMPLE.replace("%%agent", f"%%{self._name}")
+            example = EXAMPLE.replace("%%agent", f"%{self.name}")
             raise Misuse(
                 f"The request is empty. Say below the first line what you want:\n{example}"
             )
-        cell_now = self._cells.next_turn(f"{line}\n{body}")
+        cell_now = self.cells.next_turn(f"{line}\n{body}")
         if request.dry_run:
             with _plainly():
                 self._preview(request, cell_now)
             return _nothing()
 
         def ask(turns: Turns, stop: CancellationRequest) -> Awaitable[None]:
-            self._follow_settings()
+            self.follow_settings()
             return turns.ask(request, cell_now, stop)
 
         return self._run(ask)
 
     def _preview(self, request: CellRequest, cell: Cell) -> None:
-        from parsimony_agent.context import sent_words  # deferred: as all that a turn needs
         from parsimony_agent.options import in_notebook, options_of
+        from parsimony_agent.outgoing import sent_words  # deferred: as all that a turn needs
 
-        session = self._needed_session()
-        self._follow_settings()
-        options = options_of(request, self._settings)
-        options = in_notebook(options, session, self._shell, f"%%{self._name}")
+        session = self.session
+        self.follow_settings()
+        options = options_of(request, self.settings)
+        options = in_notebook(options, session, self.shell, f"%{self.name}")
         sent = session.preview(request.text, cell_key=cell.key, options=options)
-        self._desk().show(sent_words(sent, request.model or session.model_name))
+        self.show(sent_words(sent, request.model or session.model_name))
 
     def _command(self, line: str) -> Coroutine[Any, Any, None] | None:
-        parsed = parse_command(line, f"%{self._name}")
+        parsed = parse_command(line, self.name)
         if parsed is None:
             with _plainly():
                 self._status()
             return None
-        do, desk = doer(parsed.command), self._desk()
+        do = doer(parsed.command)
         if parsed.command.awaits:
 
-            async def tell(turns: Turns, stop: CancellationRequest) -> None:
-                at_work = replace(desk, stop=stop)
-                desk.show(await do(at_work, *parsed.words, **parsed.flags))
+            async def tell(_: Turns, stop: CancellationRequest) -> None:
+                self.show(await do(self, *parsed.words, **parsed.flags, stop=stop))
 
             return self._run(tell)
         with _plainly():
-            desk.show(do(desk, *parsed.words, **parsed.flags))
+            self.show(do(self, *parsed.words, **parsed.flags))
         return None
 
-    def _desk(self) -> Desk:
-        return Desk(
-            self._shell,
-            f"%{self._name}",
-            self._needed_session,
-            self._needed_turns,
-            self._follow_settings,
-            lambda: self._session is not None,
-            self.user_cells,
-            self._cells,
-            self._environ,
-            self._settings,
-        )
+    def show(self, told: Told) -> None:
+        """Show what a sub-command tells. A text is never taken for a link or for markup."""
+        outlet = outlet_of(self.shell)
+        for each in (told,) if isinstance(told, str | Mapping) else told or ():
+            if not isinstance(each, str):
+                outlet.show(each)
+            elif isinstance(outlet, TextOutlet):
+                print(plain(each).rstrip("\n"))
+            else:
+                outlet.show(words(each))
 
     async def answer_here(self, turn_id: str, reply: str) -> None:
         """Answer for a caller outside the notebook; see ``parsimony_agent.answer_here``."""
@@ -186,11 +197,11 @@ class AgentMagics:
                 with stop_on_sigint(stop), _plainly():
                     await _take_late_stop(stop)
                     working_folder()
-                    turns = None if stop.is_set else self._needed_turns()
+                    turns = None if stop.is_set else self.turns
                     if turns is not None and not stop.is_set:
-                        self._needed_session()
+                        _ = self.session
                     if turns is None or stop.is_set:
-                        outlet_of(self._shell).show(note("Stopped before the turn began."))
+                        outlet_of(self.shell).show(note("Stopped before the turn began."))
                         raise TurnStopped("The cell was stopped before its turn began.")
                     await begin(turns, stop)
             except asyncio.CancelledError:
@@ -210,46 +221,50 @@ class AgentMagics:
         """The session, if it is open."""
         return self._session
 
-    def _needed_session(self) -> Session:
+    @property
+    def session(self) -> Session:
+        """The session of this notebook."""
         if self._session is None:
             with _plainly():
-                self._session = self._session_factory(self._shell)
+                self._session = self._session_factory(self.shell)
             self.user_cells.stamp_into(self._session.executor.origin_ledger)
         return self._session
 
-    def _follow_settings(self) -> None:
+    def follow_settings(self) -> None:
         """Take what was set of models since. What the environment says, the session knows."""
-        of_models = self._settings.of_models()
+        of_models = self.settings.of_models()
         if of_models != self._of_models:
-            self._needed_session().configure(of_models)
+            self.session.configure(of_models)
             self._of_models = of_models
-        model, source = self._settings.told("model")
+        model, source = self.settings.told("model")
         if source in ("%config", "configuration file") and model != self._set_model:
-            self._needed_session().set_model(model)
+            self.session.set_model(model)
             self._set_model = model
 
-    def _needed_turns(self) -> Turns:
+    @property
+    def turns(self) -> Turns:
+        """The turns that this process shows."""
         if self._turns is None:
             from parsimony_agent.turns import Turns
 
             self._turns = Turns(
-                self._shell,
-                self._needed_session,
-                self._cells,
-                magic=f"%{self._name}",
-                environ=self._environ,
-                settings=self._settings,
+                self.shell,
+                lambda: self.session,
+                self.cells,
+                magic=self.name,
+                environ=self.environ,
+                settings=self.settings,
             )
         return self._turns
 
     def _status(self) -> None:
-        session = self._needed_session()
+        session = self.session
         turns, waiting = len(session.turns()), len(session.pending())
         print(f"Model {session.model_name}, {turns} turn{'' if turns == 1 else 's'} here", end="")
-        print(f", {waiting} waiting for an answer: %{self._name} answer" if waiting else "", end="")
-        print(f". %{self._name} help says more.")
+        print(f", {waiting} waiting for an answer: {self.name} answer" if waiting else "", end="")
+        print(f". {self.name} help says more.")
         if not turns:
-            example = EXAMPLE.replace("%%agent", f"%%{self._name}")
+            example = EXAMPLE.replace("%%agent", f"%{self.name}")
             print(f"\nTo ask for something, say it in a cell of its own, for example:\n{example}")
 
 

@@ -55,6 +55,7 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
         cassette=cassette(said),
         share=share,
         context=() if request.no_context else request.context,
+        share_figures=value_of(settings, "share_figures") == "yes",
         notebook_cost_usd=value_of(settings, "notebook_budget"),
         classifier=value_of(settings, "classifier") or "rules",
         claims=value_of(settings, "claims") or "mark",

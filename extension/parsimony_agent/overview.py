@@ -1,36 +1,51 @@
-"""What ``%agent`` tells of a notebook: its turns and their stories, artifacts, tools and figures.
+"""The sub-commands of ``%agent`` that only tell: turns and their stories, artifacts, figures.
 
 Everything is read from the session when it is asked for, so it is the same after a restart.
 """
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
 
-from parsimony_agent.sessions import Session
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from traitlets import TraitError
+
+from parsimony_agent.arguments import help_text
+from parsimony_agent.cell import working_folder
+from parsimony_agent.options import value_of
+from parsimony_agent.settings import SETTINGS
 from parsimony_agent.tables import note, table
-from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.gate.mermaid import drawn
+from parsimony_kernel.doctor import examine
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.dependents import warnings
 from parsimony_kernel.lineage.drawing import draw
 from parsimony_kernel.metrics import alerts, figures, prometheus
 from parsimony_kernel.session.audit import RECENT_TURNS, report_of
-from parsimony_kernel.session.turns import SessionError, resolve_turn
-from parsimony_kernel.storage import durable
-from parsimony_kernel.view.escape import fenced
+from parsimony_kernel.session.spending import Used, used
+from parsimony_kernel.session.turns import resolve_turn
 from parsimony_kernel.view.history import story, troubles
+from parsimony_kernel.view.outline import cost_words
 
-_STORY_WORDS = 600
+if TYPE_CHECKING:
+    from parsimony_agent.magics import AgentMagics, Told
+    from parsimony_agent.sessions import Session
+
+_SAYS = 600
 _PATH = 400
-_CHANGED = "changed or bound anew since, so left"
+_CHANGED = "you changed it since"
+_USED = ("turn", "model", "calls", "tokens in", "cached", "tokens out", "cost", "time")
+_CACHED = _USED.index("cached")
 
 
-def history(session: Session) -> list[dict[str, Any]]:
+def history(magics: AgentMagics, named: str | None = None) -> Told:
     """The turns, with how often an action was refused and how much failed in the recent ones, and
-    where those came from that were not begun in this notebook."""
+    where those came from that were not begun in this notebook; or the story of one turn."""
+    session = magics.session
     turns = session.turns()
+    if named is not None:
+        return _story(session, resolve_turn(turns, named).turn_id)
     trouble = {each.turn_id: _trouble(session, each.turn_id) for each in turns[-RECENT_TURNS:]}
     rows = [
         (
@@ -51,124 +66,89 @@ def history(session: Session) -> list[dict[str, Any]]:
 
 def _trouble(session: Session, turn_id: str) -> str:
     refused, failed = troubles(story(session.events(turn_id)))
-    counted = ((refused, "refused"), (failed, "failed"))
-    return ", ".join(f"{number} {what}" for number, what in counted if number)
+    told = ((refused, "refused"), (failed, "failed"))
+    return ", ".join(f"{number} {what}" for number, what in told if number)
 
 
-def turn_story(session: Session, named: str) -> dict[str, Any]:
-    """The story of one turn, a line a step. ``SessionError`` when ``named`` means none."""
-    turn = resolve_turn(session.turns(), named)
+def _story(session: Session, turn_id: str) -> dict[str, Any]:
+    """One turn, a line a step."""
     rows = [
-        (line.step, line.what, line.outcome, line.words)
-        for line in story(session.events(turn.turn_id))
+        (each.step, each.what, each.outcome, each.words) for each in story(session.events(turn_id))
     ]
     head = ("step", "what", "outcome", "in words")
-    return table(head, rows, empty="Nothing of this turn is on record.", widest=_STORY_WORDS)
+    return table(head, rows, empty="Nothing of this turn is on record.", widest=_SAYS)
 
 
-def why(session: Session, name: str) -> dict[str, Any]:
+def why(magics: AgentMagics, name: str) -> Told:
     """Where a variable comes from, as a drawing and in words."""
-    told = session.past.why(name)
+    told = magics.session.past.why(name)
     words = told.text()
     return {"text/plain": words, **({"image/svg+xml": draw(told)} if told.steps else {})}
 
 
-def script(session: Session, name: str) -> dict[str, Any]:
-    """A short script that rebuilds a variable. ``SessionError`` where there is none."""
-    code = session.past.script(name).code.rstrip()
-    return {"text/plain": code, "text/markdown": fenced(code, "python")}
-
-
-def saved_script(session: Session, name: str, place: Path) -> str:
-    """Write that script into a new file, and say so. ``SessionError`` where that cannot be."""
-    code = session.past.script(name).code
-    try:
-        is_made = durable.create(place, code.encode("utf-8", "surrogatepass"))
-    except durable.StorageError as exc:
-        raise SessionError(str(exc)) from exc
-    if not is_made:
-        raise SessionError(f"{place.name!r} exists already, and is left as it is: name another.")
-    return f"Written into {place.name}: {_lines(code)} that rebuild {name}."
-
-
-def _lines(code: str) -> str:
-    count = code.rstrip().count("\n") + 1
-    return "1 line" if count == 1 else f"{count} lines"
-
-
-def difference(session: Session, named: str | None) -> str:
+def diff(magics: AgentMagics, named: str | None = None) -> Told:
     """What a turn, the newest by default, did to the variables."""
-    ordinal, found = session.past.diff(_ordinal(session, named))
+    session = magics.session
+    turn = None if named is None else resolve_turn(session.turns(), named).ordinal
+    ordinal, found = session.past.diff(turn)
     return "\n".join([f"Turn {ordinal}:", *(f"  {line}" for line in found.lines())])
 
 
-def undone(session: Session, named: str | None) -> str:
-    """Take a turn back, the newest that can be by default, and say what that did."""
-    ordinal, back = session.past.undo(_ordinal(session, named))
-    return "\n".join(
-        [
-            _head(back, f"Turn {ordinal}", "taken back"),
-            *_put_back(session, ordinal, back, redone=False),
-            *(["  New files, published artifacts and what happened outside stay."] if back else []),
+@dataclass(frozen=True)
+class PutBackWords:
+    """What an undo or a redo of turn ``ordinal`` did, in words."""
+
+    ordinal: int
+    back: PutBack
+    is_redo: bool
+
+    def text(self, turns: Mapping[str, int]) -> str:
+        """A line for how far it went, one for each group of names, and what follows from it.
+
+        Args:
+            turns: the numbers of turns by the runs that made them.
+        """
+        back, done = self.back, "re-applied" if self.is_redo else "undone"
+        if back:
+            head = f"Turn {self.ordinal} {done}{' in part' if back.kept else ''}."
+        else:
+            head = f"Nothing of turn {self.ordinal} {done}."
+        whys: dict[str, list[str]] = {}
+        for name in back.kept:
+            whys.setdefault(back.reasons.get(name, _CHANGED), []).append(name)
+        groups: list[tuple[str, Sequence[str]]] = [
+            ("Set again as the turn left them" if self.is_redo else "Restored", back.restored),
+            ("Deleted again" if self.is_redo else "Removed", back.removed),
+            *((f"Kept ({why})", names) for why, names in sorted(whys.items())),
+            ("Perhaps changed, for there was no copy", back.lost),
         ]
-    )
-
-
-def redone(session: Session, named: str | None) -> str:
-    """Do again what was taken back of a turn, and say what that did."""
-    ordinal, back = session.past.redo(_ordinal(session, named))
-    return "\n".join(
-        [
-            _head(back, f"What turn {ordinal} did", "done again"),
-            *_put_back(session, ordinal, back, redone=True),
+        lines = [f"  {what}: {', '.join(names)}" for what, names in groups if names]
+        lines += [
+            f"  {line}"
+            for line in warnings(
+                back.dependents,
+                self.ordinal,
+                removed=back.removed,
+                turns=turns,
+                redone=self.is_redo,
+            )
         ]
-    )
+        if back.kept and not back:
+            first = "re-applied the turns before it" if self.is_redo else "undone what came since"
+            lines.append(f"  It stays on record: try again once you have {first}.")
+        if back and not self.is_redo:
+            lines.append("  New files, published artifacts and what happened outside stay.")
+        return "\n".join([head, *lines])
 
 
-def _head(back: PutBack, turn: str, what: str) -> str:
-    """How far it went: all of it, a part, or nothing."""
-    if back:
-        return f"{turn} is {what}{' in part' if back.kept else ''}."
-    return f"Nothing of {turn[:1].lower()}{turn[1:]} is {what}."
-
-
-def _put_back(session: Session, ordinal: int, back: PutBack, *, redone: bool) -> list[str]:
-    whys: dict[str, list[str]] = {}
-    for name in back.kept:
-        whys.setdefault(back.reasons.get(name, _CHANGED), []).append(name)
-    parts: list[tuple[Sequence[str], str]] = [
-        (back.restored, "again as the turn left them" if redone else "as before"),
-        (back.removed, "deleted again" if redone else "gone again"),
-        *((names, why) for why, names in sorted(whys.items())),
-        (back.lost, "perhaps changed, for there was no copy"),
-    ]
-    lines = [f"  {', '.join(names)}: {what}" for names, what in parts if names]
-    turns = session.past.ordinals()
-    lines += [
-        f"  {line}"
-        for line in warnings(
-            back.dependents, ordinal, removed=back.removed, turns=turns, redone=redone
-        )
-    ]
-    if back.kept and not back:
-        first = "the turns before it are done again" if redone else "what came since is taken back"
-        lines.append(f"  It stays on record: try again once {first}.")
-    return lines
-
-
-def _ordinal(session: Session, named: str | None) -> int | None:
-    return None if named is None else resolve_turn(session.turns(), named).ordinal
-
-
-def verified(session: Session) -> str:
+def verify(magics: AgentMagics) -> Told:
     """Whether the journal and what is published are as they were written."""
-    bad, found = session.verify()
-    return "\n".join(report_of(bad, found))
+    return "\n".join(report_of(*magics.session.verify()))
 
 
-def playbook(session: Session, file: str) -> list[dict[str, Any]]:
+def procedure(magics: AgentMagics, file: str) -> Told:
     """What the file of a task says: a table, and a drawing where it has states."""
-    said = session.playbook(file)
+    said = magics.session.playbook(file)
     rows: list[tuple[str, str]] = []
     if said.procedure is not None:
         states, edges = said.procedure.states, said.procedure.edges
@@ -186,24 +166,24 @@ def playbook(session: Session, file: str) -> list[dict[str, Any]]:
             for kind in FailureType
             if said.policy.stated(kind) is not None
         ]
-    shown = [table(("what", "says"), rows, empty="The file says nothing.", widest=_STORY_WORDS)]
+    shown = [table(("what", "says"), rows, empty="The file says nothing.", widest=_SAYS)]
     if said.procedure is not None:
-        diagram = drawn(said.procedure)
+        diagram = said.procedure.mermaid()
         shown.append({"text/vnd.mermaid": diagram, "text/plain": diagram})
     return shown
 
 
-def artifacts(session: Session) -> dict[str, Any]:
+def artifacts(magics: AgentMagics) -> Told:
     """What is published. No times: a notebook that lists it is compared with its outputs."""
-    rows = [(each.kind, each.title, each.path) for each in session.artifacts()]
+    rows = [(each.kind, each.title, each.path) for each in magics.session.artifacts()]
     head = ("kind", "title", "path")
     # A path is there to be copied.
     empty = "Nothing has been published here yet."
     return table(head, rows, empty=empty, widest=_PATH, width=None)
 
 
-def tools(session: Session, magic: str) -> dict[str, Any]:
-    """The functions of the person's that are tools."""
+def own_tools(session: Session, magic: str) -> dict[str, Any]:
+    """Your functions that are tools."""
     own = session.tools  # resolved anew, so before what is kept
     kept = session.kept_tools
     rows: list[tuple[str, ...]] = [
@@ -220,30 +200,107 @@ def first_line(description: str) -> str:
     return description.partition("\n")[0]
 
 
-def next_actions(session: Session, magic: str) -> str:
+def next_actions(magics: AgentMagics) -> Told:
     """What the newest turn may do next."""
+    session = magics.session
     running = [turn for turn in session.turns()[-1:] if turn.status == "running"]
     events = session.events(running[0].turn_id) if running else ()
     answers = [result for event in events if (result := getattr(event, "result", None))]
     actions = answers[-1].get("valid_next_actions", ()) if answers else ()
     if session.pending():
-        return f"The run waits for an answer: {magic} answer"
+        return f"The run waits for an answer: {magics.name} answer"
     if actions:
         return "May be done next: " + ", ".join(map(str, actions))
     return "Nothing: no run of this notebook can go on."
 
 
-def metrics(session: Session) -> str:
-    """How the recent turns went, in figures, and the alerts that they call for."""
-    counted = figures.of_runs(_recent(session))
-    fired = alerts.fired(counted)
-    return "\n\n".join([figures.to_text(counted), *([alerts.to_text(fired)] if fired else [])])
+def metrics(magics: AgentMagics, form: str = "") -> Told:
+    """How the recent turns went, in figures, and the alerts that they call for; or as text for
+    Prometheus."""
+    session = magics.session
+    recent = [session.events(turn.turn_id) for turn in session.turns()[-RECENT_TURNS:]]
+    if form:
+        return prometheus.of_runs(recent).exposition()
+    found = figures.of_runs(recent)
+    fired = alerts.fired(found)
+    return "\n\n".join([figures.to_text(found), *([alerts.to_text(fired)] if fired else [])])
 
 
-def exposition(session: Session) -> str:
-    """The metrics of the recent turns in Prometheus' text format."""
-    return prometheus.of_runs(_recent(session)).exposition()
+def config(magics: AgentMagics) -> Told:
+    """How the agent is set up here, and from where."""
+    rows = []
+    for setting in SETTINGS:
+        try:
+            value, source = magics.settings.told(setting.name)
+        except TraitError as wrong:
+            value, source = "", str(wrong)
+        rows.append((setting.name, value, source, setting.help))
+    listed = table(("setting", "value", "from", "what it does"), rows, empty="", widest=_SAYS)
+    return [listed, "To set one: %config ParsimonyAgent.budget = 0.50"]
 
 
-def _recent(session: Session) -> list[tuple[AgentEvent, ...]]:
-    return [session.events(turn.turn_id) for turn in session.turns()[-RECENT_TURNS:]]
+def doctor(magics: AgentMagics) -> Told:
+    """What the agent needs, and what to do about what is missing."""
+    magics.follow_settings()
+    environ = {**magics.environ, **magics.settings.of_models()}
+    found = examine(working_folder(), environ, model=magics.session.model_name)
+    rows = [
+        (
+            "ok" if each.ok else "to fix",
+            each.name,
+            ". ".join(filter(None, (each.says, each.remedy))),
+        )
+        for each in found
+    ]
+    return table(("", "what", "says"), rows, empty="", widest=_SAYS)
+
+
+def usage(magics: AgentMagics) -> Told:
+    """The help of both magics."""
+    return help_text(magics.name.lstrip("%"))
+
+
+def cost(magics: AgentMagics) -> Told:
+    """What each turn has used of its model, those that were replaced among them, and the sum;
+    where the notebook has a budget, what of it is spent."""
+    session = magics.session
+    turns = [(turn, used(session.events(turn.turn_id))) for turn in session.turns()]
+    rows = [_row(str(turn.ordinal), turn.model, each) for turn, each in turns]
+    if len(rows) > 1:
+        rows.append(_row("all", "", sum((each for _, each in turns), Used())))
+    head: tuple[str, ...] = _USED
+    if not any(each.cached_tokens for _, each in turns):
+        head, *rows = (each[:_CACHED] + each[_CACHED + 1 :] for each in (_USED, *rows))
+    told = table(head, rows, empty="No turn of this notebook has asked a model yet.")
+    budget: float | None = value_of(magics.settings, "notebook_budget")
+    if budget is None:
+        return told
+    return [told, note(_of_budget(session.spent_usd(), budget, any(e.unpriced for _, e in turns)))]
+
+
+def _of_budget(spent: float, budget: float, some_unpriced: bool) -> str:
+    said = f"Spent in this notebook: {cost_words(spent) if spent else 'nothing'} of "
+    said += f"{cost_words(budget)}, its notebook_budget."
+    if some_unpriced:
+        said += " Calls without a known price are not counted."
+    if spent >= budget:
+        said += " No turn begins until it is raised."
+    return said
+
+
+def _row(turn: str, model: str, spent: Used) -> tuple[str, ...]:
+    return (
+        turn,
+        model,
+        f"{spent.calls:,}",
+        f"{spent.prompt_tokens:,}",
+        f"{spent.cached_tokens:,}",
+        f"{spent.completion_tokens:,}",
+        _price(spent),
+        f"{spent.seconds:.0f} s",
+    )
+
+
+def _price(spent: Used) -> str:
+    unknown = spent.calls > 0 and spent.unpriced == spent.calls
+    return cost_words(None if unknown else spent.cost_usd, partial=spent.unpriced > 0)

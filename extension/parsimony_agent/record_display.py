@@ -1,9 +1,10 @@
 """The record of a turn in the outputs of cells.
 
-The view folds events into blocks; here blocks get places. A live place is redrawn, never more
-than ten times in any second, and ends in the form that a static one has at once. A block stays in
-the place where it was first drawn, so that a turn that goes on elsewhere still corrects what it
-said.
+The view folds events into blocks and blocks into a segment, the answer first; here that gets a
+place: one output for what is read first, one for the chart that answers, one for the work, and one
+for what can be clicked. A live place is redrawn, never more than ten times in any second, and ends
+in the form that a static one has at once. A block stays in the place where it was first drawn, so
+that a turn that goes on elsewhere still corrects what it said.
 """
 
 import asyncio
@@ -11,33 +12,37 @@ import logging
 import uuid
 from base64 import b64encode
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from itertools import groupby
 from typing import Any, Protocol
 
 from parsimony_agent.outlet import Outlet
-from parsimony_agent.tables import NOTHING, note
-from parsimony_agent.widgets.prompt import Bundle, Prompt
+from parsimony_agent.tables import note
+from parsimony_agent.widgets.prompt import Prompt
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunStarted, ToolEvent
+from parsimony_kernel.display import StatusLine
 from parsimony_kernel.view.blocks import (
     Block,
-    CancelledBlock,
     FigureBlock,
     FooterBlock,
-    HandoffBlock,
-    PartialBlock,
     ProgressBlock,
     QuestionBlock,
-    ResultBlock,
     StepBlock,
 )
-from parsimony_kernel.view.bundle import VEGALITE_SCHEMA, bundle
+from parsimony_kernel.view.bundle import (
+    NOTHING,
+    VEGALITE_SCHEMA,
+    Bundle,
+    record_html,
+    segment_bundles,
+)
 from parsimony_kernel.view.fold import fold
 from parsimony_kernel.view.html import png_of
 from parsimony_kernel.view.run_view import EMPTY, RunView, metadata_of
+from parsimony_kernel.view.segment import OUTCOMES, Segment, segment_of
+from parsimony_kernel.view.text import text_of
 
 _log = logging.getLogger(__name__)
 
@@ -46,16 +51,7 @@ INTERVAL_S = 0.125
 _PACED = 8
 # How often the elapsed time is brought up to date.
 TICK_S = 1.0
-# Displays of a cell, and those that wait for the continuation of a question; JupyterLab folds the
-# outputs of a cell behind a button from the fiftieth on.
-DISPLAYS = 37
-RESERVED = 12
-# At the end of a place: what still grows, a control, the footer and the progress line.
-_AT_THE_END = 4
-# Before them, displays that take four blocks, eight, sixteen and so on.
-_SHARED = 8
-# What a quiet record says: how the turn ended.
-OUTCOMES = (QuestionBlock, ResultBlock, HandoffBlock, PartialBlock, CancelledBlock)
+_STOP_IN_TOOLBAR = "Stop: ■ in the toolbar"
 
 
 class Mode(Enum):
@@ -83,99 +79,42 @@ class Control(Protocol):
     def bundle(self) -> Bundle: ...
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A control to draw. ``state`` makes it another item once the control has been closed."""
+@dataclass
+class Drawn:
+    """All that belongs to one place: blocks in their order, sentences of ours below them, and the
+    control that can be clicked or was."""
 
-    control: Control
-    state: str | None
+    blocks: list[Block] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    control: Control | None = None
 
-    def bundle(self) -> Bundle:
-        return self.control.bundle()
-
-
-@dataclass(frozen=True)
-class Note:
-    """A sentence of ours below the record, such as why it could not go on."""
-
-    text: str
-
-    def bundle(self) -> Bundle:
-        return note(self.text), {}
-
-
-Item = Block | Shown | Note
-Group = tuple[Item, ...]
-
-
-def arrange(items: Sequence[Item], capacity: int) -> list[Group]:
-    """``items`` in at most ``capacity`` displays (6 or more), in order.
-
-    Each has one of its own while there is room. Later ones share: four in one display, then
-    eight, then sixteen, so that little is sent again when one is added, and at last all the
-    others. A figure shares only the last, and what stands at the end none. An item that others
-    come behind changes its display at most once.
-    """
-    end = len(items)
-    while end > 0 and len(items) - end < _AT_THE_END - 1 and _is_kept_at_the_end(items[end - 1]):
-        end -= 1
-    end = max(0, end - 1)
-    most = capacity - _AT_THE_END
-    alone = max(0, most - _SHARED)
-    groups: list[list[Item]] = []
-    for item in items[:end]:
-        room = 1 if len(groups) <= alone else 2 ** (len(groups) - alone + 1)
-        fits = groups and len(groups[-1]) < room and not (_is_solo(item) or _is_solo(groups[-1][0]))
-        if fits or len(groups) == most:
-            groups[-1].append(item)
-        else:
-            groups.append([item])
-    return [*map(tuple, groups), *((item,) for item in items[end:])]
-
-
-def _is_solo(item: Item) -> bool:
-    return isinstance(item, Block) and item.solo
-
-
-def _is_kept_at_the_end(item: Item) -> bool:
-    return item.volatile if isinstance(item, Block) else isinstance(item, Shown)
-
-
-def _rendered(group: Group) -> Bundle:
-    """``group`` as one display: as it is when it is one item, else its texts and its HTML."""
-    if not group:
-        return NOTHING, {}
-    parts: list[Bundle] = []
-    for is_block, run in groupby(group, key=lambda item: isinstance(item, Block)):
-        if is_block:
-            parts.append(bundle([item for item in run if isinstance(item, Block)]))
-        else:
-            parts += [item.bundle() for item in run if not isinstance(item, Block)]
-    if len(parts) == 1:
-        return parts[0]
-    texts = [str(data.get("text/plain", "")) for data, _ in parts]
-    return {
-        "text/plain": "\n\n".join(text for text in texts if text.strip()),
-        "text/html": "".join(str(data.get("text/html", "")) for data, _ in parts),
-    }, {}
-
-
-def _told(group: Group, facts: Mapping[str, Any]) -> Bundle:
-    data, metadata = _rendered(group)
-    return data, {**metadata, **facts}
+    def outputs(self, segment: Segment) -> list[Bundle]:
+        """What is read first with our sentences below it, the chart, the work, and the control."""
+        head, *rest = segment_bundles(segment)
+        if self.notes:
+            below = [note(each) for each in self.notes]
+            data = {
+                kind: gap.join([str(head[0].get(kind, "")), *(each[kind] for each in below)])
+                for kind, gap in (("text/plain", "\n\n"), ("text/html", ""))
+            }
+            head = data, head[1]
+        return [head, *rest, *([self.control.bundle()] if self.control is not None else [])]
 
 
 class Place(Protocol):
-    """Somewhere in an output area where items are drawn.
+    """Somewhere in an output area where a part of a turn is drawn.
 
-    ``redraws`` says that it shows what may still change.
+    ``redraws`` says that what it shows may still change, ``ticks`` that it shows time go by.
     """
 
     @property
     def redraws(self) -> bool: ...
 
-    def draw(self, items: Sequence[Item], *, ended: bool, facts: Mapping[str, Any]) -> None:
-        """Show ``items``, all that belong here.
+    @property
+    def ticks(self) -> bool: ...
+
+    def draw(self, drawn: Drawn, *, ended: bool, facts: Mapping[str, Any]) -> None:
+        """Show what belongs here.
 
         ``ended`` says that this segment of the run is over; ``facts`` are what differs from run
         to run, as metadata.
@@ -183,150 +122,123 @@ class Place(Protocol):
 
 
 class LivePlace:
-    """Displays that are redrawn: new ones as needed, or only those that are ``reserved``.
+    """Outputs that are redrawn; what one shows is sent only when it is another than before.
 
-    Output that comes after a cell has ended cannot add a display to it, it can only replace one;
-    so a continuation needs displays that were emitted, looking empty, while the cell ran. What a
-    display shows is sent only when it is another than before. The facts go with the footer.
+    Args:
+        below_question: this goes on from the question above it, once the cell has ended. Output
+            that comes then cannot be added, it can only replace some; so all of it is emitted
+            now, looking empty.
+        elsewhere: not under the cell that asked, so the request and the usage are told.
     """
 
-    redraws = True
+    redraws = ticks = True
 
-    def __init__(self, outlet: Outlet, reserved: int | None = None) -> None:
+    def __init__(
+        self, outlet: Outlet, *, below_question: bool = False, elsewhere: bool = False
+    ) -> None:
         self._outlet = outlet
-        self._capacity = reserved or DISPLAYS
-        self._ids: list[str] = []
-        self._drawn: list[tuple[Group, Bundle]] = []
-        for _ in range(reserved or 0):
-            self._add((), {})
+        self._is_reply_told = below_question
+        self._elsewhere = elsewhere
+        self._shown: list[tuple[str, Bundle]] = []
+        if below_question:
+            self._show([(NOTHING, {})] * 4)
 
-    def _add(self, group: Group, facts: Mapping[str, Any]) -> None:
-        shown = _told(group, facts)
-        self._ids.append(uuid.uuid4().hex)
-        self._drawn.append((group, shown))
-        self._outlet.show(*shown, display_id=self._ids[-1])
+    def draw(self, drawn: Drawn, *, ended: bool, facts: Mapping[str, Any]) -> None:
+        can_be_clicked = isinstance(drawn.control, Prompt) and drawn.control.state is None
+        blocks = [
+            replace(each, has_buttons=can_be_clicked) if isinstance(each, QuestionBlock) else each
+            for each in drawn.blocks
+            if self._elsewhere or not isinstance(each, FooterBlock)
+        ]
+        segment = segment_of(blocks, echo=self._elsewhere, is_reply_told=self._is_reply_told)
+        outputs = drawn.outputs(segment)
+        if ended:
+            data, metadata = outputs[2]
+            outputs[2] = data, {**metadata, **facts}
+        self._show(outputs)
 
-    def _replace(self, position: int, group: Group, facts: Mapping[str, Any]) -> None:
-        before, shown_before = self._drawn[position]
-        if group == before and not facts:
-            return
-        shown = _told(group, facts)
-        self._drawn[position] = (group, shown)
-        if shown != shown_before:
-            self._outlet.show(*shown, display_id=self._ids[position], update=True)
-
-    def draw(self, items: Sequence[Item], *, ended: bool, facts: Mapping[str, Any]) -> None:
-        groups = arrange(items, self._capacity)
-        groups += [()] * (len(self._ids) - len(groups))
-        for position, group in enumerate(groups):
-            has_footer = any(isinstance(item, FooterBlock) for item in group)
-            given = facts if ended and has_footer else {}
-            if position < len(self._ids):
-                self._replace(position, group, given)
-            else:
-                self._add(group, given)
-
-
-def _is_settled(block: Block) -> bool:
-    """Whether ``block`` stays as it is while the run goes on behind it."""
-    match block:
-        case StepBlock():
-            return block.state != "running"
-        case FigureBlock():
-            # A chart that was displayed may be published later, and then says so.
-            return block.published is not None
-    return True
-
-
-def _is_held(item: Item) -> bool:
-    """Whether ``item`` is what a person is asked to allow."""
-    return isinstance(item, StepBlock) and item.state == "waiting"
-
-
-def _identity(item: Item) -> Hashable:
-    match item:
-        case Block():
-            return item.key
-        case Shown():
-            return id(item.control)
-        case Note():
-            return item
-
-
-def _pictured(item: Item) -> Item:
-    """A chart with its pixels, for exporters, which draw no specification."""
-    if not isinstance(item, FigureBlock) or item.spec is None or png_of(item):
-        return item
-    from parsimony_kernel.artifacts.codecs import render_png  # deferred: pandas
-
-    drawn, _ = render_png({"$schema": VEGALITE_SCHEMA, **item.spec})
-    if drawn is None:
-        return item
-    return replace(item, png_base64=b64encode(drawn).decode("ascii"))
+    def _show(self, outputs: Sequence[Bundle]) -> None:
+        for position, output in enumerate(outputs):
+            is_new = position == len(self._shown)
+            if is_new:
+                self._shown.append((uuid.uuid4().hex, output))
+            display_id, before = self._shown[position]
+            if is_new or output != before:
+                self._shown[position] = display_id, output
+                self._outlet.show(*output, display_id=display_id, update=not is_new)
 
 
 class StaticPlace:
-    """Displays that are emitted once, in order, each as soon as it is final.
+    """Outputs that are emitted once, at the end of each segment.
 
-    Volatile blocks are left out, and so is what is not of a kind in ``only``, but never what the
-    person is asked to allow; the facts go into the metadata of the last display, which nobody
+    Volatile blocks are left out; the facts go into the metadata of the last output, which nobody
     compares.
+
+    Args:
+        is_quiet: only how it ended is shown, and what the person is asked to allow.
+        elsewhere: not under the cell that asked, so the request and the usage are told.
+        status: a line of a terminal that says meanwhile what is going on.
     """
 
     redraws = False
 
-    def __init__(self, outlet: Outlet, only: tuple[type[Block], ...] = (Block,)) -> None:
-        self._outlet = outlet
-        self._only = only
-        self._emitted: set[Hashable] = set()
+    def __init__(
+        self,
+        outlet: Outlet,
+        *,
+        is_quiet: bool = False,
+        elsewhere: bool = False,
+        status: StatusLine | None = None,
+    ) -> None:
+        self._outlet, self._is_quiet, self._elsewhere = outlet, is_quiet, elsewhere
+        self._status = status
+        self._emitted: set[str] = set()
+        self._noted = 0
 
-    def draw(self, items: Sequence[Item], *, ended: bool, facts: Mapping[str, Any]) -> None:
-        waiting = [
-            item
-            for item in items
-            if not isinstance(item, Block)
-            or (not item.volatile and (isinstance(item, self._only) or _is_held(item)))
-        ]
-        waiting = [item for item in waiting if _identity(item) not in self._emitted]
+    @property
+    def ticks(self) -> bool:
+        return self._status is not None
+
+    def draw(self, drawn: Drawn, *, ended: bool, facts: Mapping[str, Any]) -> None:
+        if self._status is not None:
+            going_on = [each for each in drawn.blocks if isinstance(each, ProgressBlock)]
+            self._status.show("" if ended else text_of(going_on))
         if not ended:
-            # The last block may still grow.
-            settled = 0
-            for item in waiting[:-1]:
-                if isinstance(item, Block) and not _is_settled(item):
-                    break
-                settled += 1
-            waiting = waiting[:settled]
-        for position, item in enumerate(waiting, start=1):
-            is_last = ended and position == len(waiting)
-            self._outlet.show(*_told((_pictured(item),), facts if is_last else {}))
-        self._emitted.update(map(_identity, waiting))
-
-
-class TextPlace(StaticPlace):
-    """Where nobody compares, as at a terminal: what the run has used is said at its end."""
-
-    def __init__(self, outlet: Outlet) -> None:
-        super().__init__(outlet)
-        self._footer: Block | None = None
-
-    def draw(self, items: Sequence[Item], *, ended: bool, facts: Mapping[str, Any]) -> None:
-        footer = next((item for item in items if isinstance(item, FooterBlock)), None)
-        if not ended or footer is None or footer == self._footer:
-            super().draw(items, ended=ended, facts=facts)
             return
-        super().draw(items, ended=ended, facts={})
-        self._footer = footer
-        data, metadata = bundle([footer])
-        self._outlet.show(data, {**metadata, **facts})
+        lasting = [each for each in drawn.blocks if not each.volatile]
+        new = [each for each in lasting if each.key not in self._emitted]
+        notes, self._noted = drawn.notes[self._noted :], len(drawn.notes)
+        if not new and not notes:
+            return
+        used = [each for each in drawn.blocks if isinstance(each, FooterBlock) and self._elsewhere]
+        segment = segment_of([*new, *used], echo=self._elsewhere, is_reply_told=bool(self._emitted))
+        self._emitted.update(each.key for each in new)
+        if self._is_quiet:
+            kept = [each for each in segment.head if isinstance(each, (*OUTCOMES, StepBlock))]
+            segment = Segment(tuple(kept))
+        outputs = Drawn(notes=notes).outputs(segment)
+        if self._is_quiet:
+            outputs = outputs[:1]
+        data, metadata = outputs[-1]
+        for output in (*outputs[:-1], (data, {**metadata, **facts})):
+            self._outlet.show(*output)
 
 
 class NoPlace:
     """Shows nothing: for what stands elsewhere already."""
 
-    redraws = False
+    redraws = ticks = False
 
-    def draw(self, items: Sequence[Item], *, ended: bool, facts: Mapping[str, Any]) -> None:
+    def draw(self, drawn: Drawn, *, ended: bool, facts: Mapping[str, Any]) -> None:
         return
+
+
+def pixels_of(figure: FigureBlock) -> str:
+    """The PNG of a chart that is a specification, as base64; empty where it cannot be drawn."""
+    from parsimony_kernel.artifacts.codecs import render_png  # deferred: pandas
+
+    drawn, _ = render_png({"$schema": VEGALITE_SCHEMA, **(figure.spec or {})})
+    return "" if drawn is None else b64encode(drawn).decode("ascii")
 
 
 class _Pace:
@@ -375,13 +287,20 @@ class TurnRecord:
         self.last_event: AgentEvent | None = None
         self.trouble: Exception | None = None
         self.prompt: Prompt | None = None
+        # What was clicked, which a page that was loaded again still draws.
+        self._answered: Prompt | None = None
         self.is_followed = False
         self._clock = clock
         self._pace = _Pace()
         self._elapsed_s = 0.0
+        self._hint = ""
+        # The pixels of charts by their identity, once they are drawn, for exporters.
+        self._pixels: dict[str, str] = {}
+        self._painting: asyncio.Task[None] | None = None
         self._place: Place = place or NoPlace()
         self._home: dict[str, Place] = {}
-        self._asides: dict[Place, list[tuple[str | None, Shown | Note]]] = {}
+        # What of ours stands in each place.
+        self._ours: dict[Place, Drawn] = {}
         self._claim()
 
     @property
@@ -390,15 +309,41 @@ class TurnRecord:
         return self._place.redraws
 
     def _blocks(self) -> Sequence[Block]:
-        """The blocks of the view, while it is followed with the time that has gone by."""
-        if not self.is_followed:
-            return self.view.blocks
+        """The blocks of the view, with the pixels that are there, and while it is followed with
+        the time that has gone by."""
+        return list(map(self._brought_up_to_date, self.view.blocks))
+
+    def _brought_up_to_date(self, block: Block) -> Block:
+        match block:
+            case FigureBlock() if pixels := self._pixels.get(block.identity):
+                return replace(block, png_base64=pixels)
+            case ProgressBlock() if self.is_followed:
+                elapsed_s = max(block.elapsed_s, self._elapsed_s)
+                return replace(block, elapsed_s=elapsed_s, hint=self._hint)
+            case FooterBlock() if self.is_followed:
+                return replace(block, elapsed_s=max(block.elapsed_s, self._elapsed_s))
+        return block
+
+    def _unpainted(self) -> list[FigureBlock]:
+        """The charts without pixels that can have some."""
         return [
-            replace(block, elapsed_s=max(block.elapsed_s, self._elapsed_s))
-            if isinstance(block, FooterBlock | ProgressBlock)
-            else block
+            block
             for block in self.view.blocks
+            if isinstance(block, FigureBlock)
+            and block.spec is not None
+            and block.identity not in self._pixels
+            and not png_of(block)
         ]
+
+    def paint(self) -> None:
+        """Make the pixels of charts that have none yet. Slow, and safe on another thread."""
+        for figure in self._unpainted():
+            self._pixels[figure.identity] = pixels_of(figure)
+
+    async def _paint_later(self) -> None:
+        await asyncio.to_thread(self._attempt, self.paint, "has a chart without pixels")
+        if not self.is_followed:
+            self.draw(ended=True)
 
     def _claim(self) -> dict[Place, list[Block]]:
         """The blocks by place, new ones in the current place."""
@@ -415,62 +360,35 @@ class TurnRecord:
         self._place = place
 
     def add_prompt(self, prompt: Prompt) -> None:
-        """Put ``prompt`` behind what stands in the current place."""
+        """Put ``prompt`` below what stands in the current place."""
         self.prompt = prompt
         self.add_control(prompt)
         self.draw(ended=True)
 
     def add_note(self, text: str) -> None:
-        """Put a sentence behind what stands in the current place."""
-        self._add(Note(text))
+        """Put a sentence below what stands in the current place."""
+        self._here().notes.append(text)
         self.draw(ended=True)
 
     def add_control(self, control: Control) -> None:
-        """Put ``control`` behind what stands in the current place, from the next redraw on."""
-        self._add(Shown(control, control.state))
+        """Put ``control`` below what stands in the current place, from the next redraw on."""
+        self._here().control = control
 
-    def _add(self, item: Shown | Note) -> None:
-        lasting = [block for block in self._claim().get(self._place, ()) if not block.volatile]
-        anchor = lasting[-1].key if lasting else None
-        self._asides.setdefault(self._place, []).append((anchor, item))
+    def _here(self) -> Drawn:
+        return self._ours.setdefault(self._place, Drawn())
 
     def settle_prompt(self, text: str = "") -> None:
-        """Close the open prompt, if there is one; its display becomes ``text``.
+        """Close the open prompt, if there is one; its output becomes ``text``.
 
         Empty text is right where the record itself, just above, says what was answered.
         """
         if self.prompt is None:
             return
         prompt, self.prompt = self.prompt, None
-        self.settle(prompt, text)
+        self._answered = prompt
+        prompt.settle(text)
         if not self.is_followed:
             self.draw(ended=True)
-
-    def settle(self, control: Control, text: str = "") -> None:
-        """Close ``control``, from the next redraw on."""
-        control.settle(text)
-        for asides in self._asides.values():
-            asides[:] = [
-                (anchor, Shown(item.control, item.control.state))
-                if isinstance(item, Shown)
-                else (anchor, item)
-                for anchor, item in asides
-            ]
-
-    def _items(self, place: Place, blocks: Sequence[Block]) -> list[Item]:
-        """What stands in ``place``, with the open prompt last: so it gets a display that is new."""
-        asides: list[tuple[str | None, Shown | Note]] = []
-        opened: list[Item] = []
-        for anchor, item in self._asides.get(place, []):
-            if isinstance(item, Shown) and item.control is self.prompt:
-                opened.append(item)
-            else:
-                asides.append((anchor, item))
-        items: list[Item] = [item for anchor, item in asides if anchor is None]
-        for block in blocks:
-            items.append(block)
-            items.extend(item for anchor, item in asides if anchor == block.key)
-        return items + opened
 
     def draw(self, *, ended: bool) -> None:
         """Bring every place up to date."""
@@ -481,8 +399,11 @@ class TurnRecord:
     def _draw(self, ended: bool) -> None:
         homes = self._claim()
         facts = metadata_of(self.view)
-        for place in dict.fromkeys([*homes, *self._asides]):
-            place.draw(self._items(place, homes.get(place, [])), ended=ended, facts=facts)
+        for place in dict.fromkeys([*homes, *self._ours]):
+            ours = self._ours.get(place, Drawn())
+            place.draw(replace(ours, blocks=homes.get(place, [])), ended=ended, facts=facts)
+        if ended and self._answered is not None:
+            self._answered.tell(record_html([b for b in self._blocks() if not b.volatile]))
 
     def _attempt(self, act: Callable[[], None], otherwise: str) -> Exception | None:
         """Do what only observes the run, which goes on whatever comes of it."""
@@ -506,9 +427,9 @@ class TurnRecord:
 
         ``begun`` is called once the first has come, ``stopper`` once it is clear that this is not
         over in a moment: what it gives stands in the record until the end. Drawing waits for its
-        turn, and what waited is drawn then, also when no
-        further event comes. Code is drawn before it runs, because it may hold the thread. Where
-        something else is waited for, the elapsed time is drawn about once a second.
+        turn, and what waited is drawn then, also when no further event comes. Code is drawn before
+        it runs, because it may hold the thread. Where something else is waited for, the elapsed
+        time is drawn about once a second.
         """
         clock, base, start = self._clock, self.view.elapsed_s, self._clock.monotonic()
         waiting: asyncio.Task[None] | None = None
@@ -547,23 +468,26 @@ class TurnRecord:
             stop = stopper()
             if stop is not None:
                 self.add_control(stop)
+            elif self.is_live:
+                self._hint = _STOP_IN_TOOLBAR
 
         def withdraw_stop() -> None:
             if stop is not None:
-                self.settle(stop)
+                stop.settle("")
 
         async def tick() -> None:
             await clock.sleep(TICK_S)
             self._attempt(offer_stop, "has no button to stop it")
             while True:
                 self._elapsed_s = base + clock.monotonic() - start
-                if self.is_live:
+                if self._place.ticks:
                     draw_soon()
                 await clock.sleep(TICK_S)
 
         self.is_followed = True
         self.last_event = None
         self._elapsed_s = 0.0
+        is_over = False
         try:
             async for event in events:
                 if isinstance(event, RunStarted):
@@ -577,14 +501,20 @@ class TurnRecord:
                     await draw_now()
                 else:
                     draw_soon()
+            is_over = True
         finally:
             self.is_followed = False
             for task in (waiting, ticking):
                 if task is not None:
                     task.cancel()
             self._attempt(withdraw_stop, "could not close its button")
+            if is_over and not self.is_live and self._unpainted():
+                await asyncio.to_thread(self._attempt, self.paint, "has a chart without pixels")
             if self.last_event is not None:
                 self.draw(ended=True)
+            if is_over and self.is_live and self._unpainted():
+                # The front end draws the chart already; this is for exporters.
+                self._painting = asyncio.create_task(self._paint_later())
             # A generator that was left before its end closes its turn now, not some day.
             close = getattr(events, "aclose", None)
             if close is not None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from parsimony_kernel.core.chat import ChatModel, ModelRequest
     from parsimony_kernel.core.events import AgentEvent
     from parsimony_kernel.execution.base import BaseCodeExecutor
-    from parsimony_kernel.gate.playbook import Playbook
+    from parsimony_kernel.gate.task_file import Playbook
     from parsimony_kernel.session.past import Past
     from parsimony_kernel.session.sent import SentRequest
     from parsimony_kernel.session.turns import (

@@ -17,8 +17,6 @@ from parsimony_kernel.view.escape import (
     unbroken,
 )
 
-# A display that takes no room, in JupyterLab measured as zero pixels.
-NOTHING: dict[str, Any] = {"text/plain": "", "text/html": ""}
 WIDTH = 80
 _WIDEST = 60
 _NARROWEST = 6

@@ -5,27 +5,26 @@ answers. Whatever it does, somebody holds its task and sees its errors.
 """
 
 import asyncio
+import atexit
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from parsimony_agent import tables
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.asking import Read, ask_by_input, reader
-from parsimony_agent.cell import Cell, Cells
+from parsimony_agent.cell import Cell, Cells, locate
 from parsimony_agent.options import check_target, in_notebook, options_of, value_of
 from parsimony_agent.outlet import Outlet, TextOutlet, outlet_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.record_display import (
-    OUTCOMES,
-    RESERVED,
     Control,
     LivePlace,
     Mode,
     NoPlace,
     Place,
     StaticPlace,
-    TextPlace,
     TurnRecord,
     mode_of,
 )
@@ -37,14 +36,14 @@ from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunCancelled, UserInputRequested
 from parsimony_kernel.core.results import collect
+from parsimony_kernel.display import StatusLine
+from parsimony_kernel.session.identity import source_after
 from parsimony_kernel.session.turns import PendingQuestion, SessionError, resolve_turn
 from parsimony_kernel.view.blocks import QuestionBlock, StepBlock, lasting
-from parsimony_kernel.view.escape import inline, shortened
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.text import text_of
+from parsimony_kernel.view.text import record_of
 
 _STOPPED = "stopped by the user"
-_ABOUT_COLUMNS = 80
 _log = logging.getLogger(__name__)
 
 
@@ -52,21 +51,6 @@ def _reply(record: TurnRecord) -> str:
     """What the newest question of ``record`` was answered with."""
     asked = [block for block in record.view.blocks if isinstance(block, QuestionBlock)]
     return (asked[-1].reply or "") if asked else ""
-
-
-def _held(record: TurnRecord) -> str:
-    """What the question of ``record`` asks leave for, in one sentence; empty if it does not."""
-    waiting = [
-        block
-        for block in record.view.blocks
-        if isinstance(block, StepBlock) and block.state == "waiting"
-    ]
-    if not waiting:
-        return ""
-    step = waiting[-1]
-    first_line = step.code.head.strip().partition("\n")[0]
-    what = shortened(inline(step.purpose or first_line or step.tool), _ABOUT_COLUMNS)
-    return f"May step {step.number} run? {what}"
 
 
 def _pass_on(stop: CancellationRequest | None, session: Session) -> None:
@@ -104,6 +88,8 @@ class Turns:
         self._turn_of_cell: dict[str, str] = {}
         # What the results of turns are bound to, by run.
         self._outs: dict[str, str] = {}
+        # An orderly end of the kernel leaves text, where a button would be dead.
+        atexit.register(self.leave_all)
         # The loop keeps weak references only.
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -181,16 +167,19 @@ class Turns:
         if stays:
             self._ask_again(record)
         new = tuple(block for block in record.view.blocks if block.key not in known)
-        outlet.show(tables.words(text_of(lasting(new))))
+        outlet.show(tables.words(record_of(lasting(new))))
 
     def show(self, named: str | None) -> None:
         """Draw a turn in the cell that runs now, with a live prompt when it asks."""
         mode, outlet = self._surroundings()
         session = self._open()
         turn = resolve_turn(session.turns(), named)
-        place = self._place(Mode.STATIC if mode is Mode.QUIET else mode, outlet)
+        mode = Mode.STATIC if mode is Mode.QUIET else mode
+        place = self._place(mode, outlet, elsewhere=True)
         view = replay(session.events(turn.turn_id))
         record = TurnRecord(place, run_id=turn.turn_id, view=view, clock=self._clock)
+        if not record.is_live:
+            record.paint()
         record.draw(ended=True)
         before = self._records.get(turn.turn_id)
         if before is not None and before.is_followed:
@@ -200,10 +189,11 @@ class Turns:
             self._leave(turn.turn_id, "The question is shown again in another cell.")
             self._records[turn.turn_id] = record
             self._prompt(record, asking[0].choices, asking[0].nonce)
-            record.go_on_in(LivePlace(outlet, RESERVED))
+            record.go_on_in(LivePlace(outlet, below_question=True))
 
     def leave_all(self) -> None:
         """Turn every prompt into text: nobody listens to them any more."""
+        atexit.unregister(self.leave_all)
         for turn_id in tuple(self._records):
             self._leave(turn_id, f"To answer: {self._magic} answer")
 
@@ -222,17 +212,6 @@ class Turns:
         """
         return self._cells.has_id() or bool(self._request().get("allow_stdin"))
 
-    def _is_compared(self, outlet: Outlet) -> bool:
-        """Whether what is shown may be held against what is saved.
-
-        That is so where a static record was asked for, and in cells that are run without a
-        history, as nbval runs them.
-        """
-        if isinstance(outlet, TextOutlet):
-            return False
-        was_asked_for = value_of(self._settings, "display") == Mode.STATIC.value
-        return was_asked_for or not self._request().get("store_history", True)
-
     def _request(self) -> Mapping[str, Any]:
         """What the front end sent to have the cell run."""
         get_parent = getattr(self._shell, "get_parent", None)
@@ -240,14 +219,16 @@ class Turns:
         content: Mapping[str, Any] = (parent or {}).get("content") or {}
         return content
 
-    def _place(self, mode: Mode, outlet: Outlet) -> Place:
-        match mode:
-            case Mode.LIVE:
-                return LivePlace(outlet)
-            case Mode.STATIC:
-                return StaticPlace(outlet) if self._is_compared(outlet) else TextPlace(outlet)
-            case Mode.QUIET:
-                return StaticPlace(outlet, OUTCOMES)
+    def _place(self, mode: Mode, outlet: Outlet, *, elsewhere: bool = False) -> Place:
+        if mode is Mode.LIVE:
+            return LivePlace(outlet, elsewhere=elsewhere)
+        at_terminal = isinstance(outlet, TextOutlet)
+        return StaticPlace(
+            outlet,
+            is_quiet=mode is Mode.QUIET,
+            elsewhere=elsewhere or at_terminal,
+            status=StatusLine(sys.stderr) if at_terminal else None,
+        )
 
     def _question(self, session: Session, named: str | None) -> PendingQuestion:
         pending = session.pending()
@@ -313,8 +294,9 @@ class Turns:
         match record.last_event:
             case UserInputRequested() as asked if mode is Mode.LIVE and self._is_attended():
                 self._prompt(record, asked.choices, asked.suspension_record.nonce)
-                record.go_on_in(LivePlace(outlet, RESERVED))
-                raise QuestionPending("The agent asks; cells queued behind it were not run.")
+                record.go_on_in(LivePlace(outlet, below_question=True))
+                if not self._next_cell_answers():
+                    raise QuestionPending("The agent asks; cells queued behind it were not run.")
             case UserInputRequested():
                 if value_of(self._settings, "on_question") == "raise":
                     raise QuestionUnanswered(
@@ -322,6 +304,12 @@ class Turns:
                     )
             case RunCancelled():
                 raise TurnStopped("The turn was stopped; cells queued behind it were not run.")
+
+    def _next_cell_answers(self) -> bool:
+        """Whether the notebook's file goes on with an answer, so that it may run through."""
+        where = locate(self._shell)
+        source = source_after(where.folder / where.notebook, self._cells.id())
+        return source.lstrip().startswith(f"{self._magic} answer")
 
     async def _ask_at_terminal(self, record: TurnRecord, outlet: Outlet) -> None:
         """Have the questions of the turn answered there, until it ends or one is left open."""
@@ -353,11 +341,12 @@ class Turns:
             # Perhaps on another thread, perhaps inside a cell: the loop takes it from here.
             loop.call_soon_threadsafe(self._go_on, record, reply, nonce)
 
-        held = _held(record)
-        prompt = Prompt(
-            choices, on_reply, about=held, free_words=not (held and choices), magic=self._magic
+        is_approval = any(
+            isinstance(block, StepBlock) and block.state == "waiting"
+            for block in record.view.blocks
         )
-        record.add_prompt(prompt)
+        free_words = not (is_approval and choices)
+        record.add_prompt(Prompt(choices, on_reply, free_words=free_words, magic=self._magic))
 
     def _go_on(self, record: TurnRecord, reply: str, nonce: str) -> None:
         task = asyncio.get_running_loop().create_task(self._answered(record, reply, nonce))

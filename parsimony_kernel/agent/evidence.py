@@ -12,6 +12,7 @@ from typing import Any
 
 from parsimony_kernel.agent.prompts import CHANGES_TAG, CONTEXT_TAG
 from parsimony_kernel.core.conversation import REQUEST_TAG, is_snapshot
+from parsimony_kernel.core.pictures import is_picture
 
 # File systems keep times coarsely.
 _COARSE_S = 2.0
@@ -27,7 +28,8 @@ def words(messages: Sequence[Any]) -> list[str]:
     """What the person wrote, what the notebook says, and what earlier turns came to."""
     held = [_plain(message) for message in messages]
     begin = _begin(held)
-    return [_text(m) for i, m in enumerate(held) if i < begin or m.get("role") == "user"]
+    told = (m for i, m in enumerate(held) if i < begin or m.get("role") == "user")
+    return [_text(m) for m in told if not is_picture(m)]
 
 
 def code_that_ran(messages: Iterable[Any], tools: Collection[str]) -> Iterator[str]:
@@ -73,7 +75,7 @@ def said(messages: Iterable[Any]) -> str:
     spoken = []
     for message in map(_plain, messages):
         text = _text(message)
-        if message.get("role") != "user" or is_snapshot(message):
+        if message.get("role") != "user" or is_snapshot(message) or is_picture(message):
             continue
         if text.startswith(f"<{CHANGES_TAG}>"):
             continue

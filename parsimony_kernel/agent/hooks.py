@@ -19,6 +19,7 @@ from parsimony_kernel.agent.evidence import (
 )
 from parsimony_kernel.agent.failure.recovery import RecoveryContext
 from parsimony_kernel.agent.failure.suspension import Secret
+from parsimony_kernel.agent.pictures import figures_in
 from parsimony_kernel.agent.resolve import Config, resolve_models
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.chat import ChatModel, ToolCall
@@ -26,19 +27,18 @@ from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.effects import Effects, MemoryEffects
 from parsimony_kernel.core.events import AgentEvent
+from parsimony_kernel.core.outputs import FigureObject
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.gate.approval import Approving
-from parsimony_kernel.gate.frame_columns import frame_of
+from parsimony_kernel.gate.column_check import columns_exist, frame_of
 from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.gate.goal import about_the_goal
 from parsimony_kernel.gate.groundedness import Seen, groundedness, was_refused
-from parsimony_kernel.gate.grounding import columns_exist
-from parsimony_kernel.gate.open_parts import nothing_open
-from parsimony_kernel.gate.playbook import task_stages
+from parsimony_kernel.gate.loops import Repetition, not_repeating
 from parsimony_kernel.gate.procedure import Procedure, Walker
-from parsimony_kernel.gate.repetition import Repetition, not_repeating
 from parsimony_kernel.gate.rules import NO_RULES, Rules
 from parsimony_kernel.gate.stages import STAGES, Stage
+from parsimony_kernel.gate.task_file import task_stages
+from parsimony_kernel.gate.unfinished import about_the_goal, nothing_open
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.lineage.files import Files
@@ -116,6 +116,10 @@ class RunHooks:
         """What a model may read of the outcome of ``call``: all of it. A failure stands in
         ``failure`` and in ``result``."""
         return outcome
+
+    def pictures(self, outcome: StepOutcome) -> Sequence[FigureObject]:
+        """The charts of an outcome that a model may see as they are drawn: all of them."""
+        return figures_in(outcome.result.data)
 
     def shared_names(self, words: str) -> str:
         """What a model may read of words that name variables: all of them."""

@@ -11,7 +11,7 @@ from parsimony_kernel.core.conversation import request_in
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
-from parsimony_kernel.gate.answers import step_of_end
+from parsimony_kernel.gate.tool_result import step_of_end
 from parsimony_kernel.tools import Tools
 from parsimony_kernel.triage.classify import Classifier, from_messages
 

@@ -66,6 +66,11 @@ class ModelCalls:
         self._clock = context.clock
         self._renderer = IncrementalRenderer(callable_)
 
+    @property
+    def sees_pictures(self) -> bool:
+        """Whether the model that is asked next can be shown a picture."""
+        return bool(getattr(self.chain.current, "sees_pictures", False))
+
     async def reckoned(self) -> tuple[ModelRequest, Failure | Demand | None]:
         """The next request, and what it asks of the budget; compacted where it would not fit."""
         if not self._is_limited:

@@ -14,6 +14,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from parsimony_kernel.core.conversation import is_snapshot
 from parsimony_kernel.core.kinds import SOLVED, Failure
+from parsimony_kernel.core.pictures import is_picture, without_pixels
 from parsimony_kernel.core.reading import as_text, envelope_in, in_brief, text_in_brief
 from parsimony_kernel.core.state import RunState
 
@@ -68,7 +69,7 @@ class IncrementalRenderer:
     or cut is noticed and rendered anew.
 
     Args:
-        callable_: the names of the tools that may be called from the beginning.
+        callable_: the names of the tools that the requests describe; all, where none is named.
     """
 
     def __init__(self, callable_: Sequence[str] = ()) -> None:
@@ -80,6 +81,7 @@ class IncrementalRenderer:
         self._manner = manner
         self._known: list[Sequence[str]] = []  # what each could take to be callable before it
         self._now_known: Sequence[str] = self._callable
+        self._described: set[tuple[str, str]] = set()
         self._read = 0  # how many messages of the state were taken in
         self._newest: Any = None
         self._sources: list[Any] = []  # those of them that are rendered
@@ -144,7 +146,7 @@ class IncrementalRenderer:
         # What was rendered before changes only where it fell behind the cut, or is the newest
         # tool result no more.
         behind = range(self._minimal_before, min(cutoff, first))
-        stale = {i for i in (*behind, self._last_tool) if i >= 0 and self._is_tool(i)}
+        stale = {i for i in (*behind, self._last_tool) if i >= 0 and self._is_kept_by_size(i)}
         for index in sorted(stale):
             mode = self._mode_of(index, cutoff, last_tool)
             if mode != self._modes[index]:
@@ -154,8 +156,8 @@ class IncrementalRenderer:
             self._modes.append(self._mode_of(index, cutoff, last_tool))
             self._known.append(self._now_known)
             self._rendered.append(self._told(index))
-            following = (self._envelope(index) or {}).get("valid_next_actions")
-            self._now_known = following if isinstance(following, list) else self._now_known
+            # None at a question: whoever goes on may call what could be called before.
+            self._now_known = self._next(self._envelope(index)) or self._now_known
         self._minimal_before, self._last_tool = cutoff, last_tool
 
     def _told(self, index: int) -> dict[str, Any]:
@@ -164,9 +166,16 @@ class IncrementalRenderer:
             return _render(message, "default")
         envelope = self._envelope(index) if mode == "default" else None
         told = _render(message, mode)
-        return (
-            told if envelope is None else {**told, "content": as_text(envelope, self._known[index])}
-        )
+        if envelope is None:
+            return told
+        envelope = {**envelope, "valid_next_actions": self._next(envelope)}
+        return {**told, "content": as_text(envelope, self._known[index], self._described)}
+
+    def _next(self, envelope: dict[str, Any] | None) -> list[str]:
+        """What an answer says may be called, of the tools that the requests describe."""
+        following = (envelope or {}).get("valid_next_actions")
+        named = following if isinstance(following, list) else ()
+        return [each for each in named if not self._callable or each in self._callable]
 
     def _envelope(self, index: int) -> dict[str, Any] | None:
         message = self._sources[index]
@@ -176,8 +185,8 @@ class IncrementalRenderer:
     def _mode_of(self, index: int, cutoff: int, last_tool: int) -> Mode:
         return _mode(index, self._sources[index], cutoff, last_tool, self._manner.compaction)
 
-    def _is_tool(self, index: int) -> bool:
-        return _role(self._sources[index]) == "tool"
+    def _is_kept_by_size(self, index: int) -> bool:
+        return _role(self._sources[index]) == "tool" or is_picture(self._sources[index])
 
 
 def recent_iterations_cutoff(
@@ -303,6 +312,8 @@ def _cuts(messages: Sequence[Any], compaction: int, cutoff: int) -> tuple[int, i
 
 
 def _mode(index: int, message: Any, cutoff: int, last_tool: int, compaction: int) -> Mode:
+    if is_picture(message):
+        return "minimal" if index < cutoff else "default"
     return infer_message_mode(
         index=index,
         is_last_tool_message=index == last_tool and compaction < 2,
@@ -319,6 +330,8 @@ def _render(message: Any, mode: Mode) -> dict[str, Any]:
     if not isinstance(message, dict):
         return dict(message.to_llm(mode))
     fresh = {key: _copy(value) for key, value in message.items() if key != "metadata"}
+    if mode == "minimal" and is_picture(message):
+        return without_pixels(fresh)
     if mode == "minimal":
         fresh["content"] = _shortened(fresh.get("content"))
     return fresh

@@ -11,7 +11,7 @@ from parsimony_kernel.core.causes import CAPABILITY_GAP
 from parsimony_kernel.core.chat import OFFLINE, ChatModel
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.llm import credentials, litellm_model
-from parsimony_kernel.llm.providers import is_known, known
+from parsimony_kernel.llm.providers import is_known, known, suggestion
 
 Config = Mapping[str, Any] | ChatModel | str
 
@@ -54,7 +54,7 @@ def resolve_models(
     if isinstance(config, str):
         named = names_in(config, environ)
         if not named:
-            raise ValueError("no model is named; write for instance 'openai/gpt-5'")
+            raise ValueError(f"no model is named. {suggestion(environ)}")
         return tuple(resolve_model(name, environ) for name in named)
     if isinstance(config, Sequence):
         if not config:
@@ -134,7 +134,7 @@ def check_model(name: str, environ: Mapping[str, str] = os.environ) -> Failure |
     provider = credentials.provider_of(name)
     if provider is None:
         sentence = f"{name!r} does not say which provider it belongs to."
-        return _gap(sentence, "Write provider/model, such as 'openai/gpt-5', or 'offline'.")
+        return _gap(sentence, f"Write provider/model. {suggestion(environ)}")
     if not is_known(provider):
         return _gap(f"litellm has no provider {provider!r}, as {name!r} says.", _nearest(provider))
     problem = litellm_model.self_check()

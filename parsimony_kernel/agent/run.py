@@ -9,7 +9,7 @@ import inspect
 import json
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from parsimony_kernel.agent.failure.recovery import FALLBACK, handle_failure, su
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.knowledge import Knowledge, typed
 from parsimony_kernel.agent.model_calls import ModelCalls, given_up
+from parsimony_kernel.agent.pictures import picture_messages
 from parsimony_kernel.agent.progress import Progress, told
 from parsimony_kernel.agent.redaction import of_failure
 from parsimony_kernel.agent.terms import terms_of
@@ -56,8 +57,8 @@ from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.core.text import encodable
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.gate.open_parts import DONE
-from parsimony_kernel.gate.repetition import Repetition
+from parsimony_kernel.gate.loops import Repetition
+from parsimony_kernel.gate.unfinished import DONE
 from parsimony_kernel.lineage.put_back import PutBack
 from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.chain import Chain
@@ -97,12 +98,13 @@ class Run:
         if isinstance(self.state.files, FileStore):
             self.tools = stored_file_tools(self.state.files) + self.tools
         self.gate = self.hooks.gate(self.tools, self.context, self.state)
+        offered = self.hooks.offered(self.tools)
         self.model_calls = ModelCalls(
             self.context,
             self.state,
             Chain(self.hooks.models(self.context), self.hooks.breakers, self.clock),
-            self.secrets.of_prose(self.hooks.offered(self.tools).to_llm()),
-            tuple(self.tools),
+            self.secrets.of_prose(offered.to_llm()),
+            tuple(offered),
             cancellation=self.cancellation,
         )
         self.progress = Progress(self.state, self.hooks.files(self.state))
@@ -334,6 +336,7 @@ class Run:
         yield ToolResultObserved(
             tool_name=name, tool_call_id=call.id, content=content, ok=outcome.ok
         )
+        await self._picture(outcome)
         # What follows in the batch was written in the belief that this call succeeds and the run
         # goes on; and a record may be sealed next, in which no call may stay unanswered.
         if outcome.request is not None:
@@ -452,6 +455,16 @@ class Run:
             return await self.cancellation.race(self.hooks.kept(call, outcome, self.state))
         except Cancelled:
             return outcome  # what the step came to is told first
+
+    async def _picture(self, outcome: StepOutcome) -> None:
+        """Show what a step drew to a model that sees."""
+        shown = self.hooks.pictures(outcome) if self.model_calls.sees_pictures else ()
+        if shown:
+            drawing = asyncio.to_thread(picture_messages, shown, list(self.state.messages))
+            # A run that is stopped meanwhile ends at its next phase.
+            with suppress(Cancelled):
+                drawn = await self.cancellation.race(drawing)
+                self.state.messages.extend(self.secrets.of_prose(drawn))
 
     async def _explained(self, call: ToolCall, outcome: StepOutcome) -> StepOutcome:
         """The outcome with the type of its failure, where the gate could not tell that, and with

@@ -7,6 +7,7 @@ towards naming too much: a name that only might be read counts as read.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from parsimony_kernel.analysis.columns import Lookup
 from parsimony_kernel.analysis.roots import Root, Steps
 from parsimony_kernel.analysis.values import Ref, Text, Value
 
@@ -96,9 +97,9 @@ class Names:
         opaque: it may bind and change names that its text does not tell.
         changes_all: it may change in place whatever it reads.
         changes_any: it may change in place whatever there is.
-        looked_up: all variables and attributes that are read and not called, with their dots; this
+        columns: the labels that are certainly looked up in what may be frames.
+        imported: all modules and what is imported from them, with the packages they are in; this
             and what follows takes no account of scopes.
-        imported: all modules and what is imported from them, with the packages they are in.
         defined: all functions and classes.
         strings: all strings.
     """
@@ -124,7 +125,7 @@ class Names:
     opaque: bool = False
     changes_all: bool = False
     changes_any: bool = False
-    looked_up: frozenset[str] = frozenset()
+    columns: tuple[Lookup, ...] = ()
     imported: frozenset[str] = frozenset()
     defined: frozenset[str] = frozenset()
     strings: frozenset[str] = frozenset()

@@ -1,11 +1,12 @@
 """What is known of names at a place of the walk over a cell: what was done to them so far."""
 
 import ast
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any
 
 from parsimony_kernel.analysis.cell import Names
+from parsimony_kernel.analysis.columns import Lookup
 from parsimony_kernel.analysis.roots import Root, names_in, roots_of
 from parsimony_kernel.analysis.values import Value
 
@@ -69,6 +70,8 @@ class State:
         self._again: set[str] = set()
         # Within a block that may or may not run, or run again.
         self.maybe = 0
+        # Names whose frames may have other columns by now, as in ``Lookup``; ``None`` is all.
+        self.doubted: set[str | None] = set()
 
     def is_local(self, name: str) -> bool:
         """Whether ``name`` belongs to a function or a comprehension around."""
@@ -93,6 +96,7 @@ class State:
         self.known[name] = None
         if self.is_local(name):
             return
+        self.doubted.add(name)
         if not self.functions:
             self.certain[name] = self.number
         if not self.functions or name in self.scopes[-1][1]:
@@ -101,6 +105,7 @@ class State:
     def delete(self, name: str) -> None:
         """``name`` is unbound."""
         self.known[name] = None
+        self.doubted.add(name)
         if not self.functions:
             self.found.deletes.add(name)
             self.certain.pop(name, None)
@@ -109,6 +114,7 @@ class State:
         """What the names in ``nodes`` stand for may be changed in place."""
         for node in nodes:
             self.found.may_mutate.update(names_in(node))
+            self.doubted.update(names_in(node))
 
     def mutate(self, target: ast.expr) -> None:
         """What ``target`` gives is changed in place."""
@@ -135,6 +141,21 @@ class State:
             if root.is_call and root.gives_parts and not self.is_local(root.name):
                 found.reached.add(root.name)
 
+    def look_up(self, *lookups: Lookup | None) -> None:
+        """Columns are looked up, which is certain only outside of blocks and functions."""
+        if self.maybe or self.scopes or None in self.doubted:
+            return
+        doubted = frozenset(each for each in self.doubted if each is not None)
+        for each in lookups:
+            if each is not None and each.frame not in doubted:
+                self.found.columns[replace(each, doubted=doubted)] = None
+
+    def hand_on(self, *nodes: ast.expr) -> None:
+        """Others get hold of the very objects that ``nodes`` give, and may change them."""
+        for root in (each for node in nodes for each in roots_of(node)):
+            if not any(root.path) and (root.is_fresh or not root.is_call):
+                self.doubted.add(root.name)
+
     def mark_touched(self, *nodes: ast.AST) -> None:
         """What is named in ``nodes`` is handed to a call, or a method of it is called."""
         for node in nodes:
@@ -145,6 +166,7 @@ class State:
 
     def alias(self, target: ast.expr, value: ast.expr, *, part: bool = False) -> None:
         """``target`` is bound to what ``value`` gives, or to a part of it."""
+        self.hand_on(value)
         match target:
             case ast.Tuple(elts=targets) | ast.List(elts=targets):
                 its: list[ast.expr] = getattr(value, "elts", [])

@@ -11,6 +11,7 @@ from typing import Any
 from parsimony_kernel.analysis import calls
 from parsimony_kernel.analysis.calls import MUTATES, MUTATES_ARGUMENT, names
 from parsimony_kernel.analysis.cell import Call, Magic
+from parsimony_kernel.analysis.columns import call_lookups, item_lookup
 from parsimony_kernel.analysis.parse import parse_cell
 from parsimony_kernel.analysis.roots import is_namespace, last_name, names_in, strings_in, written
 from parsimony_kernel.analysis.sql import names_in_query
@@ -62,7 +63,6 @@ class Visitor(State):
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
             self.read(node.id)
-            self.found.looked_up.add(node.id)
             self.found.changes_all |= self._home(node.id) in MUTATES_ARGUMENT & _PASSED
             self.found.changes_any |= node.id in _ANY_NAME
         else:
@@ -75,10 +75,10 @@ class Visitor(State):
 
     def visit_Attribute(self, node: ast.Attribute, is_called: bool = False) -> None:
         is_read = isinstance(node.ctx, ast.Load)
-        if is_read:
-            self.found.looked_up.add(written(node))
-        else:
+        if not is_read:
             self.mutate(node.value)
+        elif isinstance(node.value, ast.Name) and node.attr not in calls.READS_COLUMNS:
+            self.doubted.add(f"{node.value.id}.{node.attr}")
         if node.attr in MUTATES:
             self.may_mutate(holder_of(node.value))
         passed = is_read and not is_called and node.attr in _PASSED
@@ -95,15 +95,17 @@ class Visitor(State):
             self.found.opaque = True
             self.visit(node.slice)
             if isinstance(node.ctx, ast.Del):
-                self._look_up(node, "__delitem__")
+                self._item(node, "__delitem__")
             return
         if isinstance(node.ctx, ast.Load):
-            self._look_up(node, "__getitem__")
+            self._item(node, "__getitem__")
         else:
             self.mutate(node.value)
         self._parts(node)
+        if isinstance(node.ctx, ast.Load):
+            self.look_up(item_lookup(node))
 
-    def _look_up(self, node: ast.Subscript, method: str) -> None:
+    def _item(self, node: ast.Subscript, method: str) -> None:
         made = ast.Attribute(node.value, method, ast.Load())
         origin = self._value(made)
         if isinstance(origin, Ref):
@@ -158,6 +160,8 @@ class Visitor(State):
         if isinstance(node.target, ast.Name):
             self.read(node.target.id)
             self.mutate(node.target)
+        elif isinstance(node.target, ast.Subscript):
+            self.look_up(item_lookup(node.target))
         # A container that is added to keeps what it held.
         self.maybe += 1
         self._bind(node.target, made, self._value(made))
@@ -170,7 +174,7 @@ class Visitor(State):
             if item.optional_vars is not None:
                 known = self._value(item.context_expr)
                 self._bind(item.optional_vars, item.context_expr, known, part=True)
-        self.visit(node.body)
+        self._branches(node.body)  # which a manager may end early
 
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
         is_from = isinstance(node, ast.ImportFrom)
@@ -182,6 +186,7 @@ class Visitor(State):
                 self.found.imported.update(accumulate(path.split("."), "{}.{}".format))
             if name == "*":
                 self.found.opaque = True
+                self.doubted.add(None)
                 continue
             if name == home and "." in name:
                 name = path = name.partition(".")[0]
@@ -266,6 +271,7 @@ class Visitor(State):
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
         self.found.changes_all = True
+        self.doubted.update(names_in(node))  # its body runs whenever it is called
         self._parts(node, "decorator_list", "args", "returns")
         if not isinstance(node, ast.Lambda):
             self.write(node.name)
@@ -292,6 +298,7 @@ class Visitor(State):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self.found.keeps_state = self.found.changes_all = True
+        self.doubted.update(names_in(node))
         self._parts(node, "decorator_list", "bases", "keywords")
         bound, declared = bound_in(node.body)
         with self._within(bound - declared, declared, 1):
@@ -373,6 +380,8 @@ class Visitor(State):
             self.found.literals = dict(literals)
         self._parts(node, "args", "keywords")
         self.found.literals = literals
+        self.look_up(*call_lookups(node))
+        self._doubt(node, handed)
 
     def _call(self, node: ast.Call, handed: list[ast.expr]) -> Call:
         origin, root = self._value(node.func), node.func
@@ -391,6 +400,25 @@ class Visitor(State):
             arguments_of(node, self.known),
             {each.arg: self._value(each.value) for each in node.keywords if each.arg},
         )
+
+    def _doubt(self, node: ast.Call, handed: list[ast.expr]) -> None:
+        """Which frames a call may change."""
+        function = node.func
+        if isinstance(function, ast.Name):
+            origin = self._value(function)
+            if function.id in calls.HARMLESS:
+                return
+            if not isinstance(origin, Ref) or origin.outer:
+                self.doubted.add(None)
+        elif any(
+            each.arg == "inplace" and getattr(each.value, "value", True) is not False
+            for each in node.keywords
+        ):
+            self.doubted.add(None)
+        elif getattr(function, "attr", "") in calls.READS_COLUMNS:
+            return
+        if getattr(holder_of(function), "id", "") not in calls.LIBRARIES:
+            self.hand_on(*handed)
 
     def _method(self, node: ast.Call, function: ast.Attribute, handed: list[ast.expr]) -> None:
         """What a method does to its object."""
@@ -431,6 +459,7 @@ class Visitor(State):
     # Code in texts
 
     def _dynamic(self, node: ast.Call) -> None:
+        self.doubted.add(None)
         self.visit(node.keywords)
         match node.args:
             case [ast.Constant(value=str(text), lineno=line, end_lineno=last)]:
@@ -446,6 +475,7 @@ class Visitor(State):
                 self.found.opaque = True
 
     def _magic(self, node: ast.Call) -> None:
+        self.doubted.add(None)
         texts = [text for each in node.args if (text := _text(each)) is not None]
         if not texts or len(texts) != len(node.args):
             self.visit(node.args)

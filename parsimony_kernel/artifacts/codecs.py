@@ -10,6 +10,8 @@ import io
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -89,13 +91,16 @@ def encode_dataset(value: object, variable: str) -> Encoded:
     table = _arrow_table(value, variable)
     sink = io.BytesIO()
     try:
-        pyarrow.parquet.write_table(table, sink)
+        # Neither holds the interpreter's lock for long.
+        with ThreadPoolExecutor(1) as pool:
+            digest = pool.submit(table_digest, table)
+            pyarrow.parquet.write_table(table, sink)
     except (pyarrow.ArrowException, NotImplementedError) as exc:
         raise CodecError(
             f"{variable!r} cannot be stored as Parquet ({_first_line(exc)}): convert the column "
             "to numbers, text or dates first."
         ) from exc
-    return Encoded(sink.getvalue(), table_digest(table))
+    return Encoded(sink.getvalue(), digest.result())
 
 
 def _arrow_table(value: object, variable: str) -> Any:
@@ -281,7 +286,7 @@ def table_digest(table: Any) -> str:
     """The digest of a pyarrow table's content: names, kinds of values, values.
 
     The same for every way to encode it: chunks, dictionaries, 32- or 64-bit offsets, and the
-    unit of a timestamp do not count.
+    unit of a timestamp do not count. Values are hashed where Arrow keeps them.
     """
     digest = hashlib.sha256()
     digest.update(canonical_json({"rows": table.num_rows, "columns": table.column_names}))
@@ -292,80 +297,80 @@ def table_digest(table: Any) -> str:
 
 
 def _column_content(column: Any) -> Iterator[Any]:
+    """The kind of a column's values, which of them are missing, and the values."""
     import numpy as np  # deferred: comes with pandas and pyarrow
     import pyarrow as pa  # deferred: a large library
     import pyarrow.compute as pc
 
-    kinds = pa.types
     if isinstance(column.type, pa.BaseExtensionType):
         column = pa.chunked_array([c.storage for c in column.chunks], column.type.storage_type)
-    if kinds.is_dictionary(column.type):
+    if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    kind = column.type
-    name, target = _kind_of_values(kind)
-    yield canonical_json({"kind": name})
-    if name == "null":
+    name, targets = _kind_of_values(column.type)
+    column = _cast(column, targets)
+    unit = getattr(column.type, "unit", "")
+    yield canonical_json({"kind": name, "unit": unit, "missing": column.null_count})
+    if column.null_count:
+        yield np.packbits(column.is_valid().to_numpy().astype(bool))
+    if not targets:
+        if name != "null":
+            yield canonical_json([repr(value) for value in column.to_pylist()])
         return
-    yield np.packbits(column.is_valid().to_numpy().astype(bool)).tobytes()
-    if target is None:
-        yield canonical_json([repr(value) for value in column.to_pylist()])
-        return
-    if name in {"text", "bytes"}:
-        filled = pc.fill_null(column.cast(target), b"")
-        lengths = pc.binary_length(filled).to_numpy().astype("<i8")
-        yield lengths.tobytes()
-        for chunk in filled.chunks:
-            yield b"".join(chunk.to_pylist())
-        return
-    filled = pc.fill_null(column.cast(target), 0)
-    values = filled.to_numpy()
-    if kinds.is_floating(kind):
-        values = values + values.dtype.type(0)  # one zero, and below one NaN
-        values[np.isnan(values)] = np.nan
-        yield values.astype(values.dtype.newbyteorder("<")).tobytes()
-    elif (per_second := _per_second(kind)) is not None:
-        whole, rest = np.divmod(values.astype("<i8"), per_second)
-        yield whole.tobytes()
-        yield (rest * (1_000_000_000 // per_second)).astype("<i8").tobytes()
-    else:
-        yield values.astype(values.dtype.newbyteorder("<")).tobytes()
+    if unit:
+        column = column.cast(pa.int32() if pa.types.is_time32(column.type) else pa.int64())
+    is_binary = pa.types.is_large_binary(column.type)
+    if column.null_count:
+        column = pc.fill_null(column, b"" if is_binary else 0)
+    for chunk in column.chunks if is_binary else ():
+        yield pc.binary_length(chunk).to_numpy().astype("<i8", copy=False)
+    for chunk in column.chunks:
+        if is_binary:
+            _, offsets, data = chunk.buffers()
+            within = np.frombuffer(offsets, np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
+            yield memoryview(data or b"")[within[0] : within[-1]] if len(chunk) else b""
+            continue
+        values = chunk.to_numpy()
+        if pa.types.is_floating(column.type):
+            values = values + values.dtype.type(0)  # one zero, and below one NaN
+            values[np.isnan(values)] = np.nan
+        yield np.ascontiguousarray(values.astype(values.dtype.newbyteorder("<"), copy=False))
 
 
-def _kind_of_values(kind: Any) -> tuple[str, Any]:
-    """What a column holds, in a word, and the arrow type whose values are digested, if any."""
+def _cast(column: Any, targets: Sequence[Any]) -> Any:
+    """``column`` as the first of ``targets`` that holds all its values."""
     import pyarrow as pa  # deferred: a large library
 
-    of = pa.types
+    for target in targets:
+        with suppress(pa.ArrowInvalid):
+            return column.cast(target)
+    return column
+
+
+def _kind_of_values(kind: Any) -> tuple[str, Sequence[Any]]:
+    """What a column holds, in a word, and the arrow types as one of which its values are hashed,
+    finest first; none where their texts are."""
+    import pyarrow as pa  # deferred: a large library
+
+    of, units = pa.types, ("ns", "us", "ms", "s")
     if of.is_null(kind):
-        return "null", None
+        return "null", ()
     if of.is_boolean(kind):
-        return "bool", pa.uint8()
+        return "bool", (pa.uint8(),)
     if of.is_integer(kind) or of.is_floating(kind):
-        return str(kind), kind
+        return str(kind), (kind,)
     if of.is_string(kind) or of.is_large_string(kind) or of.is_string_view(kind):
-        return "text", pa.large_binary()
+        return "text", (pa.large_binary(),)
     if of.is_binary(kind) or of.is_large_binary(kind) or of.is_fixed_size_binary(kind):
-        return "bytes", pa.large_binary()
+        return "bytes", (pa.large_binary(),)
     if of.is_timestamp(kind):
-        return f"timestamp {kind.tz or 'local'}", pa.int64()
+        return f"timestamp {kind.tz or 'local'}", [pa.timestamp(unit, kind.tz) for unit in units]
     if of.is_duration(kind):
-        return "duration", pa.int64()
+        return "duration", [pa.duration(unit) for unit in units]
     if of.is_date32(kind):
-        return "date", pa.int32()
-    if of.is_time32(kind):
-        return "time", pa.int32()
-    if of.is_time64(kind):
-        return "time", pa.int64()
-    return f"other {kind}", None
-
-
-def _per_second(kind: Any) -> int | None:
-    import pyarrow as pa  # deferred: a large library
-
-    of = pa.types
-    if not (of.is_timestamp(kind) or of.is_duration(kind) or of.is_time(kind)):
-        return None
-    return {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[kind.unit]
+        return "date", (pa.int32(),)
+    if of.is_time(kind):
+        return "time", (pa.time64("ns"),)
+    return f"other {kind}", ()
 
 
 # -- charts

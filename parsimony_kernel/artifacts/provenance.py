@@ -1,14 +1,17 @@
 """Where a snapshot comes from: the code that made it, its sources, and what it ran with."""
 
+import hashlib
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
-from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
+from parsimony_kernel.artifacts.store import SourceFile
 from parsimony_kernel.identity import ARTIFACT_FOLDER
-from parsimony_kernel.lineage.ledger import VariableOrigin
+from parsimony_kernel.lineage.ledger import SourceState, VariableOrigin, source_state
 
+MAX_HASHED_BYTES = 200 * 1024 * 1024
 _LIBRARIES = ("pandas", "pyarrow", "altair", "numpy")
 
 
@@ -42,42 +45,53 @@ def split_datasets(sources: Iterable[str]) -> tuple[list[str], list[str]]:
     return sorted(datasets), others
 
 
-# One run of one cell: when, in which run, which cell, which code.
-_CellRun = tuple[str, str, str, str]
-
-
 def producing_code(origins: Sequence[VariableOrigin]) -> str:
-    """The cells that made a variable as one script, each after what it reads, oldest first.
+    """The cells that made a variable as one script, in the order in which they ran.
 
     A cell that bound several of the variables stands once for each time it ran.
+
+    Args:
+        origins: the ledger's ancestry of the variable, newest first.
     """
-    cells: dict[_CellRun, VariableOrigin] = {}
-    cell_of: dict[tuple[str, int], _CellRun] = {}
-    for origin in origins:
-        ran = (origin.at, origin.run_id, origin.cell_id, origin.code_sha)
-        cells.setdefault(ran, origin)
-        cell_of[(origin.name, origin.version)] = ran
-    before: dict[_CellRun, set[_CellRun]] = {ran: set() for ran in cells}
-    for origin in origins:
-        ran = cell_of[(origin.name, origin.version)]
-        read = {cell_of.get((ref.name, ref.version), ran) for ref in origin.inputs}
-        before[ran] |= read - {ran}
-    blocks = [f"# %% {cells[ran].actor}\n{cells[ran].code.strip()}\n" for ran in _in_order(before)]
-    return "\n".join(blocks)
+    oldest_first = origins[::-1]  # of those with one time, too
+    ran = sorted(oldest_first, key=lambda origin: origin.at)
+    cells = {(each.at, each.run_id, each.cell_id, each.code_sha): each for each in ran}
+    return "\n".join(f"# %% {cell.actor}\n{cell.code.strip()}\n" for cell in cells.values())
 
 
-def _in_order(
-    before: dict[_CellRun, set[_CellRun]],
-) -> list[_CellRun]:
-    sorter = TopologicalSorter(before)
+def measured(source: str, folder: Path, read: Collection[SourceState] = ()) -> SourceFile:
+    """``source`` with its size in bytes and, up to 200 MB, its digest.
+
+    An address, a folder, and a file that is gone or cannot be read keep their name alone.
+
+    Args:
+        read: what it was when the cells that read it had ended, newest first. A file that is
+            another now is ``stale`` and has no digest: its bytes are not those that were read.
+    """
+    if "://" in source:
+        return SourceFile(path=source)
+    now = source_state(source, folder)
+    found = [state for state in read if state.path == source]
+    if any(state != now for state in found):
+        return SourceFile(path=source, size_bytes=found[0].size_bytes, stale=True)
+    if now.size_bytes is None or now.size_bytes > MAX_HASHED_BYTES:
+        return SourceFile(path=source, size_bytes=now.size_bytes)
     try:
-        sorter.prepare()
-    except CycleError:  # stamps that contradict one another: time decides
-        return sorted(before)
-    ordered: list[_CellRun] = []
-    waiting: list[_CellRun] = []
-    while sorter.is_active():
-        waiting = sorted([*waiting, *sorter.get_ready()])
-        ordered.append(waiting.pop(0))
-        sorter.done(ordered[-1])
-    return ordered
+        with (folder / source).open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    except (OSError, ValueError):
+        return SourceFile(path=source)
+    if source_state(source, folder) != now:
+        return SourceFile(path=source, size_bytes=now.size_bytes, stale=True)
+    return SourceFile(path=source, size_bytes=now.size_bytes, sha256=digest)
+
+
+def stale_note(sources: Collection[SourceFile]) -> str:
+    """What is said of those of ``sources`` that are stale; nothing where none is."""
+    stale = [source.path for source in sources if source.stale]
+    if not stale:
+        return ""
+    return (
+        f"{', '.join(map(repr, stale))}: not what it was when it was read, and what is published "
+        "was made from it as it was then. Run its cell again and publish anew for what it is now."
+    )

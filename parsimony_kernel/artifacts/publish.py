@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 from parsimony_kernel.analysis.parse import parse as parse_python
 from parsimony_kernel.artifacts.chart_words import describe_chart
@@ -20,28 +20,27 @@ from parsimony_kernel.artifacts.codecs import (
     render_png,
     table_head,
 )
-from parsimony_kernel.artifacts.html import Exhibit, render_page, write_page
+from parsimony_kernel.artifacts.page import Exhibit, render_page, write_page
 from parsimony_kernel.artifacts.provenance import (
     environment,
+    measured,
     producing_code,
     sources_of,
     split_datasets,
+    stale_note,
 )
 from parsimony_kernel.artifacts.reports import (
     Report,
+    ReportError,
     compose,
     draft,
+    names_in,
     parse,
-    pinned_anew,
-    pinned_in,
-    words_of,
 )
-from parsimony_kernel.artifacts.sources import measured, stale_note
 from parsimony_kernel.artifacts.store import (
     ArtifactStore,
     LogEntry,
     SnapshotError,
-    SourceFile,
     reference,
 )
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
@@ -57,7 +56,6 @@ from parsimony_kernel.identity import (
     notebook_logical_id,
     report_logical_id,
     slug_from_title,
-    snapshot_sha,
 )
 from parsimony_kernel.lineage.ledger import InputRef, VariableOrigin
 from parsimony_kernel.storage.durable import StorageError
@@ -66,6 +64,7 @@ MAX_TITLE = 200
 PAGES = "reports"
 
 LiveName = tuple[str, str]
+Kind = Literal["dataset", "chart", "notebook", "report"]
 
 
 class PublishError(ValueError):
@@ -76,18 +75,32 @@ class PublishError(ValueError):
 class Published:
     """A snapshot that is on the disk.
 
-    ``path`` and ``page``, the HTML of a report, are relative to the workspace, with forward
-    slashes. ``figure`` is what a chart shows; ``note`` says what is missing, if anything.
+    Args:
+        entry: the line of its log that is the newest now.
+        reused: the snapshot was there before.
+        figure: what a chart shows.
+        note: what is missing, if anything.
+        page: the HTML of a report, relative to the workspace, with forward slashes.
     """
 
-    ref: ArtifactRef
-    path: str
-    title: str
+    entry: LogEntry
     reused: bool
     figure: FigureObject | None = None
     note: str = ""
     page: str = ""
-    live_name: str = ""
+
+    @property
+    def ref(self) -> ArtifactRef:
+        return self.entry.ref
+
+    @property
+    def path(self) -> str:
+        """Where the snapshot lies, relative to the workspace, with forward slashes."""
+        return self.entry.path
+
+    @property
+    def title(self) -> str:
+        return self.entry.title
 
 
 class Publisher:
@@ -129,50 +142,57 @@ class Publisher:
         """
         return self.store.find(words, notebook=self._notebook)
 
-    def publish_dataset(
+    def publish(
         self,
+        kind: Kind,
         value: object,
         *,
-        variable: str,
         title: str,
-        description: str = "",
-        lineage: Iterable[VariableOrigin],
         run_id: str,
+        description: str = "",
+        variable: str = "",
+        lineage: Iterable[VariableOrigin] = (),
         script: str | None = None,
+        language: str = "",
         seen: Collection[LiveName] = (),
     ) -> Published:
-        """Publish a table as Parquet.
+        """Publish a thing of this notebook under a title.
+
+        A table becomes Parquet, and an Altair chart Vega-Lite with a picture where one can be
+        made. The base name of a script is its id. A report's references are pinned to the newest
+        snapshots, and its page is written; with new data it is the same report.
 
         Args:
-            value: the live object.
+            kind: ``dataset``, ``chart``, ``notebook`` (a script) or ``report``.
+            value: the live object; the text of a script; the Markdown of a report.
+            variable: the name of a dataset or chart.
             lineage: the ledger's ancestry of ``variable``, newest first.
             script: the code that makes ``variable`` from its sources, kept beside it; by
                 default the cells of the lineage.
+            language: the tag of a report's, such as ``de``.
 
         Raises:
-            PublishError: no title, or nothing is known about where the variable came from.
-            CodecError: the value is no table that can be stored.
-            LiveNameCollisionError: another notebook of the same name owns this variable's place.
+            PublishError: no title, nothing is known about where the variable came from, or a
+                script is no Python.
+            CodecError: the value cannot be stored.
+            ReportError: the body cannot be published; ``draft`` says what it may hold.
+            UnknownArtifactError: a report refers to what is not published.
+            SnapshotError: a snapshot that it refers to is missing or damaged.
+            LiveNameCollisionError: another notebook of the same name owns this one's place.
             StorageError: it could not be written.
         """
+        whose = {"notebook": "The script", "report": "The report"}.get(kind, repr(variable))
+        told = _Told(_checked_title(title, whose), description, run_id, seen)
+        if kind == "notebook":
+            return self._publish_script(notebook_logical_id(told.title), str(value), told)
+        if kind == "report":
+            report = draft(told.title, str(value), self._newest_of, language)
+            shown = {f"{ref.kind}/{ref.logical_id}" for ref in report.shown}
+            logical_id = report_logical_id(title=report.title, embedded=shown)
+            live_name = report_live_name(report.title)
+            return self._publish_report(logical_id, live_name, report, told)
         origins = _known_lineage(variable, lineage)
-        title = _checked_title(title, repr(variable))
-        encoded = encode_dataset(value, variable)
-        notebooks = {self._id_of(origin) for origin in origins} | {self._notebook_id}
-        datasets, others = self._what_it_is_made_from(origins)
-        logical_id = dataset_logical_id(
-            notebook_ids=notebooks, variable_name=variable, sources=[*datasets, *others]
-        )
-        sources = self._measured(origins)
-        entry, reused = self._publish(
-            self._entry("dataset", logical_id, encoded.data, title, description, run_id),
-            encoded.data,
-            seen,
-            **self._provenance(variable, origins, script),
-            sources=sources,
-            canonical_sha=encoded.canonical_sha,
-        )
-        return _published(entry, reused, note=stale_note(sources))
+        return self._publish_variable(kind, value, variable, origins, script, told)
 
     def keep(
         self, value: object, *, tool: str, arguments: Mapping[str, Any], run_id: str
@@ -193,226 +213,156 @@ class Publisher:
             "fetched_at": self._clock.now().isoformat(),
             "properties": {"rows": head.row_count, "columns": head.column_count},
         }
-        logical_id = data_object_logical_id(provenance=provenance)
         given = ", ".join(f"{name}={told!r}" for name, told in arguments.items())
-        entry, reused = self._publish(
-            self._entry(
-                "data_object", logical_id, encoded.data, f"{tool}({given})"[:MAX_TITLE], "", run_id
-            ),
+        return self._publish(
+            "data_object",
+            data_object_logical_id(provenance=provenance),
             encoded.data,
-            (),
+            _Told(f"{tool}({given})"[:MAX_TITLE], "", run_id),
             canonical_sha=encoded.canonical_sha,
             provenance=provenance,
         )
-        return _published(entry, reused)
 
-    def publish_chart(
+    def edit(
         self,
-        value: object,
+        kind: Literal["notebook", "report"],
+        which: str,
+        old: str,
+        new: str,
         *,
-        variable: str,
-        title: str,
-        description: str = "",
-        lineage: Iterable[VariableOrigin],
-        run_id: str,
-        script: str | None = None,
-        seen: Collection[LiveName] = (),
-    ) -> Published:
-        """Publish an Altair chart as Vega-Lite, with a picture where one can be made.
-
-        Arguments and errors are those of ``publish_dataset``.
-        """
-        origins = _known_lineage(variable, lineage)
-        title = _checked_title(title, repr(variable))
-        encoded, spec = encode_chart(value, variable)
-        datasets, others = self._what_it_is_made_from(origins)
-        logical_id = chart_logical_id(
-            notebook=self._notebook_id,
-            variable_name=variable,
-            source_datasets=datasets,
-            sources=others,
-        )
-        sources = self._measured(origins)
-        entry, reused = self._publish(
-            self._entry("chart", logical_id, encoded.data, title, description, run_id),
-            encoded.data,
-            seen,
-            **self._provenance(variable, origins, script),
-            sources=sources,
-            canonical_sha=encoded.canonical_sha,
-        )
-        png, note = render_png(spec)
-        figure = FigureObject(
-            name=variable,
-            title=entry.title,
-            description=": ".join(part for part in (describe_chart(spec), description) if part),
-            spec=spec,
-            png_base64=None if png is None else base64.b64encode(png).decode("ascii"),
-        )
-        note = " ".join(part for part in (stale_note(sources), note) if part)
-        return _published(entry, reused, figure=figure, note=note)
-
-    def publish_notebook(
-        self,
-        code: str,
-        *,
-        name: str,
-        description: str = "",
         run_id: str,
         seen: Collection[LiveName] = (),
     ) -> Published:
-        """Publish a script under ``name``, whose base name is its id.
+        """Publish the script or report ``which`` with ``new`` in the place of ``old``.
+
+        It stays the same artifact. What a report shows keeps its snapshots, but for what ``new``
+        names. An edit that this run has made already is not made again.
 
         Raises:
-            PublishError: no name, no code, or the code is no Python.
-            LiveNameCollisionError: another notebook published a script of that name.
-            StorageError: it could not be written.
+            PublishError: it is of another kind, ``old`` does not stand in it exactly once, or a
+                script is no Python afterwards.
+            Others: as for ``publish``.
         """
-        name = _checked_title(name, "The script")
-        return self._publish_script(
-            notebook_logical_id(name), code, name, description, run_id, seen
-        )
-
-    def edit_notebook(
-        self, which: str, old: str, new: str, *, run_id: str, seen: Collection[LiveName] = ()
-    ) -> Published:
-        """Publish the script ``which`` with ``new`` in the place of ``old``.
-
-        An edit that this run has made already is not made again.
-
-        Raises:
-            PublishError: ``old`` does not stand in it exactly once, or what results is no Python.
-            UnknownArtifactError, SnapshotError: the script is not there.
-            LiveNameCollisionError, StorageError: as for ``publish_notebook``.
-        """
-        entry = self._to_edit(which, "notebook")
-        code = self.store.read(entry.ref).decode("utf-8", "surrogateescape")
+        found = self.find(which)
+        if found.kind != kind:
+            raise PublishError(
+                f"{which!r} is a {found.kind} and no {kind}: publish it again instead."
+            )
+        entry = self.store.latest(kind, found.logical_id) or found
+        told = _Told(entry.title, entry.description, run_id, seen)
         again = bool(run_id) and entry.run_id == run_id
-        changed = _edited(code, old, new, f"the script {entry.name!r}", again=again)
-        return self._publish_script(
-            entry.logical_id, changed, entry.title, entry.description, run_id, seen
-        )
-
-    def publish_report(
-        self,
-        title: str,
-        body: str,
-        *,
-        description: str = "",
-        language: str = "",
-        run_id: str,
-        seen: Collection[LiveName] = (),
-    ) -> Published:
-        """Publish Markdown with references to artifacts, and write its page.
-
-        The references are pinned to the newest snapshots. The artifacts that it shows are part of
-        what it is, their snapshots are not: with new data it is the same report.
-
-        Raises:
-            ReportError: the body cannot be published; ``draft`` says what it may hold.
-            UnknownArtifactError: it refers to what is not published.
-            PublishError: no title.
-            SnapshotError: a snapshot that it refers to is missing or damaged.
-            LiveNameCollisionError: another notebook has a report of this title.
-            StorageError: it could not be written.
-        """
-        title = _checked_title(title, "The report")
-        report = draft(title, body, self.find, language)
-        shown = {f"{ref.kind}/{ref.logical_id}" for ref in pinned_in(report.body)}
-        logical_id = report_logical_id(title=report.title, embedded=shown)
-        live_name = report_live_name(report.title)
-        return self._publish_report(logical_id, live_name, report, description, run_id, seen)
-
-    def edit_report(
-        self, which: str, old: str, new: str, *, run_id: str, seen: Collection[LiveName] = ()
-    ) -> Published:
-        """Publish the report ``which`` with ``new`` in the place of ``old``.
-
-        It stays the same artifact, whatever it shows afterwards. References that were pinned keep
-        their snapshots; one that is written anew is pinned to the newest.
-
-        Raises:
-            PublishError: ``old`` does not stand in its body exactly once.
-            Others: as for ``publish_report``.
-        """
-        entry = self._to_edit(which, "report")
-        was = parse(self.store.read(entry.ref))
-        again = bool(run_id) and entry.run_id == run_id
+        data = self.store.read(entry.ref)
+        if kind == "notebook":
+            code = data.decode("utf-8", "surrogateescape")
+            changed = _edited(code, old, new, f"the script {entry.name!r}", again=again)
+            return self._publish_script(entry.logical_id, changed, told)
+        was = parse(data)
         body = _edited(was.body, old, new, f"the report {entry.name!r}", again=again)
-        report = draft(was.title, body, self.find, was.language)
-        return self._publish_report(
-            entry.logical_id, entry.live_name, report, entry.description, run_id, seen
-        )
+        pins = {} if again and body == was.body else names_in(new)
+        kept = {name: ref for name, ref in was.pins.items() if name not in pins}
+        report = draft(was.title, body, self._newest_of, was.language, kept)
+        return self._publish_report(entry.logical_id, entry.live_name, report, told)
 
     def renew_report(self, entry: LogEntry) -> Published:
         """Publish the report of ``entry`` with the newest snapshots of all that it shows.
 
-        The sentences stay as they are, and the page says of when they are.
-        It stays with the notebook that published it. Where nothing that it shows is another, it
-        is the same snapshot.
+        The sentences stay as they are, and the page says of when they are. It stays with the
+        notebook that published it. Where nothing that it shows is another, it is the same snapshot.
 
         Raises:
-            ReportError, UnknownArtifactError, SnapshotError: the report, or what it shows, is
-                damaged or missing.
+            ReportError, SnapshotError: the report, or what it shows, is damaged or missing.
             LiveNameCollisionError: its title belongs to another notebook by now.
             StorageError: it could not be written.
         """
-        was = parse(self.store.read(entry.ref))
 
         def newest(ref: ArtifactRef) -> ArtifactRef:
             latest = self.store.latest(ref.kind, ref.logical_id)
             return latest.ref if latest is not None else ref
 
-        report = draft(was.title, pinned_anew(was.body, newest), self.find, was.language)
-        return self._publish_report(
-            entry.logical_id,
-            entry.live_name,
-            report,
-            entry.description,
-            "",
-            (),
-            notebook=entry.notebook,
-        )
+        report = parse(self.store.read(entry.ref)).repinned(newest)
+        told = _Told(report.title, entry.description, "", notebook=entry.notebook)
+        return self._publish_report(entry.logical_id, entry.live_name, report, told)
 
-    def _publish_script(
+    def _newest_of(self, words: str) -> ArtifactRef:
+        return self.find(words).ref
+
+    def _publish_variable(
         self,
-        logical_id: str,
-        code: str,
-        title: str,
-        description: str,
-        run_id: str,
-        seen: Collection[LiveName],
+        kind: Kind,
+        value: object,
+        variable: str,
+        origins: Sequence[VariableOrigin],
+        script: str | None,
+        told: "_Told",
     ) -> Published:
-        _check_python(code, title)
+        datasets, others = self._what_it_is_made_from(origins)
+        spec = None
+        if kind == "dataset":
+            encoded = encode_dataset(value, variable)
+            notebooks = {notebook_logical_id(o.notebook_path or self._notebook) for o in origins}
+            logical_id = dataset_logical_id(
+                notebook_ids=notebooks | {self._notebook_id},
+                variable_name=variable,
+                sources=[*datasets, *others],
+            )
+        else:
+            encoded, spec = encode_chart(value, variable)
+            logical_id = chart_logical_id(
+                notebook=self._notebook_id,
+                variable_name=variable,
+                source_datasets=datasets,
+                sources=others,
+            )
+        read = [state for origin in origins for state in origin.source_states]
+        sources = tuple(measured(each, self._folder, read) for each in sources_of(origins))
+        code = (script or producing_code(origins)).encode("utf-8", "surrogatepass")
+        published = self._publish(
+            kind,
+            logical_id,
+            encoded.data,
+            told,
+            canonical_sha=encoded.canonical_sha,
+            variable=variable,
+            live_name=f"{self._notebook_id}/{variable}",
+            code_path=self.store.put("notebook", self._notebook_id, code).workspace_file_path,
+            inputs=tuple(InputRef(name=o.name, version=o.version) for o in origins),
+            sources=sources,
+            folder=_within(self.store.root, str(self._folder)),
+            environment=environment(),
+        )
+        notes, figure = [stale_note(sources)], None
+        if spec is not None:
+            png, note = render_png(spec)
+            notes.append(note)
+            words = (describe_chart(spec), told.description)
+            figure = FigureObject(
+                name=variable,
+                title=published.title,
+                description=": ".join(part for part in words if part),
+                spec=spec,
+                png_base64=None if png is None else base64.b64encode(png).decode("ascii"),
+            )
+        return replace(published, figure=figure, note=" ".join(note for note in notes if note))
+
+    def _publish_script(self, logical_id: str, code: str, told: "_Told") -> Published:
+        _check_python(code, told.title)
         data = f"{code.strip()}\n".encode("utf-8", "surrogatepass")
-        entry = self._entry("notebook", logical_id, data, title, description, run_id)
-        entry, reused = self._publish(entry, data, seen, live_name=logical_id)
-        return _published(entry, reused)
+        return self._publish("notebook", logical_id, data, told, live_name=logical_id)
 
     def _publish_report(
-        self,
-        logical_id: str,
-        live_name: str,
-        report: Report,
-        description: str,
-        run_id: str,
-        seen: Collection[LiveName],
-        *,
-        notebook: str = "",
+        self, logical_id: str, live_name: str, report: Report, told: "_Told"
     ) -> Published:
-        exhibits = {ref: self._exhibit(ref) for ref in pinned_in(report.body)}
-        data = compose(report)
-        entry, reused = self._publish(
-            self._entry("report", logical_id, data, report.title, description, run_id),
-            data,
-            seen,
+        exhibits = {ref: self._exhibit(ref) for ref in report.shown}
+        published = self._publish(
+            "report",
+            logical_id,
+            compose(report),
+            replace(told, title=report.title),
             live_name=live_name,
             embedded=tuple(map(reference, exhibits)),
-            notebook=notebook or self._notebook,
         )
-        worded_at = self._worded_at(entry, report)
-        page = render_page(report, exhibits, entry, worded_at=worded_at)
-        published = _published(entry, reused)
+        worded_at = self._worded_at(published.entry, report)
+        page = render_page(report, exhibits, published.entry, worded_at=worded_at)
         try:
             path = write_page(self._pages, live_name, page, logical_id)
         except StorageError as exc:
@@ -425,14 +375,12 @@ class Publisher:
 
         An edit writes them anew, whatever of them it leaves.
         """
-        words = words_of(report.body)
         oldest = entry
         for earlier in reversed(self.store.history(entry.kind, entry.logical_id).entries):
             if earlier.content_sha != oldest.content_sha:
                 try:
-                    was = parse(self.store.read(earlier.ref))
-                    same = words_of(was.body) == words
-                except (ValueError, SnapshotError):
+                    same = parse(self.store.read(earlier.ref)).body == report.body
+                except (ReportError, SnapshotError):
                     break
                 if not same:
                     break
@@ -452,28 +400,6 @@ class Publisher:
             return ""
         return code.decode("utf-8", "replace")
 
-    def _to_edit(self, which: str, kind: str) -> LogEntry:
-        found = self.find(which)
-        if found.kind != kind:
-            raise PublishError(
-                f"{which!r} is a {found.kind} and no {kind}: publish it again instead."
-            )
-        return self.store.latest(kind, found.logical_id) or found
-
-    def _entry(
-        self, kind: str, logical_id: str, data: bytes, title: str, description: str, run_id: str
-    ) -> LogEntry:
-        return LogEntry(
-            kind=kind,
-            logical_id=logical_id,
-            content_sha=snapshot_sha(kind, data),
-            published_at=self._clock.now().isoformat(),
-            run_id=run_id,
-            notebook=self._notebook,
-            title=title,
-            description=description,
-        )
-
     def _what_it_is_made_from(
         self, origins: Sequence[VariableOrigin]
     ) -> tuple[list[str], list[str]]:
@@ -487,42 +413,40 @@ class Publisher:
         logical_id = self.store.object_at(f"{pool}{rest}") if pool else None
         return None if logical_id is None else f"data_object/{logical_id}"
 
-    def _measured(self, origins: Sequence[VariableOrigin]) -> tuple[SourceFile, ...]:
-        read = [state for origin in origins for state in origin.source_states]
-        return tuple(measured(source, self._folder, read) for source in sources_of(origins))
-
-    def _provenance(
-        self, variable: str, origins: Sequence[VariableOrigin], script: str | None
-    ) -> dict[str, object]:
-        code = (script or producing_code(origins)).encode("utf-8", "surrogatepass")
-        return {
-            "variable": variable,
-            "live_name": f"{self._notebook_id}/{variable}",
-            "code_path": self.store.put("notebook", self._notebook_id, code).workspace_file_path,
-            "inputs": tuple(InputRef(name=o.name, version=o.version) for o in origins),
-            "folder": _within(self.store.root, str(self._folder)),
-            "environment": environment(),
-        }
-
     def _publish(
-        self, entry: LogEntry, data: bytes, seen: Collection[LiveName], **more: object
-    ) -> tuple[LogEntry, bool]:
-        entry = entry.model_copy(update=more)
-        read = {live_name_key(kind, name) for kind, name in seen}
-        has_read = live_name_key(entry.kind, entry.live_name) in read
+        self, kind: str, logical_id: str, data: bytes, told: "_Told", **more: Any
+    ) -> Published:
+        entry = LogEntry(
+            kind=kind,
+            logical_id=logical_id,
+            content_sha="",  # which the store finds out
+            published_at=self._clock.now().isoformat(),
+            run_id=told.run_id,
+            notebook=told.notebook or self._notebook,
+            title=told.title,
+            description=told.description,
+            **more,
+        )
+        read = {live_name_key(seen, name) for seen, name in told.seen}
+        has_read = live_name_key(kind, entry.live_name) in read
 
         def gives_up(owner: str) -> bool:
             # A notebook that was moved or deleted leaves its names to whoever comes next.
             return has_read or not (self.store.root / owner).exists()
 
-        return self.store.publish(entry, data, gives_up=gives_up)
-
-    def _id_of(self, origin: VariableOrigin) -> str:
-        return notebook_logical_id(origin.notebook_path or self._notebook)
+        entry, reused = self.store.publish(entry, data, gives_up=gives_up)
+        return Published(entry, reused)
 
 
-def _published(entry: LogEntry, reused: bool, **more: Any) -> Published:
-    return Published(entry.ref, entry.path, entry.title, reused, live_name=entry.live_name, **more)
+@dataclass(frozen=True)
+class _Told:
+    """What is said of a thing; ``notebook`` publishes it, by default the publisher's own."""
+
+    title: str
+    description: str
+    run_id: str
+    seen: Collection[LiveName] = ()
+    notebook: str = ""
 
 
 # What a slug drops and nobody misses.

@@ -14,10 +14,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from parsimony_kernel.artifacts.codecs import CodecError, Encoded, encode_chart, encode_dataset
-from parsimony_kernel.artifacts.provenance import environment
+from parsimony_kernel.artifacts.provenance import environment, measured
 from parsimony_kernel.artifacts.publish import Publisher, PublishError
-from parsimony_kernel.artifacts.reports import ReportError, pinned_in
-from parsimony_kernel.artifacts.sources import measured
+from parsimony_kernel.artifacts.reports import ReportError, parse
 from parsimony_kernel.artifacts.store import (
     ArtifactStore,
     LogEntry,
@@ -111,7 +110,7 @@ async def refresh_named(
     if entry.kind != "report":
         return await again(entry)
     parts = []
-    for ref in pinned_in(store.read(entry.ref).decode("utf-8", "replace")):
+    for ref in parse(store.read(entry.ref)).shown:
         part = store.latest(ref.kind, ref.logical_id)
         if part is not None and part.kind in _ENCODERS:
             parts.append(await again(part))

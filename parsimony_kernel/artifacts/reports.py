@@ -1,92 +1,65 @@
-"""Reports: Quarto Markdown whose references to artifacts are pinned to snapshots.
+"""Reports: Markdown that shows artifacts, each pinned to one snapshot.
 
-The rule of the place: what a model or a person writes names an artifact by its variable, title or
-id; what is stored names one snapshot, so that a report says the same for ever. A report runs no
-code and includes no file, whoever renders it: its words are ``markup``'s plain ones. What a
-renderer is told beside the file (a filter, an engine, another format) is out of its reach. Pure
-functions of texts.
+The body names an artifact by its variable, title or id; the header keeps which snapshot each name
+stands for, so that a report says the same for ever. A report runs no code and includes no file.
+Pure functions of texts.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from html import unescape
+from typing import Any
 from urllib.parse import unquote
 
-from parsimony_kernel.artifacts.markup import (
-    LABEL,
-    Fence,
-    MarkupError,
-    alone,
-    append_line,
-    cleaned,
-    code_end,
-    in_tables,
-    parts,
-    plain,
-    tick_runs,
-)
 from parsimony_kernel.artifacts.store import (
-    LogEntry,
     UnknownArtifactError,
     parse_reference,
     reference,
 )
 from parsimony_kernel.identity import ArtifactRef
 
-MAX_BODY = 500_000
+MAX_BODY = 200_000
 MAX_REFERENCES = 200
 LANGUAGE = "en"
+SCHEME = "artifact:"
+LINKS = ("http://", "https://", "mailto:", "#")
 
-_WRITTEN = re.compile(
-    rf"""(?P<mark>!?)\[(?P<label>{LABEL})\]\([ \t]{{0,9}}
-      (?:<artifact:(?P<angled>[^<>\n]{{1,500}})>|artifact:(?P<plain>[^()<>"\n]{{1,500}}?))
-      (?:[ \t]{{1,9}}"[^"\n]{{0,500}}")?[ \t]{{0,9}}\)
-    |\{{\{{[ \t]{{0,9}}artifact[ \t]{{1,9}}(?P<called>[^{{}}|\n]{{1,500}}?)[ \t]{{0,9}}
-      (?:\|(?P<words>[^{{}}\n]{{0,1000}}))?\}}\}}""",
-    re.VERBOSE,
-)
-_ODD = re.compile(
-    rf"(?:!\[{LABEL})?\]\([ \t]{{0,9}}<?artifact:|\{{\{{[ \t]{{0,9}}artifact\b|\{{\.artifact\b"
-)
-_OPENING = re.compile(r'::: \{\.artifact ref="(?P<ref>[^"`<${}\\\n]+)"\}')
-_SPAN = re.compile(
-    rf'\[(?P<label>{LABEL})\]\{{\.artifact ref="(?P<ref>[^"`<${{}}\\\n]{{1,600}})"\}}'
-)
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
 _DOCUMENT = re.compile(
-    r'---\ntitle: (?P<title>"[^\n]*")\nlang: (?P<language>"[^\n]*")\n.*?\n---\n\n(?P<body>.*)',
+    r'---\ntitle: (?P<title>"[^\n]*")\nlang: (?P<language>"[^\n]*")\nartifacts: (?P<pins>\{.*\})\n'
+    r".*?\n---\n\n(?P<body>.*)",
     re.DOTALL,
 )
+# A name with blanks, which is no address in Markdown unless it stands in angle brackets.
+_SPACED = re.compile(r"\]\([ \t]{0,9}artifact:([^()<>\"\s]{1,250} [^()<>\"\n]{1,250}?)[ \t]{0,9}\)")
+_FIGURE = re.compile(r" {0,3}!\[.{0,1000}\]\(<?artifact:[^()]{1,500}\)[ \t]*")
+# What Pandoc reads as Markdown in a title.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#$^~|@])")
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]<>#$^~|@])")
-_STEP = re.compile(r"\\.|`+|\[")
-
-# What would make a renderer run code, read files or pass HTML through, and can be told.
+# C0 and C1 without tab and newline, and what ends a line for some and not for others.
+_CONTROLS = dict.fromkeys(
+    [*range(9), 11, 12, *range(14, 32), *range(127, 160), 0x2028, 0x2029, 0xFEFF], " "
+)
+# What would make Quarto run code, read files or pass text through unread.
 _REFUSED: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"\{\s{0,9}\{\s{0,9}<"),
         "it holds a shortcode ({{< … >}}): write the text itself",
     ),
     (
-        re.compile(r"(?:```|~~~)[ \t]{0,99}\{[ \t]{0,99}(?!=)|`[ \t]{0,99}\{[A-Za-z]+\}"),
-        "it holds a cell that would be run ({python}): publish the result and refer to it, and "
-        "show code as ```python",
+        re.compile(r"(?:```|~~~)[ \t]{0,99}\{[ \t]{0,99}(?!=)|`[ \t]{0,99}\{[A-Za-z]+\}|`r[ #]"),
+        "it holds code that would be run ({python} or `r …`): publish the result and refer to it, "
+        "and show code as ```python",
     ),
     (
-        re.compile(
-            r"\{[ \t]{0,99}=[ \t]{0,99}[A-Za-z0-9_-]{1,99}[ \t]{0,99}\}|(?:```|~~~)[ \t]{0,99}\{"
-        ),
+        re.compile(r"\{[ \t]{0,99}=[ \t]{0,99}[A-Za-z0-9_-]{1,99}[ \t]{0,99}\}"),
         "it passes raw text through ({=html}): write it in Markdown",
     ),
 )
-_OWN_HEADER = re.compile(r"---[ \t]*\n[ \t]*\S")
+_HEADER = re.compile(r"^---[ \t]*\n(?=[ \t]*\S)", re.M)
 _HEADER_END = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.M)
-# What knitr would run wherever it stands.
-_INLINE_R = re.compile(r"`r[ #]")
 
 
 class ReportError(ValueError):
@@ -95,67 +68,94 @@ class ReportError(ValueError):
 
 @dataclass(frozen=True)
 class Report:
-    """A report as it is stored. ``body`` is Markdown with pinned references."""
+    """A report as it is stored.
+
+    Args:
+        body: Markdown, in which artifacts have names.
+        pins: the snapshot that each name stands for, in the order of first mention.
+    """
 
     title: str
     language: str
     body: str
+    pins: Mapping[str, ArtifactRef] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> tuple[ArtifactRef, ...]:
+        """The snapshots that it refers to, each once."""
+        return tuple(dict.fromkeys(self.pins.values()))
+
+    def repinned(self, newest: Callable[[ArtifactRef], ArtifactRef]) -> "Report":
+        """The same words with what ``newest`` gives for each snapshot."""
+        return replace(self, pins={name: newest(ref) for name, ref in self.pins.items()})
 
 
-@dataclass(frozen=True)
-class Mention:
-    """A pinned reference in a body. ``label`` is Markdown of one line."""
+def draft(
+    title: str,
+    body: str,
+    find: Callable[[str], ArtifactRef],
+    language: str = "",
+    pins: Mapping[str, ArtifactRef] | None = None,
+) -> Report:
+    """Check a report's words and pin what they show.
 
-    ref: ArtifactRef
-    label: str
-
-
-def draft(title: str, body: str, find: Callable[[str], LogEntry], language: str = "") -> Report:
-    """The report that ``body`` is when its references are pinned.
-
-    An artifact is named by ``![Caption](artifact:name)`` or ``{{artifact name | Caption}}``, alone
-    on a line to be shown, within a sentence to be linked. What is pinned already stays as it is.
-    Drawn up again, a drafted body is the same.
+    ``![Caption](artifact:name)`` alone on a line shows an artifact, and within a sentence it
+    links to it, as ``[words](artifact:name)`` does.
 
     Args:
         body: Markdown; a first heading that repeats the title is left out.
         find: the artifact that a name stands for; raises ``UnknownArtifactError``.
         language: a tag such as ``en`` or ``de-AT``.
+        pins: snapshots of names that keep them.
 
     Raises:
-        ReportError: the body is empty or too long, would run code, or holds a reference that
-            cannot be read.
+        ReportError: the body is empty or too long, would run code, or shows what is no artifact.
         UnknownArtifactError: names that ``find`` does not know, all of them in one message.
     """
     language = language or LANGUAGE
     if not _LANGUAGE.fullmatch(language):
         raise ReportError(f"{language!r} is no language tag: write one like 'en' or 'de-AT'.")
-    title = " ".join(cleaned(title).split())
-    _refuse(title)
-    text = _without_title(cleaned(body).strip("\n"), title).rstrip()
+    title = " ".join(_cleaned(title).split())
+    text = _without_title(_cleaned(body).strip("\n"), title).rstrip()
+    if not text.strip():
+        raise ReportError("The report is empty: write at least a sentence.")
     if len(text) > MAX_BODY:
         raise ReportError(
             f"The report has {len(text):,} characters and {MAX_BODY:,} are allowed: shorten it, "
             "or refer to artifacts in the place of their content."
         )
+    _refuse(title)
     _refuse(text)
-    written = _Draft(find).of(text)
-    if not written.strip():
-        raise ReportError("The report is empty: write at least a sentence.")
-    return Report(title, language, written)
-
-
-def _refuse(text: str) -> None:
-    spelled = unescape(text)
-    for pattern, reason in _REFUSED:
-        if pattern.search(text) or pattern.search(spelled):
-            raise ReportError(f"The report cannot be published, for {reason}.")
-    opened = _OWN_HEADER.match(text.lstrip())
-    if opened is not None and _HEADER_END.search(text.lstrip(), opened.end()):
+    text = _SPACED.sub(r"](<artifact:\1>)", text)
+    text = _with_figures_apart(text)
+    mentions = names_in(text)
+    if len(mentions) > MAX_REFERENCES:
         raise ReportError(
-            "The report cannot be published, for it begins with a header of its own: leave it "
-            "out, the title is given beside the body."
+            f"The report refers to artifacts {len(mentions):,} times and {MAX_REFERENCES} are "
+            "allowed: split it into several."
         )
+    return Report(title, language, text, _pinned(mentions, find, pins or {}))
+
+
+def _pinned(
+    mentions: list[str], find: Callable[[str], ArtifactRef], pins: Mapping[str, ArtifactRef]
+) -> dict[str, ArtifactRef]:
+    found: dict[str, ArtifactRef] = {}
+    unknown: list[str] = []
+    for name in dict.fromkeys(mentions):
+        try:
+            found[name] = pins.get(name) or find(name)
+        except UnknownArtifactError as exc:
+            unknown.append(str(exc))
+    if unknown:
+        raise UnknownArtifactError(" ".join(unknown))
+    return found
+
+
+def _cleaned(text: str) -> str:
+    """``text`` in UTF-8, with ends of lines as ``\\n`` and blanks for control characters."""
+    whole = text.encode("utf-8", "replace").decode()
+    return whole.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROLS)
 
 
 def _without_title(body: str, title: str) -> str:
@@ -164,223 +164,86 @@ def _without_title(body: str, title: str) -> str:
     return rest.lstrip("\n") if is_title else body
 
 
-class _Draft:
-    """A body on its way to being plain, with its references pinned."""
-
-    def __init__(self, find: Callable[[str], LogEntry]) -> None:
-        self._find = find
-        self._unknown: dict[str, None] = {}
-        self._count = 0
-
-    def of(self, text: str) -> str:
-        try:
-            written = "\n".join(self._lines(list(parts(text)))).strip("\n").rstrip()
-        except MarkupError as exc:
-            raise ReportError(f"The report cannot be published, for {exc}.") from exc
-        if self._unknown:
-            raise UnknownArtifactError(" ".join(self._unknown))
-        if self._count > MAX_REFERENCES:
-            raise ReportError(
-                f"The report refers to artifacts {self._count:,} times and {MAX_REFERENCES} are "
-                "allowed: split it into several."
-            )
-        if found := _INLINE_R.search(written):
-            raise ReportError(
-                f"The report cannot be published, for {written[found.start() :][:20]!r} would be "
-                "run by R: write a blank after the backtick."
-            )
-        return written
-
-    def _lines(self, lines: list[Fence | str]) -> list[str]:
-        written: list[str] = []
-        tables = in_tables(lines)
-        after_block = False
-        rest = iter(enumerate(lines))
-        for number, line in rest:
-            if block := self._as_block(lines, number):
-                if isinstance(line, str) and line.startswith(":::"):
-                    next(rest), next(rest)
-                _separate(written)
-                written.append(block)
-                after_block = True
-            elif isinstance(line, str):
-                if after_block and line.strip():
-                    _separate(written)
-                after_block = after_block and not line.strip()
-                words = partial(plain, in_table=tables[number], special=self._reference)
-                append_line(written, line, words)
-        return written
-
-    def _as_block(self, lines: Sequence[Fence | str], number: int) -> str:
-        """What stands alone at ``number``, if it does: a fence or an artifact that is shown."""
-        line = lines[number]
-        if isinstance(line, Fence):
-            return line.plain
-        if (own := _own_block(lines, number)) is not None:
-            return _block(self._pinned(*own))
-        if line.lstrip(" \t>").startswith(":::") and "{.artifact" in line:
-            raise _damaged(line.strip())
-        indent = len(line) - len(line.lstrip(" "))
-        match = _WRITTEN.fullmatch(line.strip(" \t")) if indent < 4 else None
-        mention = self._mention(match) if match and match["mark"] != "" else None
-        return _block(mention) if mention else ""
-
-    def _reference(self, line: str, at: int) -> tuple[str, int] | None:
-        """The reference that begins in ``line`` at ``at`` as it is pinned, and where it ends."""
-        if match := _WRITTEN.match(line, at):
-            mention = self._mention(match)
-            return (_span(mention) if mention else match[0]), match.end()
-        if own := _SPAN.match(line, at):
-            return _span(self._pinned(own["ref"], own["label"])), own.end()
-        if odd := _ODD.match(line, at):
-            if odd[0].startswith("{."):
-                raise _damaged(line[at:])
-            start = max(line.rfind("[", 0, at), 0) if odd[0].startswith("]") else at
-            raise ReportError(
-                f"The reference {line[start : start + 60]!r} cannot be read: write "
-                "![Caption](artifact:name)."
-            )
-        return None
-
-    def _mention(self, match: re.Match[str]) -> Mention | None:
-        self._count += 1
-        name = match["angled"] or match["called"] or unquote(match["plain"] or "")
-        try:
-            entry = self._find(name)
-        except UnknownArtifactError as exc:
-            self._unknown[str(exc)] = None
-            return None
-        label = " ".join((match["label"] or match["words"] or "").split())
-        return Mention(entry.ref, label or _SPECIAL.sub(r"\\\1", entry.name))
-
-    def _pinned(self, ref: str, label: str) -> Mention:
-        self._count += 1
-        try:
-            return Mention(parse_reference(ref), label)
-        except ValueError as exc:
-            raise ReportError(f"A pinned reference is damaged: {exc}") from exc
+def _with_figures_apart(body: str) -> str:
+    """``body`` where a figure alone on a line is a paragraph of its own."""
+    lines = body.split("\n")
+    for block in reader().parse(body):
+        if block.type == "paragraph_open" and not block.level and block.map[1] - block.map[0] > 1:
+            for number in range(*block.map):
+                if _FIGURE.fullmatch(lines[number]):
+                    lines[number] = f"\n{lines[number]}\n"
+    return "\n".join(lines).strip("\n")
 
 
-def _separate(written: list[str]) -> None:
-    if written and written[-1].strip():
-        written.append("")
+def _refuse(text: str) -> None:
+    spelled = unescape(text)
+    for pattern, reason in _REFUSED:
+        if pattern.search(text) or pattern.search(spelled):
+            raise ReportError(f"The report cannot be published, for {reason}.")
+    opened = _HEADER.search(text)
+    if opened is not None and _HEADER_END.search(text, opened.end()):
+        raise ReportError(
+            "The report cannot be published, for it has a header of its own between two lines of "
+            "---: leave it out, and write *** for a line across the page."
+        )
 
 
-def _damaged(text: str) -> ReportError:
-    return ReportError(
-        f"The pinned reference {text[:80]!r} is damaged: write the artifact again as "
-        "![Caption](artifact:name)."
-    )
+# -- the words
 
 
-def _block(mention: Mention) -> str:
-    return f'::: {{.artifact ref="{reference(mention.ref)}"}}\n{alone(mention.label)}\n:::'
+def reader() -> Any:
+    """A new reader of reports: CommonMark with tables, and without HTML."""
+    from markdown_it import MarkdownIt  # deferred: only reports need it
+
+    made = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    made.validateLink = lambda _address: True  # type: ignore[assignment,method-assign]
+    return made
 
 
-def _span(mention: Mention) -> str:
-    # It may stand in a table.
-    label = plain(mention.label, in_table=True)
-    return f'[{label}]{{.artifact ref="{reference(mention.ref)}"}}'
+def artifact_named(token: Any) -> str | None:
+    """The name of the artifact to which a link or image refers; ``None`` where it is to none."""
+    address = unquote(str(token.attrGet("src") or token.attrGet("href") or ""))
+    return address.removeprefix(SCHEME).strip() if address.startswith(SCHEME) else None
 
 
-def _own_block(lines: Sequence[Fence | str], number: int) -> tuple[str, str] | None:
-    """The reference and the label of the pinned block that begins at ``number``."""
-    match lines[number : number + 3]:
-        case [str(first), str(label), ":::"] if label.strip():
-            opening = _OPENING.fullmatch(first)
-            return None if opening is None else (opening["ref"], label)
-    return None
+def names_in(body: str) -> list[str]:
+    """The names of artifacts in the order in which they stand.
 
-
-@dataclass(frozen=True)
-class _Found:
-    ref: str
-    label: str
-    is_block: bool
-
-
-def _pieces(body: str) -> Iterator[str | _Found]:
-    """``body`` in order: its texts, and the pinned references between them."""
-    lines = list(parts(body))
-    rest = iter(enumerate(lines))
-    for number, line in rest:
-        if number:
-            yield "\n"
-        if isinstance(line, Fence):
-            yield line.source
-        elif (own := _own_block(lines, number)) is not None:
-            next(rest), next(rest)
-            yield _Found(own[0], own[1], is_block=True)
-        else:
-            yield from _spans(line)
-
-
-def _spans(line: str) -> Iterator[str | _Found]:
-    runs = tick_runs(line)
-    done = at = 0
-    while step := _STEP.search(line, at):
-        at = step.end()
-        if step[0][0] == "`":
-            at = code_end(line, step.start(), runs) or at
-        elif step[0] == "[" and (own := _SPAN.match(line, step.start())):
-            yield line[done : step.start()]
-            yield _Found(own["ref"], own["label"], is_block=False)
-            done = at = own.end()
-    yield line[done:]
-
-
-def pinned_in(text: str) -> tuple[ArtifactRef, ...]:
-    """The snapshots that ``text`` refers to, each once, in the order of first mention.
-
-    References that are damaged are left out.
+    Raises:
+        ReportError: one is empty, or what is shown is no artifact.
     """
-    found: dict[ArtifactRef, None] = {}
-    for piece in _pieces(text):
-        if isinstance(piece, _Found):
-            with suppress(ValueError):
-                found[parse_reference(piece.ref)] = None
-    return tuple(found)
+    found: list[str] = []
+    for block in reader().parse(body):
+        for token in block.children or ():
+            if token.type not in ("image", "link_open"):
+                continue
+            name = artifact_named(token)
+            if name:
+                found.append(name)
+            elif name is not None:
+                raise ReportError(
+                    "A reference to an artifact has no name: write ![Caption](artifact:name)."
+                )
+            elif token.type == "image" and not str(token.attrGet("src")).startswith(LINKS):
+                raise ReportError(
+                    f"The report shows the image {str(token.attrGet('src'))[:60]!r}, and only what "
+                    "is published can be shown: publish the chart and write "
+                    "![Caption](artifact:name)."
+                )
+    return found
 
 
-def with_mentions(
-    body: str, *, shown: Callable[[Mention], str], linked: Callable[[Mention], str]
-) -> str:
-    """``body`` with its pinned references replaced: those shown as a block, and those linked."""
-
-    def replaced(piece: str | _Found) -> str:
-        if isinstance(piece, str):
-            return piece
-        change = shown if piece.is_block else linked
-        return change(Mention(parse_reference(piece.ref), piece.label))
-
-    return "".join(map(replaced, _pieces(body)))
-
-
-def words_of(body: str) -> str:
-    """``body`` with the labels of its references and without the snapshots."""
-    return with_mentions(body, shown=lambda m: f"![{m.label}]", linked=lambda m: f"[{m.label}]")
-
-
-def pinned_anew(body: str, newest: Callable[[ArtifactRef], ArtifactRef]) -> str:
-    """``body`` with each pinned snapshot replaced by what ``newest`` gives for it."""
-
-    def renewed(mention: Mention) -> Mention:
-        return Mention(newest(mention.ref), mention.label)
-
-    return with_mentions(
-        body,
-        shown=lambda mention: _block(renewed(mention)),
-        linked=lambda mention: _span(renewed(mention)),
-    )
+# -- the file
 
 
 def compose(report: Report) -> bytes:
-    """``report`` as a ``.qmd`` file, which Quarto renders without running anything."""
-    # Pandoc reads the title as Markdown.
+    """``report`` as a ``.qmd`` file, from which Quarto runs nothing."""
     title = json.dumps(_SPECIAL.sub(r"\\\1", report.title), ensure_ascii=False)
+    pins = {name: reference(ref) for name, ref in report.pins.items()}
     return (
-        f'---\ntitle: {title}\nlang: "{report.language}"\nengine: markdown\nformat:\n  html:\n'
-        "    embed-resources: true\nexecute:\n  enabled: false\n---\n\n"
+        f'---\ntitle: {title}\nlang: "{report.language}"\n'
+        f"artifacts: {json.dumps(pins, ensure_ascii=False)}\nengine: markdown\n"
+        "format:\n  html:\n    embed-resources: true\nexecute:\n  enabled: false\n---\n\n"
         f"{report.body}\n"
     ).encode()
 
@@ -388,7 +251,12 @@ def compose(report: Report) -> bytes:
 def parse(data: bytes) -> Report:
     """What ``compose`` was given. ``ReportError`` when ``data`` is no report of ours."""
     found = _DOCUMENT.fullmatch(data.decode("utf-8", "replace"))
-    if found is None:
-        raise ReportError("The report cannot be read: publish it again.")
-    title, language = json.loads(found["title"]), json.loads(found["language"])
-    return Report(_ESCAPED.sub(r"\1", title), language, found["body"].removesuffix("\n"))
+    try:
+        if found is None:
+            raise ValueError("it has no header of ours")
+        title = _ESCAPED.sub(r"\1", json.loads(found["title"]))
+        pins = {name: parse_reference(ref) for name, ref in json.loads(found["pins"]).items()}
+        body = found["body"].removesuffix("\n")
+        return Report(title, json.loads(found["language"]), body, pins)
+    except (ValueError, RecursionError) as exc:
+        raise ReportError(f"The report cannot be read ({exc}): publish it again.") from exc

@@ -168,11 +168,14 @@ class ArtifactStore:
     def put(self, kind: str, logical_id: str, data: bytes) -> ArtifactRef:
         """Keep a snapshot without naming it in a log. A damaged one is mended by these bytes."""
         ref = ArtifactRef(kind, logical_id, snapshot_sha(kind, data))
+        self._keep(ref, data)
+        return ref
+
+    def _keep(self, ref: ArtifactRef, data: bytes) -> None:
         path = self.root / ref.workspace_file_path
         self.prepare()
-        if not durable.create(path, data) and _sha_on_disk(kind, path) != ref.content_sha:
+        if not durable.create(path, data) and _sha_on_disk(ref.kind, path) != ref.content_sha:
             durable.replace(path, data)
-        return ref
 
     def publish(
         self,
@@ -188,7 +191,7 @@ class ArtifactStore:
         appends a line about the snapshot that is there.
 
         Args:
-            entry: its ``content_sha`` must be that of ``data`` (else ``ValueError``); a
+            entry: its ``content_sha`` is empty or that of ``data`` (else ``ValueError``); a
                 ``live_name``, if any, is claimed for ``entry.notebook``.
             gives_up: whether an owner that is not ``entry.notebook`` gives the name up.
 
@@ -199,8 +202,10 @@ class ArtifactStore:
             LiveNameCollisionError: the live name belongs to another notebook.
             StorageError: it could not be written; nothing was announced.
         """
-        if entry.content_sha != snapshot_sha(entry.kind, data):
+        sha = snapshot_sha(entry.kind, data)
+        if entry.content_sha not in ("", sha):
             raise ValueError(f"content_sha {entry.content_sha!r} is not that of the data")
+        entry = entry.model_copy(update={"content_sha": sha})
         if entry.live_name:
             self.claim(entry.kind, entry.live_name, entry.notebook, gives_up=gives_up)
         newest = self.latest(entry.kind, entry.logical_id)
@@ -217,7 +222,7 @@ class ArtifactStore:
                 return newest, True
             entry = entry.model_copy(update={"content_sha": newest.content_sha})
         else:
-            self.put(entry.kind, entry.logical_id, data)
+            self._keep(entry.ref, data)
         log = self._log(entry.kind, entry.logical_id)
         durable.append_line(log, seals.sealed(entry.model_dump_json(), _settled(log)))
         return entry, reused

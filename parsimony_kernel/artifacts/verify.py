@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parsimony_kernel.artifacts import seals
-from parsimony_kernel.artifacts.reports import pinned_in
+from parsimony_kernel.artifacts.reports import ReportError, parse
 from parsimony_kernel.artifacts.store import LOG_NAME, ArtifactStore, LogEntry, is_claim
 from parsimony_kernel.identity import (
     ARTIFACT_FOLDER,
@@ -223,10 +223,14 @@ def _log(
 def _reports(store: ArtifactStore, sound: set[str]) -> list[Finding]:
     findings = []
     for told in sorted(path for path in sound if path.endswith(".qmd")):
-        text = durable.read(store.root / told).decode("utf-8", "replace")
+        try:
+            shown = parse(durable.read(store.root / told)).shown
+        except ReportError as exc:
+            findings.append(Finding(told, f"is no report: {exc}"))
+            continue
         findings += [
             Finding(told, f"shows {ref.workspace_file_path!r}, which is missing or damaged")
-            for ref in pinned_in(text)
+            for ref in shown
             if ref.workspace_file_path not in sound
         ]
     return findings

@@ -1,6 +1,6 @@
-"""The commands of ``jupyter parsimony``, a module each.
+"""The command line, ``jupyter parsimony``.
 
-A command has ``add(commands)``, which says how it is typed, ``run(arguments)``, which gives the
-exit code, its ``EXAMPLES``, and where it takes ``--json`` the ``KEYS`` of what that gives. What it
-does is in a module of its own, imported when it runs, so that help is there at once.
+``commands.toml`` says what there is and how it is typed; the function that a command names is
+imported when it runs, so that help is there at once. It gives the exit code, and raises what keeps
+it from its work: ``main`` prints that in one line.
 """

@@ -1,50 +1,30 @@
-"""``jupyter parsimony``: what is done with the agent outside a notebook.
-
-The commands are put together here, and what stops each of them is told; a command is a module of
-``commands``.
-"""
+"""``jupyter parsimony``: what can be done outside a notebook."""
 
 import argparse
 import os
 import sys
+import tomllib
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from parsimony_kernel import __version__
-from parsimony_kernel.cli import (
-    demo,
-    doctor,
-    install,
-    keys,
-    metrics,
-    output,
-    purge,
-    refresh,
-    replay,
-    resume,
-    runs,
-    show,
-    uninstall,
-    verify,
-)
-from parsimony_kernel.cli.config import GenerateConfig
-from parsimony_kernel.cli.parser import PROGRAM, Parser, epilog_of
+from parsimony_kernel.cli import output
+from parsimony_kernel.cli.parser import PROGRAM, Parser, add_command, epilog_of
 
-# In the order of help. Each has ``add(commands)``, ``run(arguments)`` and its ``EXAMPLES``.
-COMMANDS = (
-    demo,
-    install,
-    uninstall,
-    doctor,
-    runs,
-    show,
-    resume,
-    verify,
-    refresh,
-    replay,
-    purge,
-    metrics,
-    keys,
-)
+_TABLE = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
+
+
+class GenerateConfig(argparse.Action):
+    """Writes the configuration file and ends the program."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(nargs=0, help="write a configuration file to edit, and stop", **given)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from parsimony_kernel.cli import setup
+
+        parser.exit(_reported(setup.generate_config, argparse.Namespace()))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,15 +33,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = getattr(arguments, "folder", None)
     if folder is not None and not folder.is_dir():
         return output.misuse(f"There is no folder {str(folder)!r}: name another with --folder.")
+    return _reported(arguments.run, arguments)
+
+
+def _reported(run: Any, arguments: argparse.Namespace) -> int:
+    """The exit code of a command, with what stops it in one line."""
     try:
-        code: int = arguments.run(arguments)
+        code: int = run(arguments)
     except KeyboardInterrupt:
-        code = output.fail("Stopped.")
+        return output.fail("Stopped.")
     except output.OutputLost as problem:
         # What is still in the buffer would fail once more when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = output.fail(problem)
+        return output.fail(problem)
+    except _expected() as problem:
+        return output.fail(problem)
     return code
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """What may keep a command from its work. Imported only when something was raised."""
+    from parsimony_kernel.cli.notebooks import HeadlessError
+    from parsimony_kernel.kernel.install import InstallError
+    from parsimony_kernel.session.trouble import TROUBLE
+    from parsimony_kernel.session.turns import SessionError
+
+    return (SessionError, HeadlessError, InstallError, *TROUBLE)
 
 
 def parser() -> Parser:
@@ -69,14 +66,14 @@ def parser() -> Parser:
     whole = Parser(
         prog=PROGRAM,
         description="Parsimony Agent outside the notebook.",
-        epilog=epilog_of([command.EXAMPLES[0] for command in COMMANDS]),
+        epilog=epilog_of([spec["examples"][0] for spec in _TABLE.values()]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     whole.add_argument("--version", action="version", version=__version__)
     whole.add_argument("--generate-config", action=GenerateConfig)
     commands = whole.add_commands("COMMAND")
-    for command in COMMANDS:
-        command.add(commands)
+    for name, spec in _TABLE.items():
+        add_command(commands, name, spec)
     return whole
 
 

@@ -7,6 +7,8 @@ import argparse
 import difflib
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
@@ -58,35 +60,48 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {found[0]!r}?" if found else ""
 
 
-def add_command(
-    commands: Commands,
-    name: str,
-    run: Callable[[argparse.Namespace], int] | None,
-    says: str,
-    *,
-    examples: Examples,
-    keys: Mapping[str, str] | None = None,
-) -> Parser:
-    """A command with its help.
-
-    Args:
-        run: gives the exit code; ``None`` for a command that only has commands of its own.
-        says: what it does, as the list of commands tells it.
-        keys: those of the object that ``--json`` gives, each with its meaning.
-    """
-    parts = [epilog_of(examples)]
-    if keys:
-        parts.insert(0, _table("with --json, one object with the keys:", keys.items(), _KEYS_AT))
+def add_command(commands: Commands, name: str, spec: Mapping[str, Any]) -> Parser:
+    """A command with its help, from its table in ``commands.toml``."""
+    says, keys = spec["says"], spec.get("json")
+    parts = (
+        [_table("with --json, one object with the keys:", keys.items(), _KEYS_AT)] if keys else []
+    )
     parser = commands.add_parser(
         name,
         help=says,
         description=says[:1].upper() + says[1:] + ".",
-        epilog="\n\n".join(parts),
+        epilog="\n\n".join([*parts, epilog_of(spec["examples"])]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    if run is not None:
-        parser.set_defaults(run=run)
+    if "run" in spec:
+        parser.set_defaults(run=partial(_run, spec["run"]))
+    given: dict[str, Any] = dict(spec.get("arguments", {}))
+    if "folder" in spec:
+        given["--folder"] = _FOLDER
+    if keys and "--json" not in given:
+        given["--json"] = _JSON
+    groups: dict[str, Any] = {}
+    for argument, settings in given.items():
+        kwargs = {**settings}
+        if "type" in kwargs:
+            kwargs["type"] = _TYPES[kwargs["type"]]
+        group = kwargs.pop("group", None)
+        if group and group not in groups:
+            titled = parser.add_argument_group(group) if "default" in group else parser
+            groups[group] = titled.add_mutually_exclusive_group()
+        groups.get(group, parser).add_argument(argument, **kwargs)
+    if "actions" in spec:
+        actions = parser.add_commands("ACTION")
+        for each, below in spec["actions"].items():
+            add_command(actions, each, below)
     return parser
+
+
+def _run(where: str, arguments: argparse.Namespace) -> int:
+    """Import what runs a command, and run it: help needs none of it."""
+    module, _, function = where.partition(":")
+    code: int = getattr(import_module(f"parsimony_kernel.cli.{module}"), function)(arguments)
+    return code
 
 
 def epilog_of(examples: Examples) -> str:
@@ -106,18 +121,6 @@ def _table(heading: str, rows: Iterable[tuple[str, str]], column: int) -> str:
             lines.append(f"  {term}")
         lines += [" " * column + line for line in told]
     return "\n".join(lines)
-
-
-def add_folder(command: argparse.ArgumentParser) -> None:
-    """The folder whose workspace is meant."""
-    command.add_argument(
-        "--folder", type=Path, default=Path(), help="the notebooks' folder (default: this one)"
-    )
-
-
-def add_json(command: "argparse._ActionsContainer") -> None:
-    """Whether a program reads what the command tells."""
-    command.add_argument("--json", action="store_true", help="as one JSON object")
 
 
 def seconds(text: str) -> float:
@@ -148,3 +151,13 @@ def age(text: str) -> float:
             f"{text!r} is no age: give hours, days or weeks, for example 36h, 30d or 2w"
         )
     return float(int(number) * _UNITS_S[unit])
+
+
+_TYPES: Mapping[str, Callable[[str], Any]] = {
+    "path": Path,
+    "seconds": seconds,
+    "count": count,
+    "age": age,
+}
+_FOLDER = {"type": "path", "default": Path(), "help": "the notebooks' folder (default: this one)"}
+_JSON = {"action": "store_true", "help": "as one JSON object"}

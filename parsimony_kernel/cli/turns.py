@@ -1,17 +1,97 @@
-"""Which turns of a journal are meant by a notebook's name."""
+"""The turns of a workspace: listed, shown, and answered."""
 
+import argparse
+import asyncio
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import PurePath
+from typing import Any
 
+from parsimony_kernel.cli import output
 from parsimony_kernel.cli.parser import nearest
-from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.core.events import AgentEvent
+from parsimony_kernel.session.audit import journal_of, turns_of
+from parsimony_kernel.session.turns import SessionError, resolve_turn, short_id
 from parsimony_kernel.storage.store import TurnRow
 
 _LISTED = 5
-REMEDY = "List them with: jupyter parsimony runs"
+_STORY_WORDS = 600
+_REMEDY = "List them with: jupyter parsimony runs"
+_TOLD = ("status", "request", "model", "started_at", "ended_at", "summary")
 
 
-def of_notebook(turns: Sequence[TurnRow], named: str | None) -> list[TurnRow]:
+def runs(arguments: argparse.Namespace) -> int:
+    """List the turns, the newest last."""
+    with journal_of(arguments.folder.resolve()) as journal:
+        found = _of_notebook(turns_of(journal), arguments.notebook)
+    found = [turn for turn in found if arguments.status in (None, turn.status)]
+    shown = found[-arguments.limit :]
+    more = len(found) - len(shown)
+    if arguments.json:
+        output.as_json({"runs": [_described(turn) for turn in shown], "more": more})
+    else:
+        output.say(_listing(shown, more))
+    return output.DONE
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Show the record of a turn as its cell does, from the journal alone."""
+    from parsimony_agent.tables import table
+    from parsimony_kernel.view.history import code_that_worked, story
+
+    with journal_of(arguments.folder.resolve()) as journal:
+        turns = _of_notebook(turns_of(journal), arguments.notebook)
+        key = attrgetter("ordinal", "run_id", "notebook")
+        turn = resolve_turn(turns, arguments.turn, key, where="on record here", remedy=_REMEDY)
+        events = journal.events(turn.run_id)
+    if not events:
+        why = "yet: it has just begun" if turn.request else "any more: it was purged"
+        return output.fail(f"Nothing of turn {turn.ordinal} is on record {why}.")
+    steps = story(events)
+    code = "\n\n".join(step.source for step in code_that_worked(events))
+    if arguments.json:
+        rest = {"steps": [vars(line) for line in steps], "code": code, "text": _record(events)}
+        output.as_json({**_described(turn), **rest})
+    elif arguments.code:
+        if not code:
+            return output.fail("No code of this turn worked: see it without --code.")
+        output.say(code)
+    elif arguments.steps:
+        told = [(line.step, line.what, line.outcome, line.words) for line in steps]
+        head = ("step", "what", "outcome", "in words")
+        empty = "Nothing of this turn is on record."
+        output.say(str(table(head, told, empty=empty, widest=_STORY_WORDS)["text/plain"]))
+    else:
+        output.say(_record(events))
+    return output.DONE
+
+
+def resume(arguments: argparse.Namespace) -> int:
+    """List the questions that wait, or answer one."""
+    from parsimony_kernel.session import resume
+
+    folder = arguments.folder.resolve()
+    answer = " ".join(arguments.answer)
+    if answer and arguments.json:
+        return output.misuse("--json lists what waits: leave it out to answer.")
+    rows = resume.questions(folder)
+    if not answer and arguments.turn is not None:
+        rows = (resume.choose(rows, arguments.turn),)
+    if arguments.json:
+        output.as_json({"questions": [resume.described(row) for row in rows]})
+        return output.DONE
+    if not answer:
+        output.say(resume.listing(rows))
+        return output.DONE
+    row = resume.choose(rows, arguments.turn)
+    went_on = resume.in_kernel(row, answer, output.say, wait_s=arguments.wait)
+    if went_on is None:
+        output.say("The notebook's kernel is gone; the run goes on here, without its variables.")
+        went_on = asyncio.run(resume.in_this_process(row, answer, folder, output.say))
+    return output.DONE if went_on else output.FAILED
+
+
+def _of_notebook(turns: Sequence[TurnRow], named: str | None) -> list[TurnRow]:
     """The turns of one notebook, or all where none is named.
 
     A notebook goes by its path in the workspace, or by its file name where that is one only.
@@ -26,14 +106,45 @@ def of_notebook(turns: Sequence[TurnRow], named: str | None) -> list[TurnRow]:
     if len(found) == 1:
         return [turn for turn in turns if turn.notebook == found[0]]
     if found:
-        raise SessionError(
-            f"{named!r} may be {_listed([repr(each) for each in found])}: give the whole path."
-        )
+        more = [f"{len(found) - _LISTED} more"] if len(found) > _LISTED else []
+        listed = ", ".join([*map(repr, found[:_LISTED]), *more])
+        raise SessionError(f"{named!r} may be {listed}: give the whole path.")
     raise SessionError(
-        f"No turn of a notebook {named!r} is on record here.{nearest(named, known)} {REMEDY}"
+        f"No turn of a notebook {named!r} is on record here.{nearest(named, known)} {_REMEDY}"
     )
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = [f"{len(names) - _LISTED} more"] if len(names) > _LISTED else []
-    return ", ".join([*names[:_LISTED], *more])
+def _described(turn: TurnRow) -> dict[str, Any]:
+    """A turn for a program. Times are ISO 8601 in UTC, empty while unknown."""
+    told = {name: getattr(turn, name) for name in _TOLD}
+    return {"turn_id": turn.run_id, "notebook": turn.notebook, "turn": turn.ordinal, **told}
+
+
+def _listing(turns: list[TurnRow], more: int) -> str:
+    from parsimony_agent.tables import table
+    from parsimony_kernel.session.identity import called
+
+    rows = [
+        (
+            short_id(turn.run_id),
+            called(turn.notebook),
+            str(turn.ordinal),
+            turn.status,
+            turn.started_at[:16].replace("T", " "),
+            turn.request or "(purged)",
+        )
+        for turn in turns
+    ]
+    head = ("id", "notebook", "turn", "status", "started (UTC)", "request")
+    told = str(table(head, rows, empty="No such turn is on record here.")["text/plain"])
+    return f"{told}\n({more} older: --limit {more + len(turns)} shows them too)" if more else told
+
+
+def _record(events: Sequence[AgentEvent]) -> str:
+    """The record of a turn and what it has used. What it does just now is not on record."""
+    from parsimony_kernel.view.blocks import ProgressBlock
+    from parsimony_kernel.view.fold import replay
+    from parsimony_kernel.view.text import record_of
+
+    blocks = replay(events).blocks
+    return record_of([block for block in blocks if not isinstance(block, ProgressBlock)])

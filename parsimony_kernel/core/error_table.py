@@ -132,6 +132,8 @@ def _row(name: str, entry: Mapping[str, Any]) -> Row:
 
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 _DATABASES = frozenset(_TABLE["databases"].split())
+# Names of exceptions after which a request may have arrived all the same.
+IN_TRANSIT = frozenset(_TABLE["in_transit"].split())
 ROWS: Mapping[str, Row] = {name: _row(name, row) for name, row in _TABLE["row"].items()}
 
 _OF_TOOLS = [row for row in ROWS.values() if row.asked != "provider"]

@@ -18,7 +18,10 @@ BRIEF_LINES = 6
 
 # What begins the last line, where it is news.
 NEXT = "You may call now: "
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+# A digest, or a path that is made of one: it names a thing that a title names too.
+_DIGEST = re.compile(r"(?:\S*[^0-9a-f\s])?[0-9a-f]{64}(?:[^0-9a-f\s]\S*)?")
+_NUMPY = re.compile(r"\bnp\.(?:float|int|uint|bool|str)\d*_?\(([^()]*)\)")
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _SHORTENED = "[older, shortened]"
 # Said by the call itself, by the sentence of the failure, or by the lines that follow.
 _SAID = frozenset(
@@ -46,14 +49,26 @@ def envelope_in(content: Any) -> dict[str, Any] | None:
     return value if is_ours else None
 
 
-def as_text(envelope: dict[str, Any], known: Sequence[str] = ()) -> str:
-    """The whole of an answer. ``known`` is what the model was last told it may call."""
-    return "\n".join(_parts(envelope, _Whole(), known)) or "Done."
+def as_text(
+    envelope: dict[str, Any],
+    known: Sequence[str] = (),
+    described: set[tuple[str, str]] | None = None,
+) -> str:
+    """The whole of an answer.
+
+    Args:
+        envelope: the gate's answer.
+        known: what the model was last told it may call.
+        described: names and dtypes of columns whose values the model has seen; those that are
+            told here are added.
+    """
+    whole = _Whole(set() if described is None else described)
+    return "\n".join(_parts(envelope, whole, known)) or "Done."
 
 
 def in_brief(envelope: dict[str, Any]) -> str:
     """An older answer: how it ended, the beginnings of what it printed and showed, and names."""
-    return "\n".join([_SHORTENED, *_parts(envelope, _Brief(), None)])
+    return "\n".join([_SHORTENED, *_parts(envelope, _Brief(set()), None)])
 
 
 def text_in_brief(text: str) -> str:
@@ -62,9 +77,12 @@ def text_in_brief(text: str) -> str:
 
 
 class _Whole:
-    """Everything, as it is."""
+    """Everything, as it is; values of a column once."""
 
     is_brief = False
+
+    def __init__(self, described: set[tuple[str, str]]) -> None:
+        self.described = described
 
     def text(self, text: str) -> str:
         return text.strip("\n")
@@ -128,17 +146,30 @@ def _of_code(result: dict[str, Any], cut: _Whole, *, failed: bool) -> Iterator[s
     if warned := result.get("stderr"):
         yield f"stderr:\n{cut.text(str(warned))}"
     shown: dict[str, str] = {}
-    for number, output in enumerate(_dicts(result.get("outputs")), 1):
-        if output.get("type") == "exception":
-            continue  # the sentence of the failure says it
-        shown.setdefault(_likeness(output), f"the table shown{f' ({number}.)' * (number > 1)}")
+    # The sentence of the failure says what was raised.
+    outputs = [each for each in _dicts(result.get("outputs")) if each.get("type") != "exception"]
+    kinds = [str(each.get("type")) for each in outputs]
+    for index, output in enumerate(outputs):
+        kind = kinds[index]
+        nth = f"{_ordinal(kinds[: index + 1].count(kind))} " if kinds.count(kind) > 1 else ""
+        noun = {"dataframe": "table", "figure": "figure"}.get(kind)
+        if noun:
+            shown.setdefault(_likeness(output), f"the {nth}{noun} shown")
         yield from _output(output, cut)
+    columns: dict[str, Any] = {}
     for variable in _dicts(result.get("variables")):
         name = variable.get("name")
-        same = shown.get(_likeness(variable)) if variable.get("type") == "dataframe" else None
-        told = same or " ".join(_output(variable, cut))
+        alike = _like_columns(variable)
+        if same := shown.get(_likeness(variable)):
+            told = same
+        elif alike in columns:
+            told = f"table, {_rows(variable)}, columns as `{columns[alike]}`"
+        else:
+            told = " ".join(_output(variable, cut))
+        if alike:
+            columns.setdefault(alike, name)
         yield f"`{name}`: {told}"
-    for key, words in (("overwritten", "Rebound, and the person's"), ("deleted", "Deleted")):
+    for key, words in (("overwritten", "Changed, and the person's"), ("deleted", "Deleted")):
         if names := result.get(key):
             yield f"{words}: {', '.join(map(str, names))}"
     rest = {k: v for k, v in result.items() if k not in _OF_CODE | {"overwritten", "deleted"}}
@@ -151,10 +182,26 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def _likeness(table: dict[str, Any]) -> str:
-    """What two descriptions of one table have in common."""
+def _likeness(output: dict[str, Any]) -> str:
+    """What two descriptions of one table, or of one figure, have in common."""
+    if output.get("type") == "figure":
+        return json.dumps([output.get("title"), output.get("description")])
+    return f"{output.get('rows')} {_like_columns(output)}"
+
+
+def _like_columns(table: dict[str, Any]) -> str:
+    """The columns of a table, as far as others may be the same; empty where it has none."""
     columns = [(c.get("name"), c.get("dtype"), c.get("missing")) for c in _columns(table)]
-    return json.dumps([table.get("rows"), columns], default=str)
+    return json.dumps(columns, default=str) if columns else ""
+
+
+def _rows(table: dict[str, Any]) -> str:
+    rows = table.get("rows")
+    return "rows not counted" if rows is None else f"{rows:,} row{'s' * (rows != 1)}"
+
+
+def _ordinal(number: int) -> str:
+    return ("first", "second", "third")[number - 1] if number < 4 else f"{number}th"
 
 
 def _columns(table: dict[str, Any]) -> list[dict[str, Any]]:
@@ -171,7 +218,7 @@ def _output(output: dict[str, Any], cut: _Whole) -> Iterator[str]:
         case _ if "text" in output:
             kind = output.get("python_type")
             text = cut.text(str(output["text"]))
-            yield f"{text} ({kind})" if kind and "\n" not in text else text
+            yield f"{_plain(text)} ({kind})" if kind and "\n" not in text else text
         case _:
             yield _in_a_line({k: v for k, v in output.items() if k != "name"})
 
@@ -179,8 +226,7 @@ def _output(output: dict[str, Any], cut: _Whole) -> Iterator[str]:
 def _table(table: dict[str, Any], cut: _Whole) -> Iterator[str]:
     columns = _columns(table)
     text = table.get("text")
-    rows = table.get("rows")
-    size = "rows not counted" if rows is None else f"{rows:,} row{'s' * (rows != 1)}"
+    size = _rows(table)
     more = [*map(str, table.get("more_columns") or ())]
     if left_out := table.get("columns_left_out"):
         more.append(f"{left_out} more")
@@ -191,10 +237,17 @@ def _table(table: dict[str, Any], cut: _Whole) -> Iterator[str]:
         yield f"table, {size}: {', '.join([*map(_column, columns), *more])}"
     if isinstance(text, str):
         yield cut.table(text)
-    sampled = [c for c in columns if c.get("samples")]
-    if sampled and not cut.is_brief:
-        told = "; ".join(f"{c['name']}: {_values(c['samples'])}" for c in sampled)
+    sampled = {(str(c["name"]), str(c.get("dtype"))): c for c in columns if c.get("samples")}
+    new = [sampled[each] for each in sampled if each not in cut.described]
+    cut.described.update(sampled)
+    if new and not cut.is_brief:
+        told = "; ".join(f"{c['name']}: {_values(c['samples'])}" for c in new)
         yield f"Distinct values, not rows: {told}"
+
+
+def _plain(text: str) -> str:
+    """A repr without what says nothing: numpy's names around numbers, and addresses."""
+    return _ADDRESS.sub("", _NUMPY.sub(r"\1", text))
 
 
 def _column(column: dict[str, Any]) -> str:
@@ -216,8 +269,8 @@ def _value(value: Any, cut: _Whole) -> Iterator[str]:
         yield cut.text(value)
     elif isinstance(value, dict):
         for key, each in value.items():
-            if isinstance(each, str) and _DIGEST.fullmatch(each):
-                continue  # it names a thing that a title names too
+            if each is False or (isinstance(each, str) and _DIGEST.fullmatch(each)):
+                continue
             is_text = isinstance(each, str) and "\n" in each
             yield f"{key}:\n{cut.text(each)}" if is_text else f"{key}: {cut.text(_in_a_line(each))}"
     else:

@@ -17,7 +17,7 @@ from parsimony_kernel.core.taxonomy import FailureType
 
 MAX_LESSONS = 5
 MAX_RECOVERIES = 50
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 
 class TurnSubstate(BaseModel):
@@ -70,6 +70,7 @@ class Carried(BaseModel):
     subgoals: list[str] = Field(default_factory=list)
     done_subgoals: list[str] = Field(default_factory=list)
     terms: str = ""
+    begun: str = ""
     workspace: str = ""
 
     def carried(self) -> dict[str, Any]:
@@ -83,7 +84,7 @@ class SuspensionRecord(Carried):
     ``suspension_token`` is ``"{nonce}.{hex}"`` over the ids and proves itself; ``seal`` is a MAC
     over the canonical bytes of everything else. Times are ISO 8601 in UTC. ``variables`` are the
     names that existed at the suspension with the version that the ledger knew, ``terms`` a hash of
-    the contract and the procedure that the run was held to.
+    the contract and the procedure that the run was held to, ``begun`` one of what the run may do.
     """
 
     model_config = ConfigDict(extra="forbid")

@@ -13,6 +13,11 @@ def rendered(name: str, **values: Any) -> str:
     return str(_environment().get_template(name).render(values))
 
 
+def macros(name: str, **values: Any) -> Any:
+    """The macros of the template ``name`` by their names; ``values`` are known in all of them."""
+    return _environment().get_template(name, globals=values).module
+
+
 @functools.cache
 def _environment() -> Any:
     import jinja2  # deferred: most notebooks draw nothing
@@ -36,7 +41,8 @@ def _plain(value: Any) -> Any:
 
 
 def _is_sound(char: str) -> bool:
-    return char in "\n " or (char.isprintable() and char not in "\ufffe\uffff")
+    is_seen = char.isprintable() or unicodedata.category(char) == "Zs"
+    return char in "\n\t" or (is_seen and char not in "\ufffe\uffff")
 
 
 def cut(text: str, most: int) -> str:

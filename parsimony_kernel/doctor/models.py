@@ -15,6 +15,7 @@ from parsimony_kernel.core.chat import OFFLINE
 from parsimony_kernel.doctor.finding import Finding, doubtful, well, wrong
 from parsimony_kernel.doctor.network import without_credentials
 from parsimony_kernel.llm import chokepoint, credentials
+from parsimony_kernel.llm.providers import price_in_words, suggestion
 
 _OPENAI = "https://api.openai.com/v1"
 _LISTED = 5
@@ -32,11 +33,18 @@ def findings(
             says = failure.explanation.removesuffix(remedy).strip()
             yield wrong("model", says, remedy or "Choose another model, or 'offline'.")
             continue
-        yield well("model", name)
+        yield well("model", _described(name, environ))
         if (credentials.provider_of(name) or "").startswith("ollama"):
             yield from _context(environ)
         if name != OFFLINE:
             yield from _endpoint(name, environ, ask, timeout_s)
+
+
+def _described(name: str, environ: Mapping[str, str]) -> str:
+    """The model with its price; how to have another one, where none is set."""
+    if name == OFFLINE:
+        return f"{name}, built-in rules and no LLM. {suggestion(environ)}"
+    return f"{name}, {price_in_words(name)}"
 
 
 def _context(environ: Mapping[str, str]) -> Iterator[Finding]:

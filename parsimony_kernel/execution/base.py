@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from parsimony_kernel.core.outputs import KernelOutput
-from parsimony_kernel.execution.asking import Paused
+from parsimony_kernel.execution.statement_guard import Paused
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.ledger import OriginLedger
 

@@ -1,18 +1,18 @@
 """The text and the tables of Excel, PDF and PowerPoint files.
 
 The rule of the place: nothing is unpacked or built without a limit. A file's size, what its
-container unpacks to and at what ratio are known before it is read; its cells, pages or slides and
-their text are counted while it is read, and entities in its XML are never expanded. A file that is
-not what its name says, empty, cut short or encrypted is one ``DocumentError`` that says what to do.
-Files are opened with ``open``, so that what was read is known as a source.
+container unpacks to and at what ratio are known before it is read; the cells of a sheet and the
+text of pages and slides are counted while it is read, and entities in its XML are never expanded.
+A file that is not what its name says, empty, cut short or encrypted is one ``DocumentError`` that
+says what to do. Files are opened with ``open``, so that what was read is known as a source.
 """
 
 import io
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from os import PathLike, fspath
-from types import ModuleType
 from typing import Any, NoReturn
 
 FILE_BYTES = 200_000_000
@@ -23,13 +23,11 @@ RATIO_FREE_BYTES = 20_000_000
 MEMBERS = 20_000
 CELLS = 20_000_000
 ROWS = 1_048_576  # Excel has no more; one without cells still takes memory
-PAGES = 5_000
-PAGE_CONTENT_BYTES = 100_000_000
 TEXT_CHARS = 50_000_000
 
-_EXTRA = 'pip install "parsimony-kernel[documents]"'
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
+_GROUP_DEPTH = 20
 
 _Path = str | PathLike[str]
 
@@ -38,16 +36,23 @@ class DocumentError(ValueError):
     """A document cannot be read, or not within the limits. ``str()`` says what to do."""
 
 
+def _refuse(path: _Path, why: str) -> NoReturn:
+    raise DocumentError(f"{fspath(path)!r} {why}")
+
+
 def read_excel(
     path: _Path, sheet: str | int | Sequence[str | int] | None = 0, **options: Any
 ) -> Any:
-    """A sheet of an ``.xlsx`` or ``.xlsm`` workbook as a pandas ``DataFrame``.
+    """Read a sheet of an ``.xlsx`` or ``.xlsm`` workbook.
 
     Args:
         path: the file.
-        sheet: a sheet's name or its number, from 0 on; with ``None`` or a list, a dict of frames
-            by sheet. ``sheet_name``, as pandas calls it, does the same.
+        sheet: a sheet's name or its number, from 0 on; ``None`` for all, or a list. ``sheet_name``,
+            as pandas calls it, does the same.
         options: those of ``pandas.read_excel``, such as ``header`` and ``skiprows``.
+
+    Returns:
+        A pandas ``DataFrame``; for all or a list of sheets, a dict of frames by sheet.
 
     Raises:
         DocumentError: it is no such workbook, there is no such sheet, or it is over a limit
@@ -59,8 +64,12 @@ def read_excel(
     content = _content(path)
     _check_package(path, content, "xl/workbook.xml", "an .xlsx workbook")
     with _parsing(path, "an .xlsx workbook"), pandas.ExcelFile(content, engine="openpyxl") as book:
+        names = book.sheet_names
         for each in chosen if isinstance(chosen, list | tuple) else [chosen]:
-            _check_sheet(path, each, book.sheet_names)
+            numbers = range(-len(names), len(names))
+            if each is not None and each not in names and each not in numbers:
+                has = ", ".join(map(repr, names[:20]))
+                _refuse(path, f"has no sheet {each!r}: it has {has}.")
         _count_cells(path, book.book)
         return pandas.read_excel(book, sheet_name=chosen, **options)
 
@@ -68,9 +77,7 @@ def read_excel(
 def read_pdf_text(
     path: _Path, *, first: int = 1, last: int | None = None, password: str = ""
 ) -> list[str]:
-    """The text of a PDF file, one string for each page.
-
-    A page that is a picture, as in a scan, has no text and gives an empty string.
+    """Read the text of a PDF file.
 
     Args:
         path: the file.
@@ -78,42 +85,47 @@ def read_pdf_text(
         last: the last page to read; the last of the file by default.
         password: for an encrypted file.
 
+    Returns:
+        One string for each page, empty for one that is a picture, as in a scan.
+
     Raises:
-        DocumentError: it is no such file, it is encrypted, or it is over a limit (5,000 pages,
-            100 MB of drawing operations, 50 million characters of text).
+        DocumentError: it is no such file, it is encrypted, or it is over a limit (50 million
+            characters of text).
         ModuleNotFoundError: pypdf is missing; the message says how to install it.
     """
-    pypdf = _library("pypdf")
+    pypdf = _library("pypdf", "pypdf")
     content = _content(path)
     if b"%PDF-" not in content.getbuffer()[:1024].tobytes():
         _not_a(path, content, "a PDF file")
     with _parsing(path, "a PDF file"):
         reader = pypdf.PdfReader(content)
         if reader.is_encrypted and not reader.decrypt(password):
-            raise DocumentError(
-                f"{fspath(path)!r} is encrypted: hand in the password that opens it, as in "
-                "read_pdf_text(path, password=...)."
+            _refuse(
+                path,
+                "is encrypted: hand in the password that opens it, as in "
+                "read_pdf_text(path, password=...).",
             )
         wanted = _range(path, first, last, len(reader.pages), "page")
-        return _within(path, _page_texts(path, reader, wanted))
+        return _within(path, (reader.pages[each].extract_text() or "" for each in wanted))
 
 
 def read_pptx_text(path: _Path, *, first: int = 1, last: int | None = None) -> list[str]:
-    """The text of a PowerPoint ``.pptx`` file, one string for each slide.
-
-    The lines of a slide are its texts in the order of its shapes, then its tables' rows with tabs
-    between cells as they come, then what the speaker's notes say, after ``Notes:``.
+    """Read the text of a PowerPoint ``.pptx`` file.
 
     Args:
         path: the file.
         first: the first slide to read, from 1 on.
         last: the last slide to read; the last of the file by default.
 
+    Returns:
+        One string for each slide. Its lines are the texts in the order of the shapes, tables' rows
+        with tabs between cells as they come, then the speaker's notes, after ``Notes:``.
+
     Raises:
         DocumentError: it is no such file, it is encrypted, or it is over a limit.
         ModuleNotFoundError: python-pptx is missing; the message says how to install it.
     """
-    pptx = _library("pptx")
+    pptx = _library("pptx", "python-pptx")
     content = _content(path)
     _check_package(path, content, "ppt/presentation.xml", "a .pptx presentation")
     with _parsing(path, "a .pptx presentation"):
@@ -122,17 +134,16 @@ def read_pptx_text(path: _Path, *, first: int = 1, last: int | None = None) -> l
         return _within(path, (_slide_text(slides[each]) for each in wanted))
 
 
-def _library(name: str) -> ModuleType:
-    from importlib import import_module
-
+def _library(name: str, package: str) -> Any:
     try:
         return import_module(name)
     except ModuleNotFoundError as exc:
         if exc.name != name:
             raise
-        package = {"pptx": "python-pptx"}.get(name, name)
         raise ModuleNotFoundError(
-            f"{package} is not installed, which reads this kind of file: {_EXTRA}", name=name
+            f"{package} is not installed, which reads this kind of file: "
+            'pip install "parsimony-kernel[documents]"',
+            name=name,
         ) from exc
 
 
@@ -140,35 +151,32 @@ def _content(path: _Path) -> io.BytesIO:
     with open(path, "rb") as file:
         data = file.read(FILE_BYTES + 1)
     if len(data) > FILE_BYTES:
-        raise DocumentError(
-            f"{fspath(path)!r} is larger than {_size(FILE_BYTES)}, the limit: save the part that "
-            "is needed as a smaller file, or as CSV or Parquet."
+        _refuse(
+            path,
+            f"is larger than {FILE_BYTES // 1_000_000} MB, the limit: save the part that is needed "
+            "as a smaller file, or as CSV or Parquet.",
         )
     if not data:
-        raise DocumentError(f"{fspath(path)!r} is empty: save or download it again.")
+        _refuse(path, "is empty: save or download it again.")
     return io.BytesIO(data)
 
 
-def _size(count: int) -> str:
-    return f"{count // 1_000_000:,} MB"
-
-
 def _not_a(path: _Path, content: io.BytesIO, kind: str) -> NoReturn:
-    data = content.getbuffer()
-    if data[: len(_OLE)] == _OLE:
-        if _ENCRYPTED in content.getvalue():
-            raise DocumentError(
-                f"{fspath(path)!r} is encrypted: open it with its password in the program that "
-                "made it, and save it without one."
-            )
-        raise DocumentError(
-            f"{fspath(path)!r} is in the format of Office before 2007: open it there and save it "
-            f"as {kind.split(' ', 1)[1]}."
+    data = content.getvalue()
+    if not data.startswith(_OLE):
+        _refuse(
+            path,
+            f"is not {kind}, or only a part of one: download or save it again, or read it as what "
+            "it is.",
         )
-    raise DocumentError(
-        f"{fspath(path)!r} is not {kind}, or only a part of one: download or save it again, or "
-        "read it as what it is."
-    )
+    if _ENCRYPTED in data:
+        _refuse(
+            path,
+            "is encrypted: open it with its password in the program that made it, and save it "
+            "without one.",
+        )
+    suffix = kind.split(" ", 1)[1]
+    _refuse(path, f"is in the format of Office before 2007: open it there and save it as {suffix}.")
 
 
 @contextmanager
@@ -201,7 +209,8 @@ def _check_package(path: _Path, content: io.BytesIO, part: str, kind: str) -> No
             unpacked = sum(each.file_size for each in members)
             packed = content.getbuffer().nbytes
             if unpacked > UNPACKED_BYTES or len(members) > MEMBERS:
-                _too_large(path, f"unpacks to {_size(unpacked)} in {len(members):,} parts")
+                size = f"{unpacked // 1_000_000:,} MB"
+                _too_large(path, f"unpacks to {size} in {len(members):,} parts")
             if unpacked > RATIO_FREE_BYTES and unpacked > RATIO * packed:
                 _too_large(path, f"unpacks to {unpacked // packed:,} times its size")
             if part not in package.namelist():
@@ -212,9 +221,10 @@ def _check_package(path: _Path, content: io.BytesIO, part: str, kind: str) -> No
 def _too_large(
     path: _Path, what: str, limit: str = f" ({UNPACKED_BYTES // 1_000_000} MB, {RATIO} times)"
 ) -> NoReturn:
-    raise DocumentError(
-        f"{fspath(path)!r} {what}, which is over the limit{limit}: it may be made to fill the "
-        "memory. If it can be trusted, save the part that is needed as a smaller file."
+    _refuse(
+        path,
+        f"{what}, which is over the limit{limit}: it may be made to fill the memory. If it can be "
+        "trusted, save the part that is needed as a smaller file.",
     )
 
 
@@ -230,10 +240,10 @@ def _count_cells(path: _Path, book: Any) -> None:
             for count, row in enumerate(super().rows, 1):
                 width = max(width, len(row))
                 if count > ROWS or count * width > CELLS:
-                    raise DocumentError(
-                        f"{fspath(path)!r} has a sheet of more than {CELLS:,} cells, or than the "
-                        f"{ROWS:,} rows of Excel: remove what lies far from the rest, or save it "
-                        "as CSV."
+                    _refuse(
+                        path,
+                        f"has a sheet of more than {CELLS:,} cells, or than the {ROWS:,} rows of "
+                        "Excel: remove what lies far from the rest, or save it as CSV.",
                     )
                 yield row
 
@@ -241,27 +251,15 @@ def _count_cells(path: _Path, book: Any) -> None:
         sheet.__class__ = Counted
 
 
-def _check_sheet(path: _Path, sheet: str | int | None, names: list[Any]) -> None:
-    numbers = range(-len(names), len(names))
-    if sheet is not None and sheet not in names and sheet not in numbers:
-        told = ", ".join(repr(each) for each in names[:20])
-        raise DocumentError(f"{fspath(path)!r} has no sheet {sheet!r}: it has {told}.")
-
-
 def _range(path: _Path, first: int, last: int | None, count: int, noun: str) -> range:
     """The positions from 0 on of what is to be read."""
-    end = count if last is None else min(last, count)
     if first < 1 or (last is not None and last < first) or (count and first > count):
-        raise DocumentError(
-            f"{fspath(path)!r} has {count:,} {noun}s, numbered from 1: {first} to {last or count} "
-            "is not among them."
+        _refuse(
+            path,
+            f"has {count:,} {noun}s, numbered from 1: {first} to {last or count} is not among "
+            "them.",
         )
-    if end - first + 1 > PAGES:
-        raise DocumentError(
-            f"{fspath(path)!r} has {count:,} {noun}s: read at most {PAGES:,} at once, with "
-            f"first={first} and last={first + PAGES - 1}."
-        )
-    return range(first - 1, end)
+    return range(first - 1, count if last is None else min(last, count))
 
 
 def _within(path: _Path, texts: Iterator[str]) -> list[str]:
@@ -270,26 +268,13 @@ def _within(path: _Path, texts: Iterator[str]) -> list[str]:
     for text in texts:
         room -= len(text)
         if room < 0:
-            raise DocumentError(
-                f"{fspath(path)!r} has more than {TEXT_CHARS:,} characters of text: read less of "
-                f"it at once, with last={max(1, len(kept))}."
+            _refuse(
+                path,
+                f"has more than {TEXT_CHARS:,} characters of text: read less of it at once, with "
+                f"last={max(1, len(kept))}.",
             )
         kept.append(text)
     return kept
-
-
-def _page_texts(path: _Path, reader: Any, wanted: range) -> Iterator[str]:
-    room = PAGE_CONTENT_BYTES
-    for number in wanted:
-        page = reader.pages[number]
-        content = page.get_contents()
-        room -= 0 if content is None else len(content.get_data())
-        if room < 0:
-            _too_large(
-                path, f"has drawing operations on its pages {wanted.start + 1:,} to {number + 1:,}",
-                f" of {_size(PAGE_CONTENT_BYTES)} at once",
-            )  # fmt: skip
-        yield page.extract_text() or ""
 
 
 def _slide_text(slide: Any) -> str:
@@ -303,7 +288,7 @@ def _slide_text(slide: Any) -> str:
 
 def _shape_lines(shape: Any, depth: int = 0) -> Iterator[str]:
     if hasattr(shape, "shapes"):  # a group
-        if depth < 20:
+        if depth < _GROUP_DEPTH:
             for each in shape.shapes:
                 yield from _shape_lines(each, depth + 1)
     elif getattr(shape, "has_table", False):

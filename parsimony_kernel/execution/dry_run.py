@@ -17,30 +17,28 @@ that are older than the cell.
 
 import io
 import os
+import stat
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parsimony_kernel.analysis.cell import Call
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.reach import ReachKind
-from parsimony_kernel.execution.asking import process_state
-from parsimony_kernel.execution.capture import Capture
-from parsimony_kernel.execution.cell import Cell
 from parsimony_kernel.execution.guard import keep, ours
-from parsimony_kernel.execution.native import QUERIES, WRITERS, WRITING_QUERY
-from parsimony_kernel.execution.reaching import Judge, caller, texts_of
-from parsimony_kernel.lineage.checkpoint import Checkpoints
-from parsimony_kernel.lineage.ledger import OriginLedger
+from parsimony_kernel.execution.native_calls import QUERIES, WRITERS, WRITING_QUERY
+from parsimony_kernel.execution.side_effects import Judge, caller, texts_of
+from parsimony_kernel.execution.statement_guard import process_state
+
+if TYPE_CHECKING:
+    from parsimony_kernel.execution.inprocess import CellExecution
 
 _ABSENT = object()
 _MOST_NAMES = 10
 _BUFFERS = frozenset({"BytesIO", "StringIO", "BufferOutputStream"})
 _MOST_FILES = 1_000
-_NOT_LOOKED_INTO = frozenset({"__pycache__", "node_modules"})
 
 
 class DryRunError(PermissionError):
@@ -48,28 +46,15 @@ class DryRunError(PermissionError):
 
 
 @contextmanager
-def leaving_nothing(
-    cell: Cell,
-    folder: Path,
-    capture: Capture,
-    namespace: Callable[[], dict[str, Any]],
-    bindings: Callable[[], Mapping[str, Any]],
-    given: Callable[[], Mapping[str, Any]],
-) -> Iterator[None]:
-    """Whatever ``cell`` does in the body is taken back; what could not be is told in stderr.
-
-    Args:
-        folder: where it runs.
-        namespace: gives the live namespace, also when it has been replaced meanwhile.
-        bindings: gives the names in it that code may bind, with their objects.
-        given: gives what the namespace has of itself.
+def leaving_nothing(run: "CellExecution") -> Iterator[None]:
+    """Whatever the cell does in the body is taken back; what could not be is told in stderr.
 
     Raises:
         DryRunError: before the body, when the code would change what cannot be put back.
     """
-    code = cell.code
+    code, namespace, stderr = run.cell.code, run.executor.namespace, run.capture.stderr
     _refuse_native_writers(code, namespace())
-    kept = Checkpoints(namespace, bindings, OriginLedger(), given)
+    kept = run.executor.new_checkpoints()
     number = kept.take()
     kept.protect(code)
     # Going back at once changes nothing, and tells of what there is no copy.
@@ -80,8 +65,8 @@ def leaving_nothing(
             f"a dry run leaves everything as it is: {_listed(plainly)} would be changed in place, "
             "and cannot be copied first; work on a copy, or run the code for real"
         )
-    before, files = dict(namespace()), _Files(folder)
-    keep(capture, _Bounds(cell, folder, namespace))
+    before, files = dict(namespace()), _files(run.folder)
+    keep(run.capture, _Bounds(run))
     process = process_state()
     try:
         with warnings.catch_warnings():
@@ -91,13 +76,13 @@ def leaving_nothing(
         _rebind(namespace(), before)
         lost = kept.put_back(number).lost
         if lost:
-            capture.stderr.write(
+            stderr.write(
                 "This dry run may have changed what could not be copied before it: "
                 f"{_listed(lost)}.\n"
             )
-        written = files.changed()
+        written = _differing(files, _files(run.folder))
         if written:
-            capture.stderr.write(
+            stderr.write(
                 "Files that changed during this dry run, past Python or by somebody else: "
                 f"{_listed(written)}.\n"
             )
@@ -120,11 +105,13 @@ def _rebind(namespace: dict[str, Any], before: Mapping[str, Any]) -> None:
 class _Bounds:
     """Refuses what code of one dry run would write outside of what is free, or start."""
 
-    def __init__(self, cell: Cell, folder: Path, namespace: Callable[[], dict[str, Any]]) -> None:
-        said = read(cell.code)
-        self._from = cell.filename, str(folder)
+    workers = None
+
+    def __init__(self, run: "CellExecution") -> None:
+        said, namespace = read(run.cell.code), run.executor.namespace
+        self._from = run.cell.filename, str(run.folder)
         self._judge = Judge(
-            folder, lambda: (*said.strings, *texts_of(said.reads, namespace())), frozen=True
+            run.folder, lambda: (*said.strings, *texts_of(said.reads, namespace())), is_dry=True
         )
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -167,53 +154,41 @@ def _to_buffer(call: Call, buffers: set[str]) -> bool:
     return not (buffers | _BUFFERS).isdisjoint(call.names)
 
 
-@dataclass(frozen=True)
-class _Seen:
-    modified_ns: int
-    size: int
+# What lies in each folder that was looked into, by name: time and size.
+_Files = dict[str, dict[str, tuple[int, int]]]
 
 
-class _Files:
-    """The files of a folder as they are now: their times and sizes, of a bounded number."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._before = self._look()
-
-    def changed(self) -> list[str]:
-        """The paths within the folder that are there, gone, or other than then."""
-        now = self._look()
-        return sorted(
-            f"{below}{name}"
-            for below in self._before.keys() & now.keys()
-            for name in self._before[below].keys() | now[below].keys()
-            if self._before[below].get(name) != now[below].get(name)
-        )
-
-    def _look(self) -> dict[str, dict[str, _Seen]]:
-        """What lies in each folder, by its path; folders that cannot be read are left out."""
-        found: dict[str, dict[str, _Seen]] = {}
-        pending, room = [""], _MOST_FILES
-        for below in pending:
-            try:
-                with os.scandir(self._folder / below) as entries:
-                    inside = [each for each in entries if not each.name.startswith(".")]
-                    room -= len(inside)
-                    if room < 0:
-                        break
-                    found[below] = {each.name: _seen(each) for each in inside}
-            except OSError:
-                continue
-            pending += [
-                f"{below}{each.name}/"
-                for each in sorted(inside, key=lambda each: each.name)
-                if each.name not in _NOT_LOOKED_INTO and each.is_dir(follow_symlinks=False)
-            ]
-        return found
+def _files(folder: Path) -> _Files:
+    """The files and folders below ``folder``, of a bounded number, without hidden ones."""
+    found: _Files = {}
+    room = _MOST_FILES
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(each for each in folders if _is_looked_into(each))
+        shown = [*folders, *(each for each in names if not each.startswith("."))]
+        room -= len(shown)
+        if room < 0:
+            break
+        found[os.path.relpath(place, folder)] = {each: _seen(Path(place, each)) for each in shown}
+    return found
 
 
-def _seen(entry: os.DirEntry[str]) -> _Seen:
-    if entry.is_dir(follow_symlinks=False):
-        return _Seen(0, 0)
-    facts = entry.stat(follow_symlinks=False)
-    return _Seen(facts.st_mtime_ns, facts.st_size)
+def _is_looked_into(name: str) -> bool:
+    return not name.startswith(".") and name not in ("__pycache__", "node_modules")
+
+
+def _seen(path: Path) -> tuple[int, int]:
+    with suppress(OSError):
+        facts = path.lstat()
+        if not stat.S_ISDIR(facts.st_mode):
+            return facts.st_mtime_ns, facts.st_size
+    return 0, 0
+
+
+def _differing(before: _Files, now: _Files) -> list[str]:
+    """The paths that are there, gone, or other than before, of the folders seen both times."""
+    return sorted(
+        os.path.normpath(f"{place}/{name}")
+        for place in before.keys() & now.keys()
+        for name in before[place].keys() | now[place].keys()
+        if before[place].get(name) != now[place].get(name)
+    )

@@ -16,16 +16,15 @@ import traceback
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
     FunctionType,
-    MappingProxyType,
     MethodDescriptorType,
     MethodType,
     MethodWrapperType,
-    SimpleNamespace,
     TracebackType,
     WrapperDescriptorType,
 )
@@ -69,8 +68,7 @@ _NAMED_TUPLE = namedtuple("_Sample", "x").__repr__.__code__
 _NESTING = (list, tuple, dict, set, frozenset)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), *_NESTING)
 # Their own reprs go through all that they hold.
-_MAPPINGS = (Counter, OrderedDict, defaultdict, MappingProxyType)
-_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_MAPPINGS = (Counter, OrderedDict, defaultdict)
 _ROUTINES = (
     FunctionType,
     BuiltinFunctionType,
@@ -102,7 +100,7 @@ class _CappedRepr(reprlib.Repr):
         elif is_exactly(x, *_PLAIN, deque, array):
             text = super().repr1(x, level)
         else:  # never by the name of its type, as a class of the user's may be named anything
-            text = self.repr_instance(x, level)
+            text = self._looked_at(x, level, self._instance)
         if not is_exactly(x, *_NESTING):
             self._room -= len(text)
         return text
@@ -126,13 +124,11 @@ class _CappedRepr(reprlib.Repr):
     def repr_frozenset(self, x: Any, level: int) -> str:
         return f"frozenset({self.repr_set(x, level) if x else ''})"
 
-    def repr_str(self, x: str, level: int) -> str:
+    def repr_str(self, x: str | bytes, level: int) -> str:
         text = builtins.repr(x[: self.maxstring])
         return text if len(x) <= self.maxstring else text[:-1] + "…" + text[-1]
 
-    def repr_bytes(self, x: bytes, level: int) -> str:
-        text = builtins.repr(x[: self.maxstring])
-        return text if len(x) <= self.maxstring else text[:-1] + "…" + text[-1]
+    repr_bytes = repr_str
 
     def repr_int(self, x: int, level: int) -> str:
         return builtins.repr(x) if x.bit_length() < 4_000 else f"<int of {x.bit_length()} bits>"
@@ -143,12 +139,6 @@ class _CappedRepr(reprlib.Repr):
         first = ", ".join(told)
         more = ", ..." if x.size > 10 else ""
         return f"ndarray of shape {x.shape}, dtype {x.dtype}: [{first}{more}]"
-
-    def repr_bytearray(self, x: bytearray, level: int) -> str:
-        return f"bytearray({self.repr_bytes(bytes(x[: self.maxstring + 1]), level)})"
-
-    def repr_instance(self, x: Any, level: int) -> str:
-        return self._looked_at(x, level, self._instance)
 
     def _looked_at(self, x: Any, level: int, look: Callable[[Any, int], str]) -> str:
         return attempt(
@@ -164,13 +154,8 @@ class _CappedRepr(reprlib.Repr):
             return f"<{figures.in_words(x)}>"
         if is_exactly(x, *_MAPPINGS):
             return f"{type_name(x)}({self.repr_dict(x, level)})"
-        if is_exactly(x, *_VIEWS):
-            told = [self.repr1(each, level - 1) for each in itertools.islice(x, self.maxlist)]
-            return f"{type_name(x)}([{', '.join(told + ['...'] * (len(x) > self.maxlist))}])"
-        if is_exactly(x, SimpleNamespace):
-            return f"namespace({self._fields(x, vars(x), level)})"
         if is_exactly(x, bytearray):
-            return self.repr_bytearray(x, level)
+            return f"bytearray({self.repr_bytes(bytes(x[: self.maxstring + 1]), level)})"
         if inherited := self._inherited(x, level):
             return inherited
         # The repr that dataclass() generates has no bound; one that the class defines is its own.
@@ -205,14 +190,6 @@ def _plainly(x: Any, kind: type) -> Iterable[Any]:
     return dict.items(x) if kind is dict else kind.__iter__(x)  # type: ignore[attr-defined]
 
 
-def _for_display() -> _CappedRepr:
-    return _CappedRepr(items=100, chars=DISPLAY_CHARS)
-
-
-def _for_variable() -> _CappedRepr:
-    return _CappedRepr(items=8, chars=VARIABLE_CHARS)
-
-
 class OutputFactory:
     """Makes outputs of values.
 
@@ -230,7 +207,7 @@ class OutputFactory:
 
         def look() -> KernelOutputType:
             found = self._table_or_figure(value, name, full=True)
-            return found or _primitive(value, name, _for_display(), DISPLAY_CHARS)
+            return found or _primitive(value, name, 100, DISPLAY_CHARS)
 
         return attempt(look, lambda exc: _unseen(value, name, exc))
 
@@ -242,11 +219,12 @@ class OutputFactory:
         if output is not None:
             return output
         if is_a(value, type, *_ROUTINES):
-            return PrimitiveObject(
-                name=name, python_type=_kind(value), text=_signature(value, name)
-            )
+            kind = "class" if is_a(value, type) else "function"
+            called: Any = value
+            text = attempt(lambda: f"{name}{inspect.signature(called)}", lambda _: name)
+            return PrimitiveObject(name=name, python_type=kind, text=_cut(text, VARIABLE_CHARS)[0])
         return attempt(
-            lambda: _primitive(value, name, _for_variable(), VARIABLE_CHARS),
+            lambda: _primitive(value, name, 8, VARIABLE_CHARS),
             lambda exc: _unseen(value, name, exc),
         )
 
@@ -267,10 +245,13 @@ class OutputFactory:
         """The output of a mime bundle: its picture, or else its text."""
         for mime, content in bundle.items():
             if mime.startswith("application/vnd.vegalite") and is_a(content, dict):
-                drawn = _chart(content)
+                drawn = attempt(partial(figures.from_spec, content), lambda _: None)
                 if drawn is not None:
                     return drawn
-        words = _plotly_words(bundle.get(figures.PLOTLY_MIME))
+        drawing: Any = bundle.get(figures.PLOTLY_MIME)
+        words = None
+        if is_exactly(drawing, dict):
+            words = attempt(partial(figures.from_plotly, drawing), lambda _: None)
         for mime, key in (("image/png", "png_base64"), ("image/svg+xml", "svg")):
             made = figures.from_bytes(bundle.get(mime), key, source)
             if made is not None:
@@ -373,43 +354,23 @@ def rank(value: Any) -> int:
     return 3 if is_a(value, type, *_ROUTINES) else 2
 
 
-def _primitive(
-    value: Any, name: str | None, capped: _CappedRepr, chars: int
-) -> PrimitiveObject:  # fmt: skip
-    text, cut = _cut(capped.repr(value), chars)
+def _primitive(value: Any, name: str | None, items: int, chars: int) -> PrimitiveObject:
+    text, cut = _cut(_CappedRepr(items, chars).repr(value), chars)
     return PrimitiveObject(
         name=name, python_type=type_name(value), text=text, truncated=cut or "..." in text[-8:]
     )
 
 
-def _chart(spec: dict[str, Any]) -> FigureObject | None:
-    return attempt(lambda: figures.from_spec(spec), lambda _: None)
-
-
-def _plotly_words(drawing: Any) -> FigureObject | None:
-    if not is_exactly(drawing, dict):
-        return None
-    return attempt(lambda: figures.from_plotly(drawing), lambda _: None)
-
-
 def _unseen(value: Any, name: str | None, exc: BaseException) -> PrimitiveObject:
     kind = type_name(value)
-    text = f"an object that cannot be looked at: {kind} raised {_one_line(exc)}"
+    why = _cut(f"{type_name(exc)}: {' '.join(_message(exc).split())}", VARIABLE_CHARS)[0]
+    text = f"an object that cannot be looked at: {kind} raised {why}"
     return PrimitiveObject(name=name, python_type=kind, text=text)
 
 
 def _cut(text: str, limit: int) -> tuple[str, bool]:
     text = plain(text)
     return (text, False) if len(text) <= limit else (text[: limit - 1] + "…", True)
-
-
-def _kind(value: Any) -> str:
-    return "class" if is_a(value, type) else "function"
-
-
-def _signature(value: Any, name: str) -> str:
-    text = attempt(lambda: f"{name}{inspect.signature(value)}", lambda _: name)
-    return _cut(text, VARIABLE_CHARS)[0]
 
 
 def _message(exc: BaseException) -> str:
@@ -420,10 +381,6 @@ def _message(exc: BaseException) -> str:
         return _cut("\n".join([text, *notes]), MESSAGE_CHARS)[0]
 
     return attempt(look, lambda _: _NO_MESSAGE)
-
-
-def _one_line(exc: BaseException) -> str:
-    return _cut(f"{type_name(exc)}: {' '.join(_message(exc).split())}", VARIABLE_CHARS)[0]
 
 
 def _line(exc: BaseException, filename: str) -> int | None:

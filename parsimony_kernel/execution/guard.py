@@ -4,6 +4,8 @@ A keeper hears only what the code of one capture does, in its tasks and threads 
 raise to prevent it.
 """
 
+import concurrent.futures.thread
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -11,13 +13,18 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-from parsimony_kernel.core.audit import listen
+from parsimony_kernel.core.audit import listen, listening
 from parsimony_kernel.execution.capture import Capture, capture_in_context
-from parsimony_kernel.execution.reaching import EVENTS
+from parsimony_kernel.execution.side_effects import EVENTS
+from parsimony_kernel.execution.workers import Workers, watch_workers
 
 
 class Keeper(Protocol):
     """Judges what code is about to do, and may raise to prevent it."""
+
+    @property
+    def workers(self) -> Workers | None:
+        """The processes that the code may start to compute, if it may."""
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None: ...
 
@@ -27,6 +34,7 @@ _keepers: weakref.WeakKeyDictionary[Capture, Keeper] = weakref.WeakKeyDictionary
 _outlived: list[Capture] = []
 _ours: ContextVar[bool] = ContextVar("parsimony_ours", default=False)
 _lock = threading.Lock()
+_PROBE = "parsimony.probe"
 _is_listening = False
 
 
@@ -39,6 +47,7 @@ def keep(capture: Capture, keeper: Keeper) -> None:
         if not _is_listening:
             _is_listening = True
             listen(_hear)
+            watch_workers(_workers_here)
 
 
 def ended(capture: Capture) -> None:
@@ -65,13 +74,35 @@ def ours() -> Iterator[None]:
 def keeper_here() -> Keeper | None:
     """Who judges the code that is running now.
 
-    Not by when its thread was born, as for what is printed: others start threads meanwhile.
+    Not by when its thread was born, as for what is printed: others start threads meanwhile. A
+    thread of a pool that an earlier cell started works for the cell that runs now.
     """
     capture = capture_in_context()
     if capture is not None:
         return _keepers.get(capture)
     thread = threading.current_thread()
-    return next((_keepers[each] for each in tuple(_keepers) if thread in each.threads), None)
+    theirs = [each for each in tuple(_keepers) if thread in each.threads]
+    if theirs and thread in concurrent.futures.thread._threads_queues:
+        theirs = [each for each in tuple(_keepers) if not each.is_closed] or theirs
+    return _keepers[theirs[0]] if theirs else None
+
+
+def _workers_here() -> Workers | None:
+    keeper = keeper_here()
+    return None if keeper is None else keeper.workers
+
+
+def is_watching() -> bool:
+    """Whether this process hears its audit events: whoever came first may refuse another hook."""
+    heard: list[str] = []
+
+    def hear(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == _PROBE:
+            heard.append(event)
+
+    with listening(hear):
+        sys.audit(_PROBE)
+    return bool(heard)
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:

@@ -13,8 +13,8 @@ import threading
 import weakref
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +26,7 @@ from parsimony_kernel.core.outputs import (
     KernelOutput,
     KernelOutputType,
 )
-from parsimony_kernel.execution.asking import Asking, Paused
+from parsimony_kernel.core.reach import Reach
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part, cell_name
@@ -37,6 +37,7 @@ from parsimony_kernel.execution.inspection import attempt, is_a, plain
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
+from parsimony_kernel.execution.statement_guard import Paused, StatementGuard
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch
 from parsimony_kernel.lineage.ledger import OriginLedger
@@ -64,18 +65,6 @@ _POLL_S = 0.005
 _NOBODYS = re.compile(r"__\w*__|_+|_(?:i+|oh|dh|ih)|_i?\d+|In|Out")
 
 _process_turn = threading.Lock()
-
-
-@dataclass
-class CellEnd:
-    """How a cell ended.
-
-    ``reason`` is why it was interrupted, if it was; ``late`` whether something of it still runs.
-    """
-
-    error: BaseException | None = None
-    reason: Reason | None = None
-    late: bool = False
 
 
 @asynccontextmanager
@@ -121,7 +110,7 @@ class InProcessExecutor(BaseCodeExecutor):
         self.origin_ledger = OriginLedger()
         self._open: weakref.WeakSet[Checkpoints] = weakref.WeakSet()
         self.output_factory = output_factory or OutputFactory(local_dir=cwd)
-        self._clock = clock
+        self.clock = clock
         self._cwd = None if cwd is None else Path(cwd).resolve()
         self._steps: dict[str, int] = {}
 
@@ -130,11 +119,11 @@ class InProcessExecutor(BaseCodeExecutor):
     # What a subclass says
 
     @abstractmethod
-    def _namespace(self) -> dict[str, Any]:
+    def namespace(self) -> dict[str, Any]:
         """The live namespace."""
 
     @abstractmethod
-    def _hidden(self) -> Mapping[str, Any]:
+    def hidden(self) -> Mapping[str, Any]:
         """Bindings of the namespace that are nobody's variables."""
 
     @abstractmethod
@@ -142,17 +131,9 @@ class InProcessExecutor(BaseCodeExecutor):
         """Compile a cell; raises what is wrong with it."""
 
     @abstractmethod
-    async def _run(
-        self,
-        cell: Cell,
-        capture: Capture,
-        *,
-        namespace: dict[str, Any],
-        seconds: float | None,
-        observed: "Observation",
-    ) -> CellEnd:
-        """Run the cell within ``capture``, then ``observed.compare`` and ``observed.look`` on the
-        same stack.
+    async def _run(self, run: "CellExecution") -> None:
+        """Run the cell within its capture, then ``run.compare`` and ``run.look`` on the same
+        stack; ``run`` is told how it ended.
         """
 
     # The contract
@@ -191,21 +172,25 @@ class InProcessExecutor(BaseCodeExecutor):
         self.output_factory.local_dir = folder
 
     def variables(self) -> dict[str, Any]:
-        return visible(self._namespace(), self._hidden())
+        return visible(self.namespace(), self.hidden())
 
     def checkpoints(self) -> Checkpoints:
-        opened = Checkpoints(
-            self._namespace, self._bindings, self.origin_ledger, lambda: self._hidden()
-        )
+        opened = self.new_checkpoints(self.origin_ledger)
         self._open.add(opened)
         return opened
 
+    def new_checkpoints(self, ledger: OriginLedger | None = None) -> Checkpoints:
+        """States of the namespace, for whoever keeps them up to date."""
+        return Checkpoints(
+            self.namespace, self._bindings, ledger or OriginLedger(), lambda: self.hidden()
+        )
+
     def _bindings(self) -> dict[str, Any]:
         """The names that code has bound, imports and private ones among them."""
-        given = self._hidden()
+        given = self.hidden()
         return {
             name: value
-            for name, value in self._namespace().copy().items()
+            for name, value in self.namespace().copy().items()
             if type(name) is str
             and name.isidentifier()
             and not _NOBODYS.fullmatch(name)
@@ -224,18 +209,16 @@ class InProcessExecutor(BaseCodeExecutor):
         if seconds is not None and not seconds > 0:
             raise ValueError(f"timeout_seconds is {seconds!r}; give more than 0, or None")
         scope = current_scope()
+        permit = None if dry_run else current_permit()
         capture = Capture(self.output_factory)
-        started = self._clock.monotonic()
+        started = self.clock.monotonic()
         async with process_turn():
             with working_folder(self._cwd, lambda text: capture.stderr.write(text)) as folder:
                 filename = self._name(scope, source)
-                permit = None if dry_run else current_permit()
-                paused = self._going_on(permit)
+                before = self._going_on(permit)
                 try:
-                    if paused is not None and paused.cell is not None:
-                        cell = paused.cell
-                    else:
-                        cell = self._compile(source, filename, expression=expression)
+                    cell = before and before.cell
+                    cell = cell or self._compile(source, filename, expression=expression)
                 except (
                     Exception,
                     RecursionError,
@@ -244,49 +227,30 @@ class InProcessExecutor(BaseCodeExecutor):
                 for checkpoints in tuple(self._open):
                     lost = checkpoints.protect(cell.code)
                     capture.stderr.write("" if dry_run else lost)
-                namespace = self._namespace()
                 watch = Watch()
                 with listening(watch.hear):
-                    observed = Observation(self, cell, namespace, folder, watch, capture)
-                    observed.asking = self._asking(permit, cell, capture)
+                    run = CellExecution(self, cell, folder, capture, watch, permit, seconds)
                     try:
-                        with self._kept(cell, folder, capture) if dry_run else nullcontext():
-                            end = await self._run(
-                                cell,
-                                capture,
-                                namespace=namespace,
-                                seconds=seconds,
-                                observed=observed,
-                            )
-                            observed.compare(end.error)
+                        with leaving_nothing(run) if dry_run else nullcontext():
+                            await self._run(run)
+                            run.compare()
                     except DryRunError as exc:
                         return self._rejected(exc, filename, source)
-            if permit is not None:
-                self._hold(permit, observed, end, paused)
-            theirs = () if dry_run or scope is None else self._overwritten(observed)
-            if not dry_run:
-                self._stamp(observed, end, scope, producer)
-            if end.reason == "cancel":
-                raise asyncio.CancelledError(observed.still_running(end))
-            output = self._output(
-                capture,
-                observed,
-                end,
-                seconds,
-                overwritten=theirs,
-                duration=self._clock.monotonic() - started,
-            )
-            if paused is not None and paused.output is not None:
-                output = paused.output.followed_by(output)
+            if run.held is not None and permit is not None:
+                self._hold(permit, run, before)
+            overwritten = () if dry_run or scope is None else run.overwritten()
+            if not dry_run and not (scope is None and producer is None):
+                scope = scope or RunScope(run_id="", notebook_path="", cell_id="")
+                path = scope.notebook_path if producer is None else producer
+                run.stamp(replace(scope, notebook_path=path))
+            if run.reason == "cancel":
+                raise asyncio.CancelledError(run.still_running())
+            output = run.output(overwritten, self.clock.monotonic() - started)
+            if before is not None and before.output is not None:
+                output = before.output.followed_by(output)
             if permit is not None and permit.held is not None and self.paused is not None:
                 self.paused.output = output.without_error()
             return output
-
-    def _asking(self, permit: Permit | None, cell: Cell, capture: Capture) -> Asking | None:
-        if permit is None:
-            return None
-        given = self._hidden
-        return Asking(permit, cell, capture, self._namespace, self._bindings, given)
 
     def _going_on(self, permit: Permit | None) -> Paused | None:
         """The code that waited, where this is what it waited for."""
@@ -295,37 +259,19 @@ class InProcessExecutor(BaseCodeExecutor):
         paused, self.paused = self.paused, None
         return paused if paused is not None and permit.approved == paused.sha else None
 
-    def _hold(
-        self, permit: Permit, observed: "Observation", end: CellEnd, before: Paused | None
-    ) -> None:
+    def _hold(self, permit: Permit, run: "CellExecution", before: Paused | None) -> None:
         """Keep what is left of code that was stopped before it reached outside."""
-        asking = observed.asking
-        if asking is None or asking.held is None or end.reason not in (None, "held"):
-            return
-        permit.held = asking.held
-        permit.why_not = asking.why_not
+        guard = run.statement_guard
+        assert guard is not None
+        assert guard.held is not None
+        permit.held, permit.why_not = guard.held, guard.why_not
         if permit.why_not or permit.open_end:
             return
-        self.paused = Paused(observed.cell.rest(asking.at), permit.sha(asking.held))
+        self.paused = Paused(run.cell.rest(guard.at), permit.sha(guard.held))
         self.paused.left = tuple(each.sentence for each in permit.left)
         if before is not None:
             self.paused.changes, self.paused.files = before.changes, before.files
             self.paused.left = (*before.left, *self.paused.left)
-
-    def _kept(self, cell: Cell, folder: Path, capture: Capture) -> AbstractContextManager[None]:
-        return leaving_nothing(
-            cell, folder, capture, self._namespace, self._bindings, lambda: self._hidden()
-        )
-
-    def _overwritten(self, observed: "Observation") -> tuple[str, ...]:
-        """The names that the person had bound and the cell changed. Before they are stamped."""
-        ledger = self.origin_ledger
-        return tuple(
-            name
-            for name in observed.effect.changed
-            if name in observed.before
-            and ((origin := ledger.get(name)) is None or origin.actor == "user")
-        )
 
     def _name(self, scope: RunScope | None, source: str) -> str:
         run = scope.run_id if scope is not None else ""
@@ -333,9 +279,9 @@ class InProcessExecutor(BaseCodeExecutor):
         return cell_name(scope.turn if scope is not None else 0, step, source)
 
     def _rejected(self, exc: BaseException, filename: str, source: str) -> KernelOutput:
-        return KernelOutput(outputs=(self._told(exc, filename, source),))
+        return KernelOutput(outputs=(self.describe(exc, filename, source),))
 
-    def _told(self, exc: BaseException, filename: str, source: str) -> ExceptionObject:
+    def describe(self, exc: BaseException, filename: str, source: str) -> ExceptionObject:
         """The exception as an output, on the stack of whoever asks; code of users' runs in it."""
         factory = self.output_factory
 
@@ -353,155 +299,63 @@ class InProcessExecutor(BaseCodeExecutor):
         told = _within(_ERROR_S, look)
         return told or factory.exception_unasked(exc, filename=filename, source=source)
 
-    def _stamp(
-        self,
-        observed: "Observation",
-        end: CellEnd,
-        scope: RunScope | None,
-        producer: str | None,
-    ) -> None:
-        if scope is None and producer is None:
-            return
-        scope = scope or RunScope(run_id="", notebook_path="", cell_id="")
-        if producer is not None:
-            scope = RunScope(
-                run_id=scope.run_id,
-                notebook_path=producer,
-                cell_id=scope.cell_id,
-                turn=scope.turn,
-                actor=scope.actor,
-            )
-        given = scope
-        ledger = self.origin_ledger
-        if observed.is_recorded:
-            observed.recorded(
-                lambda: stamp_effect(
-                    ledger,
-                    observed.effect,
-                    observed.cell.code,
-                    given,
-                    self._clock.now().isoformat(),
-                    cwd=observed.folder,
-                    failed=end.error is not None or end.reason is not None,
-                    stopped_at=observed.stopped_at,
-                ),
-                None,
-            )
-        if not observed.is_recorded:
-            # Of unknown origin, which is less than the truth; what they were before is not true.
-            for name in (*observed.effect.changed, *observed.effect.deleted):
-                ledger.drop(name)
 
-    def _output(
-        self,
-        capture: Capture,
-        observed: "Observation",
-        end: CellEnd,
-        seconds: float | None,
-        *,
-        overwritten: tuple[str, ...],
-        duration: float,
-    ) -> KernelOutput:
-        outputs = capture.outputs
-        error = self._error(end, observed, seconds)
-        if error is not None:
-            outputs.append(error)
-        return KernelOutput(
-            stdout=capture.stdout.text(),
-            stderr=capture.stderr.text(),
-            outputs=tuple(outputs),
-            changed=observed.effect.changed,
-            deleted=observed.effect.deleted,
-            overwritten=overwritten,
-            variables=tuple(observed.summaries),
-            fetched=tuple(_fetched(each, observed.folder) for each in observed.effect.sources),
-            duration_s=duration,
-            truncated=capture.is_cut or observed.is_cut,
-        )
+class CellExecution:
+    """One cell that an executor runs: how it ends, what it changes, and what is told of it.
 
-    def _error(
-        self, end: CellEnd, observed: "Observation", seconds: float | None
-    ) -> ExceptionObject | None:
-        held = None if observed.asking is None else observed.asking.held
-        if end.error is None and end.reason is None and held is None:
-            return None
-        if held is not None and end.reason in (None, "held"):
-            return ExceptionObject(
-                name="PermissionError",
-                message=f"stopped before this: {held.sentence}",
-                line=held.line,
-                source_line=held.source_line,
-            )
-        told = observed.told
-        if told is None or end.error is None:
-            told = self.output_factory.exception_unasked(
-                end.error or DeadlineReached(),
-                filename=observed.cell.filename,
-                source=observed.cell.source,
-            )
-        if end.reason == "deadline":
-            message = f"timeout: the code was stopped after {seconds:g} s"
-            message += observed.cell.so_far(None if end.error is None else traceback_of(end.error))
-            message += observed.still_running(end)
-            return told.model_copy(
-                update={
-                    "name": "TimeoutError",
-                    "message": message,
-                    "past_deadline": True,
-                    "state_lost": end.late,
-                }
-            )
-        if end.reason == "stop":
-            return told.model_copy(
-                update={
-                    "name": "KeyboardInterrupt",
-                    "message": f"stopped by the user{observed.still_running(end)}",
-                }
-            )
-        return told
-
-
-class Observation:
-    """What became of the namespace in one cell, and of the lineage that is written of it."""
+    ``error`` is what it ended with, if with an error; ``reason`` why it was interrupted, if it
+    was; ``is_late`` whether something of it still runs. These three the executor says.
+    """
 
     def __init__(
         self,
         executor: InProcessExecutor,
         cell: Cell,
-        namespace: dict[str, Any],
         folder: Path,
-        watch: Watch,
         capture: Capture,
+        watch: Watch,
+        permit: Permit | None,
+        seconds: float | None,
     ) -> None:
-        self._executor = executor
+        self.executor, self.cell, self.folder, self.capture = executor, cell, folder, capture
+        self.seconds = seconds
+        self.error: BaseException | None = None
+        self.reason: Reason | None = None
+        self.is_late = False
         self._watch = watch
-        self._capture = capture
-        self.asking: Asking | None = None
-        self.is_recorded = True
-        self._looked: Looked | None = self.recorded(lambda: before_cell(cell.code, namespace), None)
-        self.namespace = namespace
-        there = visible(namespace, executor._hidden())
-        looked = self._looked
+        self._is_recorded = True
+        self._looked: Looked | None = self._recording(
+            lambda: before_cell(cell.code, executor.namespace()), None
+        )
+        self.namespace = executor.namespace()
+        there = visible(self.namespace, executor.hidden())
         # What stood before is not kept alive by being looked at, as far as that can be.
-        self._standing = Standing(there) if looked is None else looked.keep(there)
-        self.before: Mapping[str, Any] = {}
-        self.after: dict[str, Any] = {}
-        self.cell = cell
-        self.folder = folder
-        self.effect = CellEffect()
-        self.told: ExceptionObject | None = None
-        self.stopped_at = 0
-        self.summaries: list[KernelOutputType] = []
-        self.is_cut = False
+        self._standing = Standing(there) if self._looked is None else self._looked.keep(there)
+        self._before: Mapping[str, Any] = {}
+        self._after: dict[str, Any] = {}
+        self._effect = CellEffect()
         self._is_compared = False
+        self._told: ExceptionObject | None = None
+        self._stopped_at = 0
+        self._summaries: list[KernelOutputType] = []
+        self._is_cut = False
+        self.statement_guard = None if permit is None else StatementGuard(permit, self)
 
     def parts(self, guard: CodeGuard) -> Iterator[Part]:
         """The statements that run, in order."""
-        return iter(self.cell.parts) if self.asking is None else self.asking.parts(guard)
+        if self.statement_guard is None:
+            return iter(self.cell.parts)
+        return self.statement_guard.parts(guard)
 
-    def still_running(self, end: CellEnd) -> str:
+    @property
+    def held(self) -> Reach | None:
+        """What the code was stopped before, where it was not interrupted otherwise."""
+        guard = self.statement_guard
+        return guard.held if guard is not None and self.reason in (None, "held") else None
+
+    def still_running(self) -> str:
         """That something of code that was stopped goes on, in words; empty when nothing does."""
-        if end.late:
+        if self.is_late:
             return (
                 "; one of its calls cannot be interrupted and still runs, cut off from the "
                 "variables: it may still write files, what it binds is lost, and functions defined "
@@ -509,11 +363,11 @@ class Observation:
             )
         theirs = any(
             each.is_alive() and not each.name.startswith("parsimony-")
-            for each in tuple(self._capture.threads)
+            for each in tuple(self.capture.threads)
         )
         return "; threads that it started still run, and may write files" if theirs else ""
 
-    def recorded(self, step: Callable[[], T], otherwise: T) -> T:
+    def _recording(self, step: Callable[[], T], otherwise: T) -> T:
         """What a step of the lineage gives. Where it fails the cell goes on, and that is told.
 
         The handler for everything of a subscriber: the code is not to fail with who observes it.
@@ -522,31 +376,26 @@ class Observation:
             return step()
         except Exception:  # boundary: subscriber - the cell goes on
             _log.exception("the lineage of a cell was not recorded")
-            if self.is_recorded:
-                self._capture.stderr.write("The lineage of this cell was not recorded.\n")
-            self.is_recorded = False
+            if self._is_recorded:
+                self.capture.stderr.write("The lineage of this cell was not recorded.\n")
+            self._is_recorded = False
             return otherwise
 
-    def compare(self, error: BaseException | None) -> None:
-        """See what changed; no code of users' runs. Once, whoever asks first.
-
-        Args:
-            error: what the code ended with, if with an error.
-        """
+    def compare(self) -> None:
+        """See what changed; no code of users' runs. Once, whoever asks first."""
         if self._is_compared:
             return
         self._is_compared = True
-        if self.asking is not None:
-            self.asking.end(error)
-        self.before = self._standing.now(self.namespace)
-        self.after = visible(self.namespace, self._executor._hidden())
-        looked = self._looked
-        seen = None
+        if self.statement_guard is not None:
+            self.statement_guard.end(self.error)
+        self._before = self._standing.now(self.namespace)
+        self._after = visible(self.namespace, self.executor.hidden())
+        before, after, looked, seen = self._before, self._after, self._looked, None
         if looked is not None:
-            seen = self.recorded(
+            seen = self._recording(
                 lambda: observe_cell(
-                    self.before,
-                    self.after,
+                    before,
+                    after,
                     self.cell.code,
                     self.folder,
                     looked=looked,
@@ -554,30 +403,107 @@ class Observation:
                 )[0],
                 None,
             )
-        self.effect = seen or _bound_anew(self.before, self.after)
+        self._effect = seen or _bound_anew(before, after)
 
-    def look(self, error: BaseException | None) -> None:
-        """Tell ``error`` and summarise what changed, on the stack of the code: the methods of
+    def look(self) -> None:
+        """Tell the error and summarise what changed, on the stack of the code: the methods of
         users' objects run. At most ``LOOK_S``, but for C code.
         """
-        self.is_cut = True
+        self._is_cut = True
+        error = self.error
         if error is not None:
-            self.told = self._executor._told(error, self.cell.filename, self.cell.source)
-            self.stopped_at = _within(_ERROR_S, lambda: stopped_line(error, self.namespace)) or 0
-        self.is_cut = bool(self.effect.changed)
-        if self.effect.changed:
-            self.is_cut = _within(_SUMMARY_S, self._summarise) is not True
+            self._told = self.executor.describe(error, self.cell.filename, self.cell.source)
+            self._stopped_at = _within(_ERROR_S, lambda: stopped_line(error, self.namespace)) or 0
+        self._is_cut = bool(self._effect.changed)
+        if self._effect.changed:
+            self._is_cut = _within(_SUMMARY_S, self._summarise) is not True
 
     def _summarise(self) -> bool:
         """Whether all of it has found room."""
         room = SNAPSHOT_BYTES
-        for name in self.effect.changed:
-            told = self._executor.output_factory.summary(self.after[name], name)
+        for name in self._effect.changed:
+            told = self.executor.output_factory.summary(self._after[name], name)
             room -= len(told.model_dump_json())
             if room < 0:
                 return False
-            self.summaries.append(told)
+            self._summaries.append(told)
         return True
+
+    def overwritten(self) -> tuple[str, ...]:
+        """The names that the person had bound and the cell changed. Before they are stamped."""
+        ledger = self.executor.origin_ledger
+        return tuple(
+            name
+            for name in self._effect.changed
+            if name in self._before
+            and ((origin := ledger.get(name)) is None or origin.actor == "user")
+        )
+
+    def stamp(self, scope: RunScope) -> None:
+        """Write into the ledger what came of it."""
+        ledger, clock = self.executor.origin_ledger, self.executor.clock
+        if self._is_recorded:
+            self._recording(
+                lambda: stamp_effect(
+                    ledger,
+                    self._effect,
+                    self.cell.code,
+                    scope,
+                    clock.now().isoformat(),
+                    cwd=self.folder,
+                    failed=self.error is not None or self.reason is not None,
+                    stopped_at=self._stopped_at,
+                ),
+                None,
+            )
+        if not self._is_recorded:
+            # Of unknown origin, which is less than the truth; what they were before is not true.
+            for name in (*self._effect.changed, *self._effect.deleted):
+                ledger.drop(name)
+
+    def output(self, overwritten: tuple[str, ...], duration: float) -> KernelOutput:
+        """What came of it. ``duration`` in seconds."""
+        capture, effect, failure = self.capture, self._effect, self._failure()
+        return KernelOutput(
+            stdout=capture.stdout.text(),
+            stderr=capture.stderr.text(),
+            outputs=(*capture.outputs, *([] if failure is None else [failure])),
+            changed=effect.changed,
+            deleted=effect.deleted,
+            overwritten=overwritten,
+            variables=tuple(self._summaries),
+            fetched=tuple(_fetched(each, self.folder) for each in effect.sources),
+            duration_s=duration,
+            truncated=capture.is_cut or self._is_cut,
+        )
+
+    def _failure(self) -> ExceptionObject | None:
+        if (held := self.held) is not None:
+            return ExceptionObject(
+                name="PermissionError",
+                message=f"stopped before this: {held.sentence}",
+                line=held.line,
+                source_line=held.source_line,
+            )
+        if self.error is None and self.reason is None:
+            return None
+        told = self._told
+        if told is None or self.error is None:
+            told = self.executor.output_factory.exception_unasked(
+                self.error or DeadlineReached(),
+                filename=self.cell.filename,
+                source=self.cell.source,
+            )
+        update: dict[str, Any] = {}
+        if self.reason == "deadline":
+            message = f"timeout: the code was stopped after {self.seconds:g} s"
+            message += self.cell.so_far(None if self.error is None else traceback_of(self.error))
+            update = {"name": "TimeoutError", "message": message + self.still_running()}
+            update |= {"past_deadline": True, "state_lost": self.is_late}
+        elif self.reason == "stop":
+            message = f"stopped by the user{self.still_running()}"
+            update = {"name": "KeyboardInterrupt", "message": message}
+        return told.model_copy(update=update)
 
 
 def _within(seconds: float, look: Callable[[], T]) -> T | None:

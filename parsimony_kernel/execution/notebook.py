@@ -7,7 +7,7 @@ and output stay as they were. The shell's own run of a cell keeps all of these, 
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 from parsimony_kernel.analysis.parse import Module
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.capture import (
-    Capture,
     capturing,
     open_figures,
     routed,
@@ -23,7 +22,6 @@ from parsimony_kernel.execution.capture import (
 )
 from parsimony_kernel.execution.cell import (
     Cell,
-    Part,
     cell_name,
     compile_cell,
     compile_expression,
@@ -32,7 +30,7 @@ from parsimony_kernel.execution.cell import (
 )
 from parsimony_kernel.execution.descriptors import DESCRIPTORS
 from parsimony_kernel.execution.factory import OutputFactory
-from parsimony_kernel.execution.inprocess import CellEnd, InProcessExecutor, Observation
+from parsimony_kernel.execution.inprocess import CellExecution, InProcessExecutor
 from parsimony_kernel.execution.inspection import attempt, is_a
 from parsimony_kernel.execution.interrupt import CodeGuard
 
@@ -63,11 +61,11 @@ class NotebookExecutor(InProcessExecutor):
             del self._shell.user_ns[name]
         self.origin_ledger.clear()
 
-    def _namespace(self) -> dict[str, Any]:
+    def namespace(self) -> dict[str, Any]:
         namespace: dict[str, Any] = self._shell.user_ns
         return namespace
 
-    def _hidden(self) -> Mapping[str, Any]:
+    def hidden(self) -> Mapping[str, Any]:
         hidden: Mapping[str, Any] = self._shell.user_ns_hidden
         return hidden
 
@@ -85,74 +83,50 @@ class NotebookExecutor(InProcessExecutor):
         transformed: Module = self._shell.transform_ast(tree)
         return transformed
 
-    async def _run(
-        self,
-        cell: Cell,
-        capture: Capture,
-        *,
-        namespace: dict[str, Any],
-        seconds: float | None,
-        observed: Observation,
-    ) -> CellEnd:
-        shell = self._shell
+    async def _run(self, run: CellExecution) -> None:
+        shell, capture = self._shell, run.capture
         # Functions look their globals up in the module of the shell; a dry run has its own.
-        module = shell.user_global_ns if namespace is shell.user_ns else namespace
-        end = CellEnd()
-        guard = CodeGuard(seconds, around=_surroundings())
+        is_shells = run.namespace is shell.user_ns
+        module = shell.user_global_ns if is_shells else run.namespace
+        guard = CodeGuard(run.seconds, around=_surroundings())
+        given = run.parts(guard), module, run.namespace, capture.show
         with capturing(capture, shell), DESCRIPTORS.inherited() as started:
             with guard, shell.builtin_trap, _users_state(shell):
                 shell.events.trigger("pre_execute")
                 drawn = open_figures()
-                end.error = await _drive(
-                    cell, observed.parts(guard), capture, module, namespace, guard
-                )
+                if not run.cell.awaits:
+                    run.error = _call(guard, evaluate, *given)
+                elif guard.reason is not None:
+                    run.error = guard.exception()
+                else:
+                    run.error = await guard.drive(evaluate_awaiting(*given))
                 # What belongs to the end of a cell, such as showing the open figures.
                 shell.events.trigger("post_execute")
-                if end.error is None:
-                    end.error = _show_what_no_one_sees(capture, drawn, guard)
-            end.reason = guard.reason
-            if end.reason is not None:
+                # New ones are still open where matplotlib draws on no screen.
+                if run.error is None and open_figures() - drawn and _draws_on_no_screen():
+                    run.error = _call(guard, show_figures, capture, drawn)
+            run.reason = guard.reason
+            if run.reason is not None:
                 started.end()
             DESCRIPTORS.drain(capture)
-            observed.compare(end.error)
-            observed.look(end.error)
-        if is_a(end.error, Exception):
-            error = end.error
-            attempt(lambda: _remember_for_debug(shell, error, cell.filename), lambda _: None)
-        return end
+            run.compare()
+            run.look()
+        error = run.error
+        if is_a(error, Exception):
+            attempt(lambda: _remember_for_debug(shell, error, run.cell.filename), lambda _: None)
 
 
-async def _drive(
-    cell: Cell,
-    parts: Iterable[Part],
-    capture: Capture,
-    module: dict[str, Any],
-    namespace: dict[str, Any],
-    guard: CodeGuard,
-) -> BaseException | None:
-    if cell.awaits:
-        if guard.reason is not None:
-            return guard.exception()
-        return await guard.drive(evaluate_awaiting(parts, module, namespace, capture.show))
+def _call(guard: CodeGuard, work: Callable[..., None], *given: Any) -> BaseException | None:
     try:
         guard.check()
-        guard.call(evaluate, parts, module, namespace, capture.show)
+        guard.call(work, *given)
     except BaseException as exc:  # boundary: tool - the cell's code
         return exc
     return None
 
 
-def _show_what_no_one_sees(
-    capture: Capture, drawn: frozenset[int], guard: CodeGuard
-) -> BaseException | None:
-    """Show the new figures that are still open where matplotlib draws on no screen."""
-    if not open_figures() - drawn or sys.modules["matplotlib"].get_backend().lower() != "agg":
-        return None
-    try:
-        guard.call(show_figures, capture, drawn)
-    except BaseException as exc:  # boundary: tool - the cell's code
-        return exc
-    return None
+def _draws_on_no_screen() -> bool:
+    return str(sys.modules["matplotlib"].get_backend()).lower() == "agg"
 
 
 def _surroundings() -> Callable[[], AbstractContextManager[Any]]:

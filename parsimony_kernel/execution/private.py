@@ -4,14 +4,13 @@ import asyncio
 import contextvars
 import threading
 import weakref
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.capture import (
-    Capture,
     capture_here,
     capturing,
     live_shell,
@@ -21,7 +20,6 @@ from parsimony_kernel.execution.capture import (
 )
 from parsimony_kernel.execution.cell import (
     Cell,
-    Part,
     compile_cell,
     compile_expression,
     evaluate,
@@ -29,12 +27,7 @@ from parsimony_kernel.execution.cell import (
 )
 from parsimony_kernel.execution.descriptors import DESCRIPTORS, StandardDescriptors
 from parsimony_kernel.execution.factory import OutputFactory
-from parsimony_kernel.execution.inprocess import (
-    LOOK_S,
-    CellEnd,
-    InProcessExecutor,
-    Observation,
-)
+from parsimony_kernel.execution.inprocess import LOOK_S, CellExecution, InProcessExecutor
 from parsimony_kernel.execution.interrupt import CodeGuard
 from parsimony_kernel.execution.seed import libraries_for, private_builtins, seed_names
 
@@ -95,10 +88,10 @@ class CodeExecutor(InProcessExecutor):
         self.locals = self._fresh()
         self.origin_ledger.clear()
 
-    def _namespace(self) -> dict[str, Any]:
+    def namespace(self) -> dict[str, Any]:
         return self.locals
 
-    def _hidden(self) -> Mapping[str, Any]:
+    def hidden(self) -> Mapping[str, Any]:
         return self._seeded
 
     def _compile(self, source: str, filename: str, *, expression: bool) -> Cell:
@@ -109,20 +102,11 @@ class CodeExecutor(InProcessExecutor):
         self.locals.update(found)
         return cell
 
-    async def _run(
-        self,
-        cell: Cell,
-        capture: Capture,
-        *,
-        namespace: dict[str, Any],
-        seconds: float | None,
-        observed: Observation,
-    ) -> CellEnd:
-        guard = CodeGuard(seconds)
-        end = CellEnd()
+    async def _run(self, run: CellExecution) -> None:
+        guard = CodeGuard(run.seconds)
         loop = asyncio.get_running_loop()
         ran, compared, looked = (loop.create_future() for _ in range(3))
-        standard = StandardDescriptors(capture.stderr.write)
+        standard = StandardDescriptors(run.capture.stderr.write)
 
         def settle(stage: asyncio.Future[None]) -> None:
             def done() -> None:
@@ -134,27 +118,25 @@ class CodeExecutor(InProcessExecutor):
 
         def thread() -> None:
             try:
-                with working(capture):
+                with working(run.capture):
                     with guard:
-                        end.error = self._work(
-                            cell, observed.parts(guard), capture, namespace, guard
-                        )
+                        run.error = self._work(run, guard)
                     standard.put_back()
                     settle(ran)
-                    if not capture.is_closed:
-                        observed.compare(end.error)
+                    if not run.capture.is_closed:
+                        run.compare()
                         settle(compared)
-                        observed.look(end.error)
+                        run.look()
             finally:
                 for stage in (ran, compared, looked):
                     settle(stage)
 
-        with capturing(capture, live_shell()), DESCRIPTORS.inherited() as started:
+        with capturing(run.capture, live_shell()), DESCRIPTORS.inherited() as started:
             context = contextvars.copy_context()
             threading.Thread(
                 target=context.run, args=(thread,), name="parsimony-cell", daemon=True
             ).start()
-            await self._wait(ran, guard, None if seconds is None else seconds + _GRACE_S)
+            await self._wait(ran, guard, None if run.seconds is None else run.seconds + _GRACE_S)
             if not ran.done() and started:
                 # It may be one of them that it waits for, and is to be interrupted then.
                 guard.interrupt(guard.reason or "deadline")
@@ -166,13 +148,12 @@ class CodeExecutor(InProcessExecutor):
                 await self._wait(looked, guard, LOOK_S + _GRACE_S)
             if guard.reason is not None:
                 started.end()
-            DESCRIPTORS.drain(capture)
-        end.reason = guard.reason
+            DESCRIPTORS.drain(run.capture)
+        run.reason = guard.reason
         if not ran.done():
-            end.late, end.reason = True, end.reason or "deadline"
+            run.is_late, run.reason = True, run.reason or "deadline"
             self._fence()
         standard.put_back()
-        return end
 
     async def _wait(
         self, stage: asyncio.Future[None], guard: CodeGuard, seconds: float | None
@@ -195,25 +176,18 @@ class CodeExecutor(InProcessExecutor):
         self.locals = dict(self.locals)
         self._loops.abandon()
 
-    def _work(
-        self,
-        cell: Cell,
-        parts: Iterable[Part],
-        capture: Capture,
-        namespace: dict[str, Any],
-        guard: CodeGuard,
-    ) -> BaseException | None:
-        drawn = open_figures()
+    def _work(self, run: CellExecution, guard: CodeGuard) -> BaseException | None:
+        drawn, show = open_figures(), run.capture.show
+        given = run.parts(guard), run.namespace, run.namespace, show
         try:
             guard.check()
-            if cell.awaits:
-                coroutine = evaluate_awaiting(parts, namespace, namespace, capture.show)
-                error = self._loops.run(guard.drive(coroutine))
+            if run.cell.awaits:
+                error = self._loops.run(guard.drive(evaluate_awaiting(*given)))
                 if error is not None:
                     return error
             else:
-                guard.call(evaluate, parts, namespace, namespace, capture.show)
-            guard.call(show_figures, capture, drawn)
+                guard.call(evaluate, *given)
+            guard.call(show_figures, run.capture, drawn)
         except BaseException as exc:  # boundary: tool - the cell's code
             return exc
         return None

@@ -5,31 +5,38 @@ kernel; the call says which variables are gone, and the next one has a fresh ker
 """
 
 import asyncio
+import json
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
+from pydantic import TypeAdapter
+
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, KernelOutputType
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.permit import current_permit
-from parsimony_kernel.execution.remote_calls import (
+from parsimony_kernel.execution.remote_client import (
     CLOSE_S,
     INTERRUPTED,
     STOPPED,
-    Far,
     Job,
     Loss,
+    RemoteClient,
     Request,
 )
 from parsimony_kernel.execution.remote_kernel import Kernel, LocalKernel, RemoteKernelError
 from parsimony_kernel.execution.remote_permit import answers, sent, settle
-from parsimony_kernel.execution.remote_values import FETCH_BYTES, brought, value_from
+from parsimony_kernel.execution.remote_values import FETCH_BYTES, RemoteValue, decode
 from parsimony_kernel.execution.run_scope import current_scope
 from parsimony_kernel.lineage.ledger import CellRun, OriginLedger, VariableOrigin
 
 GRACE_S = 3.0
+# A table of this many bytes in Arrow's form can be brought from a clean place.
+_CLEAN_BYTES = 2**31
+_SUMMARY: TypeAdapter[KernelOutputType] = TypeAdapter(KernelOutputType)
 _NAMES_TOLD = 10
 
 
@@ -89,11 +96,13 @@ class RemoteExecutor(BaseCodeExecutor):
         # The versions here of what the ledger of this life of the kernel counts from 1.
         self._versions: dict[tuple[str, int], int] = {}
         self._job: Job | None = None
-        self._far = Far(make, grace_s)
-        self._bring = partial(_bring, self._far)
-        weakref.finalize(self, self._far.close).atexit = False
+        self._client = RemoteClient(make, grace_s)
+        self._bring = partial(_bring, self._client)
+        weakref.finalize(self, self._client.close).atexit = False
 
-    is_watched = True
+    @property
+    def is_watched(self) -> bool:  # type: ignore[override]
+        return self._client.is_watched
 
     # The contract
 
@@ -114,10 +123,13 @@ class RemoteExecutor(BaseCodeExecutor):
             "producer_notebook_path": producer_notebook_path,
             "seen_live_names": None if seen_live_names is None else sorted(seen_live_names),
         }
-        request = {"do": "execute", "given": given, "scope": scope and asdict(scope)}
         permit = None if dry_run else current_permit()
-        if permit is not None:
-            request["permit"] = sent(permit, is_here=self.url is None)
+        request = {
+            "do": "execute",
+            "given": given,
+            "scope": scope and asdict(scope),
+            "permit": permit and sent(permit, is_here=self.url is None),
+        }
         return await self._cell(request, timeout_seconds)
 
     async def eval(
@@ -136,7 +148,7 @@ class RemoteExecutor(BaseCodeExecutor):
         no kernel.
         """
         try:
-            answer = await asyncio.wrap_future(self._far.call({"do": "set_cwd", "cwd": cwd}))
+            answer = await asyncio.wrap_future(self._client.call({"do": "set_cwd", "cwd": cwd}))
         except Loss:
             answer = INTERRUPTED
         self._settle(answer)
@@ -148,7 +160,7 @@ class RemoteExecutor(BaseCodeExecutor):
         self._cwd = answer["cwd"]
 
     async def clear_namespace(self) -> None:
-        await asyncio.wrap_future(self._far.fresh())
+        await asyncio.wrap_future(self._client.clear())
         self.origin_ledger.clear()
         self._forget()
         self._gone = ()
@@ -160,7 +172,7 @@ class RemoteExecutor(BaseCodeExecutor):
 
     async def start(self) -> None:
         """Start the kernel now rather than with the first call. Raises ``RemoteKernelError``."""
-        await asyncio.wrap_future(self._far.open())
+        await asyncio.wrap_future(self._client.open())
 
     def interrupt(self) -> None:
         """Interrupt the call that runs, which then ends with a ``KeyboardInterrupt``."""
@@ -169,7 +181,7 @@ class RemoteExecutor(BaseCodeExecutor):
 
     async def kill(self) -> None:
         """End the kernel, whatever it does. The variables are gone; the next call has another."""
-        await asyncio.wrap_future(self._far.end())
+        await asyncio.wrap_future(self._client.end())
         self._forget()
         self._gone = ()
 
@@ -180,13 +192,18 @@ class RemoteExecutor(BaseCodeExecutor):
 
     async def shutdown(self) -> None:
         """End the kernel for good."""
-        self._far.close()
-        await asyncio.to_thread(self._far.join, CLOSE_S)
+        self._client.close()
+        await asyncio.to_thread(self._client.join, CLOSE_S)
         self._forget()
 
     async def fetch(self, name: str, max_bytes: int = FETCH_BYTES) -> Any:
         """The variable ``name`` brought over, see ``RemoteValue.fetch``."""
         return await asyncio.to_thread(self._bring, name, max_bytes)
+
+    async def value(self, name: str) -> Any:
+        """The value of a variable, brought over whole. ``KeyError`` without it."""
+        value = self._variables[name]
+        return await self.fetch(name, _CLEAN_BYTES) if isinstance(value, RemoteValue) else value
 
     async def __aenter__(self) -> "RemoteExecutor":
         return self
@@ -218,7 +235,7 @@ class RemoteExecutor(BaseCodeExecutor):
     async def _answer(self, request: Request, seconds: float | None) -> dict[str, Any]:
         permit = current_permit()
         told = None if permit is None else answers(permit)
-        self._job = job = self._far.call(request, seconds, cell=True, told=told)
+        self._job = job = self._client.call(request, seconds, cell=True, told=told)
         call = asyncio.wrap_future(job)
         try:
             answer: dict[str, Any] = await asyncio.shield(call)
@@ -239,7 +256,7 @@ class RemoteExecutor(BaseCodeExecutor):
                     case None:
                         self._settle(call.result())
                     case Loss() as loss:  # nobody waits for it: it is told to the next cell
-                        self._far.untold = loss
+                        self._client.untold = loss
                         self._forget()
             raise
         finally:
@@ -250,7 +267,7 @@ class RemoteExecutor(BaseCodeExecutor):
         for name in answer["gone"]:
             self._variables.pop(name, None)
         for name, told in answer["names"].items():
-            self._variables[name] = value_from(name, told, self._bring)
+            self._variables[name] = _value(name, told, self._bring)
         self._copy(answer["ledger"])
         if self._seen is not None:
             self._seen.update((kind, name) for kind, name in answer.get("seen_live_names", ()))
@@ -285,10 +302,10 @@ class RemoteExecutor(BaseCodeExecutor):
                 self.origin_ledger.drop(name)
 
 
-def _bring(far: Far, name: str, max_bytes: int) -> Any:
+def _bring(client: RemoteClient, name: str, max_bytes: int) -> Any:
     """Bring a variable over. Knows the kernel and not the executor, which it would keep."""
     try:
-        answer = far.call({"do": "fetch", "name": name, "limit": max_bytes}).result()
+        answer = client.call({"do": "fetch", "given": {"name": name, "limit": max_bytes}}).result()
     except Loss as loss:
         raise RemoteKernelError(
             f"{name!r} is gone: the kernel {loss}; run the cell that makes it again."
@@ -296,7 +313,15 @@ def _bring(far: Far, name: str, max_bytes: int) -> Any:
     if "form" not in answer:
         told = answer.get("error", {"message": "the kernel was interrupted; try again"})
         raise RemoteKernelError(f"{told['message']}.")
-    return brought(answer["form"], answer["data"])
+    return decode(answer["form"], answer["data"])
+
+
+def _value(name: str, told: dict[str, Any], bring: Callable[[str, int], Any]) -> Any:
+    """What stands for a variable here: a plain value itself, else a ``RemoteValue``."""
+    if "plain" in told:
+        return json.loads(told["plain"])
+    summary: KernelOutputType = _SUMMARY.validate_python(told["summary"])
+    return RemoteValue(name, told["type"], summary, bring)
 
 
 def _lost(loss: Loss, names: tuple[str, ...], seconds: float | None) -> ExceptionObject:

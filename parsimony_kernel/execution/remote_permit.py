@@ -1,7 +1,7 @@
 """A permit in a kernel somewhere else: its code asks the run that it belongs to, and waits.
 
-What is asked travels over the channel for input, as JSON: the name of a function of the permit
-and its arguments. The answer is what the function gave, or why it could not.
+A question travels over the channel for input, as JSON: the name of a function of the permit and
+its arguments. The answer is what the function gave, or why it could not.
 """
 
 import json
@@ -9,17 +9,21 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.core.reach import Reach, ReachKind
-from parsimony_kernel.execution.asking import Paused
 from parsimony_kernel.execution.permit import Permit
+from parsimony_kernel.execution.statement_guard import Paused
 
 # How long code waits for leave, in seconds; then it does without.
 _WAIT_S = 2.0
+_ASKED = frozenset({"allows", "sha", "leaving", "ended", "keep"})
 
 Sent = dict[str, Any]
+
+# On the side of the run
 
 
 def sent(permit: Permit, *, is_here: bool) -> Sent:
@@ -34,23 +38,19 @@ def sent(permit: Permit, *, is_here: bool) -> Sent:
 
 def answers(permit: Permit) -> Callable[[str], str]:
     """Answers what the far side asks of ``permit``."""
-    known: dict[str, Callable[..., Any]] = {
-        "allows": lambda reach, lines: permit.allows(_reach(reach), frozenset(lines)),
-        "sha": lambda reach: permit.sha(_reach(reach)),
-        "leaving": lambda reach, statement, reads: permit.leaving(_reach(reach), statement, reads),
-        "ended": permit.ended,
-        "keep": permit.keep,
-    }
 
-    def told(question: str) -> str:
+    def answer(question: str) -> str:
         asked = json.loads(question)
         try:
-            given = {"value": known[asked["do"]](*asked["given"])}
+            if asked["do"] not in _ASKED:
+                raise ValueError(f"{asked['do']!r} is nothing that code may ask")
+            given = [_reach(each) if type(each) is dict else each for each in asked["given"]]
+            told = {"value": getattr(permit, asked["do"])(*given)}
         except Exception as exc:  # boundary: front end - it is raised where the code asked
-            given = {"error": f"{type(exc).__name__}: {exc}"}
-        return json.dumps({"number": asked["number"], **given})
+            told = {"error": f"{type(exc).__name__}: {exc}"}
+        return json.dumps({"number": asked["number"], **told})
 
-    return told
+    return answer
 
 
 def settle(permit: Permit, came: Sent) -> Paused | None:
@@ -63,8 +63,15 @@ def settle(permit: Permit, came: Sent) -> Paused | None:
     return paused and Paused(None, paused["sha"], left=tuple(paused["left"]))
 
 
-class Asked:
-    """What asks, in the kernel, while it handles a request. Used from any of its threads."""
+def _reach(told: Sent) -> Reach:
+    return Reach(**{**told, "kind": ReachKind(told["kind"])})
+
+
+# In the kernel
+
+
+class Asking:
+    """Asks, while the kernel handles a request. Used from any of its threads."""
 
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
@@ -96,7 +103,7 @@ class Asked:
         return answer["value"]
 
 
-def far_permit(told: Sent, folder: Path, asked: Asked) -> Permit:
+def far_permit(told: Sent, folder: Path, ask: Asking) -> Permit:
     """The permit of a request, in the kernel.
 
     Args:
@@ -105,13 +112,13 @@ def far_permit(told: Sent, folder: Path, asked: Asked) -> Permit:
     is_here = told["workspace"] is not None
     return Permit(
         Path(told["workspace"]) if is_here else folder,
-        lambda reach, lines: bool(asked("allows", asdict(reach), sorted(lines))),
-        lambda reach: str(asked("sha", asdict(reach))),
+        lambda reach, lines: ask("allows", asdict(reach), sorted(lines)),
+        lambda reach: ask("sha", asdict(reach)),
         told["approved"],
-        lambda reach, text, reads: str(asked("leaving", asdict(reach), text, reads)),
-        lambda: asked("ended"),
+        lambda reach, text, reads: ask("leaving", asdict(reach), text, reads),
+        partial(ask, "ended"),
         # What lies on another machine cannot be kept here.
-        lambda path: is_here and bool(asked("keep", path)),
+        lambda path: is_here and ask("keep", path),
         set(told["made"]),
     )
 
@@ -126,7 +133,3 @@ def came_of(permit: Permit, paused: Paused | None) -> Sent:
         "made": sorted(permit.made),
         "paused": paused and {"sha": paused.sha, "left": paused.left},
     }
-
-
-def _reach(told: Sent) -> Reach:
-    return Reach(**{**told, "kind": ReachKind(told["kind"])})

@@ -6,23 +6,22 @@ It is capped in size and scrubbed of secrets, and the model reads sentences in i
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.gate.rendition import Rendition, short
+from parsimony_kernel.gate.jsonable import Renderer, short
 
 Envelope = dict[str, Any]
 
+# In bytes of the whole, and in characters of its parts.
 MAX_BYTES = 24_000
 MAX_SENTENCE = 2_000
-
 _MAX_NAME = 200
-_MAX_DETAILS = 20
-_MAX_DETAIL = 200
-_MAX_FIELDS = 20
-_MAX_BLOCKERS = 20
 _MAX_BLOCKER = 500
+# How many of the fields that a failure brings, of the details in one, and of blockers.
+_MAX_MANY = 20
 _OWN = frozenset({"error", "requested", "message", "result", "state", "valid_next_actions"})
 _LISTS = frozenset({"known_actions", "valid_next_actions"})
 _NOTE = "The action was done; its result, or a part of it, cannot be shown."
@@ -39,18 +38,17 @@ def succeeded(
 ) -> Envelope:
     """The envelope of an action that ran; ``note`` is what there is to say beside its result, and
     ``not_found`` what the action said and no result supports."""
-    rendition = Rendition()
+    render = Renderer()
     envelope: Envelope = {
-        "requested": Rendition(max_text=_MAX_NAME).of(requested),
-        "result": rendition.of(result),
+        "requested": render.of(requested, max_text=_MAX_NAME),
+        "result": render.of(result),
         "state": state,
-        "valid_next_actions": _names(valid_next_actions),
+        "valid_next_actions": render.of(list(valid_next_actions), max_text=_MAX_NAME),
     }
-    notes = [note, "" if rendition.is_whole else _NOTE]
-    if any(notes):
-        envelope["note"] = Rendition(max_text=MAX_SENTENCE).of(" ".join(filter(None, notes)))
+    if notes := " ".join(filter(None, (note, "" if render.is_whole else _NOTE))):
+        envelope["note"] = render.of(notes, max_text=MAX_SENTENCE)
     if not_found:
-        envelope["not_found"] = _names(not_found)
+        envelope["not_found"] = render.of(list(not_found), max_text=_MAX_NAME)
     return bounded(envelope)
 
 
@@ -62,14 +60,15 @@ def refused(
     The refusal's own fields (``known_actions``, ``reason``, ``timeout_seconds`` …) stand in
     ``failure.metadata["envelope"]``.
     """
+    render = Renderer()
     envelope: Envelope = {
         "error": str(failure.refusal or "action_error"),
-        "requested": Rendition(max_text=_MAX_NAME).of(requested),
-        **_fields(failure.metadata.get("envelope", {})),
-        "message": Rendition(max_text=MAX_SENTENCE).of(failure.explanation),
-        "result": Rendition().of(failure.partial_data),
+        "requested": render.of(requested, max_text=_MAX_NAME),
+        **_fields(render, failure.metadata.get("envelope", {})),
+        "message": render.of(failure.explanation, max_text=MAX_SENTENCE),
+        "result": render.of(failure.partial_data),
         "state": state,
-        "valid_next_actions": _names(valid_next_actions),
+        "valid_next_actions": render.of(list(valid_next_actions), max_text=_MAX_NAME),
     }
     if envelope["result"] in (None, {}, []):
         del envelope["result"]
@@ -78,20 +77,19 @@ def refused(
 
 def told(failure: Failure) -> Failure:
     """The failure as everyone reads it: its texts capped, without secrets."""
-    sentence, blocker = Rendition(max_text=MAX_SENTENCE), Rendition(max_text=_MAX_BLOCKER)
-    metadata: dict[str, Any] = {
-        key: sentence.text(value) if type(value) is str else value
+    render = Renderer()
+    metadata = {
+        key: render.of(value, max_text=MAX_SENTENCE) if type(value) is str else value
         for key, value in failure.metadata.items()
     }
     if "envelope" in metadata:
-        metadata["envelope"] = _fields(metadata["envelope"])
-    return Failure(
-        failure.kind,
-        sentence.text(failure.explanation),
-        tuple(blocker.text(each) for each in failure.blockers[:_MAX_BLOCKERS]),
-        failure.suggested_action,
-        failure.partial_data,
-        metadata,
+        metadata["envelope"] = _fields(render, metadata["envelope"])
+    blockers = (render.of(each, max_text=_MAX_BLOCKER) for each in failure.blockers[:_MAX_MANY])
+    return replace(
+        failure,
+        explanation=render.of(failure.explanation, max_text=MAX_SENTENCE),
+        blockers=tuple(blockers),
+        metadata=metadata,
     )
 
 
@@ -100,18 +98,14 @@ def to_text(envelope: Envelope) -> str:
     return json.dumps(envelope, ensure_ascii=False, default=str)
 
 
-def _names(actions: Sequence[str]) -> Any:
-    return Rendition(max_text=_MAX_NAME).of(list(actions))
-
-
-def _fields(given: Mapping[str, Any]) -> Envelope:
+def _fields(render: Renderer, given: Mapping[str, Any]) -> Envelope:
     fields: Envelope = {}
-    for name, value in islice(given.items(), _MAX_FIELDS):
-        key = Rendition(max_text=_MAX_NAME).text(name)
+    for name, value in islice(given.items(), _MAX_MANY):
+        key = render.of(name, max_text=_MAX_NAME)
         if key == "details":
-            fields[key] = Rendition(max_text=_MAX_DETAIL, max_items=_MAX_DETAILS).of(value)
+            fields[key] = render.of(value, max_text=_MAX_NAME, max_items=_MAX_MANY)
         elif key not in _OWN:
-            fields[key] = Rendition(max_text=MAX_SENTENCE).of(value)
+            fields[key] = render.of(value, max_text=MAX_SENTENCE)
     return fields
 
 

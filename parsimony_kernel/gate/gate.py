@@ -4,7 +4,6 @@ The stages before the body, the body under its deadline, one envelope after. Not
 after its deadline changes what the gate has answered.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,15 +16,15 @@ from parsimony_kernel.core.kinds import Action, Failure, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.permit import permitting
-from parsimony_kernel.gate.answers import answer_of
 from parsimony_kernel.gate.approval import Approving
+from parsimony_kernel.gate.checks import validated_output
 from parsimony_kernel.gate.cut_off import cut_off
 from parsimony_kernel.gate.envelope import Envelope, refused, succeeded, told
-from parsimony_kernel.gate.outputs import validated_output
 from parsimony_kernel.gate.procedure import Walker, reachable_in
 from parsimony_kernel.gate.running import run_body
 from parsimony_kernel.gate.stages import STAGES, Attempt, Stage, reachable
 from parsimony_kernel.gate.tool_breakers import ToolBreakers, tell
+from parsimony_kernel.gate.tool_result import answer_of
 from parsimony_kernel.gate.writes import Writes
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.tools import Tool, ToolResult, Tools
@@ -103,7 +102,7 @@ class Gate:
     @property
     def place(self) -> str:
         """Where the run stands in its procedure, as JSON for a record; empty without one."""
-        return "" if self._walker is None else json.dumps(self._walker.to_json())
+        return "" if self._walker is None else self._walker.place
 
     @property
     def _state(self) -> str:

@@ -15,8 +15,7 @@ from types import CodeType
 
 from parsimony_kernel.core.causes import CLAIM_UNOBSERVED
 from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.gate.numerals import WORDS
-from parsimony_kernel.gate.prose import EARLIER, FENCED, FILE, SPAN, SUPPOSED
+from parsimony_kernel.gate.numerals import SUPPOSED, WORDS
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.gate.support import Results, unsupported
 from parsimony_kernel.triage.constraints import NEGATED, sentences
@@ -25,6 +24,14 @@ MAX_TEXT = 20_000
 MAX_MARKS = 8
 
 _SAID = {"return_done": "summary", "return_report": "body"}
+_FENCED = re.compile(r"```[ \t]*[A-Za-z][^\n]{0,80}\n.*?(?:```|\Z)", re.DOTALL)
+_SPAN = re.compile(r"(?<!`)(`{1,2})([^`\n]{1,200})\1(?!`)")
+_QUOTED = re.compile(r"['\"“]([^'\"”]{2,99})")
+_FILE = re.compile(
+    r"(?<![\w./\\~-])[\w./\\~-]{0,200}\w\.(?:csv|tsv|parquet|feather|xlsx?|jsonl?|html|png|svg|pdf"
+    r"|pkl|arrow|geojson)(?![\w-]|\.\w)",
+    re.IGNORECASE,
+)
 _IDENTIFIER = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _FRAME_NAME = re.compile(r"df\d*|\w*_\w*")
 _SETTING = re.compile(r"\b(?:default|parameter|argument|option|keyword|setting|voreinstell)", re.I)
@@ -32,12 +39,13 @@ _LIBRARIES = ("pandas", "numpy", "altair", "polars")
 _KINDS = ("DataFrame", "Series", "Chart", "LazyFrame")
 _DEEDS: dict[str, dict[str, str]] = WORDS["deeds"]
 _FORMS = [
-    re.compile(form.format(verb=deed["verbs"]), re.IGNORECASE)
+    (re.compile(form.format(verb=_DEEDS[deed]["verbs"]), re.IGNORECASE), deed)
     for form in WORDS["forms"].values()
-    for deed in _DEEDS.values()
+    for deed in _DEEDS
 ]
-_OF_FILES = re.compile(WORDS["words"]["files"], re.IGNORECASE)
-_IN_MEMORY = re.compile(WORDS["words"]["memory"], re.IGNORECASE)
+_EARLIER, _OF_FILES, _IN_MEMORY = (
+    re.compile(WORDS["words"][each], re.IGNORECASE) for each in ("earlier", "files", "memory")
+)
 
 
 @dataclass
@@ -75,12 +83,12 @@ class Seen:
 
     def did(self, deed: str, sentence: str) -> bool:
         """Whether the deed that ``sentence`` tells of may have been done."""
-        spans = [span[2].strip() for span in SPAN.finditer(sentence)]
-        named = [*spans, *FILE.findall(sentence), *re.findall(r"['\"“]([^'\"”]{2,99})", sentence)]
+        spans = [span[2].strip() for span in _SPAN.finditer(sentence)]
+        named = [*spans, *_FILE.findall(sentence), *_QUOTED.findall(sentence)]
         code = "\n".join(self.code)
         calls = set(re.findall(r"([^\W\d]\w*)\s*\(", code))
         is_kept = not frozenset(self.names).isdisjoint(spans) or _IN_MEMORY.search(sentence)
-        is_file = _OF_FILES.search(sentence) or FILE.search(sentence)
+        is_file = _OF_FILES.search(sentence) or _FILE.search(sentence)
         return (
             self.acted
             or (self.published and deed in ("published", "saved"))
@@ -105,7 +113,7 @@ def groundedness(seen: Callable[[], Seen], *, strict: bool = False) -> Stage:
         if not isinstance(text, str):
             return None
         held = seen()
-        text = FENCED.sub("\n", text[:MAX_TEXT])
+        text = _FENCED.sub("\n", text[:MAX_TEXT])
         numbers = unsupported(text, Results(held.results, [*held.words, *held.code]))
         is_report = attempt.action == "return_report"
         told = [] if is_report else [*unknown_names(text, held), *undone_deeds(text, held)]
@@ -138,9 +146,13 @@ def unknown_names(text: str, seen: Seen) -> Iterator[str]:
     for sentence in sentences(text):
         if any(each.search(sentence) for each in (NEGATED, SUPPOSED, _SETTING)):
             continue
-        for span in SPAN.finditer(sentence):
+        for span in _SPAN.finditer(sentence):
             name = re.sub(r"\([^()]*\)$|\[[^\[\]]*\]$", "", span[2].strip())
-            if _IDENTIFIER.fullmatch(name) and not FILE.fullmatch(name) and _is_unknown(name, seen):
+            if (
+                _IDENTIFIER.fullmatch(name)
+                and not _FILE.fullmatch(name)
+                and _is_unknown(name, seen)
+            ):
                 yield f"`{name}`"
 
 
@@ -171,10 +183,7 @@ def undone_deeds(text: str, seen: Seen) -> Iterator[str]:
     """The sentences of ``text`` that report a deed that was not done."""
     for sentence in sentences(text):
         plain = sentence.strip().lstrip("-*•#>_~ ✅✓")
-        if any(each.search(plain) for each in (NEGATED, SUPPOSED, EARLIER)):
+        if any(each.search(plain) for each in (NEGATED, SUPPOSED, _EARLIER)):
             continue
-        told = [
-            deed for form, deed in zip(_FORMS, [*_DEEDS] * 3, strict=True) if form.search(plain)
-        ]
-        if not all(seen.did(deed, plain) for deed in told):
+        if not all(seen.did(deed, plain) for form, deed in _FORMS if form.search(plain)):
             yield f"“{plain[:80]}”"

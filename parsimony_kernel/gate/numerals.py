@@ -22,6 +22,8 @@ def pattern(name: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{'|'.join(WORDS['words'][name].split())})\b", re.IGNORECASE)
 
 
+# Sentences about what could be, or what the person may do, report nothing.
+SUPPOSED = re.compile(WORDS["words"]["supposed"], re.IGNORECASE)
 PERCENT = re.compile(rf"%|per cent|pour ?cent|por ciento|{pattern('percent').pattern}", re.I)
 _NUMBER = re.compile(
     rf"(?<![^\W_])(?<![\w/][-.,/_])(?:[0-9]{{1,3}}(?:[{SPACES}][0-9]{{3}}(?![0-9]))+(?:[.,][0-9]+)?"

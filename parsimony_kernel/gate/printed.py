@@ -1,23 +1,27 @@
-"""Printed results read as tables: rows with their labels, cells with their columns.
+"""Printed results as tables, and the numbers that follow from their rows.
 
-Reads aligned text, Markdown, tab- and comma-separated lines, and the JSON of an envelope. What
-cannot be read as a table is a row without columns.
+Parses aligned text, Markdown, tab- and comma-separated lines, and the JSON of an envelope. A line
+that is no row of a table becomes a row without columns. What follows are sums, means, shares,
+differences, ratios and squares.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from itertools import accumulate, combinations, permutations
 from typing import Any, NamedTuple
 
 from parsimony_kernel.gate.numerals import is_year
 
-MAX_ROWS = 600
+MAX_LINES = 600
+# Of a table, so many rows and columns are derived from, and of so few values every sum.
+MAX_ROWS, MAX_COLUMNS, FEW = 60, 8, 8
 
-_CELL = re.compile(
-    r"(?<![\w.,/:-])[-+−]?[$€£]?([0-9][0-9,]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)%?(?![\w/:-])"
-)
-_CHUNK = re.compile(r"\S+(?: \S+)*")
-_NAME = re.compile(r"Name: ([^,]+)")
+_DIGITS = r"[-+−]?[$€£]?([0-9][0-9,]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)%?"
+_NUMBER = re.compile(_DIGITS)
+_NUMBER_IN_WORDS = re.compile(rf"(?<![\w.,/:-]){_DIGITS}(?![\w/:-])")
+_GAP = re.compile(r"\s{2,}|\s(?=-\d)")
+_SERIES = re.compile(r"Name: ([^,]+)")
 _FURNITURE = re.compile(r"(?:Name|Length|dtype|Freq)s?: |\[\d+ rows|[\s|:=+-]*$")
 
 
@@ -29,6 +33,8 @@ class Row(NamedTuple):
 
 
 Table = list[Row]
+# A number that follows from others, and whether it is a ratio.
+Derived = tuple[bool, float]
 
 
 def tables(text: str) -> list[Table]:
@@ -37,11 +43,7 @@ def tables(text: str) -> list[Table]:
         held = json.loads(text) if text[:1] in "{[" else text
     except (ValueError, RecursionError):
         held = text
-    found: list[Table] = []
-    for piece in _strings(held):
-        found.append([])
-        _read(piece, found)
-    return [each for each in found if each]
+    return [table for piece in _strings(held) for table in _read(piece) if table]
 
 
 def _strings(held: Any) -> Iterator[str]:
@@ -58,59 +60,134 @@ def _strings(held: Any) -> Iterator[str]:
             yield str(held)
 
 
-def _read(text: str, found: list[Table]) -> None:
-    header: dict[int, str] = {}
+def _read(text: str) -> list[Table]:
+    found: list[Table] = [[]]
+    header: list[str] = []
     separator = outer = ""
-    for line in text.splitlines()[:MAX_ROWS]:
-        if name := _NAME.match(line):  # of the column above
-            found[-1][:] = [
-                Row(r.labels, tuple((name[1], v) for _, v in r.cells)) for r in found[-1]
+    is_named = False
+    for line in text.splitlines()[:MAX_LINES]:
+        if series := _SERIES.match(line):
+            found[-1] = [
+                Row(r.labels, tuple((series[1], v) for _, v in r.cells)) for r in found[-1]
             ]
-        if not line.strip():
+        if series or not line.strip():
             found.append([])
-            header = {}
+            header = []
         if _FURNITURE.match(line):
             continue
         if not header:
-            separator = next((each for each in "|\t" if each in line), "")
-            if "," in line and not separator and not _CELL.search(line) and ", " not in line:
-                separator = ","
-        numbers, texts = _split(line, separator)
-        if not numbers or (line[:1] == " " and all(is_year(token) for token in numbers.values())):
+            separator = _separator(line)
+        parts = _parts(line, separator)
+        numbers = [_NUMBER.fullmatch(part) for part in parts]
+        is_of_years = len(parts) > 1 and all(map(is_year, parts))
+        if is_of_years or not (any(numbers) or _NUMBER_IN_WORDS.search(line)):
             if found[-1]:
                 found.append([])
-                header = {}
-            header = header or texts | numbers
+                header = []
+            # Below a header stands the name of the index; what is left of it then is no column.
+            header = header[is_named:] or parts
+            is_named = line[:1] != " "
             continue
-        cells = [(header[at], token) for at, token in numbers.items() if at in header]
-        labels = [*texts.values(), *(token for at, token in numbers.items() if at not in header)]
-        if not cells:
-            tokens = list(numbers.values())
+        if header and len(parts) >= len(header) and any(numbers[-len(header) :]):
+            columns = [""] * (len(parts) - len(header)) + header
+            pairs = list(zip(columns, parts, numbers, strict=True))
+            cells = [(column, each) for column, _, each in pairs if column and each]
+            labels = [part for column, part, each in pairs if not (column and each)]
+            if len(labels) > 1:
+                outer = labels[0]
+            elif outer and line[:1] == " ":
+                labels.append(outer)  # of an index of two levels, printed once
+        else:
             if found[-1] and found[-1][-1].cells[0][0]:
                 found.append([])
-            is_index = len(tokens) == 2 and not texts and tokens[0].isdigit()
-            labels = [*texts.values(), *tokens[:is_index]]
-            cells = [("", token) for token in tokens[is_index:]]
-        if line[:1] == " " and texts and outer:
-            labels.append(outer)  # of an index of two levels, printed once
-        elif len(texts) > 1:
-            outer = labels[0]
-        values = tuple((column, float(token.replace(",", ""))) for column, token in cells)
-        found[-1].append(Row(tuple(labels), values))
+            labels, cells = _of_words(line, parts, numbers)
+        found[-1].append(
+            Row(
+                tuple(labels),
+                tuple((name, float(each[1].replace(",", ""))) for name, each in cells),
+            )
+        )
+    return found
 
 
-def _split(line: str, separator: str) -> tuple[dict[int, str], dict[int, str]]:
-    """The numbers and the other words of ``line`` by their places."""
+def _of_words(line: str, parts: list[str], numbers: list[Any]) -> tuple[list[str], list[Any]]:
+    """The labels and the numbers of a line without columns."""
+    if all(numbers) and len(parts) == 2 and parts[0].isdigit():
+        return parts[:1], [("", numbers[1])]  # an index and a value
+    words = _NUMBER_IN_WORDS.sub("  ", line).split("  ")
+    labels = [word.strip(" :=,") for word in words]
+    return list(filter(None, labels)), [("", each) for each in _NUMBER_IN_WORDS.finditer(line)]
+
+
+def _separator(line: str) -> str:
+    for each in "|\t":
+        if each in line:
+            return each
+    is_csv = "," in line and ", " not in line and not _NUMBER_IN_WORDS.search(line)
+    return "," if is_csv else ""
+
+
+def _parts(line: str, separator: str) -> list[str]:
     if separator and separator in line:
-        parts = {at: part.strip(" *`") for at, part in enumerate(line.split(separator))}
-        numbers = {at: m[1] for at, part in parts.items() if (m := _CELL.fullmatch(part))}
-        return numbers, {at: part for at, part in parts.items() if part and at not in numbers}
-    numbers, rest, end = {}, [], 0
-    for found in _CELL.finditer(line):
-        rest.append(line[end : found.start()])
-        end = found.end()
-        numbers[end] = found[1]
-    if not numbers:
-        return {}, {found.end(): found[0].strip(" :=,") for found in _CHUNK.finditer(line)}
-    words = [word.strip(" :=,") for part in (*rest, line[end:]) for word in part.split("  ")]
-    return numbers, {-at: word for at, word in enumerate(words) if word}
+        return [part.strip(" *`") for part in line.strip(f" {separator}").split(separator)]
+    return _GAP.split(line.strip())
+
+
+def derived_from_table(
+    table: Table, named: Collection[int], *, alone: bool = False
+) -> Iterator[Derived]:
+    """What follows from the rows that are ``named``, with the others or ``alone``; from any where
+    none is."""
+    lines = [
+        {name or str(at): value for at, (name, value) in enumerate(row.cells[:MAX_COLUMNS])}
+        for row in table[:MAX_ROWS]
+    ]
+    columns: dict[str, dict[int, float]] = {}
+    for r, line in enumerate(lines):
+        for name, value in line.items():
+            columns.setdefault(name, {})[r] = value
+    totals = {name: sum(column.values()) for name, column in columns.items()}
+    rows = [r for r in sorted(named) if r < MAX_ROWS] or list(range(len(lines)))
+    beside = {each for r in named for each in (r - 1, r, r + 1)}
+    for name, column in columns.items():
+        chosen, total = [column[r] for r in rows if r in column], totals[name]
+        yield from derived_from(chosen, total)
+        if named and not alone:
+            near = [v for r, v in column.items() if len(column) <= FEW or r in beside]
+            yield from derived_from([*near, total - sum(chosen)], total)
+    chosen_lines = [lines[r] for r in rows]
+    sums = {name: sum(v.get(r, 0.0) for r in rows) for name, v in columns.items()}
+    for line in (*chosen_lines, sums, *([] if alone else lines[: 2 * FEW])):
+        yield from derived_from([*line.values()], sum(line.values()))
+    if 1 < len(rows) <= (6 if named else 4):
+        for one, other in permutations([_ratios(line, totals) for line in chosen_lines], 2):
+            for a, b in zip(one, other, strict=False):
+                yield from _of_pair(a, b)
+
+
+def derived_from(values: Sequence[float], total: float) -> Iterator[Derived]:
+    """What follows from numbers of one kind, which are a part of ``total``."""
+    few = len(values) <= FEW
+    ends = [*values[:1], *values[-1:], min(values, default=0.0), max(values, default=0.0)]
+    for value in values:
+        yield from ((True, value / (total or 1)), (False, value**2), (True, value**2))
+        yield False, abs(value) ** 0.5
+    some = (each for k in range(2, len(values) + 1) for each in combinations(values, k))
+    sums = ((len(each), sum(each)) for each in some) if few else enumerate(accumulate(values), 1)
+    for count, each in sums:
+        yield from ((True, each / (total or 1)), (False, each), (False, each / count))
+    for a, b in permutations(values if few else ends, 2):
+        yield from _of_pair(a, b)
+
+
+def _of_pair(a: float, b: float) -> Iterator[Derived]:
+    yield from ((False, a - b), (True, a - b), (True, (a - b) / 100))
+    if b:
+        yield from ((True, a / b), (True, a / b - 1))
+
+
+def _ratios(line: dict[str, float], totals: dict[str, float]) -> list[float]:
+    """Shares of their columns and of their line, ratios and differences."""
+    whole = sum(line.values()) or 1
+    pairs = [x for a, b in permutations(line.values(), 2) for x in (a / (b or 1), a - b)]
+    return [*pairs, *(x for c, v in line.items() for x in (v / (totals[c] or 1), v / whole))]

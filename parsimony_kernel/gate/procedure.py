@@ -15,7 +15,7 @@ from parsimony_kernel.core.causes import GUARD_BROKEN, NOT_REACHABLE
 from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.text import words_of
-from parsimony_kernel.execution.interrupt import CodeGuard
+from parsimony_kernel.gate.checks import LateError, StoppedError, run_check
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.tools import Tools
 
@@ -23,10 +23,13 @@ Guard = Callable[[], bool]
 
 # Of a walk that never ends, as many of its last steps are kept.
 MAX_TAKEN = 500
-# A guard is asked on the event loop, where everything else waits for it.
 GUARD_S = 1.0
+# The key of a failure's metadata which says that its words quote what a guard raised.
+QUOTES_A_GUARD = "quotes_a_guard"
 # numpy's truth values are what comparisons of data give.
 _TRUTHS = frozenset({"bool", "bool_"})
+# What is no syntax in a drawing.
+_PLAIN = frozenset(" _-.,'")
 
 
 class ProcedureError(ValueError):
@@ -35,10 +38,6 @@ class ProcedureError(ValueError):
     def __init__(self, name: str, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
         super().__init__(f"procedure {name!r}: " + " ".join(self.problems))
-
-
-# The key of a failure's metadata which says that its words quote what a guard raised.
-QUOTES_A_GUARD = "quotes_a_guard"
 
 
 class GuardError(Exception):
@@ -81,7 +80,7 @@ class Procedure:
 
     Raises:
         ProcedureError: states that are unknown or unreachable, states without a way to a final
-            one, edges that stand twice or can never be taken, guards that do not exist.
+            one, edges that can never be taken, guards that do not exist.
     """
 
     name: str
@@ -92,8 +91,7 @@ class Procedure:
     guards: Mapping[str, Guard] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        problems = list(_problems(self))
-        if problems:
+        if problems := list(_problems(self)):
             raise ProcedureError(self.name, problems)
 
     @property
@@ -111,27 +109,23 @@ class Procedure:
     def check_actions(self, known: Collection[str]) -> None:
         """``ProcedureError`` when an action is none of the ``known`` tools."""
         problems = [
-            f"{_place(self, number)}: there is no tool {edge.action!r}; "
-            f"{_choose(edge.action, known)}, or register it."
-            for number, edge in enumerate(self.edges)
+            _unknown(place, "tool", edge.action, known, "register it")
+            for place, edge in _placed(self)
             if edge.action not in known
         ]
         if problems:
             raise ProcedureError(self.name, problems)
+
+    def leading_on(self, state: str, action: str | None = None) -> tuple[Edge, ...]:
+        """The edges from ``state``, of ``action`` alone where it is given; closed ones too."""
+        return tuple(e for e in self.edges if e.source == state and action in (None, e.action))
 
     def edge(self, action: str, state: str) -> Edge | None:
         """The edge that ``action`` takes from ``state`` now, if any.
 
         ``GuardError`` when it cannot be told.
         """
-        for edge in self._from(state):
-            if edge.action == action and self._holds(edge):
-                return edge
-        return None
-
-    def closed(self, action: str, state: str) -> tuple[Edge, ...]:
-        """The edges for ``action`` in ``state`` that their guards may close."""
-        return tuple(edge for edge in self._from(state) if edge.action == action)
+        return next((e for e in self.leading_on(state, action) if self._is_open(e)), None)
 
     def valid_next_actions(self, state: str) -> tuple[str, ...]:
         """The actions that lead on from ``state`` now, in the order of the edges.
@@ -139,45 +133,58 @@ class Procedure:
         An action whose guard gives no answer is among them: asking for it says what is wrong, and
         a state with a broken guard is not one in which all is done.
         """
-        return tuple(dict.fromkeys(edge.action for edge in self._from(state) if self._may(edge)))
+        return tuple(dict.fromkeys(e.action for e in self.leading_on(state) if self._may(e)))
 
-    def _from(self, state: str) -> tuple[Edge, ...]:
-        return tuple(edge for edge in self.edges if edge.source == state)
+    def mermaid(self, *, at: str | None = None) -> str:
+        """The procedure as Mermaid's ``stateDiagram-v2``, with the state ``at`` marked.
+
+        States have numbers for names and their own names as text, in which whatever could be
+        syntax is written as a character reference.
+        """
+        number = {state: f"s{index}" for index, state in enumerate(self.states)}
+        lines = ["stateDiagram-v2"]
+        lines += [f'    state "{_escaped(state)}" as {name}' for state, name in number.items()]
+        lines.append(f"    [*] --> {number[self.start]}")
+        for edge in self.edges:
+            label = _escaped(edge.action if edge.guard is None else f"{edge.action} [{edge.guard}]")
+            lines.append(f"    {number[edge.source]} --> {number[edge.target]} : {label}")
+        lines += [f"    {number[state]} --> [*]" for state in dict.fromkeys(self.final)]
+        if at is not None:
+            lines += ["    classDef here stroke-width:3px", f"    class {number[at]} here"]
+        return "\n".join(lines) + "\n"
 
     def _may(self, edge: Edge) -> bool:
         try:
-            return self._holds(edge)
+            return self._is_open(edge)
         except GuardError:
             return True
 
-    def _holds(self, edge: Edge) -> bool:
+    def _is_open(self, edge: Edge) -> bool:
         if edge.guard is None:
             return True
-        guard = CodeGuard(GUARD_S)
-        raised: BaseException | None = None
-        kind, answer = "", False
         try:
-            with guard:
-                guard.check()
-                kind, answer = guard.call(_answered, self.guards[edge.guard])
-        except BaseException as exc:  # boundary: tool - a guard may swallow its end
-            raised = exc
-        if guard.reason is not None:
-            late = guard.reason == "deadline"
-            why = f"gave no answer within {GUARD_S:g} s" if late else "was stopped"
-            raise GuardError(edge, why) from raised
-        if raised is not None:
-            said = ": ".join(filter(None, (type(raised).__name__, words_of(raised))))
-            raise GuardError(edge, f"raised {said}") from raised
+            kind, answer = run_check(GUARD_S, _answer_of, self.guards[edge.guard])
+        except LateError as exc:
+            raise GuardError(edge, f"gave no answer within {GUARD_S:g} s") from exc
+        except StoppedError as exc:
+            raise GuardError(edge, "was stopped") from exc
+        except BaseException as exc:  # boundary: tool - a guard may raise anything
+            said = ": ".join(filter(None, (type(exc).__name__, words_of(exc))))
+            raise GuardError(edge, f"raised {said}") from exc
         if kind not in _TRUTHS:
             raise GuardError(edge, f"gave {kind}, not True or False")
         return answer
 
 
-def _answered(guard: Guard) -> tuple[str, bool]:
+def _answer_of(guard: Guard) -> tuple[str, bool]:
     answer = guard()
     kind = type(answer).__name__
     return kind, kind in _TRUTHS and bool(answer)
+
+
+def _escaped(text: str) -> str:
+    flat = " ".join(text.split())
+    return "".join(c if c.isalnum() or c in _PLAIN else f"#{ord(c)};" for c in flat)
 
 
 @dataclass
@@ -199,7 +206,8 @@ class Walker:
         return (*(name for name in onward if name in tools), *_free(self.procedure, tools))
 
     def admit(self, action: str) -> Edge | None:
-        """The edge that ``action`` may take now; ``advance`` will take this one.
+        """The edge that ``action`` may take now; ``advance`` will take this one, whatever the
+        action does to the guards meanwhile.
 
         ``GuardError`` when it cannot be told.
         """
@@ -208,54 +216,44 @@ class Walker:
         return self._admitted
 
     def advance(self, action: str) -> str:
-        """Move on after ``action`` succeeded; the new state. A terminal tool may move nothing.
-
-        The edge is the admitted one: what the action did may have changed what the guards say.
-        ``ValueError`` when the procedure names ``action`` and it was not admitted.
-        """
+        """Move on after ``action`` succeeded, if it was admitted; the new state."""
         edge, self._admitted = self._admitted, None
-        if edge is not None and edge.action == action and edge.source == self.state:
+        if edge is not None and edge.action == action:
             self.state = edge.target
             self.taken = (*self.taken, action)[-MAX_TAKEN:]
-        elif action in self.procedure.actions:
-            raise ValueError(f"{action!r} was not admitted in state {self.state!r}; admit it first")
         return self.state
 
-    def to_json(self) -> dict[str, Any]:
-        """What ``from_json`` takes, JSON-able."""
-        return {
-            "procedure": self.procedure.name,
-            "digest": self.procedure.digest,
-            "state": self.state,
-            "taken": list(self.taken),
-        }
+    @property
+    def place(self) -> str:
+        """What ``at`` takes, as JSON for a record."""
+        walked = self.procedure
+        return json.dumps(
+            {
+                "procedure": walked.name,
+                "digest": walked.digest,
+                "state": self.state,
+                "taken": self.taken,
+            }
+        )
 
     @classmethod
     def at(cls, procedure: Procedure, place: str) -> "Walker":
-        """The walker at ``place``, as a gate wrote it down; at the start where that is empty.
+        """The walker at ``place``; at the start where that is empty.
 
-        ``ProcedureError`` as for ``from_json``.
+        ``ProcedureError`` when ``procedure`` is not the one that was walked.
         """
-        return cls.from_json(procedure, json.loads(place)) if place else cls(procedure)
-
-    @classmethod
-    def from_json(cls, procedure: Procedure, kept: Mapping[str, Any]) -> "Walker":
-        """The walker that was kept.
-
-        ``ProcedureError`` when ``procedure`` is not the one that it walked.
-        """
-        if kept.get("digest") != procedure.digest:
+        if not place:
+            return cls(procedure)
+        kept = json.loads(place)
+        if kept["digest"] != procedure.digest or kept["state"] not in procedure.states:
             raise ProcedureError(
                 procedure.name,
                 [
-                    f"The run walks {kept.get('procedure')!r} as it was written when the run was "
+                    f"The run walks {kept['procedure']!r} as it was written when the run was "
                     "suspended; resume with that file, or start a new run."
                 ],
             )
-        state = kept.get("state")
-        if state not in procedure.states:
-            raise ProcedureError(procedure.name, [f"It has no state {state!r}; start a new run."])
-        return cls(procedure, state, tuple(str(action) for action in kept.get("taken", ())))
+        return cls(procedure, kept["state"], tuple(kept["taken"]))
 
 
 def reachable_in(walker: Walker) -> Stage:
@@ -288,15 +286,13 @@ def _free(procedure: Procedure, tools: Tools) -> tuple[str, ...]:
 
 
 def _unreachable(walker: Walker, attempt: Attempt) -> Failure:
-    onward = list(walker.valid_next_actions(attempt.tools))
     fields: dict[str, Any] = {}
-    closed = walker.procedure.closed(attempt.action, walker.state)
-    if closed:
+    if closed := walker.procedure.leading_on(walker.state, attempt.action):
         guards = " and ".join(repr(edge.guard) for edge in closed)
         fields["reason"] = f"in state {walker.state!r} it is closed until {guards} holds"
     return NOT_REACHABLE.failure(
         f"action {attempt.action!r} is not reachable from current state. "
-        f"Valid actions now: {onward}.",
+        f"Valid actions now: {list(walker.valid_next_actions(attempt.tools))}.",
         envelope=fields,
     )
 
@@ -316,125 +312,86 @@ def _broken(procedure: Procedure, exc: GuardError) -> Failure:
     )
 
 
+# -- what is wrong with a procedure
+
+
 def _problems(procedure: Procedure) -> Iterator[str]:
-    yield from _doubled_states(procedure)
-    unknown = [*_unknown_states(procedure)]
-    yield from unknown
-    yield from _impossible_edges(procedure)
-    yield from _missing_guards(procedure)
-    if not unknown:  # what is reachable means little while names are wrong
-        yield from _unreachable_states(procedure)
-        yield from _dead_ends(procedure)
-
-
-def _doubled_states(procedure: Procedure) -> Iterator[str]:
-    for state in dict.fromkeys(procedure.states):
+    states = procedure.states
+    for state in dict.fromkeys(states):
         if not state.strip():
             yield "states: a state has no name; give it one."
-        elif procedure.states.count(state) > 1:
+        elif states.count(state) > 1:
             yield f"states: {state!r} stands twice; leave one out."
-
-
-def _unknown_states(procedure: Procedure) -> Iterator[str]:
-    said = [("start", procedure.start), *(("final", state) for state in procedure.final)]
-    for number, edge in enumerate(procedure.edges):
-        place = _place(procedure, number)
-        said += [(f"{place}, from", edge.source), (f"{place}, to", edge.target)]
-    for place, state in said:
-        if state not in procedure.states:
-            yield (
-                f"{place}: there is no state {state!r}; {_choose(state, procedure.states)}, "
-                "or add it to the states."
-            )
     if not procedure.final:
         yield "final: no state is final; name the state in which the work is done."
-
-
-def _impossible_edges(procedure: Procedure) -> Iterator[str]:
-    earlier: dict[tuple[str, str], list[tuple[int, Edge]]] = {}
-    for number, edge in enumerate(procedure.edges):
-        place = _place(procedure, number)
-        if not edge.action.strip():
-            yield f"{place}: the action has no name; name a tool."
-        for before, other in earlier.get((edge.action, edge.source), []):
-            first = _place(procedure, before)
-            if other.guard == edge.guard and other.target == edge.target:
-                yield f"{place}: {edge} stands at {first} already; leave one out."
-                break
-            if other.guard is None:
+    placed = _placed(procedure)
+    named = [("start", procedure.start), *(("final", state) for state in procedure.final)]
+    for place, edge in placed:
+        named += [(f"{place}, from", edge.source), (f"{place}, to", edge.target)]
+    unknown = [(place, state) for place, state in named if state not in states]
+    for place, state in unknown:
+        yield _unknown(place, "state", state, states, "add it to the states")
+    for number, (place, edge) in enumerate(placed):
+        yield from _problems_of_edge(procedure, place, edge, placed[:number])
+    if not unknown and procedure.final:  # what is reachable means little while names are wrong
+        steps = [(edge.source, edge.target) for edge in procedure.edges]
+        reached = _closure({procedure.start}, steps)
+        ending = _closure(set(procedure.final), [(target, source) for source, target in steps])
+        for state in states:
+            if state not in reached:
                 yield (
-                    f"{place}: {edge} is never taken, because {first} has no guard and comes "
-                    "first; guard that one, or move it behind."
+                    f"states: {state!r} is never reached from {procedure.start!r}; add an edge "
+                    "that leads to it, or leave it out."
                 )
-                break
-            if other.guard == edge.guard:
+            if state not in ending:
                 yield (
-                    f"{place}: {edge} is never taken, because {first} has the same guard and "
-                    "comes first; leave one out, or guard them apart."
+                    f"states: {state!r} is a dead end, no final state can be reached from it; add "
+                    "an edge that leads on, or make it final."
                 )
-                break
-        earlier.setdefault((edge.action, edge.source), []).append((number, edge))
 
 
-def _missing_guards(procedure: Procedure) -> Iterator[str]:
-    for number, edge in enumerate(procedure.edges):
-        if edge.guard is None:
-            continue
-        if edge.guard not in procedure.guards:
+def _problems_of_edge(
+    procedure: Procedure, place: str, edge: Edge, earlier: list[tuple[str, Edge]]
+) -> Iterator[str]:
+    if not edge.action.strip():
+        yield f"{place}: the action has no name; name a tool."
+    for first, other in earlier:
+        is_like = (other.action, other.source) == (edge.action, edge.source)
+        if is_like and other.guard in (None, edge.guard):
             yield (
-                f"{_place(procedure, number)}: there is no guard {edge.guard!r}; "
-                f"{_choose(edge.guard, procedure.guards)}, or define it."
+                f"{place}: {edge} is never taken, because {first} comes first and is open whenever "
+                "this one is; leave one out, or guard them apart."
             )
-        elif not _is_plain_function(procedure.guards[edge.guard]):
+            break
+    if edge.guard is not None and edge.guard not in procedure.guards:
+        yield _unknown(place, "guard", edge.guard, procedure.guards, "define it")
+    elif edge.guard is not None:
+        guard: object = procedure.guards[edge.guard]
+        if not callable(guard) or inspect.iscoroutinefunction(guard):
             yield (
-                f"{_place(procedure, number)}: the guard {edge.guard!r} is no plain function; "
-                "give one that takes nothing and answers True or False."
-            )
-
-
-def _is_plain_function(guard: object) -> bool:
-    return callable(guard) and not inspect.iscoroutinefunction(guard)
-
-
-def _unreachable_states(procedure: Procedure) -> Iterator[str]:
-    reached = _closure({procedure.start}, [(e.source, e.target) for e in procedure.edges])
-    for state in procedure.states:
-        if state not in reached:
-            yield (
-                f"states: {state!r} is never reached from {procedure.start!r}; add an edge that "
-                "leads to it, or leave it out."
-            )
-
-
-def _dead_ends(procedure: Procedure) -> Iterator[str]:
-    ending = _closure(set(procedure.final), [(e.target, e.source) for e in procedure.edges])
-    for state in procedure.states:
-        if procedure.final and state not in ending:
-            yield (
-                f"states: {state!r} is a dead end, no final state can be reached from it; add an "
-                "edge that leads on, or make it final."
+                f"{place}: the guard {edge.guard!r} is no plain function; give one that takes "
+                "nothing and answers True or False."
             )
 
 
 def _closure(states: set[str], steps: list[tuple[str, str]]) -> set[str]:
-    found, waiting = set(states), list(states)
-    onward: dict[str, list[str]] = {}
-    for source, target in steps:
-        onward.setdefault(source, []).append(target)
-    while waiting:
-        new = set(onward.get(waiting.pop(), ())) - found
-        found |= new
-        waiting += new
+    """``states``, and whatever ``steps`` lead to from them."""
+    found, size = set(states), 0
+    while len(found) > size:
+        size = len(found)
+        found |= {target for source, target in steps if source in found}
     return found
 
 
-def _place(procedure: Procedure, number: int) -> str:
-    return procedure.edges[number].place or f"edge {number + 1}"
+def _placed(procedure: Procedure) -> list[tuple[str, Edge]]:
+    """The edges, each with where it stands."""
+    return [(e.place or f"edge {number}", e) for number, e in enumerate(procedure.edges, start=1)]
 
 
-def _choose(name: str, known: Iterable[str]) -> str:
+def _unknown(place: str, what: str, name: str, known: Iterable[str], otherwise: str) -> str:
     names = list(known)
-    likely = nearest(name, names)
-    if likely is not None:
-        return f"did you mean {likely!r}?"
-    return f"there are {', '.join(map(repr, names))}" if names else "there is none yet"
+    if likely := nearest(name, names):
+        remedy = f"did you mean {likely!r}?"
+    else:
+        remedy = f"there are {', '.join(map(repr, names))}" if names else "there is none yet"
+    return f"{place}: there is no {what} {name!r}; {remedy}, or {otherwise}."

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from parsimony_kernel.core.causes import BAD_ARGUMENTS, NOT_REACHABLE, NOT_REGISTERED
 from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.gate.validators import Objection, objection
+from parsimony_kernel.gate.checks import Objection, objection
 from parsimony_kernel.tools import Tools
 
 _GOT = 80

@@ -14,7 +14,7 @@ from parsimony_kernel.core.causes import TOOL_BREAKER_OPEN
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.inspection import class_name, class_package
-from parsimony_kernel.gate.answers import type_of_end
+from parsimony_kernel.gate.tool_result import type_of_end
 from parsimony_kernel.limits.breaker import (
     PROBE_LEASE_S,
     Breakers,
@@ -74,27 +74,18 @@ def _lease_s(tool: Tool, deadline_s: float) -> float:
 
 def _definition(function: Any) -> str:
     """What ``function`` does, in words that are the same in every process; nothing of it is run."""
-    found: list[str] = []
-    seen: list[Any] = []
-    while function is not None and not any(function is each for each in seen):
-        seen.append(function)
-        kind = type(function)
-        if kind is MethodType:
-            function = function.__func__
-        elif kind is functools.partial:
-            found += [_words(function.args), _words(function.keywords)]
-            function = function.func
-        elif kind is FunctionType:
-            given = function.__code__, function.__defaults__, function.__kwdefaults__
-            found.append(_words(given))
-            function = function.__dict__.get("__wrapped__")
-        elif kind is BuiltinFunctionType:
-            found.append(function.__qualname__)
-            break
-        else:
-            found.append(_words(function))
-            function = kind.__call__
-    return " ".join(found)
+    kind = type(function)
+    if kind is functools.partial:
+        return f"{_words((function.args, function.keywords))} {_definition(function.func)}"
+    if kind is MethodType:
+        return _definition(function.__func__)
+    if kind is FunctionType:
+        wrapped = function.__dict__.get("__wrapped__")
+        inner = "" if wrapped is None else _definition(wrapped)
+        return _words((function.__code__, function.__defaults__, function.__kwdefaults__)) + inner
+    if kind is BuiltinFunctionType:
+        return str(function.__qualname__)
+    return _definition(kind.__call__) if type(kind.__call__) is FunctionType else _words(function)
 
 
 def _words(value: Any) -> str:
@@ -102,23 +93,14 @@ def _words(value: Any) -> str:
     kind = type(value)
     if kind in _PLAIN:
         return repr(value)
-    if kind is tuple:
-        return f"({', '.join(map(_words, value))})"
-    if kind is frozenset:
-        return f"{{{', '.join(sorted(map(_words, value)))}}}"
     if kind is dict:
-        return f"{{{', '.join(f'{_words(name)}: {_words(each)}' for name, each in value.items())}}}"
+        return _words(tuple(value.items()))
+    if kind is tuple or kind is frozenset:
+        words = map(_words, value)
+        return f"({', '.join(sorted(words) if kind is frozenset else words)})"
     if kind is CodeType:
-        return _words(
-            (
-                value.co_code,
-                value.co_consts,
-                value.co_names,
-                value.co_varnames,
-                value.co_freevars,
-                value.co_flags,
-            )
-        )
+        names = (value.co_names, value.co_varnames, value.co_freevars)
+        return _words((value.co_code, value.co_consts, value.co_flags, names))
     return f"{class_package(kind)}.{class_name(kind)}"
 
 

@@ -16,7 +16,7 @@ from parsimony_kernel.core.effects import Effects, Standing, action_sha
 from parsimony_kernel.core.kinds import EFFECT_KEY, Action, Effect, Failure
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.gate.inputs import inputs_of
-from parsimony_kernel.gate.rendition import plain
+from parsimony_kernel.gate.jsonable import plain
 from parsimony_kernel.gate.running import goes_on
 from parsimony_kernel.tools import Tool, ToolFunction, ToolResult, is_bool
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from parsimony_kernel.core.chat import Message, ModelRequest, Usage
+from parsimony_kernel.core.pictures import pictures_in, tokens_of
 
 Guard = Literal["tokens", "cost"]
 
@@ -56,13 +57,21 @@ class Demand:
 
 def tokens_in(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> int:
     """About how many tokens a request holds, by its size."""
+    shown = sum(tokens_of(each) for message in messages for each in pictures_in(message))
     size = sum(
-        _size(message.get("content"))
+        _size(_in_words(message.get("content")))
         + _size(message.get("opaque"))
         + sum(_size(call["function"].get("arguments")) for call in message.get("tool_calls") or ())
         for message in messages
     )
-    return (size + _size(list(tools))) // BYTES_PER_TOKEN + 1
+    return (size + _size(list(tools))) // BYTES_PER_TOKEN + 1 + shown
+
+
+def _in_words(content: Any) -> Any:
+    """``content`` without its pictures, which are counted by their pixels."""
+    if not isinstance(content, list):
+        return content
+    return [part for part in content if not (isinstance(part, Mapping) and "image_url" in part)]
 
 
 def tokens_said(message: Message) -> int:

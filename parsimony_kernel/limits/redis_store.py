@@ -1,24 +1,41 @@
-"""The state of breakers in Redis, for processes on several hosts.
+"""The state of breakers in Redis, for processes on several hosts, and where a notebook keeps it.
 
 Time is the server's, so that no two hosts disagree about it. A change is made under ``WATCH``:
 of two that collide one is made and the other looks again. Keys go by themselves.
 """
 
+import logging
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from parsimony_kernel.core.clock import Clock
-from parsimony_kernel.limits.breaker_store import Rule, Shared, StoreError, T, parse
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.limits.breaker import Breakers
+from parsimony_kernel.limits.breaker_store import (
+    BreakerStore,
+    Rule,
+    Shared,
+    SharedOrOwn,
+    StoreError,
+    T,
+    parse,
+)
 
 if TYPE_CHECKING:
     from redis import Redis
     from redis.client import Pipeline
 
+REDIS_URL = "PARSIMONY_REDIS_URL"
 PREFIX = "parsimony:breaker:"
 # A state that nobody has touched for so long is forgotten. Longer than any wait or lease.
 KEEP_S = 86_400.0
 # What a run may lose to a server that hangs, before its own state serves.
 TIMEOUT_S = 0.25
+# Every try of a server that is out of reach may cost a time-out.
+RETRY_S = 30.0
+_MEANWHILE = "the workspace's journal serves"
+
+_log = logging.getLogger(__name__)
 
 
 class RedisBreakers:
@@ -26,35 +43,19 @@ class RedisBreakers:
 
     Args:
         client: of ``redis``, with short time-outs; see ``connect``.
-        prefix: what the keys begin with.
-        keep_s: seconds after which an untouched state is forgotten.
         clock: its wall time is taken instead of the server's.
     """
 
-    def __init__(
-        self,
-        client: "Redis",
-        *,
-        prefix: str = PREFIX,
-        keep_s: float = KEEP_S,
-        clock: Clock | None = None,
-    ) -> None:
+    def __init__(self, client: "Redis", *, clock: Clock | None = None) -> None:
         self._client = client
-        self._prefix = prefix
-        self._keep_ms = math.ceil(keep_s * 1000)
         self._clock = clock
 
     def change(self, name: str, rule: Rule[T]) -> T:
-        key = (self._prefix + name).encode("utf-8", "replace")
-        raised: list[Exception] = []
+        key = (PREFIX + name).encode("utf-8", "replace")
 
         def step(pipe: "Pipeline") -> T:
-            before, now = parse(name, pipe.get(key)), self._now(pipe)
-            try:
-                after, answer = rule(before, now)
-            except Exception as exc:
-                raised.append(exc)
-                raise
+            before = parse(name, pipe.get(key))
+            after, answer = rule(before, self._now(pipe))
             if after == before:
                 pipe.unwatch()
                 return answer
@@ -62,15 +63,13 @@ class RedisBreakers:
             if after == Shared():
                 pipe.delete(key)
             else:
-                pipe.set(key, after.model_dump_json(), px=self._keep_ms)
+                pipe.set(key, after.model_dump_json(), px=math.ceil(KEEP_S * 1000))
             return answer
 
         try:
             transaction: Any = self._client.transaction  # typed as if nothing came back
             answer: T = transaction(step, key, value_from_callable=True)
         except Exception as exc:  # settings of an address may break the client anywhere
-            if exc in raised:
-                raise
             raise StoreError(
                 f"The breakers' state in Redis cannot be reached ({exc}): check that the server "
                 "runs and may be written to."
@@ -84,7 +83,7 @@ class RedisBreakers:
         return float(seconds) + float(microseconds) / 1e6
 
 
-def connect(url: str, *, prefix: str = PREFIX) -> RedisBreakers:
+def connect(url: str) -> RedisBreakers:
     """The breakers' state on the server at ``url``, such as ``redis://host:6379/0``.
 
     Nothing is asked of the server yet. ``StoreError`` when ``url`` is none, or sets
@@ -99,12 +98,10 @@ def connect(url: str, *, prefix: str = PREFIX) -> RedisBreakers:
             "Sharing breakers through Redis needs the package redis: install "
             "'parsimony-kernel[remote]'."
         ) from exc
+    once = Retry(NoBackoff(), 0)
     try:
         client = Redis.from_url(
-            url,
-            socket_timeout=TIMEOUT_S,
-            socket_connect_timeout=TIMEOUT_S,
-            retry=Retry(NoBackoff(), 0),
+            url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=once
         )
         pool = client.connection_pool
         pool.connection_class(**pool.connection_kwargs)
@@ -114,4 +111,23 @@ def connect(url: str, *, prefix: str = PREFIX) -> RedisBreakers:
             "redis://host:6379/0, rediss://host:6379/0 or unix:///path/to/socket, and behind a "
             "'?' nothing but what redis-py takes."
         ) from exc
-    return RedisBreakers(client, prefix=prefix)
+    return RedisBreakers(client)
+
+
+def breakers_for(
+    environ: Mapping[str, str], journal_store: BreakerStore, clock: Clock = SYSTEM_CLOCK
+) -> Breakers:
+    """The breakers of a workspace: in the Redis server that ``PARSIMONY_REDIS_URL`` names, else,
+    and for as long as it cannot be had, in ``journal_store``.
+
+    Never fails: what cannot be used of the configuration is said once, as a warning.
+    """
+    store = SharedOrOwn(journal_store, clock)
+    if url := environ.get(REDIS_URL, "").strip():
+        try:
+            shared = connect(url)
+        except StoreError as exc:
+            _log.warning("%s cannot be used. %s Until then %s.", REDIS_URL, exc, _MEANWHILE)
+        else:
+            store = SharedOrOwn(shared, clock, instead=store, meanwhile=_MEANWHILE, retry_s=RETRY_S)
+    return Breakers(clock, store)

@@ -1,17 +1,16 @@
 """What became of a namespace, kept so that it can be taken back later, and done again."""
 
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.copies import Copies, Copy
-from parsimony_kernel.lineage.holding import Holding
 from parsimony_kernel.lineage.kinds.atoms import is_atomic
 from parsimony_kernel.lineage.kinds.frames import unshared_bytes
 from parsimony_kernel.lineage.kinds.lookup import bytes_of, is_of_library, is_opaque
-from parsimony_kernel.lineage.ledger import CellRun, InputRef
+from parsimony_kernel.lineage.ledger import InputRef
 from parsimony_kernel.lineage.may_mutate import suspects
 from parsimony_kernel.lineage.put_back import (
     ABSENT,
@@ -129,12 +128,9 @@ def take_back(place: Place, change: Change) -> TakenBack:
     since is in nobody's way: it sees the object as it was, and nobody made it that.
     """
     before, now = change.before, dict(place.bindings())
-    drift = _drift_of(before, change.images, place.ledger.cell_runs()[change.runs :], now)
+    drift = _drift(place, change, now)
     change = replace(change, images={**change.images, **drift.images})
-    holding = place.holding(now.values())
-    objects = {key: image.value for key, image in change.images.items()}
-    holds = holding.holders(now, objects)
-    since = _since(place, change, now, drift, holding, holds)
+    since = _since(place, change, now, drift)
     changed = {
         key: copy
         for key, copy in before.copies.by_id.items()
@@ -142,26 +138,28 @@ def take_back(place: Place, change: Change) -> TakenBack:
     }
     others = {
         name
-        for name, found in holds.items()
+        for name, found in since.holds.items()
         if name not in change.versions and name not in since.later and found & changed.keys()
     }
     names = (change.versions.keys() - since.later) | others
-    versions = {name: place.ledger.version(name) for name in names}
+    stood = State(
+        now,
+        {name: place.ledger.version(name) for name in names},
+        holds=since.holds,
+        when=place.ledger.now(),
+    )
     target = replace(
         before,
         bindings={**before.bindings, **{name: now[name] for name in others}},
-        holds={**before.holds, **{name: holds[name] for name in others}},
+        holds={**before.holds, **{name: since.holds[name] for name in others}},
     )
-    when = place.ledger.now()
     done = set_back(place, target, names, changed)
     kept = shown(since.later)
     reasons = {name: why for name in kept if (why := since.reasons.get(name))}
     back = replace(done, kept=kept, reasons=reasons)
-    rest = change if not done and kept else _rest(change, since)
     if not done:
-        return TakenBack(back, None, rest)
-    stood = State(now, versions, holds=holds, when=when)
-    return TakenBack(back, _inverse(place, change, changed, stood), rest)
+        return TakenBack(back, None, change if kept else None)
+    return TakenBack(back, _inverse(place, change, changed, stood), _rest(change, since))
 
 
 def _rest(change: Change, since: "_Since") -> Change | None:
@@ -217,55 +215,31 @@ def _size(values: Iterable[Any], copies: Iterable[Copy]) -> int:
     )
 
 
-@dataclass(frozen=True)
-class Drift:
-    """What became of the objects of libraries that a change changed.
-
-    Such an object may be another though nobody changed it: a figure notes that it was drawn, a
-    graph that it was asked for its edges. Where no cell of a person's changes it, as far as its
-    text tells, the change can still be taken back.
-
-    Args:
-        same: the names of those that nobody has changed since.
-        changed: those that a person has.
-        held: the ids of all that the former held.
-        images: what of that is another all the same, as it is now.
-    """
-
-    same: frozenset[str] = frozenset()
-    changed: frozenset[str] = frozenset()
-    held: frozenset[int] = frozenset()
-    images: Mapping[int, Copy] = field(default_factory=dict)
-
-
 @dataclass
 class _Since:
-    """What is left of a change: names, why, and the objects by id that are not to be changed."""
-
-    later: set[str] = field(default_factory=set)
-    reasons: dict[str, str] = field(default_factory=dict)
-    touched: set[int] = field(default_factory=set)
-
-    def leave(self, names: Collection[str], why: str) -> None:
-        """Leave ``names``, none of which is left yet."""
-        self.reasons.update(dict.fromkeys(names, why))
-        self.later.update(names)
-
-
-def _since(
-    place: Place,
-    change: Change,
-    now: Bindings,
-    drift: Drift,
-    holding: Holding,
-    holds: Mapping[str, Collection[int]],
-) -> _Since:
-    """The names, and the objects by id, that were bound or changed since ``change``.
+    """What is left of a change: names, why, and the objects by id that are not to be changed.
 
     Args:
         holds: the changed objects that each name holds now, by id.
     """
+
+    holds: dict[str, set[int]]
+    later: set[str]
+    touched: set[int]
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def leave(self, names: Set[str], why: str) -> None:
+        """Leave ``names`` as well."""
+        self.reasons.update(dict.fromkeys(names - self.later, why))
+        self.later.update(names)
+
+
+def _since(place: Place, change: Change, now: Bindings, drift: "_Drift") -> _Since:
+    """The names, and the objects by id, that were bound or changed since ``change``."""
     before, names = change.before, change.versions.keys()
+    ended = _ended(change)
+    holding = place.holding(now.values())
+    holds = holding.holders(now, {key: image.value for key, image in change.images.items()})
     bound = {
         name for name in names if now.get(name, ABSENT) is not change.after.get(name, _absent)()
     }
@@ -273,40 +247,40 @@ def _since(
         name for name in names & now.keys() if place.ledger.version(name) != change.versions[name]
     }
     touched = {key for key, image in change.images.items() if image.is_changed}
-    since = _Since({*bound, *(changed - drift.same), *drift.changed})
-    since.touched = touched - drift.held
-    since.later |= {
-        name for name in names if not since.touched.isdisjoint(before.holds.get(name, ()))
-    }
-    since.leave(_used_unseen(place, change, now) - since.later, _UNSEEN)
+    held = {name for name in names if not touched.isdisjoint(before.holds.get(name, ()))}
+    since = _Since(
+        holds, bound | changed.difference(drift.same).union(drift.changed, held), touched
+    )
+    since.leave(_used_unseen(place, change, now), _UNSEEN)
     of_turns = {name for name in holds.keys() - names if _is_of_a_turn(place, name)}
     since.leave(of_turns, _OF_A_TURN)
     made = {name: now[name] for name in names & now.keys() if name not in before.bindings}
-    ended = Copies(dict(change.images))
-    while True:
-        values = [
-            each
-            for name in since.later
-            for each in (now.get(name), before.bindings.get(name))
-            if each is not None
+    more: set[str] = since.later
+    while more:
+        left = [
+            stage[name] for name in since.later for stage in (now, before.bindings) if name in stage
         ]
-        since.touched |= before.copies.reachable(values) | ended.reachable(values)
+        since.touched |= before.copies.reachable(left) | ended.reachable(left)
         for name in since.later:
             since.touched.update(holds.get(name, ()), before.holds.get(name, ()))
-        left = {
+        new = {
             id(now[name]): now[name]
             for name in (since.later & made.keys()) - bound
             if not is_atomic(now[name])
         }
-        more = {
+        more = holding.holders(made, new).keys() | {
             name
-            for name in (names | holds.keys()) - since.later
-            if not since.touched.isdisjoint(before.holds.get(name, ()))
-            or not since.touched.isdisjoint(holds.get(name, ()))
-        } | (holding.holders(made, left).keys() - since.later)
-        if not more:
-            return since
+            for name in names | holds.keys()
+            if not since.touched.isdisjoint({*before.holds.get(name, ()), *holds.get(name, ())})
+        }
+        more -= since.later
         since.leave(more, _SHARES)
+    return since
+
+
+def _ended(change: Change) -> Copies:
+    """What objects held when ``change`` was done."""
+    return Copies({**change.before.copies.by_id, **change.images})
 
 
 def _used_unseen(place: Place, change: Change, now: Bindings) -> set[str]:
@@ -329,47 +303,42 @@ def _is_of_a_turn(place: Place, name: str) -> bool:
     return origin is not None and origin.actor == "agent"
 
 
-def _drift_of(
-    before: State, images: Mapping[int, Copy], runs: Sequence[CellRun], now: Mapping[str, Any]
-) -> Drift:
-    """What became of the objects of libraries that a change changed.
+class _Drift(NamedTuple):
+    """What became of the objects of libraries that a change changed: the names of those that nobody
+    has changed since, and that a person has; and what of the former is another all the same, as it
+    is now. A figure notes that it was drawn, a graph that it was asked for its edges."""
 
-    Args:
-        before: what stood before the change.
-        images: what it changed, as it was when the change was done.
-        runs: the cells that ran since.
-        now: what names are bound to.
-    """
-    copies = before.copies
-    ended = Copies({**copies.by_id, **images})
+    same: Collection[str] = frozenset()
+    changed: Collection[str] = frozenset()
+    images: Mapping[int, Copy] = {}
+
+
+def _drift(place: Place, change: Change, now: Bindings) -> _Drift:
+    """A cell of a person's has changed what its text tells."""
+    ended = _ended(change)
     held = {
-        name: copies.reachable([now[name]]) | ended.reachable([now[name]])
-        for name in before.versions.keys() & now.keys()
-        if (copy := copies.by_id.get(id(now[name]))) is not None and is_of_library(copy.kind)
+        name: ended.reachable([now[name]])
+        for name in change.versions.keys() & now.keys()
+        if (copy := ended.by_id.get(id(now[name]))) is not None and is_of_library(copy.kind)
     }
     if not held:
-        return Drift()
+        return _Drift()
+    runs = place.ledger.cell_runs()[change.runs :]
     texts = [read(run.code) for run in runs if run.actor == "user"]
     used = {
         name
         for what in texts
         for name in suspects(what, now).likely | (what.receivers & now.keys())
     }
-    values = [now[name] for name in used]
-    reached = copies.reachable(values) | ended.reachable(values)
-    other = {key for key in set[int]().union(*held.values()) if ended.by_id[key].is_changed}
-    changed = {
-        name
-        for name, found in held.items()
-        if not found.isdisjoint(reached) and not found.isdisjoint(other)
-    }
-    same = held.keys() - changed
+    reached = ended.reachable(now[name] for name in used)
+    other = ended.changed().keys() & set[int]().union(*held.values())
+    same = {name for name, each in held.items() if not each & reached or not each & other}
     theirs = set[int]().union(*(held[name] for name in same))
     if not used:
         # Nobody had a hand in it: so it is for what only unchanged parts lead to.
-        theirs |= {key for key, image in images.items() if is_of_library(image.kind)}
-    drifted = {key: ended.by_id[key].again() for key in theirs & other - reached}
-    return Drift(frozenset(same), frozenset(changed), frozenset(theirs), drifted)
+        theirs |= {key for key, image in change.images.items() if is_of_library(image.kind)}
+    images = {key: ended.by_id[key].again() for key in theirs & other - reached}
+    return _Drift(same, held.keys() - same, images)
 
 
 def _absent() -> Any:

@@ -4,10 +4,8 @@ Bounded in time and size, and no code of a person's is run: what cannot be compa
 as different from all but itself.
 """
 
-import math
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,29 +13,29 @@ from parsimony_kernel.lineage.checkpoint import ABSENT, GONE, Change
 from parsimony_kernel.lineage.classes import is_frame
 from parsimony_kernel.lineage.copies import Copy
 from parsimony_kernel.lineage.files import FileState
-from parsimony_kernel.lineage.frame_difference import (
+from parsimony_kernel.lineage.frame_diff import (
     MOST_SHOWN,
-    PLAIN,
-    Room,
-    differing,
+    array_lines,
     differs_from,
     frame_lines,
     is_known,
     is_table,
     plural,
+    short,
 )
 from parsimony_kernel.lineage.kinds.atoms import is_atomic
-from parsimony_kernel.lineage.kinds.frames import is_polars, plain_frame, same_frames
+from parsimony_kernel.lineage.kinds.frames import plain_frame
 from parsimony_kernel.lineage.kinds.instances import fields
 from parsimony_kernel.lineage.kinds.lookup import kind_of
 from parsimony_kernel.lineage.kinds.plain import is_array
-from parsimony_kernel.lineage.short import short
 
+# Objects that are looked at in one diff; of one variable always one in so many of that.
+MOST = 200_000
+_LEAST = 100
+# Numbers and times in columns and arrays that are compared for the price of one object.
+PLAIN = 100
 _MOST_DEPTH = 50
 _MOST_NAMES = 40
-_PLAIN_KINDS = frozenset({list, dict, set, bytearray})
-
-Summarise = Callable[[Any], str]
 How = Literal["added", "changed", "deleted"]
 
 
@@ -82,9 +80,7 @@ class State:
     uncertain: frozenset[str] = frozenset()
 
 
-def of_changes(
-    changes: Sequence[Change], files: Sequence[FileState] = (), summarise: Summarise = short
-) -> Diff:
+def of_changes(changes: Sequence[Change], files: Sequence[FileState] = ()) -> Diff:
     """What ``changes``, oldest first, did together, and what became of ``files``."""
     before, after, uncertain = dict[str, Any](), dict[str, Any](), set[str]()
     held, images = dict[int, Copy](), dict[int, Copy]()
@@ -102,7 +98,6 @@ def of_changes(
             {**held, **images},
             frozenset(uncertain),
         ),
-        summarise,
     )
     return Diff((*found.bindings, *map(_of_file, sorted(files, key=lambda each: each.path))))
 
@@ -115,65 +110,53 @@ def _of_file(state: FileState) -> BindingDifference:
     return BindingDifference(name, "changed", (f"~ {name}: {was} → file, {size:,} bytes",))
 
 
-def difference(before: State, after: State, summarise: Summarise = short) -> Diff:
+def difference(before: State, after: State) -> Diff:
     """What differs between two states, by name; private names are left out."""
-    names = {*before.bindings, *after.bindings}
-    room = Room()
-    found = (
-        _binding(name, before, after, summarise, room)
-        for name in sorted(names)
-        if not name.startswith("_")
-    )
+    compare = _Comparison(before, after)
+    names = sorted({*before.bindings, *after.bindings})
+    found = (_binding(name, compare) for name in names if not name.startswith("_"))
     return Diff(tuple(each for each in found if each is not None))
 
 
-def _binding(
-    name: str, before: State, after: State, summarise: Summarise, room: Room
-) -> BindingDifference | None:
-    one = before.bindings.get(name, ABSENT)
-    other = after.bindings.get(name, ABSENT)
-    was = "" if one is ABSENT else _words(one, before, summarise)
-    now = "" if other is ABSENT else _words(other, after, summarise)
-    is_certain = name not in after.uncertain
-    if not is_certain and (one is ABSENT or one is other):
+def _binding(name: str, compare: "_Comparison") -> BindingDifference | None:
+    before, after = compare.before, compare.after
+    one, other = before.bindings.get(name, ABSENT), after.bindings.get(name, ABSENT)
+    if name in after.uncertain and (one is ABSENT or one is other):
         unknown = f"? {name}: perhaps changed, for there was no copy"
         return BindingDifference(name, "changed", (unknown,))
+    was, now = (_words(each, state) for each, state in ((one, before), (other, after)))
     if one is ABSENT:
         return BindingDifference(name, "added", (f"+ {name}: {now}",))
     if other is ABSENT:
         return BindingDifference(name, "deleted", (f"- {name}: {was}",))
-    inside = _Comparison(before, after, room).inside(one, other)
+    inside = compare.inside(one, other)
     if inside is None and other is not GONE:
-        if one is other:
-            return None
         line = f"~ {name}: bound anew, with the same content: {now}"
-        return BindingDifference(name, "changed", (line,))
+        return None if one is other else BindingDifference(name, "changed", (line,))
     how = ", changed in place" if one is other else ""
     line = f"~ {name}: {now if was == now else f'{was} → {now}'}{how}"
-    return BindingDifference(
-        name, "changed", (line, *(f"    {each}" for each in inside or () if each))
-    )
+    return BindingDifference(name, "changed", (line, *(f"    {each}" for each in inside or ())))
 
 
-def _words(value: Any, state: State, summarise: Summarise) -> str:
-    if value is GONE:
+def _words(value: Any, state: State) -> str:
+    if value is ABSENT or value is GONE:
         return "no longer there"
-    try:
-        return summarise(_content(value, state))
-    except Exception:  # boundary: user object - what it holds may be anything
-        return short(value)
+    held = _held(value, state)
+    return short(held if type(held) is type(value) or is_table(value) else value)
 
 
-def _content(value: Any, state: State) -> Any:
-    """What ``value`` held in ``state``: a frame, an array or a container of no one's class."""
-    copy = state.contents.get(id(value))
+def _held(value: Any, state: State) -> Any:
+    """What ``value`` held in ``state``: a frame, an array, or a container; of an instance its
+    attributes. ``None`` for what holds nothing that is known."""
+    kind, copy = kind_of(value), state.contents.get(id(value))
+    if kind is None or is_atomic(value):
+        return value if is_table(value) else None
     if is_frame(type(value)):
         return plain_frame(value, None if copy is None else copy.held)
-    if copy is None or not (
-        type(value) in _PLAIN_KINDS or is_array(value) or is_polars(type(value))
-    ):
-        return value
-    return copy.held
+    held = kind.copy(value) if copy is None else copy.held
+    if (named := fields(kind, held)) is not None:
+        return named
+    return bytes(held) if isinstance(held, bytearray) else held
 
 
 class _Spent(Exception):
@@ -181,155 +164,123 @@ class _Spent(Exception):
 
 
 class _Comparison:
-    """Two states of one variable, within what may be looked at."""
+    """Two states of variables, within what may be looked at."""
 
-    def __init__(self, before: State, after: State, room: Room) -> None:
-        self._before, self._after, self._room = before, after, room
-        room.begin()
+    def __init__(self, before: State, after: State) -> None:
+        self.before, self.after = before, after
+        self._left = MOST
         # What came of each pair of objects; of one that is being looked at nothing yet.
         self._pairs = dict[tuple[int, int], bool]()
+        self._depth = 0
+        # What has the id of an object here must not be given to another.
         self._alive: list[Any] = []
 
     def inside(self, one: Any, other: Any) -> list[str] | None:
         """What differs inside, in lines; none where that cannot be told, ``None`` where nothing
         does."""
+        self._left = max(self._left, MOST // _LEAST)
+        self._depth = 0
         try:
-            if is_table(one) or is_table(other):
-                lines = self._frames(one, other, 0)
-            elif is_array(one) and is_array(other):
-                lines = self._arrays(one, other)
-            else:
-                lines = self._item_lines(one, other)
-            if lines is None and self._differ(one, other, 0):
-                return []
+            lines = self._lines(one, other)
+            if lines is None:
+                return [] if self.differ(one, other) else None
             return lines or None
-        except Exception:  # boundary: user object - what it holds may be anything; or it is spent
+        except _Spent:
+            return ["Not compared: it is too big."]
+        except Exception:  # boundary: user object - what it holds may be anything
             return []
 
-    def _frames(self, one: Any, other: Any, depth: int) -> list[str] | None:
-        def differ(mine: Any, its: Any) -> bool:
-            if is_atomic(mine) or is_atomic(its):
-                return differs_from(mine, its)
-            return self._differ(mine, its, depth + 1)
-
-        a, b = _content(one, self._before), _content(other, self._after)
-        return frame_lines(a, b, differ, self._room)
-
-    def _arrays(self, one: Any, other: Any) -> list[str] | None:
-        numpy = sys.modules["numpy"]
-        a, b = _content(one, self._before), _content(other, self._after)
-        if a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind not in "biufcmMSU":
+    def _lines(self, one: Any, other: Any) -> list[str] | None:
+        if is_atomic(one) or is_atomic(other):
             return None
-        step = self._room.step(a.size // PLAIN)
-        a, b = a.reshape(-1)[::step], b.reshape(-1)[::step]
-        places = differing(a, b, differs_from)
-        first = [
-            (tuple(int(n) for n in numpy.unravel_index(each * step, one.shape)), a[each], b[each])
-            for each in places[:MOST_SHOWN]
-        ]
-        return _told(Counter(changed=len(places)), first, is_whole=step == 1)
-
-    def _item_lines(self, one: Any, other: Any) -> list[str] | None:
-        if type(one) is not type(other) or is_atomic(one):
+        a, b = _held(one, self.before), _held(other, self.after)
+        if is_table(a) and is_table(b):
+            return frame_lines(a, b, self)
+        if is_array(a) and is_array(b):
+            return array_lines(a, b, self)
+        if type(one) is not type(other) or not isinstance(a, dict | set | list | tuple):
             return None
-        held = self._held(one, self._before), self._held(other, self._after)
-        if not isinstance(held[0], dict | set | list | tuple):
-            return None
-        counts, first, is_whole = Counter[str](), list[tuple[Any, ...]](), True
-        try:
-            for how, *found in self._items(*held, 1):
-                counts[how] += 1
-                if len(first) < MOST_SHOWN and how != "reordered":
-                    first.append(tuple(found))
-        except _Spent:
-            is_whole = False
-        return _told(counts, first, is_whole=is_whole)
+        counts, first = Counter[str](), list[str]()
+        for how, place, was, now in self._items(a, b):
+            counts[how] += 1
+            if len(first) < MOST_SHOWN and how != "reordered":
+                first.append(_item(place, was, now))
+        heads = [how for how in ("added", "removed", "changed") if counts[how]]
+        told = [f"{counts[how]:,} {plural('item', counts[how])} {how}" for how in heads]
+        order = ["items in another order"] if counts["reordered"] else []
+        return [*([", ".join(told)] if told else []), *first, *order]
 
-    def _items(self, one: Any, other: Any, depth: int) -> Iterator[tuple[Any, ...]]:
+    def differ(self, one: Any, other: Any) -> bool:
+        """Whether two objects hold something else; each as it was in its state."""
+        self._take()
+        if is_atomic(one) or is_atomic(other) or (one is other and kind_of(one) is None):
+            return differs_from(one, other)
+        if type(one) is not type(other):
+            return True
+        pair = (id(one), id(other))
+        if pair in self._pairs:
+            return self._pairs[pair]
+        if self._depth > _MOST_DEPTH:
+            raise _Spent
+        self._pairs[pair] = False
+        self._alive += [one, other]
+        self._depth += 1
+        found = self._pairs[pair] = self._hold_other(one, other)
+        self._depth -= 1
+        return found
+
+    def _hold_other(self, one: Any, other: Any) -> bool:
+        a, b = _held(one, self.before), _held(other, self.after)
+        if is_table(a) and is_table(b):
+            return frame_lines(a, b, self) != []
+        if is_array(a) and is_array(b):
+            return not (one is other and a is b) and array_lines(a, b, self) != []
+        if isinstance(a, bytes):
+            return bool(a != b)
+        if type(a) is not type(b) or not isinstance(a, dict | set | list | tuple):
+            return one is not other or a is not b
+        self._alive += [a, b]
+        return any(self._items(a, b))
+
+    def _items(self, one: Any, other: Any) -> Iterator[tuple[Any, ...]]:
         """How each item that differs does, its place and its values, as they are found."""
         if isinstance(one, dict | set):
-            # Keys that only their own code could compare: the same objects are the same keys.
-            by_value = self._are_known(one) and self._are_known(other)
-            a, b = (
-                {
-                    key if by_value else id(key): (
-                        (key, each[key]) if isinstance(each, dict) else (ABSENT, key)
-                    )
-                    for key in each
-                }
-                for each in (one, other)
-            )
-            for mark, (place, was) in a.items():
-                if mark not in b:
-                    yield "removed", place, was, ABSENT
-                elif place is not ABSENT and self._differ(was, b[mark][1], depth):
-                    yield "changed", place, was, b[mark][1]
-            for mark, (place, now) in b.items():
-                if mark not in a:
-                    yield "added", place, ABSENT, now
-            both = [mark for mark in a if mark in b], [mark for mark in b if mark in a]
-            if isinstance(one, dict) and both[0] != both[1]:
-                yield "reordered", None, None, None
+            yield from self._keyed(one, other)
             return
         shorter, start, end = min(len(one), len(other)), 0, 0
-        while start < shorter and not self._differ(one[start], other[start], depth):
+        while start < shorter and not self.differ(one[start], other[start]):
             start += 1
-        while end < shorter - start and not self._differ(one[-1 - end], other[-1 - end], depth):
+        while end < shorter - start and not self.differ(one[-1 - end], other[-1 - end]):
             end += 1
         for place in range(start, max(len(one), len(other)) - end):
             if place >= len(one) - end:
                 yield "added", place, ABSENT, other[place]
             elif place >= len(other) - end:
                 yield "removed", place, one[place], ABSENT
-            elif self._differ(one[place], other[place], depth):
+            elif self.differ(one[place], other[place]):
                 yield "changed", place, one[place], other[place]
 
-    def _differ(self, one: Any, other: Any, depth: int) -> bool:
-        self._take()
-        if is_table(one) and is_table(other):
-            return self._frames_differ(one, other, depth)
-        if is_array(one) and is_array(other):
-            if one is other and id(one) not in self._before.contents:
-                return False
-            return self._arrays(one, other) != []
-        if one is other and (is_atomic(one) or kind_of(one) is None):
-            return False
-        if is_atomic(one) or is_atomic(other) or type(one) is not type(other):
-            return differs_from(one, other)
-        pair = (id(one), id(other))
-        if pair in self._pairs:
-            return self._pairs[pair]
-        if depth > _MOST_DEPTH:
-            raise _Spent
-        self._pairs[pair] = False
-        a, b = self._held(one, self._before), self._held(other, self._after)
-        if type(a) is not type(b) or not isinstance(a, dict | set | list | tuple | bytes):
-            return one is not other or a is not b
-        # What has the id of an object here must not be given to another.
-        self._alive += [a, b]
-        found = a != b if isinstance(a, bytes) else any(self._items(a, b, depth + 1))
-        self._pairs[pair] = found
-        return found
-
-    def _frames_differ(self, one: Any, other: Any, depth: int) -> bool:
-        a, b = _content(one, self._before), _content(other, self._after)
-        if (one is other and a is b) or (is_frame(type(one)) and same_frames(a, b)):
-            return False
-        if depth > _MOST_DEPTH:
-            raise _Spent
-        self._take(math.prod(a.shape) // PLAIN)
-        return self._frames(one, other, depth) != []
-
-    def _held(self, value: Any, state: State) -> Any:
-        """What a container or an instance held, as a dict, a list, a tuple, a set or bytes."""
-        kind = kind_of(value)
-        if kind is None:
-            return None
-        copy = state.contents.get(id(value))
-        held = kind.copy(value) if copy is None else copy.held
-        if (named := fields(kind, held)) is not None:
-            return named
-        return bytes(held) if isinstance(held, bytearray) else held
+    def _keyed(self, one: Any, other: Any) -> Iterator[tuple[Any, ...]]:
+        # Keys that only their own code could compare: the same objects are the same keys.
+        by_value = self._are_known(one) and self._are_known(other)
+        a, b = ({key if by_value else id(key): key for key in each} for each in (one, other))
+        is_set = isinstance(one, set)
+        for mark, key in a.items():
+            if mark not in b:
+                yield (
+                    ("removed", ABSENT, key, ABSENT)
+                    if is_set
+                    else ("removed", key, one[key], ABSENT)
+                )
+            elif not is_set and self.differ(one[key], other[b[mark]]):
+                yield "changed", key, one[key], other[b[mark]]
+        for mark, key in b.items():
+            if mark not in a:
+                yield (
+                    ("added", ABSENT, ABSENT, key) if is_set else ("added", key, ABSENT, other[key])
+                )
+        if not is_set and [mark for mark in a if mark in b] != [mark for mark in b if mark in a]:
+            yield "reordered", None, None, None
 
     def _are_known(self, keys: Iterable[Any]) -> bool:
         """Whether comparing ``keys`` runs no code of a person's."""
@@ -339,24 +290,20 @@ class _Comparison:
                 return False
         return True
 
-    def _take(self, objects: int = 1) -> None:
-        self._room.left -= objects
-        if self._room.left < 0:
+    def afford(self, count: int, *, is_plain: bool) -> int:
+        """How many of so many values may be compared; numbers and times cost next to nothing."""
+        price = PLAIN if is_plain else 1
+        allowed = min(count, max(self._left, MOST // _LEAST, 1) * price)
+        self._left -= allowed // price
+        return allowed
+
+    def _take(self) -> None:
+        self._left -= 1
+        if self._left < 0:
             raise _Spent
 
 
-def _told(counts: Counter[str], first: Sequence[tuple[Any, ...]], *, is_whole: bool) -> list[str]:
-    """Items that differ, in lines."""
-    heads = ("added", "removed", "changed")
-    told = [f"{counts[how]:,} {plural('item', counts[how])} {how}" for how in heads if counts[how]]
-    lines = [", ".join(told)] if told else []
-    for place, was, now in first:
-        sign = "+ " if was is ABSENT else "- " if now is ABSENT else ""
-        where = "" if place is ABSENT else f"{short(place)}: "
-        values = " → ".join(short(each) for each in (was, now) if each is not ABSENT)
-        lines.append(f"  {sign}{where}{values}")
-    if counts["reordered"]:
-        lines.append("items in another order")
-    if not is_whole:
-        lines.append("Not compared in full: it is too big.")
-    return lines
+def _item(place: Any, was: Any, now: Any) -> str:
+    sign = "+ " if was is ABSENT else "- " if now is ABSENT else ""
+    where = "" if place is ABSENT else f"{short(place)}: "
+    return f"  {sign}{where}" + " → ".join(short(each) for each in (was, now) if each is not ABSENT)

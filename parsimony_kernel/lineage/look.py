@@ -95,6 +95,9 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     }
     if names.opaque:
         maybe |= {name for name in namespace if type(name) is str and not name.startswith("_")}
+    # Names whose parts are changed, or may be by what the cell calls by a name of its own.
+    reached = names.reached | {root.name for name, root in names.links if name in names.called}
+    maybe |= reached
     called = maybe | names.called
     held = held_by([namespace[name] for name in called if name in namespace], reachable_from)
     bound = [value for name in called if _is_bound(value := namespace.get(name))]
@@ -139,7 +142,8 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         values[name] = value
         see(name, value)
     own = _unnamed(bound)
-    parts = own | held if by_argument else own
+    # What a name is handed to, or a way that no text tells, may change what only parts hold.
+    parts = own | held if by_argument or reached or names.defined else own
     named = set(map(id, values.values()))
     for number, (key, value) in enumerate(islice(parts.items(), _MOST_UNNAMED)):
         if left > 0 and key not in named and not is_immutable(value):

@@ -20,12 +20,13 @@ from parsimony_kernel.core.chat import (
     StandInError,
 )
 from parsimony_kernel.core.kinds import FailureRaised
+from parsimony_kernel.core.pictures import MARK
 from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.adapter import read
-from parsimony_kernel.llm.around import Around, Priced, PricedAround
 from parsimony_kernel.llm.cassette_file import RecordedStep, RecordedTurn, Recording, Tape
 from parsimony_kernel.llm.normal import Normal, Place, in_short, normalised
 from parsimony_kernel.llm.secrets import Secrets
+from parsimony_kernel.llm.wrapper import WrapperModel
 from parsimony_kernel.storage.durable import StorageError
 
 FOLDER = "cassettes"
@@ -119,43 +120,14 @@ class TurnRecorder:
 
 def recorded(model: ChatModel, recorder: TurnRecorder) -> ChatModel:
     """``model``, with ``recorder`` writing down what it answers."""
-    if isinstance(model, Priced):
-        return _PricedRecorder(model, recorder)
-    return _Recorder(model, recorder)
 
+    def heard(request: ModelRequest, given: object) -> Delta | Completion:
+        item = read(given, model=model.name)
+        if isinstance(item, Completion) and item.choices:
+            recorder.keep(request, item)
+        return item
 
-class _Recorder(Around):
-    def __init__(self, inner: ChatModel, recorder: TurnRecorder) -> None:
-        super().__init__(inner)
-        self._recorder = recorder
-
-    def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
-        return _keeping(self.inner, self._recorder, request)
-
-
-class _PricedRecorder(PricedAround):
-    def __init__(self, inner: Priced, recorder: TurnRecorder) -> None:
-        super().__init__(inner)
-        self._recorder = recorder
-
-    def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
-        return _keeping(self.inner, self._recorder, request)
-
-
-async def _keeping(
-    model: ChatModel, recorder: TurnRecorder, request: ModelRequest
-) -> AsyncIterator[Delta | Completion]:
-    answers = model.stream(request)
-    try:
-        async for given in answers:
-            item = read(given, model=model.name)
-            if isinstance(item, Completion) and item.choices:
-                recorder.keep(request, item)
-            yield item
-    finally:
-        closing = getattr(answers, "aclose", None)
-        if closing is not None:
-            await closing()
+    return WrapperModel(model, heard=heard)
 
 
 # -- replaying
@@ -189,6 +161,11 @@ class Player:
     def name(self) -> str:
         """The model that was recorded."""
         return self._turns[0].model
+
+    @property
+    def sees_pictures(self) -> bool:
+        """Whether the model was shown a picture."""
+        return any(MARK in step.asked.text for turn in self._turns for step in turn.steps)
 
     @property
     def service(self) -> str:

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from dataclasses import dataclass, replace
 from typing import Any
 
+from parsimony_kernel.core import pictures
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import (
     ANSWER_CUT_OFF,
@@ -122,7 +123,7 @@ class _Line:
                     if heard % _AT_A_TIME == 0:
                         await asyncio.sleep(0)
             finally:
-                await _close(stream)
+                await close(stream)
             self._items.put_nowait(_Broke(None))
         except (asyncio.CancelledError, KeyboardInterrupt) as exc:
             # Read by nobody when we cancelled; else a client cancelled itself.
@@ -193,8 +194,9 @@ async def call_llm(
     if cancellation.is_set:
         raise Cancelled(cancellation.reason)
     line = _Line(clock)
+    sees = bool(getattr(model, "sees_pictures", False))
     messages = thinking.given_back(repair(request.messages), model.name)
-    sent = replace(request, messages=messages)
+    sent = replace(request, messages=pictures.sent_to(messages, sees=sees))
     tasks = {
         asyncio.create_task(line.listen(model, sent)),
         asyncio.create_task(line.time_silence(request.timeout_s, request.heartbeat_s)),
@@ -273,7 +275,8 @@ def _length(item: Delta | Completion) -> int:
     )
 
 
-async def _close(stream: AsyncIterator[Any]) -> None:
+async def close(stream: AsyncIterator[Any]) -> None:
+    """Close a stream that can be closed."""
     closing = getattr(stream, "aclose", None)
     if closing is not None:
         await closing()

@@ -1,4 +1,4 @@
-"""Parts of a request that a model can do without: thinking, an effort, marks of the cache.
+"""Parts of a request that a model can do without: thinking, effort, cache marks, pictures.
 
 A refused request has run nothing, so the same one without the part is sent at once.
 """
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.core.conversation import REQUEST_TAG
+from parsimony_kernel.core.pictures import pictures_in
 from parsimony_kernel.llm import thinking
 
 Arguments = dict[str, Any]
@@ -89,6 +90,11 @@ def _without_thinking(arguments: Arguments) -> Arguments:
     return {**kept, "messages": thinking.without(arguments["messages"])}
 
 
+def _without_pictures(arguments: Arguments) -> Arguments:
+    kept = [each for each in arguments["messages"] if not any(pictures_in(each))]
+    return {**arguments, "messages": kept}
+
+
 def _of(words: str) -> re.Pattern[str]:
     return re.compile(words, re.IGNORECASE)
 
@@ -96,4 +102,5 @@ def _of(words: str) -> re.Pattern[str]:
 THINKING = Extra(_of(r"thinking|reasoning|encrypted.content|signature"), _without_thinking)
 EFFORT = Extra(_of(r"reasoning[_. ]effort"), _without_effort, for_good=True)
 CACHE = Extra(_of(r"cache_control|cache.?point"), _without_marks, for_good=True)
-EXTRAS = (CACHE, EFFORT, THINKING)
+PICTURES = Extra(_of(r"image|vision|multi.?modal"), _without_pictures, for_good=True)
+EXTRAS = (CACHE, EFFORT, THINKING, PICTURES)

@@ -31,7 +31,7 @@ from parsimony_kernel.core.chat import (
 from parsimony_kernel.core.kinds import Failure, FailureRaised
 from parsimony_kernel.limits.budget import counted, usage_by_size, usd
 from parsimony_kernel.llm import chokepoint, credentials, thinking
-from parsimony_kernel.llm.extras import EXTRAS, THINKING, Extra, marked
+from parsimony_kernel.llm.extras import EXTRAS, PICTURES, THINKING, Extra, marked
 
 # The releases that were tried with tools; pyproject.toml says the same.
 TRIED_FROM = (1, 100)
@@ -100,6 +100,16 @@ class LiteLLMModel:
         """The longest answer that the configuration allows."""
         limit = self._config.get("max_completion_tokens") or self._config.get("max_tokens")
         return limit if isinstance(limit, int) and limit > 0 else None
+
+    @property
+    def sees_pictures(self) -> bool:
+        """Whether litellm knows that it does, and it has refused none. Imports nothing."""
+        litellm: Any = sys.modules.get("litellm")
+        try:
+            sees = litellm is not None and litellm.supports_vision(model=self.name)
+        except Exception:  # boundary: tool - litellm, of a model that it does not know
+            return False
+        return bool(sees) and PICTURES not in self._refused
 
     async def estimate_cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float | None:
         """What a request of this size costs by the price map that litellm ships.

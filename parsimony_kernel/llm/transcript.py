@@ -14,6 +14,8 @@ from itertools import takewhile
 from operator import is_
 from typing import Any, NoReturn
 
+from parsimony_kernel.core import pictures
+from parsimony_kernel.core.pictures import is_picture
 from parsimony_kernel.core.text import encodable, utf8
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
@@ -132,6 +134,8 @@ def _said(message: Mapping[str, Any]) -> dict[str, Any] | None:
     said: dict[str, Any] = {"role": role if role in _ROLES else "user", "content": content}
     if message.get("name"):
         said["name"] = _name(message["name"])
+    if is_picture(message):
+        said[pictures.KEY] = message[pictures.KEY]
     return said
 
 

@@ -2,7 +2,7 @@
 
 The thresholds count the current attempt, and a call that trips is not kept. It knows nothing of
 what came back, so three different orders looked up in a row are a loop to it; what a run uses is
-``gate.repetition``, which judges call and observation together.
+``gate.loops``, which judges call and observation together.
 """
 
 import hashlib

@@ -1,14 +1,19 @@
 """What a workspace's journal tells as a whole: whether it is intact, and how the runs went."""
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
 
 from parsimony_kernel.artifacts.verify import Verification
 from parsimony_kernel.metrics import figures
 from parsimony_kernel.metrics.figures import Figures
+from parsimony_kernel.session.turn_log import is_alive
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.store import SqliteJournal, TurnRow
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
 
 # What is told of how runs go is told of recent ones.
@@ -16,8 +21,10 @@ RECENT_TURNS = 200
 
 
 @contextmanager
-def journal_of(folder: Path) -> Iterator[SqliteJournal]:
+def journal_of(folder: Path, *, writes: bool = False) -> Iterator[SqliteJournal]:
     """The journal of the workspace that ``folder`` is in.
+
+    On a medium that cannot be written a copy is read, unless the caller ``writes``.
 
     Raises:
         JournalError: there is none, or it was an older version's and has just been set aside.
@@ -28,13 +35,26 @@ def journal_of(folder: Path) -> Iterator[SqliteJournal]:
             f"There is no journal in {str(folder)!r} or a folder above it. "
             "Name the notebook's folder with --folder."
         )
-    journal = SqliteJournal(path)
-    try:
-        if journal.database.notice:
-            raise JournalError(journal.database.notice)
+    with ExitStack() as stack:
+        if not writes and not os.access(path.parent, os.W_OK):
+            place = Path(stack.enter_context(TemporaryDirectory(prefix="parsimony-")))
+            for each in path.parent.glob(f"{path.name}*"):
+                copyfile(each, place / each.name)
+            path = place / path.name
+        journal = stack.enter_context(closing(SqliteJournal(path)))
+        if news := journal.news():
+            raise JournalError(news)
         yield journal
-    finally:
-        journal.close()
+
+
+def turns_of(journal: SqliteJournal) -> tuple[TurnRow, ...]:
+    """All turns, oldest first; one that says it runs, and whose process is gone, is cancelled."""
+    return tuple(
+        replace(turn, status="cancelled")
+        if turn.status == "running" and not is_alive(turn.pid, turn.running_since)
+        else turn
+        for turn in journal.turns()
+    )
 
 
 def first_bad_entry(folder: Path, *, required: bool = True) -> tuple[int, str] | None:

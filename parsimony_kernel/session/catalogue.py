@@ -12,8 +12,7 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.clean import clean_executor
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.code_files import CodeFiles
-from parsimony_kernel.lineage.slice import SliceError
-from parsimony_kernel.lineage.slice import slice as slice_of
+from parsimony_kernel.lineage.script import SliceError, slice_of
 from parsimony_kernel.toolbox.code import code_tools
 from parsimony_kernel.toolbox.files import file_tools
 from parsimony_kernel.toolbox.inspect import inspection_tools

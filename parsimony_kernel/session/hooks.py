@@ -4,7 +4,7 @@ import asyncio
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from parsimony_kernel.core.chat import Completion, ToolCall
 from parsimony_kernel.core.clock import Clock
 from parsimony_kernel.core.effects import Effects
 from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted
+from parsimony_kernel.core.outputs import FigureObject
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
@@ -34,6 +35,7 @@ from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.session.changes import Changes
 from parsimony_kernel.session.secrets import DiscreetEffects, publishing_none, showing_none
 from parsimony_kernel.session.share import Share, Step, shared
+from parsimony_kernel.session.turn_log import is_at_work
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.effects import JournalEffects
 from parsimony_kernel.storage.store import Journal, SqliteJournal
@@ -74,11 +76,18 @@ class NotebookPlace:
 @dataclass(frozen=True)
 class Sharing:
     """What of a notebook a run tells its model: how much, of what, and which tools are the
-    person's own. ``chosen`` is ``None`` for everything."""
+    person's own. ``chosen`` is ``None`` for everything; ``figures`` are shown as they are drawn
+    where first rows are told, too."""
 
     share: Share = Share.samples
     chosen: tuple[str, ...] | None = None
+    figures: bool = False
     own_tools: frozenset[str] = frozenset()
+
+    @property
+    def shows_figures(self) -> bool:
+        """Whether a model that sees gets the pictures of charts."""
+        return self.share is Share.full or (self.figures and self.share is Share.samples)
 
 
 class NotebookHooks(RunHooks):
@@ -192,6 +201,9 @@ class NotebookHooks(RunHooks):
         )
         return shared(outcome, self._sharing.share, step)
 
+    def pictures(self, outcome: StepOutcome) -> Sequence[FigureObject]:
+        return super().pictures(outcome) if self._sharing.shows_figures else ()
+
     def shared_names(self, words: str) -> str:
         return _GONE_BACK if words and self._sharing.share is Share.none else words
 
@@ -238,7 +250,7 @@ class NotebookHooks(RunHooks):
         return self._inventory()
 
     def claim(self, record: SuspensionRecord) -> bool:
-        return self._place.journal.claim(record.nonce, self._owner, _LEASE_S)
+        return self._place.journal.claim(record.nonce, self._owner, _LEASE_S, is_at_work)
 
     def _told(self, names: tuple[str, ...], record: SuspensionRecord) -> Iterator[str]:
         """Those of ``names`` that the model was told of, or has used."""

@@ -10,9 +10,9 @@ import re
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.durable import StorageError
@@ -94,17 +94,32 @@ def cells_of(path: Path) -> frozenset[str]:
 
     Empty when there is no such file, or none that can be read as a notebook.
     """
+    return frozenset(each["id"] for each in _code_cells(path) if isinstance(each.get("id"), str))
+
+
+def source_after(path: Path, cell_id: str) -> str:
+    """The source of the code cell behind the one with ``cell_id``; empty where there is none."""
+    cells = _code_cells(path)
+    following = (
+        after.get("source")
+        for cell, after in pairwise(cells)
+        if cell_id and cell.get("id") == cell_id
+    )
+    source = next(following, "")
+    return "".join(map(str, source)) if isinstance(source, list) else str(source or "")
+
+
+def _code_cells(path: Path) -> list[dict[str, Any]]:
     try:
         if not path.is_file() or path.stat().st_size > MAX_BYTES:
-            return frozenset()
+            return []
         document = json.loads(durable.read(path))
     except (OSError, StorageError, ValueError, RecursionError):
-        return frozenset()
+        return []
     cells = document.get("cells") if isinstance(document, dict) else None
     if not isinstance(cells, list):
-        return frozenset()
-    code = (each for each in cells if isinstance(each, dict) and each.get("cell_type") == "code")
-    return frozenset(each["id"] for each in code if isinstance(each.get("id"), str))
+        return []
+    return [each for each in cells if isinstance(each, dict) and each.get("cell_type") == "code"]
 
 
 # -- recognising

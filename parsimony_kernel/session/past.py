@@ -6,8 +6,7 @@ from parsimony_kernel.core.events import TurnTakenBack
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.diff import Diff
-from parsimony_kernel.lineage.slice import Script, SliceError
-from parsimony_kernel.lineage.slice import slice as slice_of
+from parsimony_kernel.lineage.script import Script, SliceError, slice_of
 from parsimony_kernel.lineage.why import Explanation, why
 from parsimony_kernel.session.changes import Changes, merged
 from parsimony_kernel.session.turns import SessionError, TurnSummary

@@ -4,8 +4,8 @@ from pathlib import Path
 from types import FunctionType
 
 from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.gate.playbook import Playbook, from_yaml
 from parsimony_kernel.gate.procedure import ProcedureError
+from parsimony_kernel.gate.task_file import Playbook, from_yaml
 from parsimony_kernel.gate.written import MAX_CHARACTERS
 from parsimony_kernel.session.turns import SessionError
 from parsimony_kernel.tools import Tools

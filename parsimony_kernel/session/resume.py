@@ -17,6 +17,7 @@ from parsimony_kernel.core.state import HeldCall
 from parsimony_kernel.session.audit import journal_of
 from parsimony_kernel.session.identity import called
 from parsimony_kernel.session.session import open_session
+from parsimony_kernel.session.turn_log import is_at_work
 from parsimony_kernel.session.turns import SessionError, resolve_turn, short_id
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.store import PendingRow
@@ -43,7 +44,7 @@ def questions(folder: Path) -> tuple[PendingRow, ...]:
     """
     try:
         with journal_of(folder) as journal:
-            return journal.pending()
+            return journal.pending(at_work=is_at_work)
     except JournalError as exc:
         raise SessionError(str(exc)) from exc
 
@@ -198,7 +199,7 @@ async def in_this_process(row: PendingRow, answer: str, folder: Path, say: Say) 
     from parsimony_kernel.execution.private import CodeExecutor
     from parsimony_kernel.view.fold import fold
     from parsimony_kernel.view.run_view import EMPTY
-    from parsimony_kernel.view.text import text_of
+    from parsimony_kernel.view.text import record_of
 
     place = find_workspace(folder) / row.turn.notebook
     session = open_session(
@@ -213,7 +214,7 @@ async def in_this_process(row: PendingRow, answer: str, folder: Path, say: Say) 
         session.close()
         if view.blocks:
             blocks, names = _without_variables(view.blocks)
-            say(text_of(blocks))
+            say(record_of(blocks))
             whose = f"The variables ({', '.join(names)})" if names else "The variables of this run"
             say(
                 f"\n{whose} lived in this process only, not in your notebook; what was published "

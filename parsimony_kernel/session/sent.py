@@ -3,15 +3,18 @@
 The rule of the place: what cannot be put on record is not sent.
 """
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from parsimony_kernel.core.causes import CAPABILITY_GAP
-from parsimony_kernel.core.chat import OFFLINE, ChatModel, Completion, Delta, ModelRequest
+from parsimony_kernel.core.chat import OFFLINE, ChatModel, ModelRequest
 from parsimony_kernel.core.clock import Clock
 from parsimony_kernel.core.kinds import FailureRaised
-from parsimony_kernel.llm.around import Around, Priced, PricedAround
 from parsimony_kernel.llm.cassette import Player
+from parsimony_kernel.llm.credentials import provider_of
+from parsimony_kernel.llm.providers import price_in_words
+from parsimony_kernel.llm.wrapper import WrapperModel
 from parsimony_kernel.session.share import WORDS, Share
 from parsimony_kernel.storage import sent as record
 from parsimony_kernel.storage.database import Database, JournalError
@@ -76,20 +79,25 @@ class Sending:
 def first_notice(
     models: Sequence[ChatModel], share: Share, asked: Callable[[], Collection[str]]
 ) -> str:
-    """What leaves the machine, where ``models`` are the first that it leaves for; else empty.
+    """What leaves the machine and at what price, where ``models`` are the first that it leaves
+    for; else empty.
 
     Args:
         asked: gives the names of the models that the notebook has sent anything to.
     """
-    away = [model.name for model in models if _is_away(model)]
+    away = [_with_price(each.name) for each in models if _is_away(each)]
     if not away or any(name != OFFLINE for name in asked()):
         return ""
     return (
-        f"From here on each request of this notebook goes to {' or '.join(away)}, with "
-        f"{WORDS[share]} (`--share {share.value}`). `%agent context` shows what would go and "
-        "`%agent sent` what went; `--share schema` or `--share none` sends less, and "
+        f"From now on, requests in this notebook are sent to {' or '.join(away)}, with "
+        f"{WORDS[share]} (`--share {share.value}`). `%agent context` shows what would be sent and "
+        "`%agent sent` what was; `--share schema` or `--share none` sends less, and "
         "`%config ParsimonyAgent.share = 'schema'` does so always."
     )
+
+
+def _with_price(name: str) -> str:
+    return f"{name} ({price_in_words(name)})" if provider_of(name) else name
 
 
 def _is_away(model: ChatModel) -> bool:
@@ -98,38 +106,4 @@ def _is_away(model: ChatModel) -> bool:
 
 def noted(model: ChatModel, sending: Sending) -> ChatModel:
     """``model``, with each request on record before it is sent."""
-    if isinstance(model, Priced):
-        return _PricedNoted(model, sending)
-    return _Noted(model, sending)
-
-
-class _Noted(Around):
-    def __init__(self, inner: ChatModel, sending: Sending) -> None:
-        super().__init__(inner)
-        self._sending = sending
-
-    def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
-        return _noting(self.inner, self._sending, request)
-
-
-class _PricedNoted(PricedAround):
-    def __init__(self, inner: Priced, sending: Sending) -> None:
-        super().__init__(inner)
-        self._sending = sending
-
-    def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
-        return _noting(self.inner, self._sending, request)
-
-
-async def _noting(
-    model: ChatModel, sending: Sending, request: ModelRequest
-) -> AsyncIterator[Delta | Completion]:
-    sending.put_down(model.name, request)
-    answers = model.stream(request)
-    try:
-        async for item in answers:
-            yield item
-    finally:
-        closing = getattr(answers, "aclose", None)
-        if closing is not None:
-            await closing()
+    return WrapperModel(model, asked=partial(sending.put_down, model.name))

@@ -48,9 +48,9 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.interrupt import stop_on_sigint, stop_running_code
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.approval import Approval, Granted
-from parsimony_kernel.gate.playbook import Playbook
+from parsimony_kernel.gate.task_file import Playbook
 from parsimony_kernel.limits.breaker import Breakers
-from parsimony_kernel.limits.sharing import breakers_for
+from parsimony_kernel.limits.redis_store import breakers_for
 from parsimony_kernel.llm.cassette import CassetteMiss
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.metrics import tracing
@@ -80,8 +80,10 @@ from parsimony_kernel.session.turn_log import (
     MAX_QUESTION_AGE_S,
     TurnLog,
     abandon_cut_off,
+    digest_of,
     is_alive,
     limits_of,
+    owner_of,
 )
 from parsimony_kernel.session.turns import (
     PendingQuestion,
@@ -168,7 +170,7 @@ class NotebookSession:
         # What was allowed, by run: a question may be answered much later.
         self._granted: dict[str, Granted] = {}
         self._breakers = breakers or Breakers(clock)
-        self._owner = f"{os.getpid()}:{self._session_id}"
+        self._owner = owner_of(self._session_id)
         self._log = TurnLog(journal, history, owner=self._owner, connection_file=connection_file)
         self._sent = SentRecord(journal, history, clock)
         self._cassettes = Cassettes(self.notebook, folder, self._environ)
@@ -221,7 +223,7 @@ class NotebookSession:
         self._must_be_free()
         secrets = Secrets.of(models, {**os.environ, **self._environ})
         request = secrets.clean(request)
-        running = _Running(run_id, 0, cell_key, secrets, Sharing(chosen.share, chosen.context))
+        running = _Running(run_id, 0, cell_key, secrets, _sharing(chosen))
         limit = chosen.notebook_cost_usd
         ceiling = left_of(limit, self.spent_usd() if limit is not None else 0.0)
         self._running = running
@@ -250,16 +252,18 @@ class NotebookSession:
                     shared=(*shared, *self._written(running), *self._own_tools.kept_in_words()),
                     approve=chosen.approve.value,
                     procedure=chosen.procedure or "",
-                    notice=" ".join(filter(None, (self._notice, notice))),
+                    notice=" ".join(filter(None, (self._notice, self._journal.news(), notice))),
                     replaced=(*back.restored, *back.removed),
                     share=chosen.share.value,
                     context=chosen.context,
+                    share_figures=chosen.share_figures,
                     notebook_cost_usd=limit,
                     classifier=chosen.classifier,
                     effort=chosen.effort,
                     instructions=hashes(running.instructions),
                     **shown_limits(guardrails),
                 )
+                state.begun = digest_of(started)
                 self._journal.append(running.run_id, started)
             self._notice = ""
             stream = within_budget(run_loop(agent, state), limit)
@@ -330,8 +334,7 @@ class NotebookSession:
         self._must_be_free()
         models = resolve_models(chosen.model or self._model, self._around(chosen.effort))
         secrets = Secrets.of(models, {**os.environ, **self._environ})
-        sharing = Sharing(chosen.share, chosen.context)
-        running = _Running(uuid.uuid4().hex, 0, cell_key, secrets, sharing)
+        running = _Running(uuid.uuid4().hex, 0, cell_key, secrets, _sharing(chosen))
         agent = self._agent(
             models,
             running,
@@ -373,6 +376,11 @@ class NotebookSession:
         # The model that asked goes on, unless the session has it under the same name already.
         asked_by = record.model_id or self.model_name
         begun = self._log.beginning_of(record.run_id)
+        if record.begun and (begun is None or digest_of(begun) != record.begun):
+            raise SessionError(
+                "What this turn may do was changed in the journal after it began; nothing was run. "
+                "Run the cell again."
+            )
         effort = begun.effort if begun else ""
         models = self._cassettes.of_resumed(
             record.run_id,
@@ -414,6 +422,7 @@ class NotebookSession:
                 gone=gone if running.sharing.share is not Share.none else (),
                 share=running.sharing.share.value,
                 context=running.sharing.chosen,
+                share_figures=running.sharing.figures,
                 notebook_cost_usd=limit,
                 classifier=classifier,
                 effort=effort,
@@ -735,7 +744,12 @@ def _sharing_of(begun: RunStarted | None) -> Sharing:
     """What a turn tells of the notebook since it began; one that cannot be known, nothing."""
     if begun is None:
         return Sharing(Share.none)
-    return Sharing(Share(begun.share) if begun.share else Share.samples, begun.context)
+    share = Share(begun.share) if begun.share else Share.samples
+    return Sharing(share, begun.context, begun.share_figures)
+
+
+def _sharing(options: TurnOptions) -> Sharing:
+    return Sharing(options.share, options.context, options.share_figures)
 
 
 def _sentence(text: str) -> str:
@@ -775,7 +789,7 @@ def open_session(
     return NotebookSession(
         workspace=workspace,
         history=history,
-        notice=" ".join(filter(None, (journal.database.notice, adopted))),
+        notice=adopted,
         folder=folder,
         executor=executor,
         journal=journal,

@@ -13,11 +13,11 @@ from typing import Any
 from parsimony_kernel.core.kinds import HELD, Failure
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.core.refusals import GUIDANCE, RefusalError
+from parsimony_kernel.gate.column_check import LISTS_COLUMNS
 from parsimony_kernel.gate.envelope import Envelope, bounded
 from parsimony_kernel.gate.gate import StepOutcome
-from parsimony_kernel.gate.grounding import LISTS_COLUMNS
+from parsimony_kernel.gate.jsonable import plain
 from parsimony_kernel.gate.procedure import QUOTES_A_GUARD
-from parsimony_kernel.gate.rendition import plain
 from parsimony_kernel.session.plain_errors import OTHER_ERROR, kind_of, words_of
 from parsimony_kernel.tools import Tool, ToolResult, Tools
 
@@ -40,7 +40,7 @@ class Share(StrEnum):
 WORDS: Mapping[Share, str] = {
     Share.full: (
         "the names, types, sample values and first rows of its data, what its code prints and "
-        "shows, and what earlier requests came to"
+        "shows, charts as pictures included, and what earlier requests came to"
     ),
     Share.samples: (
         "the names, types and sample values of its data, first rows of the tables that a request "

@@ -3,12 +3,15 @@
 What the journal itself says of its troubles is left to the callers.
 """
 
+import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 
 from parsimony_kernel.agent.failure.suspension import SuspensionConsumed
+from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.conversation import AgentMessage
 from parsimony_kernel.core.events import RunCancelled, RunStarted
@@ -145,7 +148,9 @@ class TurnLog:
         ``SessionError`` where there is none, or with ``nonce`` not that very one.
         """
         rows = (
-            self._waiting(now) if turn_id is None else list(self._journal.pending(self._notebook))
+            self._waiting(now)
+            if turn_id is None
+            else list(self._journal.pending(self._notebook, is_at_work))
         )
         if not rows:
             raise SessionError("No question is waiting in this notebook. See %agent history.")
@@ -166,9 +171,15 @@ class TurnLog:
     def _waiting(self, now: datetime) -> list[PendingRow]:
         return [
             row
-            for row in self._journal.pending(self._notebook)
+            for row in self._journal.pending(self._notebook, is_at_work)
             if _age_s(row.record, now) <= MAX_QUESTION_AGE_S
         ]
+
+
+def digest_of(begun: RunStarted) -> str:
+    """A hash of what a turn may do: approval, share, budgets, procedure. Its questions seal it."""
+    canonical = json.dumps(begun.model_dump(mode="json"), sort_keys=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def limits_of(begun: RunStarted | None) -> AgentGuardrails:
@@ -189,6 +200,20 @@ def _age_s(record: SuspensionRecord, now: datetime) -> float:
         return (now - datetime.fromisoformat(record.suspended_at)).total_seconds()
     except (ValueError, TypeError):
         return 0.0  # the checks of resuming say what is wrong with it
+
+
+def owner_of(session_id: str) -> str:
+    """The name under which this process claims questions; see ``is_at_work``."""
+    return f"{os.getpid()}:{SYSTEM_CLOCK.now().isoformat()}:{session_id}"
+
+
+def is_at_work(owner: str) -> bool:
+    """Whether the process that claimed a question lives; a name of another form says nothing."""
+    pid, _, rest = owner.partition(":")
+    since = rest.rpartition(":")[0]
+    if not pid.isdigit() or not since or int(pid) == os.getpid():
+        return True
+    return is_alive(int(pid), since)
 
 
 def is_alive(pid: int, since: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.gate.playbook import RULES
+from parsimony_kernel.gate.task_file import RULES
 from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.share import Share
 
@@ -49,6 +49,7 @@ class TurnOptions:
 
     ``share`` says how much of the notebook the model is told, and ``context`` of what: of
     everything (``None``), or only of the variables, data files and titles named.
+    ``share_figures`` shows charts to models that see, as ``full`` does anyway.
     ``notebook_cost_usd`` is what all turns of the notebook together may cost. ``classifier`` is
     ``rules``, ``hybrid`` (rules, then the turn's own model) or ``llm`` (that model alone).
     ``claims`` is strict where the model is asked once for numbers that no result supports.
@@ -66,6 +67,7 @@ class TurnOptions:
     cassette: CassetteMode | None = None
     share: Share = Share.samples
     context: tuple[str, ...] | None = None
+    share_figures: bool = False
     notebook_cost_usd: float | None = None
     classifier: str = RULES
     claims: str = "mark"

@@ -94,7 +94,7 @@ def effects_in(folder: Path) -> Iterator[Effects]:
     if not journal_path(find_workspace(folder)).is_file():
         yield MemoryEffects()
         return
-    with journal_of(folder) as journal:
+    with journal_of(folder, writes=True) as journal:
         yield JournalEffects(journal.database, "refresh")
 
 
@@ -117,7 +117,7 @@ def forget_in(folder: Path, before: datetime, *, dry_run: bool) -> Forgotten:
         JournalError: there is no journal, or it cannot be written.
         StorageError: a file cannot be deleted.
     """
-    with journal_of(folder) as journal:
+    with journal_of(folder, writes=not dry_run) as journal:
         if not dry_run:
             for notebook in journal.notebook_names():
                 abandon_cut_off(journal, notebook)

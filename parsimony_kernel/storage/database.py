@@ -8,8 +8,9 @@ import errno
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,6 +25,8 @@ BUSY_TIMEOUT_S = 2.0
 
 _APPLICATION_ID = 0x5041524A  # "PARJ": tells our file from any other database
 _SCHEMA_VERSION = 1
+# What SQLite keeps beside a journal, and replays into whatever lies at the journal's name.
+_LOGS = ("-wal", "-shm")
 
 
 class JournalError(Exception):
@@ -60,6 +63,11 @@ class Database:
 
     def _connect(self) -> None:
         if self.path != MEMORY:
+            if Path(self.path).is_symlink():
+                raise JournalError(
+                    f"The journal {self.path!r} is a link, which may lead out of the workspace: "
+                    "replace it by the file itself."
+                )
             with self.explained("set aside"):
                 self.notice = _set_aside_older(Path(self.path)) or self.notice
             _create_file(Path(self.path), self._schema)
@@ -96,13 +104,14 @@ class Database:
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
         if application != _APPLICATION_ID:
             raise JournalError(
-                f"{self.path!r} is not a journal of Parsimony: move the file away and try again; "
-                "a new journal is made in its place."
+                f"{self.path!r} is not a journal of Parsimony: set it aside with 'jupyter "
+                "parsimony journal --set-aside', and a new one is made in its place."
             )
         if version != _SCHEMA_VERSION:
             raise JournalError(
                 f"The journal {self.path!r} has format {version} and this program reads format "
-                f"{_SCHEMA_VERSION}: use the program that wrote it, or move the file away."
+                f"{_SCHEMA_VERSION}: use the program that wrote it, or set it aside with 'jupyter "
+                "parsimony journal --set-aside'."
             )
 
     def close(self) -> None:
@@ -126,9 +135,32 @@ class Database:
         ):
             # Deleted or replaced meanwhile: what is written to the old file reaches nobody.
             self._is_open = False
-            self._db.close()
+            self._close_replaced()
             self._connect()
+            self.notice = self.notice or (
+                "The journal was moved or deleted while this notebook was open: a new one begins "
+                "here, without the turns before."
+            )
         return self._db
+
+    def _close_replaced(self) -> None:
+        """Close the connection to a file that lies at the path no more.
+
+        SQLite deletes the logs at the path then, which belong to the file that lies there now.
+        """
+        path = Path(self.path)
+        logs = [path.with_name(path.name + each) for each in _LOGS]
+        kept = [(each, each.with_name(f"{each.name}.{os.getpid()}")) for each in logs]
+        with durable.alone_in(path.parent):
+            for log, second in kept:
+                with suppress(OSError):
+                    os.link(log, second)
+            self._db.close()
+            for log, second in kept:
+                with suppress(OSError):
+                    second.rename(log)
+                with suppress(OSError):
+                    second.unlink()
 
     @contextmanager
     def transaction(self, *, synced: bool = False) -> Iterator[sqlite3.Connection]:
@@ -151,6 +183,16 @@ class Database:
         """The connection for a read that takes its time, with its trouble told as ``doing``."""
         with self._lock, self.explained(doing):
             yield self.connection()
+
+    @contextmanager
+    def snapshot(self, doing: str) -> Iterator[sqlite3.Connection]:
+        """The connection inside one read transaction: what others write meanwhile isn't seen."""
+        with self.reading(doing) as db:
+            db.execute("BEGIN")
+            try:
+                yield db
+            finally:
+                db.execute("ROLLBACK")
 
     def select(self, statement: str, *arguments: Any) -> list[Any]:
         """All rows of one statement."""
@@ -230,7 +272,11 @@ def _create_file(path: Path, schema: str) -> None:
                 db.close()
             if mode != "wal":
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
-            durable.create(path, durable.read(draft))
+            with durable.alone_in(path.parent):
+                # The log of a journal that was moved or deleted would be replayed into this one.
+                if not path.exists():
+                    _move_together(path, _LOGS, f"{path.stem}.without-its-log")
+                durable.create(path, durable.read(draft))
     except OSError as exc:
         reason = str(durable.storage_error(exc, path)).rstrip(".")
         raise JournalError(
@@ -239,6 +285,34 @@ def _create_file(path: Path, schema: str) -> None:
         ) from exc
     except sqlite3.Error as exc:
         raise JournalError(_sentence(exc, str(path), "create")) from exc
+
+
+def set_aside(path: Path) -> Path | None:
+    """Give a journal and its logs a new name together; its path then, ``None`` without a journal.
+
+    Raises ``JournalError`` where they cannot be renamed.
+    """
+    try:
+        with durable.alone_in(path.parent):
+            moved = _move_together(path, ("", *_LOGS), f"{path.stem}.set-aside")
+    except OSError as exc:
+        raise JournalError(str(durable.storage_error(exc, path, "move"))) from exc
+    return moved[0] if moved else None
+
+
+def _move_together(path: Path, endings: Sequence[str], stem: str) -> list[Path]:
+    """Rename those of a journal's files that are there, all to one new name."""
+    found = [each for each in endings if path.with_name(path.name + each).exists()]
+    names = (f"{stem}{number or ''}{path.suffix}" for number in count())
+    free = next(
+        name
+        for name in names
+        if not any(path.with_name(name + each).exists() for each in ("", *_LOGS))
+    )
+    return [
+        durable.move_aside(path.with_name(path.name + each), path.with_name(free + each))
+        for each in found
+    ]
 
 
 def _keep_from_git(workspace: Path, *, required: bool) -> None:
@@ -255,8 +329,8 @@ def _sentence(exc: sqlite3.Error, path: str, doing: str) -> str:
     match getattr(exc, "sqlite_errorname", "").split("_")[:2]:
         case ["SQLITE", "NOTADB" | "CORRUPT"]:
             remedy = (
-                "it is damaged or not a database; move it away and try again, and a new journal "
-                "is made in its place"
+                "it is damaged or not a database; set it aside with 'jupyter parsimony journal "
+                "--set-aside', and a new one is made in its place"
             )
         case ["SQLITE", "FULL"]:
             remedy = "free some space and try again"

@@ -10,12 +10,14 @@ import errno
 import os
 import secrets
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.identity import ARTIFACT_FOLDER
 
 try:
     import fcntl
@@ -32,6 +34,9 @@ _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errn
 
 # Folders whose names this process has synced, up to the root, each with its inode.
 _anchored: dict[Path, int] = {}
+
+# The folders that a thread is alone in.
+_held = threading.local()
 
 _REMEDIES: dict[int, tuple[str, str]] = {
     errno.ENOSPC: ("the disk is full", "free some space and try again"),
@@ -52,6 +57,7 @@ _REMEDIES: dict[int, tuple[str, str]] = {
     errno.ENAMETOOLONG: ("the name is too long", "choose a shorter one"),
     errno.ENOENT: ("the path does not exist", "create the folder or choose another"),
     errno.EIO: ("the disk reported an input/output error", "check the disk and try again"),
+    errno.ELOOP: ("a link stands in its place", "replace the link by a file of its own"),
     errno.EMFILE: ("too many files are open", "close some and try again"),
     errno.EINTR: ("the system interrupted it", "try again"),
 }
@@ -135,16 +141,25 @@ def _alone(handle: int) -> Iterator[bool]:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[bool]:
-    """Keep others that ask from ``folder``; yields whether the system can do that."""
+    """Keep others that ask from ``folder``; yields whether the system can do that.
+
+    Who is alone there already stays so: a lock is no wait for oneself.
+    """
     if os.name == "nt":  # a folder cannot be opened there
         yield False
+        return
+    key, held = os.path.realpath(folder), vars(_held).setdefault("folders", set())
+    if key in held:
+        yield True
         return
     with _explained(folder, "lock the folder"):
         handle = os.open(folder, os.O_RDONLY)
     try:
         with _alone(handle) as is_alone:
+            held.update([key] if is_alone else ())
             yield is_alone
     finally:
+        held.discard(key)
         os.close(handle)
 
 
@@ -230,9 +245,29 @@ def _rename_new(temporary: Path, path: Path, data: bytes, mode: int) -> bool:
     return True
 
 
+def _refuse_leaving(folder: Path) -> None:
+    """Raise where ``folder`` lies in an ``.ockham`` and, by a link, outside of its workspace."""
+    parts = folder.absolute().parts
+    if ARTIFACT_FOLDER not in parts:
+        return
+    workspace = os.path.realpath(Path(*parts[: parts.index(ARTIFACT_FOLDER)]))
+    real = os.path.realpath(folder)
+    if not Path(real).is_relative_to(workspace):
+        raise StorageError(
+            f"Cannot write to {str(folder)!r}: a link on the way leads out of the workspace, to "
+            f"{real!r}; replace it by a folder.",
+            code=errno.ELOOP,
+        )
+
+
 def make_folder(folder: Path, *, mode: int = 0o777) -> None:
-    """Create ``folder`` and what is missing above it, durably. What exists is only synced."""
+    """Create ``folder`` and what is missing above it, durably. What exists is only synced.
+
+    Below a workspace's ``.ockham`` no link is followed out of that workspace: what came with a
+    clone could else write anywhere.
+    """
     with _explained(folder, "create the folder"):
+        _refuse_leaving(folder)
         missing = []
         current = folder
         while not current.is_dir():
@@ -344,6 +379,7 @@ def append_line(path: Path, line: str) -> None:
     make_folder(path.parent)
     with _explained(path, "append to"):
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+        flags |= getattr(os, "O_NOFOLLOW", 0)
         handle = os.open(path, flags, 0o666)
         try:
             # Before the line: one that nobody could be told of would else be found.

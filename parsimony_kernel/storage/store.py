@@ -116,6 +116,14 @@ _TURN_COLUMNS = ", ".join(f"turns.{name}" for name in TurnRow.__dataclass_fields
 Alive = Callable[[int, str], bool]
 
 
+# Whether the owner of a claim, by its name, still lives.
+AtWork = Callable[[str], bool]
+
+
+def _anybody(_owner: str) -> bool:
+    return True
+
+
 def _nobody(_pid: int, _since: str) -> bool:
     return False
 
@@ -196,11 +204,17 @@ class Journal(Protocol):
         """Keep a question until it is answered; synced. A nonce that is known stays as it is."""
         ...
 
-    def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
-        """The questions that wait, newest first, of turns that are not gone."""
+    def pending(
+        self, notebook: str | None = None, at_work: AtWork = _anybody
+    ) -> tuple[PendingRow, ...]:
+        """The questions that wait, newest first, of turns that are not gone.
+
+        One that was claimed waits again once its lease has run out, or its owner is not
+        ``at_work`` any more.
+        """
         ...
 
-    def claim(self, nonce: str, owner: str, lease_s: float) -> bool:
+    def claim(self, nonce: str, owner: str, lease_s: float, at_work: AtWork = _anybody) -> bool:
         """Take a waiting question for ``lease_s`` seconds; exactly one of all callers gets it."""
         ...
 
@@ -225,6 +239,10 @@ class Journal(Protocol):
 
     def verify(self) -> tuple[int, str] | None:
         """Check the chain: ``None``, or the first bad entry and what is wrong with it."""
+        ...
+
+    def news(self) -> str:
+        """What a person is to be told of the journal itself, in a sentence, once."""
         ...
 
     def close(self) -> None:
@@ -486,7 +504,7 @@ class SqliteJournal:
             ) from exc
 
     def verify(self) -> tuple[int, str] | None:
-        with self.database.reading("check") as db:
+        with self.database.snapshot("check") as db:
             return chain.first_bad(db)
 
     # -- suspensions
@@ -501,27 +519,35 @@ class SqliteJournal:
                 (record.nonce, record.run_id, chain.canonical(record.model_dump(mode="json"))),
             )
 
-    def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
+    def pending(
+        self, notebook: str | None = None, at_work: AtWork = _anybody
+    ) -> tuple[PendingRow, ...]:
         rows = self.database.select(
-            f"SELECT suspensions.nonce, suspensions.record, {_TURN_COLUMNS} FROM suspensions "
+            "SELECT suspensions.nonce, suspensions.record, suspensions.state, suspensions.owner, "
+            f"suspensions.lease_expires, {_TURN_COLUMNS} FROM suspensions "
             "JOIN turns ON turns.run_id = suspensions.run_id "
             f"WHERE turns.status NOT IN {_GONE} AND "
-            "turns.notebook = COALESCE(?, turns.notebook) AND "
-            "(state = 'pending' OR (state = 'leased' AND lease_expires <= ?)) "
+            "turns.notebook = COALESCE(?, turns.notebook) AND state IN ('pending', 'leased') "
             "ORDER BY suspensions.rowid DESC",
             None if notebook is None else storable(notebook),
-            self._clock.now().timestamp(),
         )
         pending: list[PendingRow] = []
-        for row in rows:
+        for nonce, text, state, owner, expires, *turn in rows:
+            if not self._is_free(state, owner, expires, at_work):
+                continue
             try:
-                record = self._record(row[0], row[1])
+                record = self._record(nonce, text)
             except JournalError as damaged:
                 # One question that cannot be read does not take the others along.
                 _log.warning("%s", damaged)
                 continue
-            pending.append(PendingRow(record, TurnRow(*row[2:])))
+            pending.append(PendingRow(record, TurnRow(*turn)))
         return tuple(pending)
+
+    def _is_free(self, state: str, owner: str, expires: float, at_work: AtWork) -> bool:
+        """Whether nobody is at work on a question: a lease ends with its time and its owner."""
+        now = self._clock.now().timestamp()
+        return state == "pending" or (state == "leased" and (expires <= now or not at_work(owner)))
 
     def _record(self, nonce: str, text: Any) -> SuspensionRecord:
         try:
@@ -538,17 +564,26 @@ class SqliteJournal:
                 "cannot be resumed: run its cell again."
             ) from exc
 
-    def claim(self, nonce: str, owner: str, lease_s: float) -> bool:
+    def claim(self, nonce: str, owner: str, lease_s: float, at_work: AtWork = _anybody) -> bool:
         now = self._clock.now().timestamp()
         with self.database.transaction(synced=True) as db:
-            changed = db.execute(
+            row = db.execute(
+                "SELECT state, owner, lease_expires FROM suspensions WHERE nonce = ? "
+                "AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.run_id = suspensions.run_id "
+                f"AND turns.status IN {_GONE})",
+                (nonce,),
+            ).fetchone()
+            if row is None:
+                return False
+            state, holder, expires = row
+            if not self._is_free(state, holder, expires, at_work):
+                return False
+            db.execute(
                 "UPDATE suspensions SET state = 'leased', owner = ?, lease_expires = ? "
-                "WHERE nonce = ? AND (state = 'pending' OR (state = 'leased' AND "
-                "lease_expires <= ?)) AND NOT EXISTS (SELECT 1 FROM turns WHERE "
-                f"turns.run_id = suspensions.run_id AND turns.status IN {_GONE})",
-                (storable(owner), now + lease_s, nonce, now),
-            ).rowcount
-        return changed == 1
+                "WHERE nonce = ?",
+                (storable(owner), now + lease_s, nonce),
+            )
+        return True
 
     def consume(self, nonce: str, owner: str | None = None) -> bool:
         return self._settle(nonce, owner, "leased", "consumed")
@@ -567,6 +602,10 @@ class SqliteJournal:
                 (after, nonce, before, None if owner is None else storable(owner)),
             ).rowcount
         return changed == 1
+
+    def news(self) -> str:
+        told, self.database.notice = self.database.notice, ""
+        return told
 
     def close(self) -> None:
         self.database.close()

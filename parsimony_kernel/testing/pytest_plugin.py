@@ -27,8 +27,8 @@ TIMES = {
 # Besides, what other versions of libraries make, and what is said only while one records.
 VOLATILE = TIMES | {
     r"(\w+/[0-9a-f]{64}[/@])[0-9a-f]{64}": r"\1CONTENT",
-    r'(?s:(<p class="pk-note"[^>]*>|\s*)From\s+here\s+on\s+each\s+request\s+of\s+this\s+notebook'
-    r"\s+goes\s+to\s.*?does\s+so\s+always\.(</p>)?)": "",
+    r'(?s:(<p class="pk-note"[^>]*>|\s*)From\s+(?:now\s+on,\s+requests\s+in|here\s+on\s+each'
+    r"\s+request\s+of)\s+this\s+notebook\s.*?does\s+so\s+always\.(</p>)?)": "",
 }
 _OURS = re.compile(r"\b(?:agent|parsimony)|\.ockham\b")
 _MODELS = pytest.StashKey[str]()

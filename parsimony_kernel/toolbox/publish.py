@@ -104,12 +104,12 @@ def publish_tools(
             if published.page:
                 page = publisher.store.root / published.page
                 await files.write(published.page, await asyncio.to_thread(page.read_bytes))
-        if published.live_name:
-            known.add((published.ref.kind, published.live_name))
+        if published.entry.live_name:
+            known.add((published.ref.kind, published.entry.live_name))
         return ToolResult.from_data(_answer(published))
 
     async def publish(
-        how: Callable[..., Published], variable: str, title: str, description: str
+        kind: Literal["dataset", "chart"], variable: str, title: str, description: str
     ) -> ToolResult:
         variables = executor.variables()
         if variable not in variables:
@@ -118,7 +118,8 @@ def publish_tools(
         value = variables[variable]
 
         def work(**of_this_run: Any) -> Published:
-            return how(
+            return publisher.publish(
+                kind,
                 value.fetch() if isinstance(value, RemoteValue) else value,
                 variable=variable,
                 title=title,
@@ -137,7 +138,7 @@ def publish_tools(
         )
     )
     async def return_dataset(variable: str, title: str, description: str = "") -> ToolResult:
-        return await publish(publisher.publish_dataset, variable, title, description)
+        return await publish("dataset", variable, title, description)
 
     @publishing(
         description=(
@@ -146,7 +147,7 @@ def publish_tools(
         )
     )
     async def return_chart(variable: str, title: str, description: str = "") -> ToolResult:
-        return await publish(publisher.publish_chart, variable, title, description)
+        return await publish("chart", variable, title, description)
 
     @publishing(
         description=(
@@ -159,8 +160,8 @@ def publish_tools(
     async def return_report(
         title: str, body: str, description: str = "", language: str = "en"
     ) -> ToolResult:
-        told: dict[str, Any] = {"description": description, "language": language}
-        return await announced(partial(publisher.publish_report, title, body, **told))
+        told: dict[str, Any] = {"title": title, "description": description, "language": language}
+        return await announced(partial(publisher.publish, "report", body, **told))
 
     @publishing(
         description=(
@@ -170,7 +171,7 @@ def publish_tools(
         )
     )
     async def edit_report(report: str, old: str, new: str) -> ToolResult:
-        return await announced(partial(publisher.edit_report, report, old, new))
+        return await announced(partial(publisher.edit, "report", report, old, new))
 
     @publishing(
         description=(
@@ -180,8 +181,8 @@ def publish_tools(
     )
     async def return_notebook(name: str, code: str = "", description: str = "") -> ToolResult:
         ran = code if code.strip() else _cells_of(executor, run_id())
-        told: dict[str, Any] = {"name": name, "description": description}
-        return await announced(partial(publisher.publish_notebook, ran, **told))
+        told: dict[str, Any] = {"title": name, "description": description}
+        return await announced(partial(publisher.publish, "notebook", ran, **told))
 
     @publishing(
         description=(
@@ -190,7 +191,7 @@ def publish_tools(
         )
     )
     async def edit_notebook(notebook: str, old: str, new: str) -> ToolResult:
-        return await announced(partial(publisher.edit_notebook, notebook, old, new))
+        return await announced(partial(publisher.edit, "notebook", notebook, old, new))
 
     @tool(
         description=(
@@ -278,7 +279,7 @@ def _event(published: Published, variable: str) -> ArtifactPublished:
         variable=variable,
         reused=published.reused,
         page=published.page,
-        live_name=published.live_name,
+        live_name=published.entry.live_name,
         figure=None if figure is None else figure.model_dump(mode="json"),
     )
 

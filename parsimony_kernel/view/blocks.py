@@ -1,8 +1,7 @@
 """The parts of a record, as values.
 
 A block holds what was said and seen, capped but otherwise as it came; whoever writes it escapes
-it. ``volatile`` blocks differ from run to run (times, tokens, cost); a ``solo`` block needs a
-display of its own, because the front end draws it from a bundle of its own.
+it. ``volatile`` blocks differ from run to run (times, tokens, cost).
 """
 
 from collections.abc import Iterable
@@ -81,7 +80,6 @@ class Block:
     """The base of all blocks. ``key`` is stable and unique in the run."""
 
     volatile: ClassVar[bool] = False
-    solo: ClassVar[bool] = False
 
     key: str
 
@@ -133,8 +131,6 @@ class StepBlock(Block):
 class FigureBlock(Block):
     """One chart, shown once: ``spec`` is Vega-Lite and draws without loading anything."""
 
-    solo: ClassVar[bool] = True
-
     number: int
     title: str = ""
     description: str = ""
@@ -173,7 +169,7 @@ class BudgetBlock(Block):
 @dataclass(frozen=True)
 class QuestionBlock(Block):
     """What the run needs to know. ``reply`` is ``None`` while nobody answered, ``chosen`` the place
-    of the choice that it picked, ``step`` the number of the step that waits for it, if one does."""
+    of the choice that it picked. ``has_buttons`` says that it can be clicked where it is shown."""
 
     question: str
     context: str = ""
@@ -181,7 +177,7 @@ class QuestionBlock(Block):
     choice_ids: tuple[str, ...] = ()
     reply: str | None = None
     chosen: int | None = None
-    step: int = 0
+    has_buttons: bool = False
 
 
 @dataclass(frozen=True)
@@ -260,13 +256,27 @@ class FooterBlock(Block):
 
 @dataclass(frozen=True)
 class ProgressBlock(Block):
-    """What the run is doing now, after how many steps that have ended and how much time."""
+    """What the run is doing now, for how long, and what to do meanwhile: ``hint``."""
 
     volatile: ClassVar[bool] = True
 
     activity: str
-    steps: int = 0
     elapsed_s: float = 0.0
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class TableBlock(Block):
+    """The table that answers."""
+
+    table: DataFrameObject
+
+
+@dataclass(frozen=True)
+class NotesBlock(Block):
+    """What changed the meaning or the course of a turn, a line each, as the model marks it up."""
+
+    lines: tuple[str, ...]
 
 
 def lasting(blocks: Iterable[Block]) -> tuple[Block, ...]:

@@ -12,7 +12,8 @@ from parsimony_kernel.view.escape import inline
 from parsimony_kernel.view.html import html_of, png_of
 from parsimony_kernel.view.markdown import markdown_of
 from parsimony_kernel.view.outline import outline
-from parsimony_kernel.view.parts import Picture
+from parsimony_kernel.view.parts import Picture, Sentence
+from parsimony_kernel.view.segment import Segment, segment_of
 from parsimony_kernel.view.text import text_of
 
 VEGALITE_MIME = "application/vnd.vegalite.v5+json"
@@ -21,22 +22,49 @@ _MENU = {"actions": {"export": True, "source": False, "compiled": False, "editor
 VEGALITE_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 
 
-def bundle(blocks: Sequence[Block]) -> tuple[dict[str, Any], dict[str, Any]]:
+Bundle = tuple[dict[str, Any], dict[str, Any]]
+# An output that takes no room, in JupyterLab measured as zero pixels.
+NOTHING: dict[str, Any] = {"text/plain": "", "text/html": ""}
+
+
+def segment_bundles(segment: Segment) -> tuple[Bundle, Bundle, Bundle]:
+    """The three outputs of a segment: what is read first, the chart that answers, the work."""
+    figure = segment.figure
+    return (
+        bundle(segment.head) if segment.head else (NOTHING, {}),
+        (NOTHING, {}) if figure is None else bundle([figure]),
+        bundle(segment.work, segment.summary, styled=False) if segment.work else (NOTHING, {}),
+    )
+
+
+def record_html(blocks: Sequence[Block]) -> str:
+    """A whole turn as HTML, for one place that holds all of it."""
+    segment = segment_of(blocks)
+    shown = [] if segment.figure is None else [segment.figure]
+    work = html_of(segment.work, segment.summary, styled=False) if segment.work else ""
+    return html_of([*segment.head, *shown]) + work
+
+
+def bundle(blocks: Sequence[Block], summary: Sentence = (), *, styled: bool = True) -> Bundle:
     """MIME data and metadata of one display.
 
     ``text/plain``, ``text/markdown`` and ``text/html``. A figure alone is given as its
     specification and its pixels with the description as ``text/plain``, without the other two:
     a front end and an exporter take HTML or Markdown before a picture.
+
+    Args:
+        summary: what the fold is called in which all of it is put away.
+        styled: with the style sheet, of which a turn needs one.
     """
-    if len(blocks) == 1 and isinstance(blocks[0], FigureBlock):
+    if not summary and len(blocks) == 1 and isinstance(blocks[0], FigureBlock):
         figure = blocks[0]
         png = png_of(figure)
         if figure.spec is not None or png:
             return _drawn(figure, png)
     data = {
-        "text/plain": text_of(blocks) or " ",
-        "text/markdown": markdown_of(blocks) or " ",
-        "text/html": html_of(blocks),
+        "text/plain": text_of(blocks, summary=summary) or " ",
+        "text/markdown": markdown_of(blocks, summary) or " ",
+        "text/html": html_of(blocks, summary, styled=styled),
     }
     return data, {}
 

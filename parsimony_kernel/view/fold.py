@@ -27,7 +27,6 @@ from parsimony_kernel.view.blocks import (
     ResultBlock,
     StepBlock,
 )
-from parsimony_kernel.view.figures import drawn, figure_of
 from parsimony_kernel.view.run_view import (
     ARGUMENT_CHARS,
     EMPTY,
@@ -40,10 +39,11 @@ from parsimony_kernel.view.run_view import (
     with_block,
 )
 from parsimony_kernel.view.steps import (
+    drawn,
+    figure_of,
     running_step,
     step_begun,
     step_ended,
-    waiting_step,
     with_answered_steps,
     with_refused_steps,
     with_state,
@@ -111,7 +111,6 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
                     context=cut(event.context or ""),
                     choices=cut_each(event.choices, SENTENCE_CHARS),
                     choice_ids=tuple(event.suspension_record.choice_ids or ids_of(event.choices)),
-                    step=waiting_step(view),
                 ),
             )
         case ev.Handoff():
@@ -221,8 +220,8 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
 
 
 def _replaced(names: Sequence[str]) -> str:
-    """What was taken back of the cell's earlier turn, in one sentence."""
-    return f"Taken back first, of what this cell did before: {', '.join(names)}." if names else ""
+    """What was undone of the cell's earlier turn, in one sentence."""
+    return f"Undid this cell's previous run first ({', '.join(names)})." if names else ""
 
 
 def _answered(view: RunView, event: ev.LLMCallCompleted) -> RunView:

@@ -5,7 +5,7 @@ number that the record gives it. Texts are foreign and are escaped by whoever wr
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,9 @@ from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.view.escape import steady
+from parsimony_kernel.view.blocks import StepBlock
+from parsimony_kernel.view.escape import inline, steady
+from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.run_view import ARGUMENT_CHARS, cut
 
 OK, REFUSED, FAILED, WAITING, UNFINISHED = "ok", "refused", "failed", "waiting", "unfinished"
@@ -61,6 +63,8 @@ class _Story:
         self.lines: list[Line] = []
         self._steps = 0
         self._running: dict[str, int] = {}
+        # The numbers of steps that wait for a person, by their calls.
+        self._waiting: dict[str, str] = {}
         # The trouble that the newest line told.
         self._trouble: Failure | None = None
         # Whether the model has ended the run itself, which the line of the end tells.
@@ -106,9 +110,12 @@ class _Story:
                 self.say("turn", "forgotten")
 
     def _begin(self, event: ev.ToolEvent) -> None:
-        self._steps += 1
+        number = self._waiting.pop(event.tool_call_id, "")
+        if not number:
+            self._steps += 1
+            number = str(self._steps)
         self._running[event.tool_call_id] = len(self.lines)
-        self.say(event.tool_name, UNFINISHED, _asked_for(event.arguments), str(self._steps))
+        self.say(event.tool_name, UNFINISHED, _asked_for(event.arguments), number)
 
     def _end(self, event: ev.ToolEvent) -> None:
         result = event.result or {}
@@ -122,6 +129,8 @@ class _Story:
             place = self._running.pop(event.tool_call_id)
         begun = self.lines[place]
         outcome, words = _outcome(event, result, troubled)
+        if outcome == WAITING:
+            self._waiting[event.tool_call_id] = begun.step
         self.lines[place] = replace(begun, outcome=outcome, words=cut(steady(words)) or begun.words)
         self._trouble = event.failure if outcome in (REFUSED, FAILED) else None
 
@@ -144,16 +153,16 @@ class _Story:
             self.say(what, how, event.put_back)
 
     def _take_back(self, event: ev.TurnTakenBack) -> None:
-        again = "again as the turn left them" if event.redone else "as before"
-        gone = "gone" if event.redone else "gone again"
+        again = "set again" if event.redone else "restored"
+        gone = "deleted" if event.redone else "removed"
         parts = (
             (event.restored, again),
             (event.removed, gone),
-            (event.kept, "changed since, so left"),
+            (event.kept, "changed since, so kept"),
             (event.lost, "perhaps changed, for there was no copy"),
         )
         words = "; ".join(f"{', '.join(names)}: {what}" for names, what in parts if names)
-        self.say("variables", "done again" if event.redone else "taken back", words)
+        self.say("variables", "re-applied" if event.redone else "undone", words)
 
     def _ask(self, event: ev.UserInputRequested) -> None:
         context, kind = event.context or "", event.originating_failure_kind
@@ -222,3 +231,35 @@ def _handed_off(event: ev.Handoff) -> str:
 
 def _joined(*parts: str) -> str:
     return " — ".join(filter(None, parts))
+
+
+# -- the code of a turn that worked, to be read, kept and run again
+
+
+@dataclass(frozen=True)
+class CodeStep:
+    """One step of a turn: its number in the record, what it was for, and its code as it ran."""
+
+    number: int
+    purpose: str
+    source: str
+
+    def with_heading(self) -> str:
+        """The code under a comment that editors take for the beginning of a cell."""
+        return f"# %% {inline(self.purpose) or f'step {self.number}'}\n{self.source.rstrip()}"
+
+
+def code_that_worked(events: Sequence[ev.AgentEvent]) -> tuple[CodeStep, ...]:
+    """The steps that the record calls done, in order, each with its code exactly as it ran."""
+    begun: dict[str, list[str]] = {}
+    for event in events:
+        if isinstance(event, ev.ToolEvent) and event.tool_type == "code" and not event.completed:
+            begun.setdefault(event.tool_call_id, []).append(str(event.arguments.get("code", "")))
+    steps = []
+    for block in replay(events).blocks:
+        if isinstance(block, StepBlock) and block.tool_type == "code":
+            whole = begun.get(block.call_id)
+            code = whole.pop(0) if whole else block.code.head
+            if block.state == "done":
+                steps.append(CodeStep(block.number, block.purpose, code))
+    return tuple(steps)

@@ -7,12 +7,10 @@ link. What is foreign is escaped, code stands in fences that are longer than any
 from collections.abc import Iterable
 
 from parsimony_kernel.view.blocks import Block, Passage
-from parsimony_kernel.view.budget import fit
-from parsimony_kernel.view.escape import fenced, markdown_code, markdown_inline, plain
+from parsimony_kernel.view.escape import fenced, fit, markdown_code, markdown_inline, plain
 from parsimony_kernel.view.outline import outline
 from parsimony_kernel.view.parts import (
     CELL_CHARS,
-    Facts,
     Folded,
     Items,
     Listing,
@@ -27,12 +25,11 @@ from parsimony_kernel.view.parts import (
     Table,
     Title,
 )
-from parsimony_kernel.view.text import numeric_columns
 
 
-def markdown_of(blocks: Iterable[Block]) -> str:
-    """``blocks`` as Markdown."""
-    pieces = [_section(outline(block)) for block in blocks]
+def markdown_of(blocks: Iterable[Block], summary: Sentence = ()) -> str:
+    """``blocks`` as Markdown, under a ``summary`` if there is one."""
+    pieces = [_sentence(summary), *(_section(outline(block)) for block in blocks)]
     return "\n\n".join(fit([piece for piece in pieces if piece], lambda note: f"*{note}*"))
 
 
@@ -49,10 +46,8 @@ def _part(part: Part) -> str:
             return _sentence(part.spans, quoted=part.tone == "words")
         case Items():
             return "\n".join(
-                ("1. " if part.ordered else "- ")
-                + (_sentence(item).replace("\n", " ") or "\\-")
-                + (" **(your answer)**" if index == part.chosen else "")
-                for index, item in enumerate(part.items)
+                ("1. " if part.is_ordered else "- ") + (_sentence(item).replace("\n", " ") or "\\-")
+                for item in part.items
             )
         case Listing():
             return fenced(_joined(part.passage), part.language)
@@ -65,8 +60,6 @@ def _part(part: Part) -> str:
             return f"> {part.summary}:\n{text}" if text else ""
         case Picture():
             return ""
-        case Facts():
-            return f"*{' · '.join(markdown_inline(fact) for fact in part.facts)}*"
 
 
 def _joined(passage: Passage) -> str:
@@ -108,16 +101,15 @@ def _within(line: str) -> str:
 
 
 def _table(table: Table) -> str:
-    written = [_sentence(table.caption).replace("\n", " ")]
+    written = [_sentence(table.caption).replace("\n", " ")] if table.is_captioned else []
     if table.columns:
-        right = numeric_columns(table)
         rows = [
             [*row[: len(table.columns)], *[""] * (len(table.columns) - len(row))]
             for row in table.rows
         ]
         lines = [
             _row(markdown_inline(name) for name in table.columns),
-            _row("---:" if numeric else "---" for numeric in right),
+            _row("---:" if numeric else "---" for numeric in table.numeric),
             *(_row(markdown_inline(cell[:CELL_CHARS]) for cell in row) for row in rows),
         ]
         written.append("\n".join(lines))

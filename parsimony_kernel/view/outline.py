@@ -17,6 +17,7 @@ from parsimony_kernel.view.blocks import (
     FigureMention,
     FooterBlock,
     HandoffBlock,
+    NotesBlock,
     PartialBlock,
     Passage,
     ProgressBlock,
@@ -27,9 +28,9 @@ from parsimony_kernel.view.blocks import (
     RequestBlock,
     ResultBlock,
     StepBlock,
+    TableBlock,
 )
 from parsimony_kernel.view.parts import (
-    Facts,
     Folded,
     Items,
     Listing,
@@ -42,16 +43,14 @@ from parsimony_kernel.view.parts import (
     Sentence,
     Span,
     Strong,
-    Table,
     Title,
+    spans_of,
+    written,
 )
-from parsimony_kernel.view.prose import spans_of, written
+from parsimony_kernel.view.tabulate import counted, table_of
 
 LISTED = 40
 NAMED = 24
-TABLE_ROWS = 20
-TABLE_COLUMNS = 40
-
 
 KIND_WORDS = {
     "transient_provider": "The model could not be reached",
@@ -77,7 +76,6 @@ ACTION_WORDS = {
     "stop": "stopping",
 }
 
-SHORT_LISTING_LINES = 16
 _UNDESCRIBED = "A chart without a description"
 # The arguments of a tool that publishes which say what it is about, the best first.
 _NAMING = ("title", "name", "report", "notebook", "artifact")
@@ -87,7 +85,10 @@ def outline(block: Block) -> Section:
     """What ``block`` says."""
     match block:
         case RequestBlock():
-            return _request(block)
+            shared = "Read from your notebook: " + "; ".join(block.shared)
+            parts: list[Part] = [Paragraph((block.words,), "words")] if block.words else []
+            parts += [Paragraph((shared,), "note")] if block.shared else []
+            return Section("request", "Request", tuple(parts))
         case ProseBlock():
             return _prose(block)
         case StepBlock():
@@ -97,84 +98,47 @@ def outline(block: Block) -> Section:
         case RecoveryBlock():
             return _recovery(block)
         case BudgetBlock():
-            return _budget(block)
+            name = "cost" if block.guard == "cost" else "token"
+            return _ending("budget", f"Most of the {name} budget is used", ())
         case QuestionBlock():
             return _question(block)
         case ReplyBlock():
-            title = Title("Your answer")
-            return Section(
-                "reply",
-                "Your answer",
-                (title, Paragraph((block.reply,), "words"), *_gone(block.gone)),
-            )
+            said = Paragraph(("Your answer: ", Strong(block.reply)), "note")
+            gone = _names("No longer in the notebook since the question: ", block.gone)
+            return Section("reply", "Your answer", (said, *gone))
         case ResultBlock():
-            return Section(
-                "result",
-                "Result",
-                (
-                    Title("Result"),
-                    *written(block.summary),
-                    *_labelled("Not found in a result", ", ".join(block.not_found)),
-                    *_artifacts(block.artifacts),
-                    *_bound(block.variables),
-                ),
-            )
+            told = written(block.summary)
+            unsupported = _labelled("Not found in a result", ", ".join(block.not_found))
+            return Section("result", "Result", (*told, *unsupported, *_published(block.artifacts)))
         case HandoffBlock():
-            return Section(
-                "handoff",
-                "Handed over to you",
-                (
-                    Title("Handed over to you"),
-                    *written(block.rationale),
-                    *_list("What stands in the way", _beside(block.blockers, block.rationale)),
-                    *_list("What you can do", block.next_steps),
-                    *_artifacts(block.artifacts),
-                    *_bound(block.variables),
-                ),
-            )
+            blockers = tuple(b for b in block.blockers if b.strip() != block.rationale.strip())
+            parts = [*written(block.rationale), *_list("Why", blockers)]
+            parts += [*_list("Try", block.next_steps), *_published(block.artifacts)]
+            return _ending("handoff", "I can't do this", parts)
         case PartialBlock():
-            return Section(
-                "partial",
-                "Stopped early",
-                (
-                    Title("Stopped early"),
-                    *_labelled("Missing", block.missing),
-                    *_list("What is known so far", block.learned),
-                    *_labelled("Next", block.plan),
-                    *_artifacts(block.artifacts),
-                    *_bound(block.variables),
-                ),
-            )
+            parts = [*_labelled("Missing", block.missing), *_list("Known so far", block.learned)]
+            return _ending("partial", "Stopped early", [*parts, *_published(block.artifacts)])
         case CancelledBlock():
-            return _cancelled(block)
+            reason = block.reason.strip()
+            why = reason.removeprefix("stopped ") if reason else block.message.strip()
+            return _ending("cancelled", "Stopped", _published(block.artifacts), why)
+        case TableBlock():
+            return Section("table", "Table", (table_of(block.table, is_captioned=False),))
+        case NotesBlock():
+            notes = tuple(Paragraph(spans_of(line), "note") for line in block.lines)
+            return Section("notes", "Notes", notes)
         case FooterBlock():
-            return Section("footer", "What the run used", (Facts(footer_facts(block)),))
+            used = Paragraph((" · ".join(footer_facts(block)),), "note")
+            return Section("footer", "What the run used", (used,))
         case ProgressBlock():
-            return Section("progress", "Progress", (Facts(progress_facts(block)),))
+            told = (Paragraph((" · ".join(progress_facts(block)),), "note"),)
+            return Section("progress", "Progress", told)
         case _:
-            raise TypeError(f"{type(block).__name__} is no block of a record; give it an outline")
+            raise TypeError(f"no outline for {type(block).__name__}")
 
 
-def _request(block: RequestBlock) -> Section:
-    title = Title("Request", state=f"to {block.model}" if block.model else "")
-    return Section(
-        "request",
-        "Request",
-        (
-            title,
-            Paragraph((block.words,), "words"),
-            *_shared(block),
-            *((Paragraph(spans_of(block.notice), "note"),) if block.notice.strip() else ()),
-        ),
-    )
-
-
-def _shared(block: RequestBlock) -> tuple[Part, ...]:
-    if not block.shared:
-        return ()
-    # The embedded model runs in this process, so nothing leaves it.
-    label = "Read from the notebook: " if block.model == "offline" else "Shared with the model: "
-    return (Paragraph((label + "; ".join(block.shared),), "note"),)
+def _ending(kind: str, title: str, parts: Iterable[Part], detail: str = "") -> Section:
+    return Section(kind, title, (Title(title, detail), *parts))
 
 
 def _prose(block: ProseBlock) -> Section:
@@ -203,15 +167,12 @@ def step_detail(step: StepBlock) -> str:
 
 def _step(step: StepBlock) -> Section:
     name = f"Step {step.number}"
-    parts: list[Part] = [Title(name, step_detail(step), step.state)]
+    state = "" if step.state == "done" else step.state
+    parts: list[Part] = [Title(name, step_detail(step), state)]
     if step.code:
-        long = step.code.head.strip().count("\n") >= SHORT_LISTING_LINES
-        is_over = step.state in ("done", "allowed")
-        parts.append(Listing(step.code, f"Code of step {step.number}", long and is_over))
+        parts.append(Listing(step.code, f"Code of step {step.number}"))
     elif step.tool_type in ("function", "plan") and step.arguments:
-        parts.append(
-            Items(tuple((f"{name}: ", Mono(value)) for name, value in step.arguments)),
-        )
+        parts.append(Items(tuple((f"{name}: ", Mono(value)) for name, value in step.arguments)))
     if step.stdout:
         parts.append(Printed("Printed", step.stdout))
     if step.stderr:
@@ -219,7 +180,7 @@ def _step(step: StepBlock) -> Section:
     for output in step.outputs:
         parts.extend(_output(output))
     if step.more_outputs:
-        parts.append(Paragraph((f"… {_count(step.more_outputs, 'more output')} …",), "note"))
+        parts.append(Paragraph((f"… {counted(step.more_outputs, 'more output')} …",), "note"))
     parts.extend(_names("Deleted: ", step.deleted))
     if not step.note:  # which says what became of them
         parts.extend(_names("Changed, and yours: ", step.overwritten))
@@ -233,18 +194,11 @@ def _step(step: StepBlock) -> Section:
             parts.append(Paragraph(place, "note"))
     if step.note:
         parts.append(Paragraph((Strong("Note: "), step.note), "note"))
-    parts.extend(
-        Paragraph(
-            (
-                "Already published, unchanged: " if artifact.reused else "Published: ",
-                # Where it lies is told once, with the result.
-                f"{_kind(artifact)} ",
-                Strong(artifact.title),
-            ),
-            "note",
-        )
-        for artifact in step.published
-    )
+    for artifact in step.published:
+        how = "Already published, unchanged" if artifact.reused else "Published"
+        # Where it lies is told once, with the result.
+        told: Sentence = (f"{how}: {_kind(artifact)} ", Strong(artifact.title))
+        parts.append(Paragraph(told, "note"))
     return Section("step", name, tuple(parts), state=step.state)
 
 
@@ -257,138 +211,66 @@ def _output(output: DataFrameObject | PrimitiveObject | FigureMention) -> tuple[
             shown = f"Shown as figure {output.number}"
             return (Paragraph((f"{shown}: {words}" if words else shown,), "note"),)
         case PrimitiveObject():
-            return (Printed("Output", Passage(output.text, 0)),) + (
-                (Paragraph(("… the rest of this output is left out …",), "note"),)
-                if output.truncated
-                else ()
-            )
+            shown_whole: tuple[Part, ...] = (Printed("Output", Passage(output.text, 0)),)
+            cut = (Paragraph(("… the rest of this output is left out …",), "note"),)
+            return (*shown_whole, *cut) if output.truncated else shown_whole
         case DataFrameObject():
-            return (_table(output),)
-
-
-def _table(frame: DataFrameObject) -> Table:
-    size = _count(frame.column_count, "column")
-    if frame.rows is not None:
-        size = f"{_count(frame.rows, 'row')} × {size}"
-    else:
-        size = f"{size}, rows not counted"
-    caption: Sentence = (Mono(frame.name), f": {size}") if frame.name else (size,)
-    if frame.preview_columns:
-        columns = frame.preview_columns[:TABLE_COLUMNS]
-        rows = tuple(row[: len(columns)] for row in frame.preview[:TABLE_ROWS])
-        unseen = frame.column_count - len(columns)
-        notes = []
-        if frame.rows is not None and frame.rows > len(rows):
-            notes.append(f"the first {_count(len(rows), 'row')}")
-        if unseen > 0:
-            notes.append(f"{_count(unseen, 'more column')} not shown")
-        return Table(caption, columns, rows, "; ".join(notes))
-    rows = tuple((c.name, c.dtype, ", ".join(c.samples)) for c in frame.columns[:TABLE_COLUMNS])
-    more = frame.column_count - len(rows)
-    note = f"{_count(more, 'more column')} not shown" if more > 0 else ""
-    return Table(caption, ("column", "type", "for example"), rows, note)
+            return (table_of(output),)
 
 
 def _figure(block: FigureBlock) -> Section:
-    name = f"Figure {block.number}"
-    described = block.description.strip()
-    parts: list[Part] = [
-        Title(name, block.title),
-        Picture(block, described or block.title or _UNDESCRIBED),
-    ]
-    if described and described != block.title.strip():
-        parts.append(Paragraph((described,), "note"))
-    elif not described and not block.title.strip():
-        parts.append(Paragraph((_UNDESCRIBED,), "note"))
-    if block.published is not None:
-        parts.append(Paragraph(("Published",), "note"))
-    return Section("figure", name, tuple(parts))
+    title, described = block.title.strip(), block.description.strip()
+    parts: list[Part] = [Title(title)] if title else []
+    parts.append(Picture(block, described or title or _UNDESCRIBED))
+    if described != title or not title:
+        parts.append(Paragraph((described or _UNDESCRIBED,), "note"))
+    return Section("figure", f"Figure {block.number}", tuple(parts))
 
 
 def _recovery(block: RecoveryBlock) -> Section:
     what = KIND_WORDS.get(block.kind, "Something went wrong")
-    next_step = ACTION_WORDS.get(block.action, "going on")
+    state = ACTION_WORDS.get(block.action, "going on")
     if block.put_back:
-        next_step = "going back"
+        state = "going back"
     if not block.recoverable and block.action in ("", "retry", "narrow_scope"):
-        next_step = "this cannot be recovered"
-    state = next_step
+        state = "this cannot be recovered"
     if block.fallback:
         state = f"going on with {block.fallback}"
     elif block.budget > 0 and block.action in ("retry", "narrow_scope"):
         after = f" after {block.delay_s:,} s" if block.delay_s else ""
-        state = f"{next_step}{after}, attempt {block.attempt} of {block.budget}"
+        state = f"{state}{after}, attempt {block.attempt} of {block.budget}"
     parts: list[Part] = [Title(what, state=state)]
     if block.message.strip():
         parts.append(Paragraph(spans_of(block.message), "note"))
     if block.blockers:
         parts.append(_items(block.blockers))
-    if block.put_back:
-        parts.append(Paragraph((Strong("Gone back: "), block.put_back)))
+    parts.extend(_labelled("Went back", block.put_back))
     return Section("recovery", "Recovery", tuple(parts))
 
 
-def _beside(blockers: tuple[str, ...], rationale: str) -> tuple[str, ...]:
-    """The blockers that the rationale has not said."""
-    return tuple(each for each in blockers if each.strip() != rationale.strip())
-
-
-def _budget(block: BudgetBlock) -> Section:
-    name = "cost" if block.guard == "cost" else "token"
-    title = Title(f"Most of the {name} budget is used", state="coming to the end")
-    return Section("budget", "Budget", (title,))
-
-
 def _question(block: QuestionBlock) -> Section:
-    reply = block.reply
-    parts: list[Part] = [
-        Title(
-            "Question",
-            f"about step {block.step}" if block.step else "",
-            "waiting for your answer" if reply is None else "answered",
-        ),
-        Paragraph(spans_of(block.question), "words"),
-    ]
+    if block.reply is not None:
+        answer = block.reply if block.chosen is None else block.choices[block.chosen]
+        who = "your answer" if block.chosen is None else "you chose"
+        said: Sentence = (*spans_of(block.question), " → ", Strong(answer), f" ({who})")
+        return Section("question", "Question", (Paragraph(said, "note"),), state="answered")
+    parts: list[Part] = [Paragraph(spans_of(block.question), "words")]
     if block.context.strip():
         parts.append(Paragraph(spans_of(block.context)))
+    how = "%agent answer YOUR WORDS"
     if block.choices:
-        parts.append(Items(tuple(map(spans_of, block.choices)), True, block.chosen))
-    if reply is None:
-        words = Mono("%agent answer your words")
-        if block.choices:
-            number = Mono(f"%agent answer {min(2, len(block.choices))}")
-            how: Sentence = ("To answer, run ", number, " or ", words, " in a cell.")
+        how = f"%agent answer {min(2, len(block.choices))}"
+        if block.has_buttons:
+            choices = "\n".join(f"{at}. {each}" for at, each in enumerate(block.choices, start=1))
+            parts.append(Folded("Without the buttons", Passage(f"{choices}\n{how}")))
         else:
-            how = ("To answer, run ", words, " in a cell.")
-        parts.append(Paragraph(how, "note"))
-    elif block.chosen is None:
-        parts.append(Paragraph((Strong("Answer: "), reply)))
-    return Section(
-        "question", "Question", tuple(parts), state="pending" if reply is None else "answered"
-    )
-
-
-def _cancelled(block: CancelledBlock) -> Section:
-    why = block.reason.strip() or block.message.strip() or "the run was stopped"
-    why = why.removeprefix("stopped ").strip() if block.reason.strip() else why
-    parts: list[Part] = [
-        Title("Stopped", detail=why),
-        *_artifacts(block.artifacts),
-        *_bound(block.variables),
-    ]
-    return Section("cancelled", "Stopped", tuple(parts))
-
-
-def _bound(names: Sequence[str]) -> tuple[Part, ...]:
-    return _names("Variables in your notebook: ", names)
-
-
-def _gone(names: Sequence[str]) -> tuple[Part, ...]:
-    return _names("No longer in the notebook since the question: ", names)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+            parts.append(Items(tuple(map(spans_of, block.choices)), is_ordered=True))
+    if block.has_buttons:
+        stopped = "Run All stopped here: answer, then run the cells below."
+        parts.append(Paragraph((stopped,), "note"))
+    else:
+        parts.append(Paragraph(("To answer, run ", Mono(how), " in a cell."), "note"))
+    return Section("question", "Question", tuple(parts), state="pending")
 
 
 def _names(label: str, names: Sequence[str]) -> tuple[Part, ...]:
@@ -402,35 +284,33 @@ def _names(label: str, names: Sequence[str]) -> tuple[Part, ...]:
     return (Paragraph(tuple(spans), "note"),)
 
 
-def _items(texts: Iterable[str]) -> Items:
-    given = tuple(texts)
-    items: tuple[Sentence, ...] = tuple(map(spans_of, given[:LISTED]))
-    if len(given) > LISTED:
-        items += ((f"and {len(given) - LISTED:,} more",),)
-    return Items(items)
+def _items(texts: Sequence[str]) -> Items:
+    items: list[Sentence] = list(map(spans_of, texts[:LISTED]))
+    if len(texts) > LISTED:
+        items.append((f"and {len(texts) - LISTED:,} more",))
+    return Items(tuple(items))
 
 
 def _list(label: str, texts: Sequence[str]) -> tuple[Part, ...]:
-    if not texts:
-        return ()
-    return (Paragraph((Strong(label),)), _items(texts))
+    return (Paragraph((Strong(label),)), _items(texts)) if texts else ()
 
 
 def _labelled(label: str, text: str) -> tuple[Part, ...]:
     return (Paragraph((Strong(f"{label}: "), text)),) if text.strip() else ()
 
 
-def _artifacts(artifacts: Sequence[Artifact]) -> tuple[Part, ...]:
+def _published(artifacts: Sequence[Artifact]) -> tuple[Part, ...]:
+    """What was published, by its titles; ``%agent artifacts`` has the paths."""
     if not artifacts:
         return ()
-    items: list[Sentence] = []
-    for artifact in artifacts[:LISTED]:
+    spans: list[Span] = ["Published: "]
+    for position, artifact in enumerate(artifacts[:LISTED]):
         again = " (unchanged)" if artifact.reused else ""
-        kind = _kind(artifact).capitalize()
-        items.append((f"{kind} ", Strong(artifact.title), f"{again}: ", Mono(artifact.place)))
+        kind = f"{', ' if position else ''}{_kind(artifact)} "
+        spans += [kind, Strong(artifact.title), again]
     if len(artifacts) > LISTED:
-        items.append((f"and {len(artifacts) - LISTED:,} more",))
-    return (Paragraph((Strong("Published"),)), Items(tuple(items)))
+        spans.append(f" and {len(artifacts) - LISTED:,} more")
+    return (Paragraph(tuple(spans), "note"),)
 
 
 def _kind(artifact: Artifact) -> str:
@@ -440,12 +320,12 @@ def _kind(artifact: Artifact) -> str:
 def footer_facts(block: FooterBlock) -> tuple[str, ...]:
     """Model, steps, calls, tokens, cost and time, each against its limit where it has one."""
     facts = [block.model] if block.model else []
-    facts.append(_count(block.steps, "step"))
-    calls = _count(block.calls, "model call")
+    facts.append(counted(block.steps, "step"))
+    calls = counted(block.calls, "model call")
     facts.append(f"{calls} of {block.max_rounds:,}" if block.max_rounds else calls)
     tokens = block.prompt_tokens + block.completion_tokens
     if tokens:
-        used = _count(tokens, "token")
+        used = counted(tokens, "token")
         facts.append(f"{tokens:,} of {block.max_tokens:,} tokens" if block.max_tokens else used)
     cost = cost_words(block.cost_usd, partial=block.cost_partial)
     most = (
@@ -462,13 +342,11 @@ def footer_facts(block: FooterBlock) -> tuple[str, ...]:
 
 
 def progress_facts(block: ProgressBlock) -> tuple[str, ...]:
-    """What is going on, after how many steps, and the time as far as it has been told."""
+    """What is going on, and the time as far as it has been told."""
     facts = [f"{block.activity or 'Working'} …"]
-    if block.steps:
-        facts.append(f"after {_count(block.steps, 'step')}")
     if block.elapsed_s >= 1:
         facts.append(f"{block.elapsed_s:.0f} s")
-    return tuple(facts)
+    return (*facts, block.hint) if block.hint else tuple(facts)
 
 
 def cost_words(cost_usd: float | None, *, partial: bool = False) -> str:

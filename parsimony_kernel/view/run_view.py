@@ -16,7 +16,6 @@ from parsimony_kernel.view.blocks import (
     FooterBlock,
     ProgressBlock,
     ProseBlock,
-    StepBlock,
 )
 from parsimony_kernel.view.escape import steady
 
@@ -68,15 +67,8 @@ class RunView:
             moving.append(self.prose)
         moving.append(_footer(self))
         if self.status == "running":
-            moving.append(
-                ProgressBlock("progress", self.activity, self._ended_steps(), self.elapsed_s)
-            )
+            moving.append(ProgressBlock("progress", self.activity, self.elapsed_s))
         return (*self.closed, *moving)
-
-    def _ended_steps(self) -> int:
-        return sum(
-            isinstance(block, StepBlock) and block.state != "running" for block in self.closed
-        )
 
 
 EMPTY = RunView()

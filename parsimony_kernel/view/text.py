@@ -7,12 +7,10 @@ Sentences and tables keep within the width. Code, what code printed, and the nam
 from collections.abc import Iterable, Iterator, Sequence
 
 from parsimony_kernel.view.blocks import Block, Passage
-from parsimony_kernel.view.budget import fit
-from parsimony_kernel.view.escape import columns, inline, plain, shortened
+from parsimony_kernel.view.escape import columns, fit, inline, plain, shortened
 from parsimony_kernel.view.outline import outline
 from parsimony_kernel.view.parts import (
     CELL_CHARS,
-    Facts,
     Folded,
     Items,
     Listing,
@@ -26,12 +24,23 @@ from parsimony_kernel.view.parts import (
     Table,
     Title,
 )
+from parsimony_kernel.view.segment import segment_of
 
 
-def text_of(blocks: Iterable[Block], width: int = 80) -> str:
-    """``blocks`` in lines of at most ``width`` columns where they can be broken."""
-    pieces = ["\n".join(_section(outline(block), width)) for block in blocks]
+def text_of(blocks: Iterable[Block], width: int = 80, summary: Sentence = ()) -> str:
+    """``blocks`` in lines of at most ``width`` columns where they can be broken, under a
+    ``summary`` if there is one."""
+    pieces = ["\n".join(wrapped(summary, width))] if summary else []
+    pieces += ["\n".join(_section(outline(block), width)) for block in blocks]
     return "\n\n".join(fit([piece for piece in pieces if piece], lambda note: f"({note})"))
+
+
+def record_of(blocks: Sequence[Block], width: int = 80) -> str:
+    """A turn as it is read: the answer, what shows it, and the work behind it."""
+    found = segment_of(blocks, echo=True)
+    shown = [] if found.figure is None else [found.figure]
+    parts = (text_of([*found.head, *shown], width), text_of(found.work, width, found.summary))
+    return "\n\n".join(filter(None, parts))
 
 
 def wrapped(spans: Sentence, width: int, first: str = "", rest: str = "") -> list[str]:
@@ -141,10 +150,6 @@ def _part(part: Part, width: int, indent: str, after: Sequence[str]) -> list[str
             return [f"{indent}{part.summary}:", *lines, ""]
         case Picture():
             return []
-        case Facts():
-            return wrapped(
-                (" · ".join(inline(fact) for fact in part.facts),), width, indent, indent
-            )
 
 
 def _verbatim(passage: Passage, lead: str) -> list[str]:
@@ -159,35 +164,17 @@ def _verbatim(passage: Passage, lead: str) -> list[str]:
 def _items(part: Items, width: int, indent: str) -> list[str]:
     lines: list[str] = []
     for index, item in enumerate(part.items):
-        mark = f"{index + 1}. " if part.ordered else "- "
-        chosen: Sentence = (" (your answer)",) if index == part.chosen else ()
+        mark = f"{index + 1}. " if part.is_ordered else "- "
         lead = f"{indent}  {mark}" if indent else mark
-        lines.extend(wrapped((*item, *chosen), width, lead, " " * len(lead)))
+        lines.extend(wrapped(item, width, lead, " " * len(lead)))
     return lines
 
 
-def is_number(cell: str) -> bool:
-    """Whether ``cell`` reads as a number, so that its column is aligned right."""
-    try:
-        float(cell.replace(",", "").removesuffix("%"))
-    except ValueError:
-        return cell in ("", "-", "NaN", "nan", "<NA>", "None", "NaT")
-    return True
-
-
-def numeric_columns(table: Table) -> tuple[bool, ...]:
-    """For each column, whether all of its cells are numbers."""
-    return tuple(
-        bool(table.rows) and all(is_number(row[at]) for row in table.rows if at < len(row))
-        for at in range(len(table.columns))
-    )
-
-
 def _table(table: Table, width: int, indent: str) -> list[str]:
-    lines = wrapped(table.caption, width, indent, indent)
+    lines = wrapped(table.caption, width, indent, indent) if table.is_captioned else []
     if not table.columns:
         return lines
-    lead = indent + "  "
+    lead = f"{indent}  " if table.is_captioned else indent
     widest = max(1, min(CELL_CHARS, width - len(lead)))
     header = [shortened(inline(name), widest) for name in table.columns]
     rows = [
@@ -196,11 +183,10 @@ def _table(table: Table, width: int, indent: str) -> list[str]:
         for row in table.rows
     ]
     widths = [max(columns(row[at]) for row in [header, *rows]) for at in range(len(header))]
-    right = numeric_columns(table)
 
     def padded(cell: str, at: int) -> str:
         gap = " " * (widths[at] - columns(cell))
-        return gap + cell if right[at] else cell + gap
+        return gap + cell if table.numeric[at] else cell + gap
 
     for band in _bands(widths, width - len(lead)):
         if band.start:
@@ -210,7 +196,7 @@ def _table(table: Table, width: int, indent: str) -> list[str]:
             (lead + "  ".join(padded(row[at], at) for at in band)).rstrip() for row in ruled
         )
     if table.note:
-        lines.extend(wrapped((f"({table.note})",), width, lead, lead))
+        lines.extend(wrapped((table.note,), width, lead, lead))
     return lines
 
 

@@ -112,9 +112,59 @@ async def test_an_older_answer_keeps_the_beginnings_and_the_names() -> None:
 
 
 def test_of_what_is_published_no_digest_is_told() -> None:
-    result = {"kind": "chart", "title": "Rain", "content_sha": "0f" * 32}
+    path = f".ockham/charts/{'1d' * 32}/{'2e' * 32}.vl.json"
+    digests = {"content_sha": "0f" * 32, "path": path, "reused": False}
+    result = {"kind": "chart", "title": "Rain", **digests}
     envelope = succeeded("return_chart", result, state="s", valid_next_actions=ACTIONS)
     assert as_text(envelope, ACTIONS) == "kind: chart\ntitle: Rain"
+
+
+async def test_what_is_alike_is_told_once() -> None:
+    """Values of a column once in a run; a table like another one by its columns."""
+    code = (
+        "one = pd.DataFrame({'c': range(100), 'd': 'x'})\ntwo = one[one.c > 50]\n"
+        "three = one.rename(columns={'c': 'e'})\nprint(one.head(2))\nfour = one.tail(3)\nfour"
+    )
+    seen: set[tuple[str, str]] = set()
+    first, again = await answer(code), await answer("five = pd.DataFrame({'c': range(50)})")
+    assert as_text(first, ACTIONS, seen).splitlines()[-4:] == [
+        "`four`: the second table shown",
+        "`one`: table, 100 rows, columns as `four`",
+        "`three`: table, 100 rows: e (int64), d (str) Distinct values, not rows: e: 0, 1, 2, 3, 4; "
+        "d: x",
+        "`two`: table, 49 rows, columns as `four`",
+    ]
+    assert as_text(again, ACTIONS, seen).startswith("`five`: table, 50 rows: c (int64) Distinct")
+    assert as_text(again, ACTIONS, seen) == "`five`: table, 50 rows: c (int64)"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("np.float64(16.25)", "16.25 (x)"),
+        ("[np.int64(1), np.float64(0.5)]", "[1, 0.5] (x)"),
+        ("<http.client.HTTPResponse object at 0x7f92c89743c0>",
+         "<http.client.HTTPResponse object> (x)"),
+        ("Generator(PCG64) at 0x7F92C89743C0", "Generator(PCG64) (x)"),
+    ],
+)  # fmt: skip
+def test_what_differs_from_run_to_run_is_left_out(text: str, told: str) -> None:
+    result = {"type": "primitive", "python_type": "x", "text": text}
+    assert as_text(succeeded("f", result, state="s", valid_next_actions=ACTIONS), ACTIONS) == told
+
+
+def test_a_question_leaves_what_may_be_called_as_it_was() -> None:
+    answers = [["f", "g", "rare"], [], ["f", "g", "rare"]]
+    messages = [
+        {
+            "role": "tool",
+            "tool_call_id": f"c{i}",
+            "content": to_text(succeeded("f", i, state="s", valid_next_actions=following)),
+        }
+        for i, following in enumerate(answers)
+    ]
+    rendered = IncrementalRenderer(["f", "g"]).render(RunState(messages=messages))
+    assert [each["content"] for each in rendered] == ["0", "1", "2"]
 
 
 def test_what_somebody_else_wrote_stays_as_it_is() -> None:

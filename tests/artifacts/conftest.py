@@ -22,7 +22,7 @@ def publisher(tmp_path: Path, clock: ManualClock) -> Publisher:
     made = Publisher(ArtifactStore(tmp_path), notebook_path="work.ipynb", clock=clock)
     publish_table(made)
     chart = alt.Chart(FRAME).mark_line().encode(x="month:T", y="t:Q")
-    made.publish_chart(
-        chart, variable="curve", title="The curve", lineage=[origin("curve")], run_id="r"
+    made.publish(
+        "chart", chart, variable="curve", title="The curve", lineage=[origin("curve")], run_id="r"
     )
     return made

@@ -7,22 +7,23 @@ from itertools import pairwise
 import pandas as pd
 
 from parsimony_kernel.artifacts.publish import Published, Publisher
-from parsimony_kernel.artifacts.store import LogEntry, UnknownArtifactError, reference
-from parsimony_kernel.identity import content_sha
+from parsimony_kernel.artifacts.reports import LINKS
+from parsimony_kernel.artifacts.store import LogEntry, UnknownArtifactError
+from parsimony_kernel.identity import ArtifactRef, content_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
 
 SHA = content_sha(b"chart")
 
 
-def find(words: str) -> LogEntry:
-    if words.startswith("no"):
-        raise UnknownArtifactError(f"There is no artifact {words!r}.")
+def entry_of(words: str) -> LogEntry:
     return LogEntry(kind="chart", logical_id=content_sha(words.encode()), content_sha=SHA,
                     title=f"About {words}")  # fmt: skip
 
 
-def reference_to(words: str) -> str:
-    return reference(find(words).ref)
+def find(words: str) -> ArtifactRef:
+    if words.startswith("no"):
+        raise UnknownArtifactError(f"There is no artifact {words!r}.")
+    return entry_of(words).ref
 
 
 FRAME = pd.DataFrame({"month": pd.date_range("2024-01-01", periods=12, freq="MS"), "t": range(12)})
@@ -43,7 +44,8 @@ def origin(name: str) -> VariableOrigin:
 
 
 def publish_table(publisher: Publisher, frame: pd.DataFrame = FRAME) -> Published:
-    return publisher.publish_dataset(
+    return publisher.publish(
+        "dataset",
         frame,
         variable="monthly",
         title="By month",
@@ -101,7 +103,7 @@ def assert_needs_nothing(page: str) -> Seen:
         }  # fmt: skip
     assert all(str(each["src"]).startswith("data:image/") for each in seen.all("img"))
     for each in seen.all("a"):
-        assert str(each["href"]).lower().startswith(("http://", "https://", "mailto:", "#"))
+        assert str(each.get("href", "#")).lower().startswith(LINKS)
     levels = [int(tag[1]) for tag, _ in seen.tags if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1

@@ -32,16 +32,16 @@ def _publish(publisher: Publisher, notebook: str, frame: pd.DataFrame = FRAME) -
         code="df = …",
         code_sha="0",
     )
-    return publisher.publish_dataset(
-        frame, variable="df", title="Rows", lineage=[origin], run_id="r"
+    return publisher.publish(
+        "dataset", frame, variable="df", title="Rows", lineage=[origin], run_id="r"
     )
 
 
 def test_a_sibling_is_refused_until_it_has_read_what_is_there(tmp_path: Path) -> None:
     mine, other = (_publisher(tmp_path, f"{name}/work.ipynb") for name in ("a", "b"))
-    first = mine.publish_notebook("x = 1", name="clean", run_id="r")
+    first = mine.publish("notebook", "x = 1", title="clean", run_id="r")
     with pytest.raises(LiveNameCollisionError, match="read that notebook first") as refused:
-        other.publish_notebook("x = 2", name="clean", run_id="r")
+        other.publish("notebook", "x = 2", title="clean", run_id="r")
     collision = refused.value
     assert (collision.kind, collision.live_name, collision.owner) == (
         "notebook",
@@ -49,37 +49,37 @@ def test_a_sibling_is_refused_until_it_has_read_what_is_there(tmp_path: Path) ->
         "a/work.ipynb",
     )
     seen = {(collision.kind, collision.live_name)}
-    taken = other.publish_notebook("x = 2", name="clean", run_id="r", seen=seen)
+    taken = other.publish("notebook", "x = 2", title="clean", run_id="r", seen=seen)
     assert taken.ref.logical_id == first.ref.logical_id
     assert other.store.read(first.ref) == b"x = 1\n"
     with pytest.raises(LiveNameCollisionError, match=r"belongs to 'b/work\.ipynb'"):
-        mine.publish_notebook("x = 3", name="clean", run_id="r")
+        mine.publish("notebook", "x = 3", title="clean", run_id="r")
 
 
 def test_to_have_read_another_name_or_another_kind_is_not_enough(tmp_path: Path) -> None:
     mine, other = (_publisher(tmp_path, f"{name}/work.ipynb") for name in ("a", "b"))
-    mine.publish_report("Clean", "Words.", run_id="r")
+    mine.publish("report", "Words.", title="Clean", run_id="r")
     for seen in ({("report", "cleaner")}, {("notebook", "clean")}):
         with pytest.raises(LiveNameCollisionError):
-            other.publish_report("Clean", "Others.", run_id="r", seen=seen)
-    other.publish_report("Clean", "Others.", run_id="r", seen={("report", "CLEAN")})
+            other.publish("report", "Others.", title="Clean", run_id="r", seen=seen)
+    other.publish("report", "Others.", title="Clean", run_id="r", seen={("report", "CLEAN")})
 
 
 def test_a_look_alike_of_a_sibling_s_name_is_the_sibling_s_name(tmp_path: Path) -> None:
     mine, other = (_publisher(tmp_path, f"{name}/work.ipynb") for name in ("a", "b"))
-    mine.publish_notebook("x = 1", name="scope", run_id="r")
+    mine.publish("notebook", "x = 1", title="scope", run_id="r")
     for name in ("SCOPE", "s\u0441ope", "\uff53cope"):
         with pytest.raises(LiveNameCollisionError, match="belongs to"):
-            other.publish_notebook("x = 2", name=name, run_id="r")
+            other.publish("notebook", "x = 2", title=name, run_id="r")
 
 
 def test_a_refused_write_leaves_no_snapshot_and_no_page(tmp_path: Path) -> None:
     mine, other = (_publisher(tmp_path, f"{name}/work.ipynb") for name in ("a", "b"))
-    mine.publish_report("Title", "Mine.", run_id="r")
+    mine.publish("report", "Mine.", title="Title", run_id="r")
     page = (tmp_path / "reports" / "title.html").read_bytes()
     listed = mine.store.list()
     with pytest.raises(LiveNameCollisionError):
-        other.publish_report("Title", "Theirs.", run_id="r")
+        other.publish("report", "Theirs.", title="Title", run_id="r")
     assert mine.store.list() == listed
     assert [path.read_bytes() for path in (tmp_path / "reports").iterdir()] == [page]
 
@@ -131,8 +131,8 @@ except LiveNameCollisionError as exc:
 @pytest.mark.parametrize(
     ("kind", "publish"),
     [
-        ("notebook", 'publisher.publish_notebook(f"x = {me!r}", name="clean", run_id=me)'),
-        ("report", 'publisher.publish_report("Clean", f"By {me}.", run_id=me)'),
+        ("notebook", 'publisher.publish("notebook", f"x = {me!r}", title="clean", run_id=me)'),
+        ("report", 'publisher.publish("report", f"By {me}.", title="Clean", run_id=me)'),
     ],
 )
 def test_of_eight_notebooks_that_publish_one_name_one_wins_and_the_others_know_to_whom(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.artifacts.html import write_page
+from parsimony_kernel.artifacts.page import write_page
 from parsimony_kernel.identity import content_sha
 
 ONE, OTHER = content_sha(b"one"), content_sha(b"other")

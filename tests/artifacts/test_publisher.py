@@ -14,7 +14,7 @@ import pytest
 
 from parsimony_kernel.artifacts.codecs import encode_dataset
 from parsimony_kernel.artifacts.provenance import producing_code
-from parsimony_kernel.artifacts.publish import Publisher, PublishError
+from parsimony_kernel.artifacts.publish import Kind, Publisher, PublishError
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.identity import ArtifactRef, LiveNameCollisionError, content_sha
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger, VariableOrigin
@@ -92,7 +92,8 @@ def _publisher(store: ArtifactStore, notebook: str = "notebooks/work.ipynb") -> 
 
 
 def test_a_dataset_is_published_with_its_code_and_its_sources(store: ArtifactStore) -> None:
-    published = _publisher(store).publish_dataset(
+    published = _publisher(store).publish(
+        "dataset",
         FRAME,
         variable="df",
         title="Cars",
@@ -122,7 +123,8 @@ def test_a_dataset_is_published_with_its_code_and_its_sources(store: ArtifactSto
 
 def test_a_script_stands_for_the_cells_where_it_is_given(store: ArtifactStore) -> None:
     script = "import pandas as pd\n\ndf = pd.read_csv('data/cars.csv').dropna()\n"
-    published = _publisher(store).publish_dataset(
+    published = _publisher(store).publish(
+        "dataset",
         FRAME,
         variable="df",
         title="Cars",
@@ -137,8 +139,8 @@ def test_a_script_stands_for_the_cells_where_it_is_given(store: ArtifactStore) -
 
 
 def test_the_log_says_where_and_with_what_the_code_ran(store: ArtifactStore) -> None:
-    _publisher(store).publish_dataset(
-        FRAME, variable="df", title="Cars", lineage=_ledger().ancestry("df"), run_id="r1"
+    _publisher(store).publish(
+        "dataset", FRAME, variable="df", title="Cars", lineage=_ledger().ancestry("df"), run_id="r1"
     )
     (entry,) = store.list()
     assert (entry.folder, entry.variable) == ("notebooks", "df")
@@ -154,7 +156,8 @@ def test_the_log_says_where_and_with_what_the_code_ran(store: ArtifactStore) -> 
 def test_the_script_that_is_kept_runs_again_in_the_folder_that_is_kept(
     store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _publisher(store).publish_dataset(
+    _publisher(store).publish(
+        "dataset",
         pd.read_csv(store.root / "notebooks" / "data" / "cars.csv"),
         variable="df",
         title="Cars",
@@ -175,15 +178,16 @@ def test_a_folder_outside_the_workspace_is_kept_whole(
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     publisher = Publisher(store, notebook_path="notebooks/work.ipynb", folder=elsewhere)
-    publisher.publish_dataset(
-        FRAME, variable="df", title="T", lineage=_ledger().ancestry("df"), run_id="r"
+    publisher.publish(
+        "dataset", FRAME, variable="df", title="T", lineage=_ledger().ancestry("df"), run_id="r"
     )
     (entry,) = store.list()
     assert store.root / entry.folder == elsewhere
 
 
 def test_a_chart_is_published_with_a_picture_and_words(store: ArtifactStore) -> None:
-    published = _publisher(store).publish_chart(
+    published = _publisher(store).publish(
+        "chart",
         CHART,
         variable="chart",
         title="v by g",
@@ -202,8 +206,13 @@ def test_a_chart_is_published_with_a_picture_and_words(store: ArtifactStore) -> 
 
 def test_a_chart_without_a_picture_is_published_and_says_so(store: ArtifactStore) -> None:
     far = alt.Chart("https://example.invalid/x.csv").mark_line().encode(x="a:T", y="b:Q")
-    published = _publisher(store).publish_chart(
-        far, variable="chart", title="Far", lineage=_ledger().ancestry("chart"), run_id="r1"
+    published = _publisher(store).publish(
+        "chart",
+        far,
+        variable="chart",
+        title="Far",
+        lineage=_ledger().ancestry("chart"),
+        run_id="r1",
     )
     assert published.figure is not None
     assert published.figure.png_base64 is None
@@ -214,8 +223,13 @@ def test_a_chart_without_a_picture_is_published_and_says_so(store: ArtifactStore
 def test_publishing_the_same_again_is_the_same_snapshot(store: ArtifactStore) -> None:
     publisher = _publisher(store)
     first, again = (
-        publisher.publish_dataset(
-            FRAME, variable="df", title="Cars", lineage=_ledger().ancestry("df"), run_id=run
+        publisher.publish(
+            "dataset",
+            FRAME,
+            variable="df",
+            title="Cars",
+            lineage=_ledger().ancestry("df"),
+            run_id=run,
         )
         for run in ("r1", "r2")
     )
@@ -227,8 +241,13 @@ def test_publishing_the_same_again_is_the_same_snapshot(store: ArtifactStore) ->
 def test_new_data_is_a_new_snapshot_of_the_same_dataset(store: ArtifactStore) -> None:
     publisher = _publisher(store)
     first, second = (
-        publisher.publish_dataset(
-            frame, variable="df", title="Cars", lineage=_ledger().ancestry("df"), run_id="r"
+        publisher.publish(
+            "dataset",
+            frame,
+            variable="df",
+            title="Cars",
+            lineage=_ledger().ancestry("df"),
+            run_id="r",
         )
         for frame in (FRAME, FRAME.assign(v=[3, 4]))
     )
@@ -238,10 +257,9 @@ def test_new_data_is_a_new_snapshot_of_the_same_dataset(store: ArtifactStore) ->
 
 
 @pytest.mark.parametrize("kind", ["dataset", "chart"])
-def test_without_lineage_nothing_is_published(store: ArtifactStore, kind: str) -> None:
-    publish = getattr(_publisher(store), f"publish_{kind}")
+def test_without_lineage_nothing_is_published(store: ArtifactStore, kind: Kind) -> None:
     with pytest.raises(PublishError, match="Nothing is known about where 'df' came from"):
-        publish(FRAME, variable="df", title="Cars", lineage=(), run_id="r")
+        _publisher(store).publish(kind, FRAME, variable="df", title="Cars", run_id="r")
     assert not store.folder.exists()
 
 
@@ -250,8 +268,13 @@ def test_without_lineage_nothing_is_published(store: ArtifactStore, kind: str) -
 )
 def test_a_title_is_needed_and_short(store: ArtifactStore, title: str, words: str) -> None:
     with pytest.raises(PublishError, match=words):
-        _publisher(store).publish_dataset(
-            FRAME, variable="df", title=title, lineage=_ledger().ancestry("df"), run_id="r"
+        _publisher(store).publish(
+            "dataset",
+            FRAME,
+            variable="df",
+            title=title,
+            lineage=_ledger().ancestry("df"),
+            run_id="r",
         )
 
 
@@ -260,8 +283,8 @@ def test_a_chart_of_a_published_dataset_names_it(store: ArtifactStore) -> None:
     ids = set()
     for sources in ((".ockham/datasets/d1/x.parquet",), (".ockham/datasets/d1/y.parquet",), ()):
         lineage = [_origin("chart", "c", sources=sources)]
-        published = publisher.publish_chart(
-            CHART, variable="chart", title="T", lineage=lineage, run_id="r"
+        published = publisher.publish(
+            "chart", CHART, variable="chart", title="T", lineage=lineage, run_id="r"
         )
         ids.add(published.ref.logical_id)
     assert len(ids) == 2
@@ -269,7 +292,8 @@ def test_a_chart_of_a_published_dataset_names_it(store: ArtifactStore) -> None:
 
 def test_sources_that_cannot_be_measured_keep_their_name(store: ArtifactStore) -> None:
     sources = ("gone.csv", "https://example.invalid/x.csv", "a\0b", "data")
-    published = _publisher(store).publish_dataset(
+    published = _publisher(store).publish(
+        "dataset",
         FRAME,
         variable="df",
         title="T",
@@ -284,23 +308,25 @@ def test_sources_that_cannot_be_measured_keep_their_name(store: ArtifactStore) -
 
 def test_two_notebooks_of_one_name_do_not_share_a_variable(store: ArtifactStore) -> None:
     lineage = list(_ledger().ancestry("df"))
-    _publisher(store).publish_dataset(FRAME, variable="df", title="T", lineage=lineage, run_id="r")
+    _publisher(store).publish(
+        "dataset", FRAME, variable="df", title="T", lineage=lineage, run_id="r"
+    )
     other = store.root / "elsewhere" / "work.ipynb"
     other.parent.mkdir()
     other.write_text("{}")
     sibling = _publisher(store, "elsewhere/work.ipynb")
     with pytest.raises(LiveNameCollisionError, match=r"belongs to 'notebooks/work\.ipynb'"):
-        sibling.publish_dataset(FRAME, variable="df", title="T", lineage=lineage, run_id="r")
+        sibling.publish("dataset", FRAME, variable="df", title="T", lineage=lineage, run_id="r")
     (store.root / "notebooks" / "work.ipynb").unlink()
-    sibling.publish_dataset(FRAME, variable="df", title="T", lineage=lineage, run_id="r")
+    sibling.publish("dataset", FRAME, variable="df", title="T", lineage=lineage, run_id="r")
 
 
 def test_code_stands_in_the_order_in_which_it_is_needed() -> None:
     ledger = OriginLedger()
     for origin in (
-        _origin("raw", "raw"),
-        _origin("clean", "clean", ("raw", 1)),
-        _origin("both", "both", ("raw", 1), ("clean", 1)),
+        _origin("raw", "raw", at="1"),
+        _origin("clean", "clean", ("raw", 1), at="2"),
+        _origin("both", "both", ("raw", 1), ("clean", 1), at="3"),
     ):
         ledger.stamp(origin)
     code = producing_code(list(ledger.ancestry("both")))
@@ -330,8 +356,8 @@ def test_stamps_that_contradict_one_another_are_ordered_by_time() -> None:
 def test_a_script_is_published_under_the_base_name_of_what_it_is_called(
     store: ArtifactStore,
 ) -> None:
-    published = _publisher(store).publish_notebook(
-        "\nx = 1  \n\n", name="scripts/clean.py", description="D", run_id="r1"
+    published = _publisher(store).publish(
+        "notebook", "\nx = 1  \n\n", title="scripts/clean.py", description="D", run_id="r1"
     )
     assert published.ref.logical_id == "clean"
     assert published.path.startswith(".ockham/notebooks/clean/")
@@ -347,7 +373,7 @@ def test_the_same_script_again_is_reused_and_another_is_a_new_snapshot(
     publisher = _publisher(store)
     codes = ("x = 1", "x = 1 \n", "x = 2")
     first, again, other = (
-        publisher.publish_notebook(code, name="clean", run_id="r") for code in codes
+        publisher.publish("notebook", code, title="clean", run_id="r") for code in codes
     )
     assert (first.reused, again.reused, other.reused) == (False, True, False)
     assert first.ref == again.ref != other.ref
@@ -356,10 +382,10 @@ def test_the_same_script_again_is_reused_and_another_is_a_new_snapshot(
 
 def test_a_script_may_be_called_like_the_notebook_whose_code_is_kept(store: ArtifactStore) -> None:
     publisher = _publisher(store)
-    publisher.publish_dataset(
-        FRAME, variable="df", title="Cars", lineage=_ledger().ancestry("df"), run_id="r"
+    publisher.publish(
+        "dataset", FRAME, variable="df", title="Cars", lineage=_ledger().ancestry("df"), run_id="r"
     )
-    published = publisher.publish_notebook("x = 1", name="work", run_id="r")
+    published = publisher.publish("notebook", "x = 1", title="work", run_id="r")
     assert [entry.ref for entry in store.list() if entry.kind == "notebook"] == [published.ref]
     assert publisher.code_of(store.find("df")).startswith("# %% user")
 
@@ -379,31 +405,31 @@ def test_what_is_no_script_is_said_and_not_kept(
     store: ArtifactStore, code: str, name: str, words: str
 ) -> None:
     with pytest.raises(PublishError, match=words):
-        _publisher(store).publish_notebook(code, name=name, run_id="r")
+        _publisher(store).publish("notebook", code, title=name, run_id="r")
     assert not store.folder.exists()
 
 
 def test_code_with_await_and_odd_escapes_is_a_script(store: ArtifactStore) -> None:
     code = "x = await f('\\d')"
-    published = _publisher(store).publish_notebook(code, name="clean", run_id="r")
+    published = _publisher(store).publish("notebook", code, title="clean", run_id="r")
     assert store.read(published.ref).decode() == code + "\n"
 
 
 def test_a_passage_of_a_script_is_replaced(store: ArtifactStore) -> None:
     publisher = _publisher(store)
-    first = publisher.publish_notebook("x = 1\ny = 2", name="clean", run_id="r")
-    edited = publisher.edit_notebook("clean", "y = 2", "y = 3", run_id="r2")
+    first = publisher.publish("notebook", "x = 1\ny = 2", title="clean", run_id="r")
+    edited = publisher.edit("notebook", "clean", "y = 2", "y = 3", run_id="r2")
     assert edited.ref.logical_id == first.ref.logical_id
     assert store.read(edited.ref) == b"x = 1\ny = 3\n"
     assert store.read(first.ref) == b"x = 1\ny = 2\n"
     with pytest.raises(PublishError, match="no Python"):
-        publisher.edit_notebook("clean", "y = 3", "y = (", run_id="r2")
+        publisher.edit("notebook", "clean", "y = 3", "y = (", run_id="r2")
     assert store.find("clean").ref == edited.ref
 
 
 def test_an_edit_begins_with_the_newest_whatever_snapshot_is_named(store: ArtifactStore) -> None:
     publisher = _publisher(store)
-    first = publisher.publish_notebook("x = 1\ny = 2", name="clean", run_id="r")
-    publisher.edit_notebook(first.path, "y = 2", "y = 3", run_id="r2")
-    publisher.edit_notebook(first.path, "x = 1", "x = 0", run_id="r3")
+    first = publisher.publish("notebook", "x = 1\ny = 2", title="clean", run_id="r")
+    publisher.edit("notebook", first.path, "y = 2", "y = 3", run_id="r2")
+    publisher.edit("notebook", first.path, "x = 1", "x = 0", run_id="r3")
     assert store.read(store.find("clean").ref) == b"x = 0\ny = 3\n"

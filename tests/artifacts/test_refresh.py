@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import pytest
 
+from parsimony_kernel.artifacts import provenance
 from parsimony_kernel.artifacts import refresh as refreshing
-from parsimony_kernel.artifacts import sources
 from parsimony_kernel.artifacts.publish import Published, Publisher
 from parsimony_kernel.artifacts.refresh import Refreshed, RefreshError, in_words, refresh_named
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SnapshotError
@@ -24,7 +24,7 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.identity import content_sha
 from parsimony_kernel.lineage.ledger import OriginLedger
-from parsimony_kernel.lineage.slice import slice as slice_of
+from parsimony_kernel.lineage.script import slice_of
 from parsimony_kernel.lineage.stamping import CellEffect, stamp_effect
 
 SCOPE = RunScope("r1", "analysis.ipynb", "c1", 1)
@@ -69,9 +69,10 @@ class Desk:
                 output = await self.executor.execute(cell)
             assert output.error is None, output.error
 
-    def publish(self, how: Callable[..., Published], variable: str, title: str) -> Published:
+    def publish(self, kind: Literal["dataset", "chart"], variable: str, title: str) -> Published:
         ledger = self.executor.origin_ledger
-        return how(
+        return self.publisher.publish(
+            kind,
             self.executor.variables()[variable],
             variable=variable,
             title=title,
@@ -103,7 +104,7 @@ async def desk(tmp_path: Path) -> Desk:
 
 class TestADataset:
     async def test_exactly_the_slice_runs(self, desk: Desk) -> None:
-        desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        desk.publish("dataset", "by_town", "By town")
         await desk.refresh("By town")
         (place,) = desk.places
         assert "groupby" in place.ran[0]
@@ -111,14 +112,14 @@ class TestADataset:
         assert "chart" not in place.ran[0]
 
     async def test_the_same_content_appends_nothing(self, desk: Desk) -> None:
-        published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        published = desk.publish("dataset", "by_town", "By town")
         done = await desk.refresh("by_town")
         assert (done.changed, done.sources, desk.lines(published)) == (False, (), 1)
 
     async def test_a_source_that_changed_is_a_failure_and_nothing_is_appended(
         self, desk: Desk
     ) -> None:
-        published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        published = desk.publish("dataset", "by_town", "By town")
         (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
         with pytest.raises(RefreshError, match=r"'sales\.csv': changed since.*accepted"):
             await desk.refresh("By town")
@@ -126,7 +127,7 @@ class TestADataset:
         assert desk.lines(published) == 1
 
     async def test_a_change_that_is_accepted_becomes_the_latest(self, desk: Desk) -> None:
-        published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        published = desk.publish("dataset", "by_town", "By town")
         (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
         done = await desk.refresh("By town", accept=True)
         assert (done.changed, done.sources, desk.lines(published)) == (True, ("sales.csv",), 2)
@@ -136,7 +137,7 @@ class TestADataset:
         assert (again.changed, desk.lines(published)) == (False, 2)
 
     async def test_a_source_that_changed_without_effect_appends_nothing(self, desk: Desk) -> None:
-        published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        published = desk.publish("dataset", "by_town", "By town")
         (desk.root / "sales.csv").write_text("town,eur\nGraz,4\nWien,2\n")
         done = await desk.refresh("By town", accept=True)
         assert (done.changed, done.sources, desk.lines(published)) == (False, ("sales.csv",), 1)
@@ -146,7 +147,7 @@ class TestADataset:
     ) -> None:
         import pyarrow.parquet
 
-        published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        published = desk.publish("dataset", "by_town", "By town")
         write = pyarrow.parquet.write_table
         monkeypatch.setattr(
             pyarrow.parquet,
@@ -157,7 +158,7 @@ class TestADataset:
         assert desk.lines(published) == 1
 
     async def test_a_source_that_is_gone_is_a_failure(self, desk: Desk) -> None:
-        desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        desk.publish("dataset", "by_town", "By town")
         (desk.root / "sales.csv").unlink()
         with pytest.raises(RefreshError, match="gone or not readable"):
             await desk.refresh("By town", accept=True)
@@ -165,7 +166,7 @@ class TestADataset:
     async def test_code_that_fails_now_is_told_with_its_line_and_the_source(
         self, desk: Desk
     ) -> None:
-        published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        published = desk.publish("dataset", "by_town", "By town")
         (desk.root / "sales.csv").write_text("city,eur\nGraz,100\n")
         with pytest.raises(RefreshError, match=r"KeyError: 'town'.*groupby.*sales\.csv"):
             await desk.refresh("By town", accept=True)
@@ -173,12 +174,12 @@ class TestADataset:
 
     async def test_code_that_is_too_slow_is_a_failure(self, desk: Desk) -> None:
         await desk.run("import time\nslow = pd.DataFrame({'x': [time.sleep(0.05) or 1]})")
-        desk.publish(desk.publisher.publish_dataset, "slow", "Slow")
+        desk.publish("dataset", "slow", "Slow")
         with pytest.raises(RefreshError, match="timeout"):
             await desk.refresh("Slow", timeout_s=0.01)
 
     async def test_damaged_code_is_not_run(self, desk: Desk) -> None:
-        desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        desk.publish("dataset", "by_town", "By town")
         (entry,) = desk.store.list()
         (desk.root / entry.code_path).write_text("by_town = 'something else'\n")
         with pytest.raises(SnapshotError, match="damaged"):
@@ -188,7 +189,7 @@ class TestADataset:
 
 async def publish_frame(desk: Desk, code: str, title: str = "T") -> Published:
     await desk.run(code)
-    return desk.publish(desk.publisher.publish_dataset, "t", title)
+    return desk.publish("dataset", "t", title)
 
 
 def entry_of(desk: Desk, published: Published) -> LogEntry:
@@ -202,20 +203,20 @@ class TestASourceThatChangedBeforePublishing:
 
     async def test_it_is_told_and_its_digest_is_not_that_of_the_new_bytes(self, desk: Desk) -> None:
         (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
-        published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        published = desk.publish("dataset", "by_town", "By town")
         assert "'sales.csv': not what it was when it was read" in published.note
         (source,) = entry_of(desk, published).sources
         assert (source.stale, source.sha256, source.size_bytes) == (True, None, 30)
 
     async def test_so_of_a_chart(self, desk: Desk) -> None:
         (desk.root / "sales.csv").unlink()
-        published = desk.publish(desk.publisher.publish_chart, "chart", "Towns")
+        published = desk.publish("chart", "chart", "Towns")
         assert "'sales.csv': not what it was" in published.note
         assert entry_of(desk, published).is_stale
 
     async def test_refreshing_takes_it_for_changed(self, desk: Desk) -> None:
         (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
-        published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        published = desk.publish("dataset", "by_town", "By town")
         with pytest.raises(RefreshError, match=r"'sales\.csv': changed since"):
             await desk.refresh("By town")
         done = await desk.refresh("By town", accept=True)
@@ -226,13 +227,13 @@ class TestASourceThatChangedBeforePublishing:
     async def test_it_is_so_no_more_once_it_was_read_again(self, desk: Desk, again: str) -> None:
         source = desk.root / "sales.csv"
         source.write_text("town,eur\nGraz,4\nWien,2\n")
-        published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        published = desk.publish("dataset", "by_town", "By town")
         assert published.note
         if again == "refresh":
             assert not (await desk.refresh("By town", accept=True)).changed
         else:
             await desk.run(*CELLS)
-            anew = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+            anew = desk.publish("dataset", "by_town", "By town")
             assert (anew.reused, anew.note) == (True, "")
         assert not entry_of(desk, published).is_stale
         assert (await desk.refresh("By town")).sources == ()
@@ -241,11 +242,11 @@ class TestASourceThatChangedBeforePublishing:
         await desk.run("first = pd.read_csv('sales.csv')")
         (desk.root / "sales.csv").write_text("town,eur\nGraz,1\n")
         await desk.run("both = pd.concat([first, pd.read_csv('sales.csv')])")
-        published = desk.publish(desk.publisher.publish_dataset, "both", "Both")
+        published = desk.publish("dataset", "both", "Both")
         assert "'sales.csv': not what it was" in published.note
 
     async def test_what_is_as_it_was_read_is_no_note(self, desk: Desk) -> None:
-        published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        published = desk.publish("dataset", "by_town", "By town")
         (source,) = entry_of(desk, published).sources
         assert published.note == ""
         assert source.sha256 == content_sha((desk.root / "sales.csv").read_bytes())
@@ -290,7 +291,7 @@ class TestContentThatIsAnother:
     async def test_from_a_file_too_large_to_be_measured(
         self, desk: Desk, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sources, "MAX_HASHED_BYTES", 2)
+        monkeypatch.setattr(provenance, "MAX_HASHED_BYTES", 2)
         published = await publish_frame(desk, "t = pd.read_csv('sales.csv')")
         (desk.root / "sales.csv").write_text("town,eur\nGraz,1\nWien,2\nGraz,4\n")
         await self.refused_then_accepted(desk, published, r"'sales\.csv' cannot be compared")
@@ -324,7 +325,7 @@ class TestContentThatIsAnother:
 class TestASnapshotThatIsBroken:
     @pytest.mark.parametrize("data", [None, b"", b"junk"])
     async def test_the_same_bytes_are_put_back(self, desk: Desk, data: bytes | None) -> None:
-        published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        published = desk.publish("dataset", "by_town", "By town")
         path = desk.root / published.path
         whole = path.read_bytes()
         path.unlink() if data is None else path.write_bytes(data)
@@ -339,7 +340,7 @@ class TestASnapshotThatIsBroken:
     ) -> None:
         import pyarrow.parquet
 
-        published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+        published = desk.publish("dataset", "by_town", "By town")
         (desk.root / published.path).unlink()
         write = pyarrow.parquet.write_table
         monkeypatch.setattr(
@@ -359,7 +360,7 @@ class TestASnapshotThatIsBroken:
     "path", ["../../evil.py", "x", "/etc/passwd", ".ockham/notebooks/a/zz.txt", "con/zz.py", "\0/a"]
 )
 async def test_code_that_is_no_snapshot_is_not_run(desk: Desk, path: str) -> None:
-    published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
+    published = desk.publish("dataset", "by_town", "By town")
     log = desk.store.folder / f"datasets/{published.ref.logical_id}/log.jsonl"
     log.write_text(json.dumps(json.loads(log.read_text()) | {"code_path": path}) + "\n")
     (desk.root / "evil.py").write_text("by_town = 'something else'\n")
@@ -417,7 +418,7 @@ async def test_eight_that_refresh_and_publish_at_once_leave_whole_logs(
     published = await publish_frame(desk, "t = pd.read_csv('sales.csv')")
     for name in ("random", "other"):
         await desk.run(f"import uuid\n{name} = pd.DataFrame([str(uuid.uuid4())])")
-        desk.publish(desk.publisher.publish_dataset, name, name.title())
+        desk.publish("dataset", name, name.title())
     (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
     said = [each.split(",") for each in race(_AT_ONCE, desk.root)]
     assert {told for each in said for told in each} <= {"done", "anew"}
@@ -430,17 +431,20 @@ async def test_eight_that_refresh_and_publish_at_once_leave_whole_logs(
 
 class TestAChartAndAReport:
     async def test_a_chart_is_compared_by_what_it_draws(self, desk: Desk) -> None:
-        published = desk.publish(desk.publisher.publish_chart, "chart", "Towns")
+        published = desk.publish("chart", "chart", "Towns")
         assert not (await desk.refresh("Towns")).changed
         (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
         assert (await desk.refresh("Towns", accept=True)).changed
         assert desk.lines(published) == 2
 
     async def test_a_report_is_renewed_with_what_it_shows(self, desk: Desk) -> None:
-        desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
-        desk.publish(desk.publisher.publish_chart, "chart", "Towns")
-        report = desk.publisher.publish_report(
-            "Sales", "![Towns](artifact:chart)\n\n![Table](artifact:by_town)", run_id="r1"
+        desk.publish("dataset", "by_town", "By town")
+        desk.publish("chart", "chart", "Towns")
+        report = desk.publisher.publish(
+            "report",
+            "![Towns](artifact:chart)\n\n![Table](artifact:by_town)",
+            title="Sales",
+            run_id="r1",
         )
         first = (desk.root / report.page).read_text()
         same = await desk.refresh("Sales")
@@ -456,15 +460,15 @@ class TestAChartAndAReport:
         assert "4711" not in first
 
     async def test_a_script_is_not_made_by_code(self, desk: Desk) -> None:
-        desk.publisher.publish_notebook("x = 1", name="clean", run_id="r1")
+        desk.publisher.publish("notebook", "x = 1", title="clean", run_id="r1")
         with pytest.raises(RefreshError, match="publish it again instead"):
             await desk.refresh("clean")
 
 
 @pytest.mark.kernel
 async def test_it_works_in_a_kernel_that_nobody_has_used(desk: Desk) -> None:
-    published = desk.publish(desk.publisher.publish_dataset, "by_town", "By town")
-    chart = desk.publish(desk.publisher.publish_chart, "chart", "Towns")
+    published = desk.publish("dataset", "by_town", "By town")
+    chart = desk.publish("chart", "chart", "Towns")
     assert not (await refresh_named(desk.publisher, "By town", clean_executor)).changed
     assert not (await refresh_named(desk.publisher, "Towns", clean_executor)).changed
     (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")

@@ -7,23 +7,35 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsimony_kernel.artifacts.html import Exhibit, render_page
+from parsimony_kernel.artifacts.page import Exhibit, render_page
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.reports import ReportError, draft
 from parsimony_kernel.artifacts.store import LogEntry
-from tests.artifacts.report_cases import BODY, FRAME, assert_needs_nothing, find, origin, page_of
+from tests.artifacts.report_cases import (
+    BODY,
+    FRAME,
+    assert_needs_nothing,
+    entry_of,
+    find,
+    origin,
+    page_of,
+)
 
 
 def test_a_page_tells_what_it_shows_and_where_it_comes_from(publisher: Publisher) -> None:
-    published = publisher.publish_report(
-        "How warm?", f"{BODY}\n![Table](artifact:monthly)", language="de", run_id="r"
+    published = publisher.publish(
+        "report",
+        f"{BODY}\n![Table](artifact:monthly)",
+        title="How warm?",
+        language="de",
+        run_id="r",
     )
     page = page_of(publisher, published)
     seen = assert_needs_nothing(page)
     assert seen.all("html") == [{"lang": "de"}]
     assert "<title>How warm?</title>" in page
     (image,) = seen.all("img")
-    assert image["alt"] == "Mean *t*: line chart of t by month"
+    assert image["alt"] == "Mean t: line chart of t by month"
     assert "(12 rows, 2 columns; the first 10 rows shown)" in seen.text
     assert "2024-01-01" in seen.text
     ids = {str(attributes["id"]) for _, attributes in seen.tags if "id" in attributes}
@@ -39,7 +51,7 @@ def test_a_page_tells_what_it_shows_and_where_it_comes_from(publisher: Publisher
 
 def test_headings_begin_below_the_title_and_none_is_skipped(publisher: Publisher) -> None:
     body = "# One\n\n#### Deep\n\n###### Deeper\n\n## Two\n\n# Three\n\n### Four"
-    page = page_of(publisher, publisher.publish_report("T", body, run_id="r"))
+    page = page_of(publisher, publisher.publish("report", body, title="T", run_id="r"))
     assert_needs_nothing(page)
     main = page[: page.index("</main>")]
     assert re.findall(r"<(h\d)>", main) == ["h1", "h2", "h3", "h4", "h3", "h2", "h3"]
@@ -52,7 +64,8 @@ def test_whatever_comes_from_outside_is_only_text(publisher: Publisher) -> None:
     store = publisher.store
     frame = pd.DataFrame({_EVIL: [_EVIL, None]})
     hostile = Publisher(store, notebook_path=f"{_EVIL[:20]}.ipynb")
-    hostile.publish_dataset(
+    hostile.publish(
+        "dataset",
         frame,
         variable="evil",
         title=_EVIL,
@@ -61,13 +74,19 @@ def test_whatever_comes_from_outside_is_only_text(publisher: Publisher) -> None:
         run_id="r",
     )
     chart = alt.Chart(FRAME, title=_EVIL).mark_line().encode(x="month:T", y="t:Q")
-    hostile.publish_chart(
-        chart, variable="pic", title="p", description=_EVIL, lineage=[origin("pic")], run_id="r"
+    hostile.publish(
+        "chart",
+        chart,
+        variable="pic",
+        title="p",
+        description=_EVIL,
+        lineage=[origin("pic")],
+        run_id="r",
     )
-    body = f"{_EVIL}\n\n{{{{artifact evil}}}}\n\n![{_EVIL.replace('[', '')}](artifact:pic)\n\n"
+    body = f"{_EVIL}\n\n![](artifact:evil)\n\n![{_EVIL.replace('[', '')}](artifact:pic)\n\n"
     body += f"[x](javascript:alert(1)) [y](data:text/html,x) [z](file:///etc/passwd) <{_EVIL}>"
     body += "\n\n![far](https://example.org/x.png) <https://example.org> | a |\n"
-    published = hostile.publish_report(_EVIL, body, description=_EVIL, run_id="r")
+    published = hostile.publish("report", body, title=_EVIL, description=_EVIL, run_id="r")
     page = page_of(hostile, published)
     seen = assert_needs_nothing(page)
     assert "<script" not in page
@@ -81,37 +100,45 @@ def test_no_words_make_a_page_that_needs_anything_or_runs(body: str) -> None:
         report = draft("T", body, find)
     except ReportError:
         return
-    ref = find("sales").ref
     entry = LogEntry(kind="report", logical_id="a", content_sha="b")
-    shown = {ref: Exhibit(find("sales"), b"{}")}
+    shown = {ref: Exhibit(entry_of("sales"), b"{}") for ref in report.shown}
     assert_needs_nothing(render_page(report, shown, entry))
 
 
 def test_a_chart_whose_data_lies_elsewhere_is_told_in_words(publisher: Publisher) -> None:
     far = alt.Chart("https://example.invalid/x.csv").mark_line().encode(x="a:T", y="b:Q")
-    publisher.publish_chart(far, variable="far", title="Far", lineage=[origin("far")], run_id="r")
-    page = page_of(publisher, publisher.publish_report("T", "![Far](artifact:far)", run_id="r"))
+    publisher.publish(
+        "chart", far, variable="far", title="Far", lineage=[origin("far")], run_id="r"
+    )
+    page = page_of(
+        publisher, publisher.publish("report", "![Far](artifact:far)", title="T", run_id="r")
+    )
     assert "Far: line chart of b by a. No picture could be made" in assert_needs_nothing(page).text
 
 
 def test_a_chart_that_is_large_as_a_drawing_is_a_picture(publisher: Publisher) -> None:
     many = pd.DataFrame({"x": range(4000), "y": range(4000)})
-    publisher.publish_chart(
+    publisher.publish(
+        "chart",
         alt.Chart(many).mark_point().encode(x="x:Q", y="y:Q"),
         variable="many",
         title="Many",
         lineage=[origin("many")],
         run_id="r",
     )
-    page = page_of(publisher, publisher.publish_report("T", "{{artifact many}}", run_id="r"))
+    page = page_of(
+        publisher, publisher.publish("report", "![](artifact:many)", title="T", run_id="r")
+    )
     (image,) = assert_needs_nothing(page).all("img")
     assert str(image["src"]).startswith("data:image/png;base64,")
 
 
 def test_a_script_is_shown_as_code_and_a_report_by_its_title(publisher: Publisher) -> None:
-    publisher.publish_notebook("if 1 < 2:\n    pass", name="steps", run_id="r")
-    publisher.publish_report("Earlier", "Words.", run_id="r")
-    body = "{{artifact steps}}\n\n{{artifact Earlier}}"
-    seen = assert_needs_nothing(page_of(publisher, publisher.publish_report("T", body, run_id="r")))
+    publisher.publish("notebook", "if 1 < 2:\n    pass", title="steps", run_id="r")
+    publisher.publish("report", "Words.", title="Earlier", run_id="r")
+    body = "![](artifact:steps)\n\n![](artifact:Earlier)"
+    seen = assert_needs_nothing(
+        page_of(publisher, publisher.publish("report", body, title="T", run_id="r"))
+    )
     assert "if 1 < 2:\n    pass" in seen.text
     assert "Earlier · Source 2" in seen.text

@@ -5,14 +5,14 @@ from html import unescape as html_unescape
 import pytest
 
 from parsimony_kernel.artifacts.publish import Publisher, PublishError
-from parsimony_kernel.artifacts.reports import pinned_in
+from parsimony_kernel.artifacts.reports import parse
 from parsimony_kernel.artifacts.store import SnapshotError, UnknownArtifactError, reference
 from parsimony_kernel.testing.clock import ManualClock
 from tests.artifacts.report_cases import BODY, FRAME, assert_needs_nothing, page_of, publish_table
 
 
 def test_a_report_is_published_with_what_it_shows_and_its_page(publisher: Publisher) -> None:
-    published = publisher.publish_report("How warm?", BODY, run_id="r")
+    published = publisher.publish("report", BODY, title="How warm?", run_id="r")
     store = publisher.store
     entry = store.latest("report", published.ref.logical_id)
     assert entry is not None
@@ -22,15 +22,14 @@ def test_a_report_is_published_with_what_it_shows_and_its_page(publisher: Publis
     shown = [publisher.find("curve").ref, publisher.find("monthly").ref]
     assert entry.embedded == tuple(map(reference, shown))
     assert (entry.live_name, entry.notebook, entry.run_id) == ("how_warm", "work.ipynb", "r")
-    text = store.read(published.ref).decode()
-    assert pinned_in(text) == tuple(shown)
-    assert "2026" not in text
+    assert parse(store.read(published.ref)).shown == tuple(shown)
+    assert b"2026" not in store.read(published.ref)
 
 
 def test_an_unknown_artifact_leaves_nothing_behind(publisher: Publisher) -> None:
     before = publisher.store.list()
     with pytest.raises(UnknownArtifactError, match=r"did you mean .*\(curve\)"):
-        publisher.publish_report("T", "![x](artifact:curv)", run_id="r")
+        publisher.publish("report", "![x](artifact:curv)", title="T", run_id="r")
     assert publisher.store.list() == before
     assert not (publisher.store.root / "reports").exists()
 
@@ -38,35 +37,35 @@ def test_an_unknown_artifact_leaves_nothing_behind(publisher: Publisher) -> None
 def test_a_damaged_artifact_is_not_shown(publisher: Publisher) -> None:
     (publisher.store.root / publisher.find("curve").path).write_bytes(b"{}")
     with pytest.raises(SnapshotError, match="damaged"):
-        publisher.publish_report("T", BODY, run_id="r")
+        publisher.publish("report", BODY, title="T", run_id="r")
     assert not (publisher.store.root / "reports").exists()
 
 
 def test_the_same_report_again_is_the_same_snapshot_and_the_same_page(
     publisher: Publisher, clock: ManualClock
 ) -> None:
-    first = publisher.publish_report("T", BODY, run_id="r")
+    first = publisher.publish("report", BODY, title="T", run_id="r")
     page = (publisher.store.root / first.page).read_bytes()
     clock.advance(3600)
-    again = publisher.publish_report("T", BODY, run_id="r2")
+    again = publisher.publish("report", BODY, title="T", run_id="r2")
     assert (again.ref, again.page, again.reused) == (first.ref, first.page, True)
     assert (publisher.store.root / first.page).read_bytes() == page
 
 
 def test_a_report_keeps_the_snapshots_that_it_was_pinned_to(publisher: Publisher) -> None:
-    first = publisher.publish_report("T", BODY, run_id="r")
+    first = publisher.publish("report", BODY, title="T", run_id="r")
     old = publisher.store.read(first.ref)
     publish_table(publisher, FRAME.assign(t=0))
     assert publisher.store.read(first.ref) == old
-    second = publisher.publish_report("T", BODY, run_id="r")
+    second = publisher.publish("report", BODY, title="T", run_id="r")
     assert second.ref.logical_id == first.ref.logical_id
     assert second.ref.content_sha != first.ref.content_sha
 
 
 def test_an_edit_is_a_new_snapshot_of_the_same_report(publisher: Publisher) -> None:
-    first = publisher.publish_report("T", BODY, description="D", run_id="r")
+    first = publisher.publish("report", BODY, title="T", description="D", run_id="r")
     publish_table(publisher, FRAME.assign(t=0))
-    edited = publisher.edit_report("T", "Some words.", "Other words.", run_id="r2")
+    edited = publisher.edit("report", "T", "Some words.", "Other words.", run_id="r2")
     assert edited.ref.logical_id == first.ref.logical_id
     text = publisher.store.read(edited.ref).decode()
     assert text == publisher.store.read(first.ref).decode().replace("Some", "Other")
@@ -78,17 +77,19 @@ def test_an_edit_is_a_new_snapshot_of_the_same_report(publisher: Publisher) -> N
 def test_an_edit_may_show_something_else_and_it_stays_the_same_report(
     publisher: Publisher,
 ) -> None:
-    first = publisher.publish_report("T", BODY, run_id="r")
+    first = publisher.publish("report", BODY, title="T", run_id="r")
     new = "Words.\n\n![Table](artifact:monthly)"
-    edited = publisher.edit_report(first.ref.logical_id[:8], "Some words.", new, run_id="r2")
+    edited = publisher.edit("report", first.ref.logical_id[:8], "Some words.", new, run_id="r2")
     assert edited.ref.logical_id == first.ref.logical_id
-    kinds = [ref.kind for ref in pinned_in(publisher.store.read(edited.ref).decode())]
+    kinds = [ref.kind for ref in parse(publisher.store.read(edited.ref)).shown]
     assert kinds == ["dataset", "chart"]
 
 
 def test_an_edit_that_this_run_has_made_is_not_made_again(publisher: Publisher) -> None:
-    publisher.publish_report("T", BODY, run_id="r")
-    edits = [publisher.edit_report("T", "words", "words and words", run_id="r2") for _ in range(2)]
+    publisher.publish("report", BODY, title="T", run_id="r")
+    edits = [
+        publisher.edit("report", "T", "words", "words and words", run_id="r2") for _ in range(2)
+    ]
     assert edits[0].ref == edits[1].ref
     assert [edit.reused for edit in edits] == [False, True]
 
@@ -97,24 +98,26 @@ def test_a_renewed_report_shows_the_newest_and_stays_with_its_notebook(
     publisher: Publisher,
 ) -> None:
     (publisher.store.root / "work.ipynb").write_text("{}")
-    first = publisher.publish_report("T", f"{BODY}\n![: odd](artifact:monthly)", run_id="r")
+    first = publisher.publish(
+        "report", f"{BODY}\n![: odd](artifact:monthly)", title="T", run_id="r"
+    )
     anyone = Publisher(publisher.store, notebook_path="another.ipynb")
     same = anyone.renew_report(publisher.find("T"))
     assert (same.ref, same.reused, same.page) == (first.ref, True, first.page)
     table = publish_table(publisher, FRAME.assign(t=0))
     renewed = anyone.renew_report(publisher.find("T"))
     assert renewed.ref.logical_id == first.ref.logical_id
-    assert pinned_in(publisher.store.read(renewed.ref).decode()) == (
+    assert parse(publisher.store.read(renewed.ref)).shown == (
         publisher.find("curve").ref,
         table.ref,
     )
     old = publisher.store.read(first.ref).decode()
-    was = next(ref for ref in pinned_in(old) if ref.kind == "dataset")
+    was = next(ref for ref in parse(old.encode()).shown if ref.kind == "dataset")
     assert publisher.store.read(renewed.ref).decode() == old.replace(
         reference(was), reference(table.ref)
     )
     assert publisher.find("T").notebook == "work.ipynb"
-    assert publisher.edit_report("T", "Some", "Other", run_id="r").page == first.page
+    assert publisher.edit("report", "T", "Some", "Other", run_id="r").page == first.page
 
 
 @pytest.mark.parametrize(
@@ -124,14 +127,14 @@ def test_a_renewed_report_shows_the_newest_and_stays_with_its_notebook(
 def test_an_edit_needs_a_text_that_stands_there_once(
     publisher: Publisher, old: str, words: str
 ) -> None:
-    publisher.publish_report("T", BODY, run_id="r")
+    publisher.publish("report", BODY, title="T", run_id="r")
     with pytest.raises(PublishError, match=words):
-        publisher.edit_report("T", old, "x", run_id="r")
+        publisher.edit("report", "T", old, "x", run_id="r")
 
 
 def test_what_is_no_report_is_not_edited_as_one(publisher: Publisher) -> None:
     with pytest.raises(PublishError, match="is a chart and no report"):
-        publisher.edit_report("curve", "a", "b", run_id="r")
+        publisher.edit("report", "curve", "a", "b", run_id="r")
 
 
 def test_titles_that_share_their_letters_have_names_and_pages_of_their_own(
@@ -139,7 +142,10 @@ def test_titles_that_share_their_letters_have_names_and_pages_of_their_own(
 ) -> None:
     long = "Revenue and costs of all the branches in Austria and in Germany, "
     titles = ["A", "A+", "A#", f"{long}north", f"{long}south", "😀", "---", "++", "C", "C++", "con"]
-    made = [publisher.publish_report(title, f"About {title!r}.", run_id="r") for title in titles]
+    made = [
+        publisher.publish("report", f"About {title!r}.", title=title, run_id="r")
+        for title in titles
+    ]
     assert len({each.page for each in made}) == len(titles)
     assert len({entry.live_name for entry in publisher.store.list() if entry.kind == "report"}) == (
         len(titles)
@@ -150,10 +156,10 @@ def test_titles_that_share_their_letters_have_names_and_pages_of_their_own(
 
 
 def test_two_reports_of_one_title_have_a_page_each(publisher: Publisher) -> None:
-    first = publisher.publish_report("T", BODY, run_id="r")
-    other = publisher.publish_report("T", "Words alone.", run_id="r")
+    first = publisher.publish("report", BODY, title="T", run_id="r")
+    other = publisher.publish("report", "Words alone.", title="T", run_id="r")
     assert (first.page, other.page) == ("reports/t.html", "reports/t-2.html")
-    again = publisher.publish_report("T", f"{BODY}\nMore.", run_id="r")
+    again = publisher.publish("report", f"{BODY}\nMore.", title="T", run_id="r")
     assert again.page == first.page
     assert "Words alone." in page_of(publisher, other)
 
@@ -161,7 +167,7 @@ def test_two_reports_of_one_title_have_a_page_each(publisher: Publisher) -> None
 def test_a_renewed_page_says_of_when_its_sentences_are(
     publisher: Publisher, clock: ManualClock
 ) -> None:
-    first = publisher.publish_report("T", BODY, run_id="r")
+    first = publisher.publish("report", BODY, title="T", run_id="r")
     assert "The sentences are of" not in page_of(publisher, first)
     for days, values in ((1, 0), (2, 5)):
         clock.advance(86_400)
@@ -175,7 +181,7 @@ def test_a_renewed_page_says_of_when_its_sentences_are(
         assert told in seen.text
     same = publisher.renew_report(publisher.find("T"))
     assert page_of(publisher, same) == page
-    edited = publisher.edit_report("T", "Some", "New", run_id="r2")
+    edited = publisher.edit("report", "T", "Some", "New", run_id="r2")
     assert "The sentences are of" not in page_of(publisher, edited)
 
 
@@ -183,7 +189,7 @@ def test_a_page_that_cannot_be_written_is_a_note_on_a_report_that_is_there(
     publisher: Publisher,
 ) -> None:
     (publisher.store.root / "reports").write_text("a file")
-    published = publisher.publish_report("T", BODY, run_id="r")
+    published = publisher.publish("report", BODY, title="T", run_id="r")
     assert publisher.store.read(published.ref)
     assert published.page == ""
     assert published.note.startswith("The page was not written. Cannot")

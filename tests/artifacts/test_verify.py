@@ -34,10 +34,15 @@ def store(tmp_path: Path) -> ArtifactStore:
     store = ArtifactStore(tmp_path)
     publisher = Publisher(store, notebook_path="a.ipynb")
     for rows in ([1], [1, 2]):
-        publisher.publish_dataset(
-            pd.DataFrame({"x": rows}), variable="t", title="T", lineage=[ORIGIN], run_id="r1"
+        publisher.publish(
+            "dataset",
+            pd.DataFrame({"x": rows}),
+            variable="t",
+            title="T",
+            lineage=[ORIGIN],
+            run_id="r1",
         )
-    publisher.publish_report("R", "![T](artifact:t)", run_id="r1")
+    publisher.publish("report", "![T](artifact:t)", title="R", run_id="r1")
     data = b"PAR1 of a pool"
     entry = LogEntry(kind="data_object", logical_id="d" * 64, content_sha=content_sha(data))
     store.publish(entry, data)
@@ -101,8 +106,13 @@ def test_publishing_again_mends_what_was_moved_aside(store: ArtifactStore) -> No
     path = path.with_name(f"{newest}.parquet")
     path.write_bytes(b"")
     assert not verify(store).ok
-    Publisher(store, notebook_path="a.ipynb").publish_dataset(
-        pd.DataFrame({"x": [1, 2]}), variable="t", title="T", lineage=[ORIGIN], run_id="r1"
+    Publisher(store, notebook_path="a.ipynb").publish(
+        "dataset",
+        pd.DataFrame({"x": [1, 2]}),
+        variable="t",
+        title="T",
+        lineage=[ORIGIN],
+        run_id="r1",
     )
     assert verify(store).ok
 
@@ -155,7 +165,7 @@ def _with_a_folder_for_a_log(store: ArtifactStore) -> None:
 
 
 def _without_the_log_of_a_script(store: ArtifactStore) -> None:
-    Publisher(store, notebook_path="a.ipynb").publish_notebook("x = 1", name="s", run_id="r1")
+    Publisher(store, notebook_path="a.ipynb").publish("notebook", "x = 1", title="s", run_id="r1")
     (store.folder / "notebooks/s/log.jsonl").unlink()
 
 
@@ -248,7 +258,8 @@ class TestTheSealsOfALog:
     @pytest.fixture
     def log(self, store: ArtifactStore) -> Path:
         for title in ("T2", "T3"):
-            Publisher(store, notebook_path="a.ipynb").publish_dataset(
+            Publisher(store, notebook_path="a.ipynb").publish(
+                "dataset",
                 pd.DataFrame({"x": [1, 2]}),
                 variable="t",
                 title=title,

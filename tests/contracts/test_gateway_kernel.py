@@ -12,7 +12,7 @@ import pytest
 from jupyter_kernel_client.manager import KernelHttpManager
 
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
-from parsimony_kernel.execution import RemoteExecutor, remote_calls
+from parsimony_kernel.execution import RemoteExecutor, remote_client
 from parsimony_kernel.execution.gateway import GatewayKernel, server_address
 
 pytestmark = pytest.mark.kernel
@@ -112,14 +112,14 @@ async def test_code_that_ends_its_kernel_keeps_the_prints_that_had_arrived(
     executor: RemoteExecutor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """What is printed just before ``os._exit`` may be lost on its way, and nothing before it."""
-    hear, heard = remote_calls._hear, tmp_path / "heard"
+    hear, heard = remote_client._Heard.hear, tmp_path / "heard"
 
-    def hearing(kind: str, content: dict[str, Any], said: dict[str, Any]) -> None:
-        hear(kind, content, said)
+    def hearing(self: remote_client._Heard, kind: str, content: dict[str, Any]) -> None:
+        hear(self, kind, content)
         if kind == "stream" and "before" in content["text"]:
             heard.touch()
 
-    monkeypatch.setattr(remote_calls, "_hear", hearing)
+    monkeypatch.setattr(remote_client._Heard, "hear", hearing)
     await executor.execute("x = 1")
     output = await executor.execute(
         f"import os, time\nprint('before')\nwhile not os.path.exists({str(heard)!r}):\n"

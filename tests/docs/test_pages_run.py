@@ -21,6 +21,7 @@ BEFORE = {
     "how-to/memory.md": "",
     "how-to/platforms.md": "",
     "how-to/procedures.md": "",
+    "how-to/publish.md": "",
     "how-to/read-elsewhere.md": POWER,
     "how-to/what-a-model-sees.md": "",
     "how-to/your-tools.md": "",
@@ -31,6 +32,7 @@ NOT_RUN = {
     "how-to/local-endpoints.md",
     "how-to/proxies-certificates.md",
     "how-to/real-model.md",
+    "how-to/remote-kernels.md",
 }
 PAGES = sorted(
     str(page.relative_to(DOCS))

@@ -55,8 +55,8 @@ def publish_version(root: Path, version: int) -> str:
         }
     )
     publisher = Publisher(ArtifactStore(root), notebook_path=NOTEBOOK, clock=ManualClock())
-    done = publisher.publish_dataset(
-        frame(version), variable="df", title="The table", lineage=[origin], run_id="r1"
+    done = publisher.publish(
+        "dataset", frame(version), variable="df", title="The table", lineage=[origin], run_id="r1"
     )
     return json.dumps([done.ref.kind, done.ref.logical_id, done.ref.content_sha])
 

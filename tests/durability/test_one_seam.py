@@ -16,19 +16,22 @@ _SEAM = "parsimony_kernel/storage/durable.py"
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parsimony_kernel/storage/database.py", "sqlite3.connect"): "SQLite writes its own file",
     ("parsimony_kernel/storage/database.py", "TemporaryDirectory"): "a draft that durable places",
+    ("parsimony_kernel/storage/database.py", "os.link"): "a log that closing would delete",
+    ("parsimony_kernel/storage/database.py", "rename"): "that log, back in its place",
+    ("parsimony_kernel/storage/database.py", "unlink"): "its second name",
     ("parsimony_kernel/storage/keyring.py", "unlink"): "a key that was never used",
     ("parsimony_kernel/kernel/install.py", "tempfile.TemporaryDirectory"): "Jupyter copies it",
     ("parsimony_kernel/kernel/install.py", "write_text"): "a draft that Jupyter copies",
     ("parsimony_kernel/kernel/install.py", "shutil.copyfile"): "a draft that Jupyter copies",
     ("parsimony_kernel/kernel/install.py", "shutil.rmtree"): "takes its kernel away again",
     ("parsimony_kernel/kernel/install.py", "unlink"): "takes its kernel away again",
-    ("parsimony_kernel/cli/quickstart.py", "mkdir"): "the folder of what a demonstration shows",
+    ("parsimony_kernel/cli/notebooks.py", "mkdir"): "the folder of what a demonstration shows",
     (
         "parsimony_kernel/cli/main.py",
         "os.open",
     ): "nowhere: standard output that nobody reads",
     (
-        "parsimony_kernel/cli/replaying.py",
+        "parsimony_kernel/cli/notebooks.py",
         "tempfile.TemporaryDirectory",
     ): "the workspace of one replay",
     (
@@ -37,10 +40,11 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ): "the workspaces of one run of pytest",
     ("parsimony_kernel/testing/pytest_plugin.py", "mkdir"): "in that folder",
     ("parsimony_kernel/testing/pytest_plugin.py", "write_text"): "in that folder",
+    ("parsimony_kernel/session/audit.py", "TemporaryDirectory"): "where that copy lies",
     ("parsimony_kernel/artifacts/codecs.py", "write_table"): "into memory",
     ("parsimony_kernel/execution/figures.py", "savefig"): "into memory",
     ("parsimony_kernel/execution/frames.py", "rename"): "the index of a frame",
-    ("parsimony_kernel/execution/remote_side.py", "write_table"): "into memory",
+    ("parsimony_kernel/execution/remote_values.py", "write_table"): "into memory",
 }
 
 _OF_MODULES = {

@@ -118,11 +118,6 @@ def test_a_sheet_is_a_frame_and_several_are_a_dict(workbook: Path) -> None:
     assert list(read_excel(str(workbook), sheet=["Costs"])) == ["Costs"]
 
 
-def test_the_options_are_those_of_pandas(workbook: Path) -> None:
-    read = read_excel(workbook, sheet_name="Sales", usecols=["sold"], skiprows=0)
-    assert list(read.columns) == ["sold"]
-
-
 def test_a_sheet_that_is_not_there_is_answered_with_those_that_are(workbook: Path) -> None:
     for chosen in ("Sale", 2):
         with pytest.raises(DocumentError, match=r"no sheet .*'Sales', 'Costs'"):
@@ -296,22 +291,11 @@ SHEET = (
     [
         '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"/></row>',
         '<row r="1"><c r="XFD1"/></row><row r="1048576"/>',
-        '<row><c r="ZZ1"/></row>' + "<row/>" * 30_000,
-        '<row r="99999999"/>',
-        '<row r=" 9999999 "><c r="E1"><v>1</v></c></row>',
         '<row r="9_999_999"><c r="E1"><v>1</v></c></row>',
-        '<row r="1e7"><c r="E1"><v>1</v></c></row>',
-        '<row r="٩٩٩٩٩٩٩"><c r="E1"><v>1</v></c></row>',
         '<row r="1040000"><c r="xfd1040000"><v>1</v></c></row>',
-        '<row r="1040000"><c r="XFD١"><v>1</v></c></row>',
-        '<row r="1040000"><x r="XFD1"><v>1</v></x></row>',
         '<x><row r="1040000"><c r="XFD1"><v>1</v></c></row></x>',
     ],
-    ids=[
-        *("a far cell", "a far row", "rows that say no number", "a far row without cells"),
-        *("spaces", "underscores", "an exponent", "Arabic digits", "small letters"),
-        *("Arabic digits in a cell", "a cell of another name", "a row that lies deeper"),
-    ],
+    ids=["a far cell", "a far row", "underscores", "small letters", "a row that lies deeper"],
 )
 def test_a_sheet_of_few_cells_far_apart_is_refused(workbook: Path, rows: str) -> None:
     """Between them the reader makes a value of every place."""
@@ -346,16 +330,12 @@ def renamed(path: Path, part: str, name: str, data: str) -> Path:
     return packed(path.with_name(f"changed{path.suffix}"), {**told, name: data.encode()})
 
 
-@pytest.mark.parametrize("name", ["sheet1.bin", "sheet1.png", "sheet1.svg", "sheet1"])
+@pytest.mark.parametrize("name", ["sheet1.bin"])
 class TestASheetOfAnyName:
     PART = "xl/worksheets/sheet1.xml"
 
     def read(self, workbook: Path, name: str, data: str) -> Any:
         return read_excel(renamed(workbook, self.PART, f"xl/worksheets/{name}", data), header=None)
-
-    def test_one_within_the_limits_is_read(self, workbook: Path, name: str) -> None:
-        data = '<sheetData><row r="1"><c r="A1"><v>7</v></c></row></sheetData>'
-        assert self.read(workbook, name, SHEET.format(data)).iloc[0, 0] == 7
 
     @pytest.mark.parametrize("root", [SHEET, SHEET.replace("worksheet", "sheet")])
     def test_one_of_too_many_cells_is_refused(self, workbook: Path, name: str, root: str) -> None:
@@ -369,21 +349,6 @@ class TestASheetOfAnyName:
         text = '<row r="1"><c r="A1" t="str"><v>&a;</v></c></row>'
         with pytest.raises(DocumentError, match="cannot be read as"):
             self.read(workbook, name, LAUGHS + root.format(SHEET.format(text)))
-
-
-def test_a_picture_that_is_drawn_with_entities_is_let_be(files: dict[str, Path]) -> None:
-    data = LAUGHS.replace("x [", "svg [") + PICTURE.format("<text>&a;</text>")
-    for suffix in (".xlsx", ".pptx"):
-        path = files[suffix]
-        with zipfile.ZipFile(path, "a") as package:
-            package.writestr("media/image1.svg", data)
-        assert len(READERS[suffix](path)) == 2
-
-
-def test_what_names_far_cells_and_holds_none_is_no_sheet(workbook: Path) -> None:
-    chain = '<calcChain xmlns="{}"><c r="XFD1"/><c r="A1048576"/></calcChain>'
-    data = chain.format("http://schemas.openxmlformats.org/spreadsheetml/2006/main")
-    assert len(read_excel(changed(workbook, xl__calcChain=data.encode()))) == 2
 
 
 def test_a_sheet_that_lies_about_its_dimensions_is_measured(workbook: Path) -> None:
@@ -408,24 +373,9 @@ def test_a_pdf_stream_that_inflates_hugely_is_refused(tmp_path: Path) -> None:
         read_pdf_text(path)
 
 
-def test_pages_that_inflate_hugely_together_are_refused(
-    paper: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(documents, "PAGE_CONTENT_BYTES", 50)
-    assert read_pdf_text(paper, last=2) == ["Page one", ""]
-    with pytest.raises(DocumentError, match="drawing operations on its pages 1 to 3"):
-        read_pdf_text(paper)
-
-
-def test_too_many_pages_or_too_much_text_says_how_to_read_less(
-    paper: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(documents, "PAGES", 2)
-    with pytest.raises(DocumentError, match="with first=1 and last=2"):
-        read_pdf_text(paper)
+def test_too_much_text_says_how_to_read_less(paper: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "TEXT_CHARS", 12)
     assert read_pdf_text(paper, last=2) == ["Page one", ""]
-    monkeypatch.setattr(documents, "PAGES", 3)
     with pytest.raises(DocumentError, match="read less of it at once, with last=2"):
         read_pdf_text(paper)
 

@@ -38,16 +38,6 @@ def test_in_words_only_a_chart_of_any_size_is_cheap() -> None:
     assert (made.description, made.spec) == ("line chart of y by x", None)
 
 
-def test_an_object_that_draws_itself_is_a_figure() -> None:
-    class Picture:
-        def _repr_svg_(self) -> str:
-            return "<svg/>"
-
-    made = figure(Picture())
-    assert made is not None
-    assert made.svg == "<svg/>"
-
-
 def test_a_specification_is_kept_as_json_has_it_and_apart_from_its_owner_s() -> None:
     values: list[dict[Any, Any]] = [{"x": float("nan"), 1: (2, 3)}]
     spec = {"mark": "bar", "data": {"values": values}}
@@ -70,11 +60,6 @@ class TestMatplotlib:
         assert (made.png_base64 or "").startswith("iVBOR")
         told = figure(drawing, "f", drawn=False)
         assert told == made.model_copy(update={"png_base64": None})
-
-    def test_an_empty_one_is_called_so(self) -> None:
-        made = figure(Figure(), drawn=False)
-        assert made is not None
-        assert made.description == "empty matplotlib figure"
 
 
 def economy() -> go.Figure:
@@ -136,16 +121,6 @@ class TestPlotly:
         monkeypatch.syspath_prepend(tmp_path)
         assert picture(Drawn)
         assert picture(Browserless) is None
-
-    def test_its_data_are_not_read_for_the_words(self) -> None:
-        class Refusing(go.Figure):
-            def to_dict(self) -> Any:
-                raise AssertionError("all of the data were copied")
-
-            to_plotly_json = to_dict
-
-        made = OutputFactory().convert([Refusing(economy())])
-        assert made.for_model()["text"] == f"[<{self.WORDS}: Economy>]"
 
 
 class Traces:

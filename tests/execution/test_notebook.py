@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
+from parsimony_kernel.core.outputs import PrimitiveObject
 from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 
@@ -95,16 +95,6 @@ async def test_what_others_print_meanwhile_is_theirs(
     assert capsys.readouterr().out == "the record goes on\nshown in the record\n"
 
 
-async def test_a_task_that_the_code_starts_is_the_codes(
-    executor: NotebookExecutor, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = await executor.execute(
-        "import asyncio\nasync def f(): print('inside')\nawait asyncio.create_task(f())"
-    )
-    assert output.stdout == "inside\n"
-    assert capsys.readouterr().out == ""
-
-
 async def test_the_users_variables_are_there_and_nothing_is_seeded(
     shell: Any, executor: NotebookExecutor
 ) -> None:
@@ -181,31 +171,6 @@ async def test_events_fire_as_for_any_execution_but_not_as_for_a_users_cell(
     assert output.error is not None
 
 
-async def test_a_frame_is_typed_however_it_is_displayed(executor: NotebookExecutor) -> None:
-    output = await executor.execute(
-        "import pandas as pd\nfrom IPython.display import display\n"
-        "df = pd.DataFrame({'a': [1]})\ndisplay(df)\ndf"
-    )
-    assert all(isinstance(each, DataFrameObject) for each in output.outputs)
-    assert len(output.outputs) == 2
-
-
-async def test_the_shells_own_syntax_works(executor: NotebookExecutor) -> None:
-    await executor.execute("files = !echo a b")
-    assert executor.variables()["files"] == ["a b"]
-    wrong = await executor.execute("x = 1\n%nonsense")
-    assert wrong.error is not None
-    assert (wrong.error.name, wrong.error.line) == ("UsageError", 2)
-
-
-async def test_clearing_leaves_the_shells_own_names(shell: Any, executor: NotebookExecutor) -> None:
-    await executor.execute("x = 1")
-    await executor.clear_namespace()
-    assert "x" not in shell.user_ns
-    assert "In" in shell.user_ns
-    assert shell.run_cell("get_ipython()").success
-
-
 async def test_what_a_magic_prints_and_binds_is_the_cells(executor: NotebookExecutor) -> None:
     timed = await executor.execute("%time x = 6 * 7")
     assert "Wall time" in timed.stdout
@@ -236,12 +201,6 @@ async def test_the_body_of_capture_is_no_cell_of_the_users(
     assert (output.stdout, output.outputs, output.changed) == ("", (), ("caught",))
     caught = executor.variables()["caught"]
     assert (caught.stdout.split("\n")[0], len(caught.outputs)) == ("inside", 2)
-
-
-async def test_an_error_in_the_body_of_capture_is_the_cells(executor: NotebookExecutor) -> None:
-    output = await executor.execute("%%capture\nprint('lost')\n1 / 0")
-    assert output.error is not None
-    assert output.error.name == "ZeroDivisionError"
 
 
 async def test_changing_the_folder_by_magic_lasts_for_the_cell(

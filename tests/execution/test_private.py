@@ -74,16 +74,6 @@ async def test_two_executors_in_two_threads_never_see_each_other(tmp_path: Path)
     assert wrong == []
 
 
-async def test_the_seed_is_there_when_it_is_named() -> None:
-    executor = CodeExecutor()
-    output = await executor.execute(
-        "pd.DataFrame({'a': np.arange(2)}), datetime(2024, 5, 1, tzinfo=timezone.utc)"
-        " + timedelta(1), alt.Chart"
-    )
-    assert output.error is None
-    assert executor.variables() == {}
-
-
 @pytest.mark.parametrize("name", ["exec", "eval", "compile"])
 async def test_text_cannot_be_run(name: str) -> None:
     assert failure(await CodeExecutor().execute(f"{name}('1')")).name == "NameError"
@@ -144,21 +134,6 @@ async def test_stopped_code_writes_nothing_afterwards_or_the_answer_says_that_it
                 await asyncio.to_thread(each.join)
         assert "write files" in said or not path.exists() or path.stat().st_size == written
         assert "still run" not in said or not loop.startswith("with")
-
-
-async def test_what_is_late_prints_to_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
-    executor, release = CodeExecutor(), threading.Event()
-    executor.locals["release"] = release
-    stream = sys.stdout
-    code = "try:\n    release.wait()\nfinally:\n    print('late')"
-    await executor.execute(code, timeout_seconds=0.1)
-    print("of the host")
-    release.set()
-    for each in threading.enumerate():
-        if each.name == "parsimony-cell":
-            await asyncio.to_thread(each.join)
-    assert capsys.readouterr().out == "of the host\n"
-    assert sys.stdout is stream
 
 
 async def test_code_left_behind_takes_no_stream_that_the_host_has_put_there_since() -> None:

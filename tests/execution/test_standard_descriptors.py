@@ -43,17 +43,3 @@ async def test_a_cell_that_is_left_behind_is_no_exception() -> None:
         release.set()
     assert output.error is not None
     assert output.error.state_lost
-
-
-async def test_no_descriptor_is_left_open_by_that() -> None:
-    executor = CodeExecutor()
-    await executor.execute("1")
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    for _ in range(5):
-        await executor.execute("1")
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
-
-
-async def test_a_cell_that_changes_nothing_is_told_nothing() -> None:
-    output = await CodeExecutor().execute("x = 1")
-    assert (output.stderr, output.error) == ("", None)

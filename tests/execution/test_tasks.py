@@ -39,13 +39,6 @@ async def test_a_task_that_calls_sys_exit_ends_alone_and_says_so() -> None:
     assert isinstance(e.value.__cause__, SystemExit)
 
 
-async def test_an_exit_without_a_code_has_none_in_its_sentence() -> None:
-    with staying(asyncio.get_running_loop()):
-        task = asyncio.create_task(leaves(None))
-    with pytest.raises(TaskExit, match=r"ended this task; the kernel goes on$"):
-        await task
-
-
 async def test_a_task_that_answers_a_cancellation_with_sys_exit_stays_too() -> None:
     async def stubborn() -> None:
         try:
@@ -70,18 +63,6 @@ async def test_an_exit_code_that_cannot_be_shown_is_left_out() -> None:
         task = asyncio.create_task(leaves(Code()))
     with pytest.raises(TaskExit, match=r"ended this task; the kernel goes on$"):
         await task
-
-
-async def test_what_a_task_answers_and_raises_is_its_own() -> None:
-    async def breaks() -> None:
-        await asyncio.sleep(0)
-        raise KeyError("mine")
-
-    with staying(asyncio.get_running_loop()):
-        good, bad = asyncio.create_task(answers()), asyncio.create_task(breaks())
-    assert await good == "here"
-    with pytest.raises(KeyError, match="mine"):
-        await bad
 
 
 async def test_a_task_that_outlives_the_cell_stays_and_so_does_what_it_starts() -> None:
@@ -181,38 +162,6 @@ class Noting:
         return asyncio.Task(coroutine, loop=loop, **given)
 
 
-def test_the_factory_of_the_loop_still_makes_every_task(loop: asyncio.AbstractEventLoop) -> None:
-    theirs: Any = Noting()
-    context = contextvars.copy_context()
-
-    async def kernel() -> None:
-        with staying(loop):
-            task = loop.create_task(leaves(), context=context)
-        assert theirs.given[-1] == {"context": context}
-        with pytest.raises(TaskExit):
-            await task
-
-    loop.set_task_factory(theirs)
-    loop.run_until_complete(kernel())
-
-
-def test_a_loop_gets_the_factory_once(loop: asyncio.AbstractEventLoop) -> None:
-    async def kernel() -> None:
-        with staying(loop):
-            first = loop.get_task_factory()
-            with staying(loop):
-                assert loop.get_task_factory() is first
-                inner = asyncio.create_task(leaves())
-            outer = asyncio.create_task(leaves())
-        with staying(loop):
-            assert loop.get_task_factory() is first
-        for task in (inner, outer):
-            with pytest.raises(TaskExit):
-                await task
-
-    loop.run_until_complete(kernel())
-
-
 def test_a_factory_that_code_has_set_meanwhile_is_kept_and_made_use_of(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
@@ -228,26 +177,6 @@ def test_a_factory_that_code_has_set_meanwhile_is_kept_and_made_use_of(
             await task
 
     loop.run_until_complete(kernel())
-
-
-async def test_the_loop_of_a_nested_kernel_has_a_factory_of_its_own() -> None:
-    def nested() -> None:
-        async def kernel() -> None:
-            with staying(asyncio.get_running_loop()):
-                task = asyncio.create_task(leaves())
-            with pytest.raises(TaskExit):
-                await task
-            others.append(asyncio.create_task(leaves(7)))
-            await asyncio.Event().wait()
-
-        others: list[asyncio.Task[None]] = []
-        with pytest.raises(SystemExit) as left:
-            asyncio.run(kernel())
-        assert others[0].exception() is left.value
-
-    here = asyncio.get_running_loop().get_task_factory()
-    await asyncio.to_thread(nested)
-    assert asyncio.get_running_loop().get_task_factory() is here
 
 
 async def test_code_that_is_driven_starts_tasks_that_stay() -> None:

@@ -26,7 +26,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.execution.interrupt import stop_on_sigint
-from parsimony_kernel.gate.playbook import Playbook
+from parsimony_kernel.gate.task_file import Playbook
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.session.sent import SentRequest

@@ -14,7 +14,7 @@ from parsimony_agent.arguments import (
     parse_cell,
     parse_command,
 )
-from parsimony_agent.desk import doer
+from parsimony_agent.magics import doer
 from parsimony_agent.pending import Misuse
 from parsimony_kernel.session.share import Share
 

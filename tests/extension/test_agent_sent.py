@@ -1,5 +1,6 @@
 """``%agent sent`` tells what went to models, and ``%agent cost`` what of a budget is spent."""
 
+import base64
 import html
 import json
 import re
@@ -11,14 +12,9 @@ from typing import Any
 import pytest
 from fake_session import FakeSession
 
-from parsimony_agent.cell import Cells
-from parsimony_agent.context import message_words, sent_words
-from parsimony_agent.desk import Desk
 from parsimony_agent.extension import install, uninstall
+from parsimony_agent.outgoing import message_words, sent, sent_words
 from parsimony_agent.pending import TurnError
-from parsimony_agent.sending import sent
-from parsimony_agent.settings import ParsimonyAgent
-from parsimony_agent.user_cells import UserCells
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import LLMCallCompleted, RunCompleted, RunStarted
 from parsimony_kernel.session.sent import SentRequest
@@ -54,21 +50,8 @@ def told(
     session.by_turn["1ab"] = [RunStarted(run_id="1ab", request="a", model="m")]
     session.by_turn["2cd"] = [RunStarted(run_id="2cd", request="b", model="m", share=share)]
     session.sent_by_turn["2cd"] = list(requests)
-    shell = SimpleNamespace(user_ns={})
-    cells = Cells(shell)
-    desk = Desk(
-        shell,
-        "%agent",
-        lambda: session,
-        lambda: pytest.fail("no turn is run for it"),
-        lambda: None,
-        lambda: True,
-        UserCells(shell, cells),
-        cells,
-        {},
-        ParsimonyAgent(environ={}),
-    )
-    return sent(desk, named, number=number)
+    magics: Any = SimpleNamespace(session=session, name="%agent")
+    return sent(magics, named, number=number)
 
 
 def size(*values: Any) -> int:
@@ -130,6 +113,17 @@ def test_one_request_is_shown_whole_on_request() -> None:
         assert str(message["content"]) in text
     with pytest.raises(TurnError, match=r"Turn 2 has 1 request: there is no request 2\."):
         told(went(1, SYSTEM), number=2)
+
+
+def test_a_picture_is_listed_by_its_size_and_digest() -> None:
+    png = base64.b64encode(
+        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (750).to_bytes(4) + (400).to_bytes(4) + b"..."
+    )
+    url = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{png.decode()}"}}
+    chart = {"role": "user", "content": [{"type": "text", "text": "The chart"}, url]}
+    text = told(went(1, SYSTEM, chart))["text/plain"]
+    assert "The chart\n[picture: PNG of 750 × 400 pixels, about 400 tokens, 27 bytes, " in text
+    assert png.decode() not in text
 
 
 def test_the_offline_model_is_said_to_have_stayed_here_and_no_other_is() -> None:

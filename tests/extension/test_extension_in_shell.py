@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -14,7 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from parsimony_agent import load_ipython_extension, unload_ipython_extension
 from parsimony_agent.extension import install, uninstall
-from parsimony_agent.overview import turn_story
+from parsimony_agent.overview import history
 from parsimony_agent.pending import QuestionPending, Silent, TurnError
 from parsimony_agent.sessions import chosen_model
 from parsimony_kernel.core.events import RunCompleted, TextDelta, ToolEvent
@@ -252,7 +253,9 @@ def test_the_history_counts_troubles_and_tells_one_turn_step_by_step(
     assert "Finished as asked." in lines[-1]
     assert not shell.run_cell("%agent history 3").success
     assert "There is no turn 3 in this notebook" in capsys.readouterr().out
-    drawn = turn_story(session, "1")["text/html"]
+    magics: Any = SimpleNamespace(session=session)
+    told: Any = history(magics, "1")
+    drawn = told["text/html"]
     assert "&lt;b&gt;Available&lt;/b&gt;" in drawn
     assert "<b>" not in drawn
 
@@ -267,9 +270,9 @@ def test_an_undo_says_what_became_of_each_variable(
     capsys.readouterr()
     assert shell.run_cell("%agent undo 1").success
     assert capsys.readouterr().out.splitlines() == [
-        "Turn 1 is taken back in part.",
-        "  prices: as before",
-        "  total: gone again",
+        "Turn 1 undone in part.",
+        "  Restored: prices",
+        "  Removed: total",
         "  rate: changed or bound anew since, so left",
         "  model: perhaps changed, for there was no copy",
         "  New files, published artifacts and what happened outside stay.",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_agent.forgetting import forget, reset
+from parsimony_agent.commands import forget, reset
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError
@@ -21,7 +21,7 @@ AREA = "async def area(width: int, height: int) -> int: return width * height"
 
 def desk(session: NotebookSession) -> Any:
     """What of a call of a sub-command these need."""
-    return SimpleNamespace(session=session, magic="%agent")
+    return SimpleNamespace(session=session, name="%agent")
 
 
 async def turn(session: NotebookSession, cell: str, request: str) -> None:
@@ -49,7 +49,7 @@ async def test_a_turn_is_forgotten_by_its_number_and_what_stays_is_said(scripted
 async def test_the_end_of_its_question_is_said(scripted: Start) -> None:
     session = scripted(ASK)
     await turn(session, "a", "sum it")
-    assert "Its question waits no more." in str(forget(desk(session), "1"))
+    assert "Its question no longer waits." in str(forget(desk(session), "1"))
     assert session.pending() == ()
 
 

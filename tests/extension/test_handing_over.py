@@ -11,7 +11,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from parsimony_agent import extension
-from parsimony_agent.fixing import described
+from parsimony_agent.commands import described
 
 DATA = Path(__file__).parents[2] / "notebooks" / "data"
 ASK = "load data/seattle-weather.csv and show the mean temp_max by month"

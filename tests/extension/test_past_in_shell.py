@@ -3,6 +3,7 @@
 import runpy
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -67,7 +68,9 @@ def test_a_chain_goes_through_the_cells_of_both(notebook: Callable[..., Said]) -
     told = said("%agent why top")
     for part in ("by_town.nlargest", "turn 1", "groupby", "sales.csv", "your cell"):
         assert part.casefold() in told.casefold()
-    drawn = why(said.session, "top")["image/svg+xml"]  # type: ignore[attr-defined]
+    magics: Any = SimpleNamespace(session=said.session)  # type: ignore[attr-defined]
+    shown: Any = why(magics, "top")
+    drawn = shown["image/svg+xml"]
     assert drawn.startswith("<svg")
     assert "by_town" in drawn
 
@@ -129,12 +132,12 @@ def test_a_turn_is_told_taken_back_and_done_again(
     assert "+ spoiled" in differs
     assert "3 cells changed" in differs
     undone = said("%agent undo")
-    assert "sales: as before" in undone
-    assert "spoiled: gone again" in undone
+    assert "Restored: sales" in undone
+    assert "Removed: spoiled" in undone
     assert shell.user_ns["sales"]["eur"].tolist() == [1, 2, 3]
     assert "spoiled" not in shell.user_ns
     redone = said("%agent redo")
-    assert "What turn 1 did is done again" in redone
+    assert "Turn 1 re-applied" in redone
     assert shell.user_ns["sales"]["eur"].tolist() == [0, 0, 0]
     said("%agent undo 1")
     assert shell.user_ns["sales"]["eur"].tolist() == [1, 2, 3]
@@ -167,9 +170,9 @@ def test_the_history_tells_of_it(notebook: Callable[..., Said]) -> None:
     said = notebook(*turn(SPOIL))
     said(LOAD)
     said("%%agent\nset all to nothing")
-    assert "taken back" not in said("%agent history 1")
+    assert "undone" not in said("%agent history 1")
     said("%agent undo")
-    assert "taken back" in said("%agent history 1")
+    assert "undone" in said("%agent history 1")
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from parsimony_agent.overview import playbook
+from parsimony_agent.overview import procedure
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError
 
@@ -29,11 +31,16 @@ policy:
 """
 
 
+def told_of(session: NotebookSession, file: str) -> Any:
+    magics: Any = SimpleNamespace(session=session)
+    return procedure(magics, file)
+
+
 def test_a_file_is_told_part_by_part_and_its_states_are_drawn(
     scripted: Start, tmp_path: Path
 ) -> None:
     (tmp_path / "r.yaml").write_text(TEXT)
-    told, drawing = playbook(scripted(), "r.yaml")
+    told, drawing = told_of(scripted(), "r.yaml")
     rows = [" ".join(line.split()) for line in told["text/plain"].splitlines()]
     assert rows[1:] == [
         "procedure states: 2, edges: 1, each reachable",
@@ -50,18 +57,18 @@ def test_a_file_is_told_part_by_part_and_its_states_are_drawn(
 
 def test_a_file_without_states_is_not_drawn(scripted: Start, tmp_path: Path) -> None:
     (tmp_path / "r.yaml").write_text("constraints: [Be kind.]\n")
-    assert len(playbook(scripted(), "r.yaml")) == 1
+    assert len(told_of(scripted(), "r.yaml")) == 1
 
 
 @pytest.mark.parametrize("text", ["states: [a]\nstart: b\n", "polcy: {}\n"])
 def test_what_is_wrong_with_a_file_is_said(scripted: Start, tmp_path: Path, text: str) -> None:
     (tmp_path / "r.yaml").write_text(text)
     with pytest.raises(SessionError, match=r"r\.yaml"):
-        playbook(scripted(), "r.yaml")
+        told_of(scripted(), "r.yaml")
 
 
 @pytest.mark.parametrize("name", ["gone.yaml", "a\0b.yaml", "x" * 999])
 def test_a_file_that_is_not_there_is_named(scripted: Start, name: str) -> None:
     with pytest.raises(SessionError, match="cannot be read") as caught:
-        playbook(scripted(), name)
+        told_of(scripted(), name)
     assert repr(name) in str(caught.value)

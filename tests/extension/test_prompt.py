@@ -20,10 +20,11 @@ def test_each_button_sends_its_own_choice(number: int) -> None:
     replies: list[str] = []
     prompt = Prompt(CHOICES, replies.append)
     button = prompt.buttons[number - 1]
-    assert button.description == f"{number}. {CHOICES[number - 1]}"
+    assert button.description == CHOICES[number - 1]
     assert button.tooltip == f"Answer: {CHOICES[number - 1]}"
     click(button)
     assert replies == [str(number)]
+    assert (button.button_style == "primary") is (number == 1)
 
 
 def test_a_second_click_does_nothing_and_the_first_disables_everything() -> None:
@@ -119,19 +120,17 @@ def test_the_focus_goes_from_the_buttons_to_the_field_to_send_and_each_says_what
 
 
 def test_words_of_others_are_cleaned_and_no_formulas() -> None:
-    prompt = Prompt(("a\nb\x1b[2J\u202ec" + "x" * 500,), lambda _: None, about="$x$ <b>\nis")
+    prompt = Prompt(("a\nb\x1b[2J\u202ec" + "x" * 500,), lambda _: None)
     label, tooltip = prompt.buttons[0].description, prompt.buttons[0].tooltip
-    assert label.startswith("1. a b\ufffdcx")
+    assert label.startswith("a b\ufffdcx")
     assert len(label) < len(tooltip) < 500
     assert not {"\n", "\x1b", "\u202e"} & {*label, *tooltip}
-    about = prompt.box.children[0]
-    assert about.value == "<p>$x$ &lt;b&gt; is</p>"
     assert not any(map(typesets, prompt.box.children))
 
 
 def test_leave_is_given_or_refused_by_its_buttons_alone() -> None:
     replies: list[str] = []
-    prompt = Prompt(("Allow", "Refuse"), replies.append, about="Step 2", free_words=False)
+    prompt = Prompt(("Allow", "Refuse"), replies.append, free_words=False)
     assert [each.description for each in prompt.buttons] == ["Allow", "Refuse"]
     assert controls(prompt.box) == prompt.buttons
     click(prompt.buttons[1])
@@ -154,3 +153,15 @@ def test_where_the_widget_cannot_be_drawn_its_text_says_how_to_answer(
     assert (
         "%parsimony answer" in Prompt(choices, print, magic="%parsimony").bundle()[0]["text/plain"]
     )
+
+
+def test_a_page_that_was_loaded_again_is_told_in_the_widget_how_it_went_on() -> None:
+    prompt = Prompt(CHOICES, lambda _: None)
+    click(prompt.buttons[0])
+    prompt.settle("")
+    assert prompt.bundle()[0]["text/plain"] == ""
+    (shown,) = prompt.box.children
+    assert "Going on" in shown.value
+    prompt.tell("<p>There it is.</p>")
+    assert shown.value == "<p>There it is.</p>"
+    assert shown.comm is not None

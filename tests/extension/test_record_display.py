@@ -1,8 +1,10 @@
 """The record in the outputs of cells."""
 
 import asyncio
+import io
+import json
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,18 +12,12 @@ import pytest
 from output_area import OutputArea
 
 from parsimony_agent.record_display import (
-    DISPLAYS,
-    OUTCOMES,
-    RESERVED,
     Control,
-    Item,
+    Drawn,
     LivePlace,
     Mode,
-    Note,
     StaticPlace,
-    TextPlace,
     TurnRecord,
-    arrange,
     mode_of,
 )
 from parsimony_kernel.core.events import (
@@ -34,18 +30,12 @@ from parsimony_kernel.core.events import (
     TextDelta,
     ToolEvent,
 )
+from parsimony_kernel.display import StatusLine
 from parsimony_kernel.testing.clock import ManualClock
-from parsimony_kernel.view.blocks import (
-    FigureBlock,
-    FooterBlock,
-    ProgressBlock,
-    ProseBlock,
-    RequestBlock,
-    StepBlock,
-    lasting,
-)
-from parsimony_kernel.view.bundle import bundle
+from parsimony_kernel.view.blocks import RequestBlock, StepBlock, lasting
+from parsimony_kernel.view.bundle import segment_bundles
 from parsimony_kernel.view.fold import replay
+from parsimony_kernel.view.segment import segment_of
 
 CHART = {"mark": "bar", "data": {"values": [{"a": 1}]}, "encoding": {"x": {"field": "a"}}}
 
@@ -169,80 +159,88 @@ class Button:
         return {"text/plain": "BUTTON" if self.state is None else self.state}, {}
 
 
+VEGA = "application/vnd.vegalite.v5+json"
+
+
+def of_segment(events: Sequence[AgentEvent]) -> list[dict[str, Any]]:
+    return [data for data, _ in segment_bundles(segment_of(lasting(replay(events).blocks)))]
+
+
 def unpictured(area: OutputArea) -> list[dict[str, Any]]:
-    """What the displays show that is compared: all but the pixels of charts."""
+    """What the outputs show that is compared: all but the pixels of charts."""
     return [
         {kind: data for kind, data in display.data.items() if kind != "image/png"}
         for display in area.displays
     ]
 
 
-async def test_a_static_chart_comes_with_its_pixels_and_a_live_one_is_drawn_by_its_front_end() -> (
-    None
-):
+async def painted(record: TurnRecord) -> None:
+    """Wait for the pixels that come once a live turn has ended."""
+    if record._painting is not None:
+        await record._painting
+
+
+async def test_live_and_static_end_in_the_same_three_outputs_byte_for_byte() -> None:
     live, static = OutputArea(), OutputArea()
-    await TurnRecord(LivePlace(live)).follow(stream(RUN))
+    record = TurnRecord(LivePlace(live))
+    await record.follow(stream(RUN))
     await TurnRecord(StaticPlace(static)).follow(stream(RUN))
-    charts = [
-        [each for each in area.displays if "application/vnd.vegalite.v5+json" in each.data]
-        for area in (live, static)
-    ]
-    assert [len(each) for each in charts] == [len(charts[0])] * 2
-    assert charts[0]
-    assert not any("image/png" in each.data for each in charts[0])
-    assert all(each.data["image/png"].startswith("iVBORw0KGgo") for each in charts[1])
+    assert unpictured(live) == unpictured(static) == of_segment(RUN)
+    await painted(record)
+    assert [each.data for each in live.displays] == [each.data for each in static.displays]
+    assert [each.metadata for each in live.displays] == [each.metadata for each in static.displays]
 
 
-async def test_the_final_live_form_equals_the_static_form() -> None:
-    live, static = OutputArea(), OutputArea()
-    await TurnRecord(LivePlace(live)).follow(stream(RUN))
-    await TurnRecord(StaticPlace(static)).follow(stream(RUN))
-    blocks = lasting(replay(RUN).blocks)
-    assert unpictured(static) == [bundle([block])[0] for block in blocks]
-    *shown, footer = [each.data for each in live.displays if each.text]
-    assert shown == unpictured(static)
-    assert "model calls" in footer["text/plain"]
-
-
-async def test_a_chart_has_a_display_of_its_own_with_its_own_mime() -> None:
+async def test_a_live_chart_is_drawn_by_its_front_end_and_gets_its_pixels_afterwards() -> None:
     area = OutputArea()
-    await TurnRecord(LivePlace(area)).follow(stream(RUN))
-    charts = [each for each in area.displays if "application/vnd.vegalite.v5+json" in each.data]
-    assert len(charts) == 1
-    assert "text/html" not in charts[0].data
-
-
-async def test_static_emits_each_block_once_in_order_and_never_updates() -> None:
-    area, feed, clock = OutputArea(), Feed(), ManualClock(auto=False)
-    record = TurnRecord(StaticPlace(area), clock=clock)
-    task = asyncio.create_task(record.follow(feed.stream()))
-    seen = []
-    for event in RUN:
-        await feed.put(event)
-        await pass_time(clock, 0.1)
-        seen.append(list(area.texts))
-    await feed.put(None)
-    await task
-    for earlier, later in zip(seen, [*seen[1:], area.texts], strict=True):
-        assert later[: len(earlier)] == earlier
-    assert area.updates == 0
-    assert all(display.display_id is None for display in area.displays)
-    # Before the end, what was settled had been emitted already.
-    assert len(seen[-2]) >= 3
+    record = TurnRecord(LivePlace(area))
+    await record.follow(stream(RUN))
+    _, chart, _ = area.displays
+    assert set(chart.data) == {VEGA, "text/plain"}
+    await painted(record)
+    assert chart.data["image/png"].startswith("iVBORw0KGgo")
+    assert "text/html" not in chart.data
 
 
 @pytest.mark.parametrize("cut", range(1, len(RUN)))
-async def test_what_static_emitted_early_is_what_the_whole_run_says(cut: int) -> None:
+async def test_static_shows_nothing_until_its_segment_has_ended(cut: int) -> None:
     area, feed, clock = OutputArea(), Feed(), ManualClock(auto=False)
-    record = TurnRecord(StaticPlace(area), clock=clock)
-    task = asyncio.create_task(record.follow(feed.stream()))
+    task = asyncio.create_task(TurnRecord(StaticPlace(area), clock=clock).follow(feed.stream()))
     await feed.put(*RUN[:cut])
     await pass_time(clock, 0.1)
-    whole = [bundle([block])[0] for block in lasting(replay(RUN).blocks)]
-    assert unpictured(area) == whole[: len(area.displays)]
+    assert area.displays == []
     await feed.put(*RUN[cut:], None)
     await task
-    assert unpictured(area) == whole
+    assert area.updates == 0
+    assert len(area.displays) == 3
+    assert all(display.display_id is None for display in area.displays)
+
+
+async def test_running_it_again_changes_nothing_but_metadata() -> None:
+    first, again = OutputArea(), OutputArea()
+    other = [
+        event.model_copy(update={"run_id": "r2"})
+        if isinstance(event, RunStarted)
+        else event.model_copy(update={"duration_s": 9.9, "prompt_tokens": 77})
+        if isinstance(event, LLMCallCompleted)
+        else event
+        for event in RUN
+    ]
+    await TurnRecord(StaticPlace(first)).follow(stream(RUN))
+    await TurnRecord(StaticPlace(again)).follow(stream(other))
+    assert [each.data for each in first.displays] == [each.data for each in again.displays]
+
+
+async def test_a_turn_with_a_chart_takes_less_than_80_kilobytes() -> None:
+    area = OutputArea()
+    rows = [{"month": f"2020-{at % 12 + 1:02}", "value": at * 1.37} for at in range(120)]
+    chart = figure_published(1).model_copy(
+        update={"figure": {**CHART, "data": {"values": rows}, "title": "Chart 1"}}
+    )
+    events = [each if not isinstance(each, ArtifactPublished) else chart for each in RUN]
+    await TurnRecord(StaticPlace(area)).follow(stream(events))
+    outputs = [{"data": each.data, "metadata": each.metadata} for each in area.displays]
+    assert len(json.dumps(outputs)) < 80_000
 
 
 async def test_volatile_facts_are_metadata_of_the_last_static_display() -> None:
@@ -255,7 +253,7 @@ async def test_volatile_facts_are_metadata_of_the_last_static_display() -> None:
 
 async def test_quiet_shows_how_the_turn_ended_and_nothing_else() -> None:
     area = OutputArea()
-    await TurnRecord(StaticPlace(area, OUTCOMES)).follow(stream(RUN))
+    await TurnRecord(StaticPlace(area, is_quiet=True)).follow(stream(RUN))
     assert len(area.texts) == 1
     assert "There it is." in area.text
 
@@ -332,41 +330,13 @@ async def test_the_time_goes_on_once_a_second_while_a_model_or_code_is_waited_fo
         await pass_time(clock, 1.0)
         seen.append(area.text)
     for second, text in enumerate(seen, start=1):
-        assert f"{second}.0 s of 300 s" in text
-        assert f"{second} s" in text.splitlines()[-1]
-    # The footer and the progress line, nothing else.
-    assert area.messages - sent == 10
+        assert f"{second} s" in text.splitlines()[0]
+        assert "Stop: ■ in the toolbar" in text.splitlines()[0]
+    # What is read first, nothing else.
+    assert area.messages - sent == 5
     await feed.put(Heartbeat(model="scripted", silent_s=5.0), RunCompleted(summary="Done."), None)
     await task
     assert clock.sleepers == 0
-
-
-async def test_in_the_end_the_time_is_what_the_run_has_told() -> None:
-    clock, feed, area = ManualClock(auto=False), Feed(), OutputArea()
-    record = TurnRecord(LivePlace(area), clock=clock)
-    task = asyncio.create_task(record.follow(feed.stream()))
-    await feed.put(STARTED)
-    await pass_time(clock, 1.0)
-    assert "1.0 s" in area.text
-    await feed.put(ANSWERED.model_copy(update={"duration_s": 0.5}), RunCompleted(summary="."), None)
-    await task
-    assert "0.5 s" in area.text
-
-
-async def test_a_new_block_sends_itself_and_what_moves_behind_it_and_nothing_before() -> None:
-    clock = ManualClock(auto=False)
-    area, feed = TimedArea(clock), Feed()
-    record = TurnRecord(LivePlace(area), clock=clock)
-    task = asyncio.create_task(record.follow(feed.stream()))
-    await feed.put(STARTED, step(1, done=False), step(1, done=True))
-    await pass_time(clock, 0.2)
-    before, sent = list(area.sent.items()), area.messages
-    await feed.put(step(2, done=False))
-    await pass_time(clock, 0.2)
-    assert area.messages - sent == 3
-    assert [area.sent[display] for display, _ in before[:2]] == [sent for _, sent in before[:2]]
-    await feed.put(None)
-    await task
 
 
 async def test_the_button_to_stop_stands_there_only_while_a_long_run_goes_on() -> None:
@@ -408,7 +378,7 @@ async def test_a_run_goes_on_without_a_button_that_cannot_be_made(
     await feed.put(STARTED)
     await pass_time(clock, 1.0)
     await pass_time(clock, 1.0)
-    assert "2.0 s" in area.text
+    assert "2 s" in area.text
     await feed.put(RunCompleted(summary="Done."), None)
     await task
     assert "has no button to stop it (RuntimeError)" in caplog.text
@@ -424,39 +394,30 @@ async def test_only_what_changed_is_drawn_again() -> None:
     assert area.updates == drawn
 
 
-async def test_a_reserved_place_only_updates_and_looks_empty_until_then() -> None:
+async def test_below_a_question_four_outputs_look_empty_until_it_goes_on() -> None:
     area = OutputArea()
     record = TurnRecord(LivePlace(area))
     await record.follow(stream(RUN[:4]))
     shown = len(area.displays)
-    record.go_on_in(LivePlace(area, RESERVED))
-    assert [each.text for each in area.displays[shown:]] == [""] * RESERVED
+    record.go_on_in(LivePlace(area, below_question=True))
+    assert [each.text for each in area.displays[shown:]] == [""] * 4
     await record.follow(stream(RUN[4:]))
-    assert len(area.displays) == shown + RESERVED
-    # All of the continuation, in order.
-    text = "\n".join(each.text for each in area.displays[shown:])
-    assert "x = 1" in text
-    assert text.index("x = 1") < text.index("x = 2") < text.index("There it is.")
+    assert len(area.displays) == shown + 4
+    head, chart, work, control = area.displays[shown:]
+    assert "There it is." in head.text
+    assert VEGA in chart.data
+    assert work.text.index("x = 1") < work.text.index("x = 2")
+    assert control.text == ""
     assert "x = 1" not in "\n".join(each.text for each in area.displays[:shown])
 
 
-async def test_what_does_not_fit_into_reserved_displays_shares_some() -> None:
-    area = OutputArea()
-    record = TurnRecord(LivePlace(area, reserved=6))
-    await record.follow(stream(RUN))
-    assert len(area.displays) == 6
-    order = [area.text.index(words) for words in ("I look", "x = 1", "x = 2", "There it is.")]
-    assert order == sorted(order)
-
-
-async def test_a_long_run_keeps_within_its_displays_and_is_all_there() -> None:
+async def test_a_long_run_has_three_outputs_and_is_all_there() -> None:
     area = OutputArea()
     events = [STARTED, *(step(each, done=done) for each in range(1, 100) for done in (False, True))]
     record = TurnRecord(LivePlace(area), clock=ManualClock())
     await record.follow(stream([*events, RunCompleted(summary="There it is.")]))
-    assert len(area.displays) <= DISPLAYS
-    assert DISPLAYS + RESERVED < 50
-    order = [area.text.index(f"x = {number}\n") for number in range(1, 100)]
+    assert len(area.displays) == 3
+    order = [area.text.index(f"x = {number}\n") for number in range(1, 99)]
     assert order == sorted(order)
 
 
@@ -497,70 +458,37 @@ async def test_a_cancelled_record_closes_its_stream() -> None:
     assert not record.is_followed
 
 
-FOOTER, PROGRESS = FooterBlock(key="footer"), ProgressBlock(key="progress", activity="x")
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
-def _prose(number: int) -> ProseBlock:
-    return ProseBlock(key=f"prose-{number}")
-
-
-def _with_figures(number: int) -> ProseBlock | FigureBlock:
-    return FigureBlock(key=f"figure-{number}", number=number) if number % 3 == 0 else _prose(number)
-
-
-@pytest.mark.parametrize("capacity", [6, RESERVED, DISPLAYS])
-@pytest.mark.parametrize("made", [_prose, _with_figures])
-def test_items_keep_their_order_and_the_display_in_which_others_came_behind_them(
-    capacity: int, made: Callable[[int], ProseBlock | FigureBlock]
-) -> None:
-    stood: dict[object, list[int]] = {}
-    for count in (*range(1, 60), *range(60, 300, 7)):
-        items: list[Item] = [*map(made, range(count)), FOOTER, PROGRESS]
-        groups = arrange(items, capacity)
-        assert [item for group in groups for item in group] == items
-        assert len(groups) <= capacity
-        assert [len(group) for group in groups[-3:]] == [1, 1, 1]
-        for position, group in enumerate(groups):
-            for item in group:
-                stood.setdefault(item, []).append(position)
-    for stands, positions in stood.items():
-        if stands not in (FOOTER, PROGRESS):
-            assert len(set(positions[1:])) <= 1
-
-
-def test_each_item_has_a_display_while_there_is_room() -> None:
-    items: list[Item] = [*map(_prose, range(25)), Note("x"), FOOTER]
-    assert arrange(items, DISPLAYS) == [(item,) for item in items]
-
-
-def test_a_figure_shares_no_display_while_there_is_room() -> None:
-    figure = FigureBlock(key="f", number=1)
-    items: list[Item] = [*map(_prose, range(40)), figure, *map(_prose, range(40, 80))]
-    assert (figure,) in arrange(items, DISPLAYS)
-
-
-async def test_a_terminal_is_told_once_in_the_end_what_the_run_used() -> None:
-    area = OutputArea()
-    record = TurnRecord(TextPlace(area))
+async def test_a_terminal_says_on_one_line_what_goes_on_and_the_record_once() -> None:
+    area, stderr = OutputArea(), Terminal()
+    record = TurnRecord(StaticPlace(area, elsewhere=True, status=StatusLine(stderr)))
     await record.follow(stream(RUN))
-    static = [bundle([block])[0] for block in lasting(replay(RUN).blocks)]
-    assert unpictured(area)[:-1] == static
-    assert "3 model calls" in area.displays[-1].text
+    said = stderr.getvalue()
+    assert "Step 1 is running" in said
+    assert "\n" not in said
+    assert said.endswith("\r\x1b[2K")
+    head, _, work = area.displays
+    assert head.text.splitlines()[0] == "plot it"
+    assert "3 model calls" in work.text
     record.draw(ended=True)
-    assert len(area.displays) == len(static) + 1
+    assert len(area.displays) == 3
 
 
 def test_quiet_shows_what_is_to_be_allowed_and_still_how_it_ended() -> None:
     area = OutputArea()
-    place = StaticPlace(area, OUTCOMES)
+    place = StaticPlace(area, is_quiet=True)
     request = RequestBlock(key="request-0", words="plot it")
     held = StepBlock(key="step-1", number=1, tool="run_code", purpose="look", state="waiting")
     outcome = replay([STARTED, RunCompleted(summary="There it is.")]).blocks[1]
-    place.draw([request, held], ended=True, facts={})
+    place.draw(Drawn([request, held]), ended=True, facts={})
     assert len(area.texts) == 1
     assert "look" in area.text
     allowed = StepBlock(key="step-1", number=1, tool="run_code", purpose="look", state="done")
-    place.draw([request, allowed, outcome], ended=True, facts={})
+    place.draw(Drawn([request, allowed, outcome]), ended=True, facts={})
     assert len(area.texts) == 2
     assert "There it is." in area.texts[1]
 
@@ -579,24 +507,3 @@ def test_the_front_end_decides_how_it_is_shown_unless_the_setting_does(
     said: str, has_cell_id: bool, mode: Mode
 ) -> None:
     assert mode_of(said, has_cell_id=has_cell_id) is mode
-
-
-async def test_the_charts_of_a_continuation_are_drawn_as_charts() -> None:
-    area = OutputArea()
-    events: list[AgentEvent] = [STARTED]
-    for number in range(1, 5):
-        events += [
-            TextDelta(content=f"Chart {number} is next."),
-            step(2 * number, done=False),
-            step(2 * number, done=True),
-            ANSWERED,
-            step(2 * number + 1, done=False),
-            figure_published(number),
-            step(2 * number + 1, done=True),
-        ]
-    record = TurnRecord(LivePlace(area, RESERVED), clock=ManualClock())
-    await record.follow(stream([*events, RunCompleted(summary="There they are.")]))
-    assert len(area.displays) == RESERVED
-    charts = [each for each in area.displays if "application/vnd.vegalite.v5+json" in each.data]
-    assert len(charts) >= 3
-    assert "Chart 4" in area.text

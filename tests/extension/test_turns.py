@@ -1,8 +1,10 @@
 """Turns in cells, after clicks and after answers, on a session that is written down."""
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +15,6 @@ from output_area import OutputArea
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import Cells
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
-from parsimony_agent.record_display import RESERVED, Shown
 from parsimony_agent.turns import Turns
 from parsimony_agent.widgets.stop import StopButton
 from parsimony_kernel.core.cancellation import CancellationRequest
@@ -153,8 +154,9 @@ async def test_a_turn_is_shown_in_its_cell_and_the_session_hears_what_was_said()
     assert notebook.session.requests == [
         ("plot it", "c1", TurnOptions("m", max_iterations=3, max_time_s=60.0))
     ]
-    for words in ("plot it", "Working.", "Finished as asked."):
-        assert words in area.text
+    assert area.texts[0] == "Finished as asked."
+    assert "Working." in area.text
+    assert "plot it" not in area.text
     assert widgets(area) == 0
 
 
@@ -164,8 +166,8 @@ async def test_a_question_has_buttons_and_empty_reserves_and_stops_what_is_queue
     assert "Which one?" in area.text
     assert "alpha" in area.text
     assert widgets(area) == 1
-    assert [each.text for each in area.displays[-RESERVED:]] == [""] * RESERVED
-    assert area.displays[-RESERVED - 1].is_widget or area.displays[-RESERVED - 2].is_widget
+    assert [each.text for each in area.displays[4:]] == [""] * 4
+    assert area.displays[3].is_widget
 
 
 async def test_a_click_continues_in_the_cell_that_asked_without_a_new_display() -> None:
@@ -173,16 +175,17 @@ async def test_a_click_continues_in_the_cell_that_asked_without_a_new_display() 
     area = await asked(notebook)
     shown = len(area.displays)
     notebook.begin("c2")
+    clicked = notebook.prompt
     click(notebook.buttons[1])
     await settle()
     assert notebook.session.replies == [("10ab", "beta")]
     assert notebook.session.budgets == [5.0]
     assert len(area.displays) == shown
     assert widgets(area) == 0
-    assert "Question · answered" in area.text
-    order = [area.text.index(words) for words in ("Which one?", "Your answer", "Taken.")]
-    assert order == sorted(order)
-    assert "Finished as asked." in area.text
+    assert "Which one? → beta (you chose)" in area.texts[0]
+    assert "Your answer" not in area.text
+    assert area.texts[1] == "Finished as asked."
+    assert "Finished as asked." in clicked.box.children[0].value
 
 
 async def test_a_second_click_does_nothing() -> None:
@@ -208,7 +211,7 @@ async def test_a_continuation_that_asks_again_gets_its_buttons_in_a_reserve() ->
     assert len(area.displays) == shown
     assert [reply for _, reply in notebook.session.replies] == ["alpha", "gamma"]
     assert widgets(area) == 0
-    order = [area.text.index(words) for words in ("And then?", "gamma (", "Finished as")]
+    order = [area.text.index(words) for words in ("Which one?", "Finished as", "And then? → gamma")]
     assert order == sorted(order)
 
 
@@ -469,7 +472,8 @@ async def test_a_batch_that_is_shown_live_gets_no_buttons_and_its_cell_is_fine()
     await notebook.ask("")
     assert "Which one?" in area.text
     assert widgets(area) == 0
-    assert all(display.text for display in area.displays)
+    assert "%agent answer" in area.text
+    assert len(area.displays) == 3
     again = notebook.begin("")
     notebook.turns.show(None)
     assert widgets(again) == 0
@@ -494,7 +498,7 @@ async def test_leave_is_asked_for_the_step_that_waits_and_without_a_field() -> N
     notebook = Notebook([*HELD], [DONE])
     area = await asked(notebook)
     assert [each.description for each in notebook.buttons] == ["Allow", "Refuse"]
-    assert "May step 1 run? Tidy up" in notebook.prompt.box.children[0].value
+    assert "Tidy up" in area.texts[0]
     assert notebook.prompt.field not in [
         each for row in notebook.prompt.box.children for each in getattr(row, "children", ())
     ]
@@ -524,11 +528,10 @@ def stop_buttons(notebook: Notebook, area: OutputArea) -> list[Any]:
     """The buttons to stop that ``area`` shows."""
     shown = [each.data[WIDGET]["model_id"] for each in area.displays if each.is_widget]
     controls = [
-        item.control
+        drawn.control
         for record in notebook.turns._records.values()
-        for asides in record._asides.values()
-        for _, item in asides
-        if isinstance(item, Shown) and isinstance(item.control, StopButton) and item.state is None
+        for drawn in record._ours.values()
+        if isinstance(drawn.control, StopButton) and drawn.control.state is None
     ]
     return [each.button for each in controls if each.button.model_id in shown]
 
@@ -631,3 +634,27 @@ async def test_a_quiet_terminal_still_says_how_an_answered_turn_ended(
     printed = capsys.readouterr().out
     assert "drop(everything)" in printed
     assert "Finished as asked." in printed
+
+
+async def test_a_notebook_whose_next_cell_answers_runs_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = [
+        {"cell_type": "code", "id": "c1", "source": ["%%agent\n", "plot it"]},
+        {"cell_type": "markdown", "id": "m", "source": "It asks."},
+        {"cell_type": "code", "id": "c2", "source": "%agent answer 2"},
+    ]
+    path = tmp_path / "n.ipynb"
+    path.write_text(json.dumps({"cells": cells}))
+    monkeypatch.setenv("JPY_SESSION_NAME", str(path))
+    notebook = Notebook([ASKS], [DONE])
+    area = notebook.begin("c1")
+    await notebook.ask("c1")
+    assert widgets(area) == 1
+    notebook.begin("c2")
+    await notebook.answer("2")
+    path.write_text(json.dumps({"cells": cells[:2]}))
+    again = Notebook([ASKS])
+    again.begin("c1")
+    with pytest.raises(QuestionPending):
+        await again.ask("c1")

@@ -12,8 +12,8 @@ from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.events import AgentError, Handoff, ToolEvent
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.taxonomy import Step
-from parsimony_kernel.gate.goal import about_the_goal
 from parsimony_kernel.gate.stages import Attempt
+from parsimony_kernel.gate.unfinished import about_the_goal
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.tools import tool
 

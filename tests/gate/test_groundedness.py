@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-import polars  # noqa: F401  (the names of a loaded library's methods are known)
+import pandas  # noqa: F401  (the names of loaded libraries are known)
+import polars  # noqa: F401
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -300,7 +301,7 @@ def test_the_search_ends_however_much_there_is_to_derive_from() -> None:
     results = Results([f"      a  b  c\n{rows}"] * 40)
     summary = " ".join(f"The total of region {n} is {n}.123." for n in range(100, 400))
     assert len(unsupported(summary, results)) < 40
-    assert -MAX_DERIVED <= results.left <= 0
+    assert -MAX_DERIVED <= results.derivations_left <= 0
 
 
 FLOATS = st.floats(min_value=1e-3, max_value=1e12, allow_nan=False, allow_infinity=False)

@@ -9,9 +9,9 @@ from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.kinds import Action, FailureKind
 from parsimony_kernel.core.taxonomy import FailureType, Step
 from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.gate.playbook import from_yaml
 from parsimony_kernel.gate.rules import NO_RULES, Rules, within_rules
 from parsimony_kernel.gate.stages import STAGES, Attempt
+from parsimony_kernel.gate.task_file import from_yaml
 from parsimony_kernel.toolbox.plan import plan_tools
 from parsimony_kernel.tools import Tools, tool
 

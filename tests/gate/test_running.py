@@ -16,9 +16,9 @@ from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.gate import running
-from parsimony_kernel.gate.answers import step_of_end
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import Gate, StepOutcome
+from parsimony_kernel.gate.tool_result import step_of_end
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 from parsimony_kernel.triage.classify import RulesClassifier
 

@@ -18,7 +18,8 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import SuspensionRecord
-from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.session.turn_log import is_at_work, owner_of
+from parsimony_kernel.storage.database import JournalError, set_aside
 from parsimony_kernel.storage.store import Journal, SqliteJournal
 
 
@@ -243,6 +244,34 @@ def test_an_expired_lease_can_be_claimed_again(journal: SqliteJournal, clock: _C
     assert journal.consume("n", "me") is False
 
 
+def test_a_claim_ends_with_the_process_that_made_it(
+    tmp_path: Path, race: Callable[[str, Path], list[str]]
+) -> None:
+    """Killed between claiming and answering, it frees the question at once."""
+    path = tmp_path / "journal.sqlite"
+    journal = SqliteJournal(path)
+    _begin(journal, "a")
+    journal.suspend(_record("a", "n"))
+    mine = owner_of("s")
+    assert journal.claim("n", mine, 60, is_at_work)
+    assert journal.pending(at_work=is_at_work) == ()
+    journal.release("n", mine)
+    assert sorted(race(_KILLED, path)) == ["lost"] * 7 + ["won"]
+    assert len(journal.pending(at_work=is_at_work)) == 1
+    assert journal.claim("n", mine, 60, is_at_work)
+    journal.close()
+
+
+_KILLED = """
+from parsimony_kernel.session.turn_log import is_at_work, owner_of
+from parsimony_kernel.storage.store import SqliteJournal
+journal = SqliteJournal(place)
+wait()
+print("won" if journal.claim("n", owner_of(me), 60) else "lost", flush=True)
+import os
+os._exit(0)
+"""
+
 _CLAIMANT = """
 from parsimony_kernel.storage.store import SqliteJournal
 journal = SqliteJournal(place)
@@ -379,7 +408,7 @@ def test_a_file_that_is_no_journal_is_refused_and_left_alone(
 ) -> None:
     path = tmp_path / "journal.sqlite"
     path.write_bytes(content)
-    with pytest.raises(JournalError, match=r"move (it|the file) away") as caught:
+    with pytest.raises(JournalError, match="journal --set-aside") as caught:
         SqliteJournal(path)
     assert "\n" not in str(caught.value)
     assert path.read_bytes() == content
@@ -469,3 +498,68 @@ def test_the_file_is_in_write_ahead_mode_and_a_boundary_is_synced(tmp_path: Path
     assert last_level().endswith("FULL")
     assert journal.database._db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     journal.close()
+
+
+# -- beside a writer, and with the file gone
+
+
+def test_verify_sees_one_moment_while_another_process_writes(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    journal, writer = SqliteJournal(path), SqliteJournal(path)
+    journal.append("a", TextDelta(content="first"))
+    seen: list[str] = []
+
+    def write(statement: str) -> None:
+        seen.append(statement)
+        writer.append("b", TextDelta(content="meanwhile"))
+
+    journal.database._db.set_trace_callback(write)
+    assert journal.verify() is None
+    assert len(seen) > 3
+    journal.database._db.set_trace_callback(None)
+    assert journal.verify() is None
+    journal.close()
+    writer.close()
+
+
+def _with_a_log(path: Path) -> SqliteJournal:
+    """A journal that is open, with an entry that only its log holds."""
+    journal = SqliteJournal(path)
+    journal.append("old", TextDelta(content="before"))
+    assert path.with_name(path.name + "-wal").stat().st_size
+    return journal
+
+
+@pytest.mark.parametrize("how", ["moved", "deleted", "set aside"])
+def test_a_new_journal_never_meets_the_log_of_the_one_before(tmp_path: Path, how: str) -> None:
+    """Also while the old one is still open, whose owner hears of it at its next write."""
+    path = tmp_path / "journal.sqlite"
+    old = _with_a_log(path)
+    if how == "moved":
+        path.rename(tmp_path / "elsewhere.sqlite")
+    elif how == "deleted":
+        path.unlink()
+    else:
+        kept = set_aside(path)
+        assert kept is not None
+        copy = SqliteJournal(kept)
+        assert copy.events("old") == (TextDelta(content="before"),)
+        copy.close()
+    new = SqliteJournal(path)
+    assert new.events("old") == ()
+    new.append("new", TextDelta(content="after"))
+    old.append("new", TextDelta(content="after"))
+    assert "moved or deleted" in old.news()
+    assert old.news() == ""
+    third = SqliteJournal(path)
+    assert len(third.events("new")) == 2
+    for journal in (old, new, third):
+        assert journal.verify() is None
+        journal.close()
+    last = SqliteJournal(path)
+    assert len(last.events("new")) == 2
+    last.close()
+
+
+def test_there_is_nothing_to_set_aside_without_a_journal(tmp_path: Path) -> None:
+    assert set_aside(tmp_path / "journal.sqlite") is None

@@ -110,15 +110,6 @@ def test_after_the_wait_one_probe_is_let_through_and_its_success_closes(place: P
     assert see(store) == Sight("closed", 0)
 
 
-def test_a_probe_that_fails_opens_it_for_the_whole_time_again(place: Place) -> None:
-    clock = ManualClock()
-    store = place(clock)
-    fail(store)
-    clock.advance(60)
-    tell(store, "failed", ask(store).epoch)
-    assert ask(store) == Admission(None, 60)
-
-
 def test_a_probe_that_fails_opens_it_for_those_too_who_bear_more_failures(place: Place) -> None:
     clock = ManualClock()
     store = place(clock)
@@ -129,15 +120,6 @@ def test_a_probe_that_fails_opens_it_for_those_too_who_bear_more_failures(place:
     assert probe.epoch is not None
     store.change("m", partial(hear, patient, "failed", probe.epoch))
     assert see(store).state == "open"
-
-
-def test_a_probe_that_is_cancelled_frees_its_place_at_once(place: Place) -> None:
-    clock = ManualClock()
-    store = place(clock)
-    fail(store)
-    clock.advance(60)
-    tell(store, "released", ask(store).epoch)
-    assert ask(store).epoch is not None
 
 
 def test_a_probe_that_dies_frees_its_place_after_its_lease_and_its_late_word_is_nothing(
@@ -161,21 +143,6 @@ def test_a_probe_that_dies_frees_its_place_after_its_lease_and_its_late_word_is_
     assert see(store).state == "closed"
 
 
-def test_a_call_from_before_it_opened_changes_nothing_when_it_ends(place: Place) -> None:
-    clock = ManualClock()
-    store = place(clock)
-    older = ask(store)
-    fail(store)
-    tell(store, "succeeded", older.epoch)
-    assert see(store).state == "open"
-
-
-def test_each_name_has_a_state_of_its_own(place: Place) -> None:
-    store = place(ManualClock())
-    fail(store)
-    assert (see(store).state, see(store, "other").state) == ("open", "closed")
-
-
 def test_a_name_may_be_any_text(place: Place) -> None:
     store = place(ManualClock())
     name = "ü 'x'; DROP TABLE breakers \ud800 \0"
@@ -193,21 +160,6 @@ def test_when_the_clock_is_set_back_nobody_waits_longer_than_the_full_time() -> 
     clock.advance(60)
     probe = ask(store)
     assert probe.epoch is not None
-    journal.close()
-
-
-def test_when_the_clock_is_set_back_a_dead_probe_holds_its_place_for_one_lease() -> None:
-    journal = SqliteJournal(MEMORY)
-    later = ManualClock(START + timedelta(days=1))
-    ahead = JournalBreakers(journal, later)
-    fail(ahead)
-    later.advance(60)
-    assert ask(ahead).epoch is not None
-    clock = ManualClock()
-    store = JournalBreakers(journal, clock)
-    assert ask(store).epoch is None
-    clock.advance(300)
-    assert ask(store).epoch is not None
     journal.close()
 
 
@@ -533,21 +485,6 @@ def test_a_word_on_a_permit_of_the_other_store_changes_nothing(word: Word) -> No
     fail(store, 2)
     tell(store, word, given_shared.epoch)
     assert see(instead) == Sight("closed", 2)
-
-
-def test_a_word_finds_the_store_that_gave_the_permit_when_that_one_serves_again() -> None:
-    clock = ManualClock()
-    shared, instead = OwnStore(clock), OwnStore(clock)
-    patchy = Patchy(shared)
-    store = SharedOrOwn(patchy, clock, instead=instead)
-    given_shared = ask(store)
-    patchy.works = False
-    given_instead = ask(store)
-    patchy.works = True
-    tell(store, "failed", given_shared.epoch)
-    patchy.works = False
-    tell(store, "failed", given_instead.epoch)
-    assert (see(shared).failures, see(instead).failures) == (1, 1)
 
 
 def test_of_three_stores_none_hears_a_word_on_a_permit_of_another() -> None:

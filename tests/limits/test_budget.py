@@ -11,6 +11,7 @@ from parsimony_kernel.limits.budget import (
     MOST_USD,
     Demand,
     counted,
+    dollars,
     tokens_in,
     tokens_said,
     usage_by_size,
@@ -104,3 +105,11 @@ def test_a_count_is_told_where_it_can_be_true(
 )
 def test_a_price_is_a_number_of_dollars_from_nothing_on(value: Any, price: float | None) -> None:
     assert usd(value) == price
+
+
+@pytest.mark.parametrize(
+    ("amount", "words"),
+    [(0.0, "$0.00"), (0.5, "$0.50"), (0.0001, "$0.0001"), (0.125, "$0.125"), (1234.5, "$1,234.50")],
+)
+def test_a_limit_is_said_to_the_cent_and_as_far_as_it_takes(amount: float, words: str) -> None:
+    assert dollars(amount) == words

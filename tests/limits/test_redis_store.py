@@ -4,6 +4,7 @@ What holds for every store, this one too, is in ``test_breaker_store``.
 """
 
 import json
+import logging
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,9 +12,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from parsimony_kernel.limits.breaker import CircuitBreaker, CircuitOpenError
-from parsimony_kernel.limits.breaker_store import BreakerStore, Shared, StoreError
-from parsimony_kernel.limits.redis_store import PREFIX, RedisBreakers, connect
+from parsimony_kernel.limits.breaker import Breakers, CircuitBreaker, CircuitOpenError
+from parsimony_kernel.limits.breaker_store import BreakerStore, StoreError
+from parsimony_kernel.limits.redis_store import (
+    KEEP_S,
+    PREFIX,
+    REDIS_URL,
+    RETRY_S,
+    RedisBreakers,
+    breakers_for,
+    connect,
+)
+from parsimony_kernel.storage.breakers import JournalBreakers
+from parsimony_kernel.storage.database import MEMORY
+from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.testing.clock import ManualClock
 
 if TYPE_CHECKING:
@@ -30,9 +42,9 @@ def fail(store: BreakerStore) -> None:
 
 
 def test_what_is_written_has_the_prefix_and_goes_by_itself(redis: "Redis") -> None:
-    fail(RedisBreakers(redis, keep_s=1000))
+    fail(RedisBreakers(redis))
     assert redis.keys() == [f"{PREFIX}m".encode()]
-    assert 0 < redis.pttl(f"{PREFIX}m") <= 1_000_000
+    assert 0 < redis.pttl(f"{PREFIX}m") <= KEEP_S * 1000
 
 
 def test_a_breaker_that_was_never_in_trouble_leaves_nothing(redis: "Redis") -> None:
@@ -40,11 +52,6 @@ def test_a_breaker_that_was_never_in_trouble_leaves_nothing(redis: "Redis") -> N
     guard.admit().failed()
     guard.admit().succeeded()
     assert redis.keys() == []
-
-
-def test_two_prefixes_do_not_share(redis: "Redis") -> None:
-    fail(RedisBreakers(redis, prefix="a:"))
-    assert breaker(RedisBreakers(redis, prefix="b:")).state == "closed"
 
 
 def test_a_server_whose_clock_was_set_back_makes_nobody_wait_longer(redis: "Redis") -> None:
@@ -56,21 +63,6 @@ def test_a_server_whose_clock_was_set_back_makes_nobody_wait_longer(redis: "Redi
     assert 0 < caught.value.retry_in_s <= 60
     kept = json.loads(redis.get(f"{PREFIX}m") or "{}")
     assert kept["opened_at"] < ahead.timestamp()
-
-
-def test_an_address_leads_to_the_state_on_its_server(redis: "Redis", redis_socket: Path) -> None:
-    breaker(RedisBreakers(redis)).admit().failed()
-    assert breaker(connect(f"unix://{redis_socket}")).failure_count == 1
-
-
-def test_a_server_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"check that the server runs"):
-        breaker(connect(f"unix://{tmp_path}/none")).admit()
-
-
-def test_a_server_that_hangs_is_given_up(hung_redis: Path) -> None:
-    with pytest.raises(StoreError, match="cannot be reached"):
-        breaker(connect(f"unix://{hung_redis}")).admit()
 
 
 def test_a_key_that_is_something_else_is_a_sentence(redis: "Redis") -> None:
@@ -94,20 +86,119 @@ def test_an_address_that_is_none_is_a_sentence(url: str) -> None:
         connect(url)
 
 
-def test_a_setting_that_breaks_the_client_in_use_is_a_sentence() -> None:
-    with pytest.raises(StoreError, match="cannot be reached"):
-        breaker(connect("redis://127.0.0.1:1?retry_on_error=abc")).admit()
+# -- where the configuration says that the state is kept
 
 
-def test_what_a_rule_raises_is_not_the_server_s_fault(redis: "Redis") -> None:
-    def broken(shared: Shared, now: float) -> tuple[Shared, None]:
-        raise ZeroDivisionError
+class Workspace:
+    """A journal, and breakers over it as they are opened for a session."""
 
-    with pytest.raises(ZeroDivisionError):
-        RedisBreakers(redis).change("m", broken)
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.store = JournalBreakers(SqliteJournal(MEMORY), self.clock)
+
+    def opened(self, url: str | None) -> Breakers:
+        environ = {} if url is None else {REDIS_URL: url}
+        return breakers_for(environ, self.store, self.clock)
+
+    def seen_in_journal(self) -> int:
+        return Breakers(self.clock, self.store).of("m").failure_count
 
 
-def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(StoreError, match=r"parsimony-kernel\[remote\]"):
-        connect("redis://localhost:6379/0")
+def fail_of(breakers: Breakers, times: int = 1) -> None:
+    for _ in range(times):
+        breakers.of("m").admit().failed()
+
+
+@pytest.mark.parametrize("url", [None, "", "  "])
+def test_without_an_address_the_journal_keeps_the_state(
+    url: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    workspace = Workspace()
+    fail_of(workspace.opened(url))
+    assert workspace.seen_in_journal() == 1
+    assert caplog.records == []
+
+
+def test_with_an_address_workspaces_share_their_state_through_redis(
+    redis: "Redis", redis_socket: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    here, there = Workspace(), Workspace()
+    fail_of(here.opened(f"unix://{redis_socket}"), 5)
+    assert there.opened(f"unix://{redis_socket}").of("m").state == "open"
+    assert Breakers(store=RedisBreakers(redis)).of("m").failure_count == 5
+    assert here.seen_in_journal() == there.seen_in_journal() == 0
+    assert caplog.records == []
+
+
+def test_a_server_that_cannot_be_reached_is_said_once_and_the_journal_serves(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    workspace = Workspace()
+    breakers = workspace.opened(f"unix://{tmp_path}/none")
+    fail_of(breakers, 5)
+    assert breakers.of("m").state == "open"
+    assert workspace.seen_in_journal() == 5
+    (said,) = caplog.records
+    assert said.levelno == logging.WARNING
+    assert said.getMessage().endswith("Until then the workspace's journal serves.")
+
+
+def test_an_address_that_breaks_the_client_in_use_leaves_the_journal_to_serve(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    workspace = Workspace()
+    fail_of(workspace.opened("redis://127.0.0.1:1?retry_on_error=abc"), 2)
+    assert workspace.seen_in_journal() == 2
+    assert len(caplog.records) == 1
+
+
+def test_the_password_of_an_address_is_in_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    for url in ("redis://me:hunter2@127.0.0.1:1/0", "http://me:hunter2@host", "hunter2"):
+        fail_of(Workspace().opened(url))
+    assert len(caplog.records) == 3
+    assert "hunter2" not in caplog.text
+
+
+def test_a_server_that_hangs_costs_one_time_out_and_is_asked_again_after_a_while(
+    redis: "Redis",
+    redis_socket: Path,
+    hung_redis: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    workspace = Workspace()
+    place = tmp_path / "s"
+    place.symlink_to(hung_redis)
+    breakers = workspace.opened(f"unix://{place}")
+    fail_of(breakers)
+    # From here on the address leads to a server that answers.
+    place.unlink()
+    place.symlink_to(redis_socket)
+    fail_of(breakers)
+    assert workspace.seen_in_journal() == 2
+    workspace.clock.advance(RETRY_S)
+    fail_of(breakers)
+    assert workspace.seen_in_journal() == 2
+    assert Breakers(store=RedisBreakers(redis)).of("m").failure_count == 1
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "remedy"),
+    [
+        ("localhost:6379", "redis://host:6379/0"),
+        ("redis://localhost", "parsimony-kernel[remote]"),
+        ("redis://u:p@localhost?foo=bar", "redis://host:6379/0"),
+    ],
+)
+def test_what_cannot_be_used_is_said_once_with_its_remedy_and_the_journal_serves(
+    url: str, remedy: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    if "[remote]" in remedy:
+        monkeypatch.setitem(sys.modules, "redis", None)
+    workspace = Workspace()
+    fail_of(workspace.opened(url), 2)
+    assert workspace.seen_in_journal() == 2
+    (said,) = caplog.records
+    assert said.getMessage().startswith(f"{REDIS_URL} cannot be used. ")
+    assert remedy in said.getMessage()

@@ -10,7 +10,8 @@ import pytest
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, VariableOrigin
-from parsimony_kernel.lineage.slice import SEEDS, Script, SliceError, slice
+from parsimony_kernel.lineage.program import SEEDS
+from parsimony_kernel.lineage.script import Script, SliceError, slice_of
 from parsimony_kernel.lineage.snapshot import visible
 from parsimony_kernel.lineage.stamping import observe_cell, stamp_effect
 
@@ -29,7 +30,7 @@ class Desk:
                 await self.executor.execute(code)
 
     def slice(self, name: str, **options: Any) -> Script:
-        return slice(self.executor.origin_ledger, name, **options)
+        return slice_of(self.executor.origin_ledger, name, **options)
 
     def rebuilt(self, name: str, folder: Path) -> Any:
         """The value that the script makes where nothing else is."""
@@ -68,7 +69,7 @@ CASES: dict[str, tuple[tuple[str, ...], str, list[str]]] = {
         ["a = [1]", "b = [2]", "[each.append(3) for each in (a, b)]"],
     ),
     "a change of a copy is left out": (
-        ("a = [1]\nb = list(a)\nb.append(2)\nc = a + [3]",), "c", ["a = [1]", "c = a + [3]"],
+        ("a = [1]\nb = list(a)", "b.append(2)", "c = a + [3]"), "c", ["a = [1]", "c = a + [3]"],
     ),
     "what is only shown is left out": (
         ("x = [1]\nprint(x)\nx.append(2)\nlen(x)\nx",), "x", ["x = [1]", "x.append(2)"],
@@ -376,10 +377,10 @@ def test_where_a_cell_stopped_must_not_matter_if_it_is_unknown(code: str, tmp_pa
     stamp_effect(ledger, effect, code, USER, "", cwd=tmp_path, failed=True)
     wanted = STOPPED[code]
     if wanted is not None:
-        assert kept(slice(ledger, "x")) == wanted
+        assert kept(slice_of(ledger, "x")) == wanted
         return
     with pytest.raises(SliceError, match="stopped with an error"):
-        slice(ledger, "x")
+        slice_of(ledger, "x")
 
 
 async def test_what_holds_nobody_s_work_is_no_source(desk: Desk) -> None:
@@ -436,7 +437,7 @@ def test_a_cell_that_runs_text_finds_all_that_stood_before(tmp_path: Path) -> No
         effect, _ = observe_cell(before, visible(names, {}), code, tmp_path)
         stamp_effect(ledger, effect, code, USER, "", cwd=tmp_path)
     again: dict[str, Any] = {}
-    exec(slice(ledger, "y2").code, again)
+    exec(slice_of(ledger, "y2").code, again)
     assert again["y2"] == 2
 
 
@@ -451,7 +452,7 @@ def test_the_text_of_a_timing_magic_is_sliced_like_a_cell() -> None:
         ledger.stamp(VariableOrigin(name=name, version=1, cell_run=1, **who))
     made = tuple(InputRef(name=name, version=1) for name in "ab")
     ledger.record(CellRun(number=1, made=made, **who))
-    assert kept(slice(ledger, "b")) == ["b = 2"]
+    assert kept(slice_of(ledger, "b")) == ["b = 2"]
 
 
 @pytest.mark.parametrize(
@@ -476,6 +477,6 @@ async def test_what_an_accessor_gives_is_a_value_and_stands_in_no_ones_way_after
     change = checkpoints.close()
     assert change is not None
     checkpoints.undo(change)
-    script = slice(executor.origin_ledger, "df").code
+    script = slice_of(executor.origin_ledger, "df").code
     assert cell in script
     assert "= 'x'" not in script

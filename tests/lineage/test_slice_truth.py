@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import Change
-from parsimony_kernel.lineage.slice import SliceError, slice
+from parsimony_kernel.lineage.script import SliceError, slice_of
 
 USER = RunScope("", "n.ipynb", "mine", actor="user")
 
@@ -236,7 +236,7 @@ def check(steps: Steps) -> tuple[int, int]:
     refused = 0
     for name, value in variables.items():
         try:
-            script = slice(notebook.executor.origin_ledger, name)
+            script = slice_of(notebook.executor.origin_ledger, name)
         except SliceError:
             refused += 1
             continue
@@ -272,7 +272,7 @@ def test_without_errors_and_undo_every_variable_can_be_sliced(
     ledger = notebook.executor.origin_ledger
     assume(not any(run.failed for run in ledger.cell_runs()))
     for name in notebook.executor.variables():
-        slice(ledger, name)
+        slice_of(ledger, name)
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_without_errors_and_undo_every_variable_can_be_sliced(
 def test_a_change_that_nobody_recorded_goes_with_its_undo(name: str, steps: Steps) -> None:
     notebook = Notebook()
     asyncio.run(notebook.play(steps))
-    script = slice(notebook.executor.origin_ledger, name)
+    script = slice_of(notebook.executor.origin_ledger, name)
     assert is_same(notebook.executor.variables()[name], rebuilt(script.code)[name])
 
 
@@ -326,7 +326,7 @@ def test_statements_that_touch_nothing_of_it_are_left_out(cells: Steps) -> None:
     asyncio.run(notebook.play([("user", beginning), *cells], beginning=()))
     assert not any(run.failed for run in notebook.executor.origin_ledger.cell_runs())
     for name, value in notebook.executor.variables().items():
-        script = slice(notebook.executor.origin_ledger, name)
+        script = slice_of(notebook.executor.origin_ledger, name)
         statements = [each for part in script.parts for each in part.statements]
         assert is_same(value, rebuilt("\n".join(statements))[name])
         other = "1" if name.endswith("2") else "2"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.failure.spending import Priced as PricedToTheLoop
 from parsimony_kernel.core.chat import (
     ChatModel,
     Completion,
@@ -19,7 +18,6 @@ from parsimony_kernel.core.chat import (
 )
 from parsimony_kernel.core.conversation import request_message
 from parsimony_kernel.core.kinds import FailureRaised
-from parsimony_kernel.llm.around import Around, PricedAround
 from parsimony_kernel.llm.cassette import (
     CassetteMiss,
     Player,
@@ -32,7 +30,7 @@ from parsimony_kernel.llm.cassette import (
 from parsimony_kernel.llm.cassette_file import RecordedTurn, Tape
 from parsimony_kernel.llm.normal import Place, normalised
 from parsimony_kernel.llm.secrets import Secrets
-from parsimony_kernel.offline.model import OfflineModel
+from parsimony_kernel.llm.wrapper import WrapperModel
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, say
@@ -111,7 +109,6 @@ async def test_an_answer_without_a_price_costs_nothing_when_it_is_said_again(tap
     (again,) = await said(player(tape), asked())
     assert isinstance(again[-1], Completion)
     assert again[-1].cost_usd == 0.0
-    assert isinstance(player(tape), PricedToTheLoop)
     assert await player(tape).estimate_cost_usd(10, 10) == 0.0
 
 
@@ -274,31 +271,19 @@ class Detailed(ScriptedModel):
     max_answer_tokens = 512
     context_window = 8_192
 
-
-class Paid(Detailed):
     async def estimate_cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float | None:
         return prompt_tokens * 2.0 + answer_tokens
 
 
-@pytest.mark.parametrize(
-    "wrap", [Around, lambda model: recorded(model, recorder(Tape(Path(), "")))]
-)
-def test_what_a_model_says_of_itself_passes_through(wrap: Any) -> None:
-    inner = Detailed([], "detailed")
-    around = wrap(inner)
+async def test_what_a_model_says_of_itself_passes_through(tape: Tape) -> None:
+    around: Any = recorded(Detailed([], "detailed"), recorder(tape))
     for fact in ("name", "service", "secrets", "max_answer_tokens", "context_window"):
-        assert getattr(around, fact) == getattr(inner, fact)
-    bare = wrap(ScriptedModel([], "bare"))
-    assert (bare.service, bare.secrets, bare.max_answer_tokens) == ("bare", (), None)
-
-
-async def test_a_price_is_known_around_a_model_that_has_one_and_around_no_other(tape: Tape) -> None:
-    paid = recorded(Paid([]), recorder(tape))
-    assert isinstance(paid, PricedToTheLoop)
-    assert await paid.estimate_cost_usd(3, 4) == 10.0
-    assert await PricedAround(OfflineModel()).estimate_cost_usd(3, 4) == 0.0
-    assert not isinstance(recorded(Detailed([]), recorder(tape)), PricedToTheLoop)
-    assert not isinstance(Around(Paid([])), PricedToTheLoop)
+        assert getattr(around, fact) == getattr(Detailed([], "detailed"), fact)
+    assert await around.estimate_cost_usd(3, 4) == 10.0
+    bare = WrapperModel(ScriptedModel([], "bare"))
+    assert bare.name == "bare"
+    assert not hasattr(bare, "service")
+    assert not hasattr(bare, "estimate_cost_usd")
 
 
 class Closing(ScriptedModel):

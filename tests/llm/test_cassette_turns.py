@@ -129,6 +129,27 @@ async def test_a_question_is_answered_in_a_replay_as_it_was_when_recorded(
     assert told(await gather(again.resume("north"))) == told(live)
 
 
+DRAW = call("run_code", code="import altair as alt\nalt.Chart(sales).mark_bar().encode(x='region')")
+
+
+@pytest.mark.parametrize("figures", [True, False])
+async def test_a_picture_stands_in_a_recording_by_its_digest(
+    notebooks: Notebooks, figures: bool
+) -> None:
+    options = TurnOptions(share_figures=figures)
+    here = notebooks.place("here")
+    session = notebooks.open(here, [LOAD, DRAW, DONE], RECORD)
+    session._model.sees_pictures = True  # type: ignore[union-attr]
+    live = await gather(session.turn("draw them", cell_key="a", options=options))
+    recorded = (here / "cassettes" / "sales.yaml").read_text()
+    assert ("as drawn (picture " in recorded) is figures
+    assert len(recorded) < 6_000
+
+    again = notebooks.open(notebooks.place("there", here), "openai/gpt-5", REPLAY)
+    replayed = await gather(again.turn("draw them", cell_key="x", options=options))
+    assert told(replayed) == told(live)
+
+
 async def test_another_answer_to_the_question_misses(notebooks: Notebooks) -> None:
     here = notebooks.place("here")
     session = notebooks.open(here, [ASK, DONE], RECORD)

@@ -15,7 +15,13 @@ from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.llm import chokepoint, credentials, litellm_model
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.litellm_model import LiteLLMModel, self_check
-from parsimony_kernel.llm.providers import PROVIDERS
+from parsimony_kernel.llm.providers import (
+    PROVIDERS,
+    SUGGESTED,
+    facts_of,
+    price_in_words,
+    suggestion,
+)
 from parsimony_kernel.testing.scripted import ScriptedModel
 
 ROOT = Path(__file__).parents[2]
@@ -219,3 +225,32 @@ def test_a_provider_that_is_not_known_is_told_with_the_nearest(name: str, near: 
     failure = check_model(name, {})
     assert failure is not None
     assert f"Did you mean {near!r}?" in failure.explanation
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("openai/gpt-5", "$1.25 a million tokens read, $10.00 written"),
+        ("ollama/llama3", "no price per token"),
+        ("openai/of-my-own", "price unknown"),
+    ],
+)
+def test_a_price_is_told_before_anybody_is_asked(model: str, told: str) -> None:
+    assert price_in_words(model) == told
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        ({"OPENAI_API_KEY": "k"}, "There is a key for openai: try 'openai/gpt-5'."),
+        ({}, "Set a key, such as ANTHROPIC_API_KEY or OPENAI_API_KEY or GEMINI_API_KEY, and name"),
+    ],
+)
+def test_a_model_is_suggested_by_the_keys_that_are_there(
+    environ: dict[str, str], told: str
+) -> None:
+    assert suggestion(environ).startswith(told)
+
+
+def test_every_suggested_model_has_a_price() -> None:
+    assert all(facts_of(model).get("input_cost_per_token") for model in SUGGESTED.values())

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from parsimony_agent import overview
+from parsimony_agent.overview import PutBackWords
 from parsimony_kernel.core.events import TurnTakenBack
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.notebook import NotebookExecutor
@@ -310,13 +310,16 @@ class Shown:
             must_be_free=lambda: None,
         )
         past.changes = desk.changes
-        self.session: Any = SimpleNamespace(past=past, turns=lambda: turns)
+        self.past = past
 
     def undo(self, named: str | None = None) -> list[str]:
-        return overview.undone(self.session, named).splitlines()
+        return self._said(self.past.undo(int(named) if named else None), is_redo=False)
 
     def redo(self, named: str | None = None) -> list[str]:
-        return overview.redone(self.session, named).splitlines()
+        return self._said(self.past.redo(int(named) if named else None), is_redo=True)
+
+    def _said(self, done: tuple[int, PutBack], *, is_redo: bool) -> list[str]:
+        return PutBackWords(*done, is_redo=is_redo).text(self.past.ordinals()).splitlines()
 
 
 async def test_what_was_not_done_is_not_said_to_be_nor_put_on_record(desk: Desk) -> None:
@@ -324,22 +327,22 @@ async def test_what_was_not_done_is_not_said_to_be_nor_put_on_record(desk: Desk)
     await desk.mine("x = 1")
     await desk.turn("1", "x = x + 1")
     await desk.turn("2", "x = x * 10")
-    left = "  x: changed or bound anew since, so left"
+    left = "  Kept (you changed it since): x"
     assert shown.undo("1") == [
-        "Nothing of turn 1 is taken back.",
+        "Nothing of turn 1 undone.",
         left,
-        "  It stays on record: try again once what came since is taken back.",
+        "  It stays on record: try again once you have undone what came since.",
     ]
     assert not shown.events
-    assert shown.undo()[0] == "Turn 2 is taken back."
-    assert shown.undo()[0] == "Turn 1 is taken back."
+    assert shown.undo()[0] == "Turn 2 undone."
+    assert shown.undo()[0] == "Turn 1 undone."
     assert shown.redo("2") == [
-        "Nothing of what turn 2 did is done again.",
+        "Nothing of turn 2 re-applied.",
         left,
-        "  It stays on record: try again once the turns before it are done again.",
+        "  It stays on record: try again once you have re-applied the turns before it.",
     ]
-    assert shown.redo()[0] == "What turn 1 did is done again."
-    assert shown.redo()[0] == "What turn 2 did is done again."
+    assert shown.redo()[0] == "Turn 1 re-applied."
+    assert shown.redo()[0] == "Turn 2 re-applied."
     assert [run_id for run_id, _ in shown.events] == ["2", "1", "1", "2"]
     assert desk["x"] == 20
 
@@ -349,9 +352,9 @@ async def test_a_part_is_said_to_be_one_and_the_rest_waits_for_the_whole_turns(d
     await desk.mine("L = [1]")
     await desk.turn("1", "x = 1; L.append(2)")
     await desk.turn("2", "L.append(3)")
-    assert shown.undo("1")[0] == "Turn 1 is taken back in part."
-    assert shown.undo()[0] == "Turn 2 is taken back."
-    assert shown.undo()[0] == "Turn 1 is taken back."
+    assert shown.undo("1")[0] == "Turn 1 undone in part."
+    assert shown.undo()[0] == "Turn 2 undone."
+    assert shown.undo()[0] == "Turn 1 undone."
     assert desk["L"] == [1]
     assert "x" not in desk.names()
 

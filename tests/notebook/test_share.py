@@ -22,6 +22,7 @@ from parsimony_kernel.core.events import (
     ToolResultObserved,
     UserInputRequested,
 )
+from parsimony_kernel.core.pictures import pictures_in
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
@@ -57,7 +58,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             model=ScriptedModel(steps),
             environ=ENVIRON,
         )
-        namespace = session.executor._namespace()  # type: ignore[attr-defined]
+        namespace = session.executor.namespace()  # type: ignore[attr-defined]
         namespace["sales"] = pd.DataFrame({"region": ["north", "south"], "amount": [17.25, 2]})
         namespace["note"] = "written by hand"
         opened.append(session)
@@ -131,6 +132,32 @@ async def test_what_code_shows_is_told(start: Start, share: Share) -> None:
     session = start(run("print(1)\nsales"), DONE)
     await gather(session.turn("show it", cell_key="a", options=TurnOptions(share=share)))
     assert " south     2.0" in asked_of(session)[1].messages[-2]["content"]
+
+
+DRAW = run("import altair as alt\nalt.Chart(sales).mark_bar().encode(x='region', y='amount')")
+
+
+@pytest.mark.parametrize(
+    ("share", "figures", "shown"),
+    [
+        (Share.full, False, 1),
+        (Share.samples, True, 1),
+        (Share.samples, False, 0),
+        (Share.schema, True, 0),
+        (Share.none, True, 0),
+    ],
+)
+async def test_charts_are_shown_in_full_or_where_that_is_set(
+    start: Start, share: Share, figures: bool, shown: int
+) -> None:
+    session = start(DRAW, DONE)
+    session._model.sees_pictures = True  # type: ignore[union-attr]
+    options = TurnOptions(share=share, share_figures=figures)
+    begun, *_ = await gather(session.turn("draw it", cell_key="a", options=options))
+    (_, second) = asked_of(session)
+    assert sum(1 for each in second.messages for _ in pictures_in(each)) == shown
+    assert isinstance(begun, RunStarted)
+    assert begun.share_figures is figures
 
 
 def test_the_schema_is_names_types_and_shapes(start: Start) -> None:
@@ -233,7 +260,7 @@ async def test_what_nothing_is_shared_of_is_only_whether_it_succeeded(start: Sta
 async def test_a_person_who_is_asked_to_allow_a_step_reads_all_of_it(start: Start) -> None:
     session = start(run("open(target, 'w').write('x')"), DONE)
     target = str(Path("/nowhere") / "qvxzkjhgfd.txt")
-    session.executor._namespace()["target"] = target  # type: ignore[attr-defined]
+    session.executor.namespace()["target"] = target  # type: ignore[attr-defined]
     options = TurnOptions(share=Share.schema, approve=Approval.guarded)
     events = await gather(session.turn("write it", cell_key="a", options=options))
     question = events[-1]
@@ -250,7 +277,7 @@ async def test_a_turn_goes_on_sharing_what_it_began_with(start: Start) -> None:
     session = start(call("ask_user", question="Which?"), run("['17.' + '25']"), DONE)
     options = TurnOptions(share=Share.schema, context=("sales",))
     await gather(session.turn("look", cell_key="a", options=options))
-    namespace = session.executor._namespace()  # type: ignore[attr-defined]
+    namespace = session.executor.namespace()  # type: ignore[attr-defined]
     del namespace["sales"], namespace["note"]
     begun, *_ = await gather(session.resume("the second"))
     assert isinstance(begun, RunStarted)
@@ -273,7 +300,7 @@ async def test_what_a_guard_of_a_procedure_raises_is_kept(start: Start, tmp_path
 
     ready.__module__ = "__main__"
     session = start(call("list_files"))
-    session.executor._namespace()["ready"] = ready  # type: ignore[attr-defined]
+    session.executor.namespace()["ready"] = ready  # type: ignore[attr-defined]
     options = TurnOptions(share=Share.schema, procedure="task.yaml")
     events = await gather(session.turn("go", cell_key="a", options=options))
     read = [event.content for event in events if isinstance(event, ToolResultObserved)]
@@ -332,7 +359,7 @@ def add(session: NotebookSession) -> None:
     """Make ``pick`` a tool, as a cell of the notebook would."""
     assert isinstance(pick, FunctionType)
     pick.__module__ = "__main__"
-    session.executor._namespace()["pick"] = pick  # type: ignore[attr-defined]
+    session.executor.namespace()["pick"] = pick  # type: ignore[attr-defined]
     session.add_tool("pick")
 
 

@@ -108,7 +108,7 @@ def bind(session: NotebookSession, **values: Any) -> None:
     for name, value in values.items():
         if isinstance(value, FunctionType):
             value.__module__ = "__main__"
-        session.executor._namespace()[name] = value  # type: ignore[attr-defined]
+        session.executor.namespace()[name] = value  # type: ignore[attr-defined]
 
 
 class Odd:
@@ -124,7 +124,7 @@ class Odd:
 def fill(session: NotebookSession, canaries: Canaries) -> None:
     """Bind a value of every kind, and the person's tool."""
     word, number = canaries.word, canaries.number
-    namespace = session.executor._namespace()  # type: ignore[attr-defined]
+    namespace = session.executor.namespace()  # type: ignore[attr-defined]
     orders = pd.DataFrame(
         {"region": [word, "north"], "amount": [number, 2], "hidden_column": [1.5, number / 7]}
     )

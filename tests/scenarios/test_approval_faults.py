@@ -18,6 +18,7 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.storage import chain
 from parsimony_kernel.testing.scripted import call
 from parsimony_kernel.tools import Tool, tool
 
@@ -124,6 +125,42 @@ async def test_what_was_changed_on_disk_after_it_was_shown_is_not_run(
     assert (ledger(notebook), sent) == ("", [])
     assert not (notebook.folder / "evil.txt").exists()
     assert [each.status for each in session.turns()] == ["suspended"]
+
+
+ALLOWED = {
+    "approve": "auto",
+    "share": "full",
+    "max_cost_usd": 1_000.0,
+    "notebook_cost_usd": 1_000.0,
+    "max_iterations": 1_000_000,
+    "procedure": "other.yaml",
+    "classifier": "llm",
+}
+
+
+@proves("arguments changed between approval and run")
+@pytest.mark.parametrize("what", ALLOWED)
+async def test_what_a_turn_may_do_is_under_the_seal_of_its_question(
+    notebook: Notebook, what: str
+) -> None:
+    """Whoever may write the journal may also chain its entries again."""
+    session = await asking(notebook)
+    with session._journal.database.transaction() as db:  # type: ignore[attr-defined]
+        prev = chain.GENESIS
+        for seq, run_id, at, text in db.execute("SELECT seq, run_id, at, body FROM events"):
+            body = json.loads(text)
+            if body["type"] == "run_started":
+                assert body[what] != ALLOWED[what]
+                text = chain.canonical({**body, what: ALLOWED[what]})
+            own = chain._link(prev, run_id, at, text)
+            db.execute(
+                "UPDATE events SET body = ?, prev = ?, hash = ? WHERE seq = ?",
+                (text, prev, own, seq),
+            )
+            prev = own
+    said = await refusal_of(session.resume("Run it"))
+    assert "changed in the journal" in said
+    assert ledger(notebook) == ""
 
 
 MEANT = {
@@ -249,6 +286,7 @@ from pathlib import Path
 from parsimony_kernel.core.events import ToolEvent
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.storage import chain
 from parsimony_kernel.session.session import open_session
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 

@@ -60,7 +60,7 @@ def bind(session: Any, name: str, value: Any) -> None:
     """Bind what a cell of the notebook would."""
     if isinstance(value, FunctionType):
         value.__module__ = "__main__"
-    session.executor._namespace()[name] = value
+    session.executor.namespace()[name] = value
 
 
 OBJECT = {"type": "object"}

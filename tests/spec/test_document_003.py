@@ -21,7 +21,7 @@ from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.gate.contract import within_contract
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.gate.repetition import Repetition, not_repeating
+from parsimony_kernel.gate.loops import Repetition, not_repeating
 from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.limits.breaker import CircuitBreaker, CircuitOpenError
 from parsimony_kernel.limits.breaker_store import OwnStore

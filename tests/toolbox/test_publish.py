@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 import pytest
 
-from parsimony_kernel.artifacts.publish import Published, Publisher
+from parsimony_kernel.artifacts.publish import Kind, Published, Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.core.events import AgentEvent, ArtifactPublished, parse_event
 from parsimony_kernel.core.kinds import FailureKind
@@ -163,9 +163,9 @@ async def test_the_work_is_done_off_the_loop_and_announced_on_it(tmp_path: Path)
     threads: list[threading.Thread] = []
 
     class Watched(Publisher):
-        def publish_dataset(self, value: object, **arguments: Any) -> Published:
+        def publish(self, kind: Kind, value: object, **arguments: Any) -> Published:
             threads.append(threading.current_thread())
-            return super().publish_dataset(value, **arguments)
+            return super().publish(kind, value, **arguments)
 
     executor = _Namespace(sales=FRAME)
     executor.stamp("sales")
@@ -392,7 +392,7 @@ async def test_a_sibling_s_name_is_taken_over_once_it_was_read(tmp_path: Path) -
         ("return_notebook", {"name": "n", "code": "x ="}, "constraint_ignored", "no Python"),
         (
             "edit_report",
-            {"report": "Sales report", "old": "q", "new": "b"},
+            {"report": "Sales report", "old": "q", "new": "another"},
             "constraint_ignored",
             "read it",
         ),

@@ -37,7 +37,8 @@ class Desk:
         with run_scope(SCOPE):
             output = await self.executor.execute(f"{variable} = pd.DataFrame({{'v': [1]}})")
         assert output.error is None
-        return self.publisher.publish_dataset(
+        return self.publisher.publish(
+            "dataset",
             self.executor.variables()[variable],
             variable=variable,
             title=title,
@@ -118,7 +119,7 @@ async def test_what_has_left_already_is_not_made_again(desk: Desk) -> None:
 
 async def test_what_a_report_shows_is_watched_as_well(desk: Desk) -> None:
     await desk.publish(STARTS + PLAIN)
-    desk.publisher.publish_report("R", "![T](artifact:df)", run_id="r1")
+    desk.publisher.publish("report", "![T](artifact:df)", title="R", run_id="r1")
     assert "starts another program" in asked(await desk.refresh("R")).explanation
 
 

@@ -182,14 +182,14 @@ def test_a_story_says_how_it_ended(end: ev.AgentEvent, expected: list[Line]) -> 
             Line(
                 "",
                 "variables",
-                "taken back",
-                "a, b: as before; c: gone again; d: changed since, so left; "
+                "undone",
+                "a, b: restored; c: removed; d: changed since, so kept; "
                 "e: perhaps changed, for there was no copy",
             ),
         ),
         (
             ev.TurnTakenBack(restored=("a",), removed=("c",), redone=True),
-            Line("", "variables", "done again", "a: again as the turn left them; c: gone"),
+            Line("", "variables", "re-applied", "a: set again; c: deleted"),
         ),
     ],
 )
@@ -218,7 +218,7 @@ async def test_an_undo_is_in_the_journal_and_the_journal_still_holds(tmp_path: P
     turn = journal.turn("r")
     assert turn is not None
     assert (turn.status, turn.summary) == ("done", "All is well.")
-    assert story(journal.events("r"))[-1].words == "x: gone again"
+    assert story(journal.events("r"))[-1].words == "x: removed"
     journal.close()
 
 

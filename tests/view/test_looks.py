@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from parsimony_kernel.view.style import COLOURS, LOOKS, WASH, root_style
+from parsimony_kernel.view.html import style_sheet
 
 Rgb = tuple[float, float, float]
 # Paper, and the dark grounds of JupyterLab and VS Code.
@@ -46,21 +46,34 @@ def test_contrast_is_measured_as_the_standard_does() -> None:
     assert contrast(rgb("#767676"), rgb("#ffffff")) == pytest.approx(4.54, abs=0.01)
 
 
+_SHEET = style_sheet()
+RULES = dict(re.findall(r"([^{}<>]+?)\{([^{}]*)\}", _SHEET.replace("<!--", "").replace("-->", "")))
+COLOURS = {
+    name: (css, light, dark)
+    for name, css, light, dark in re.findall(
+        r"--pk-([a-z]+):(var\(--jp-[\w-]+,var\(--vscode-[\w-]+,"
+        r"light-dark\((#\w{6}),(#\w{6})\)\)\))",
+        _SHEET,
+    )
+}
+# The ground of code, translucent so that it suits any theme.
+_FOUND = re.search(r"--pk-wash:rgba\(([\d.,]+)\)", _SHEET)
+assert _FOUND is not None
+WASH = tuple(map(float, _FOUND[1].split(",")))
+
+
 @pytest.mark.parametrize("name", COLOURS)
 def test_a_colour_of_ours_can_be_read_on_light_and_on_dark_grounds(name: str) -> None:
-    colour = COLOURS[name]
-    for text, grounds in ((colour.light, LIGHT), (colour.dark, DARK)):
+    _, light, dark = COLOURS[name]
+    for text, grounds in ((light, LIGHT), (dark, DARK)):
         for ground in map(rgb, grounds):
             assert contrast(rgb(text), ground) >= READABLE
             assert contrast(rgb(text), washed(ground)) >= READABLE
 
 
-@pytest.mark.parametrize("name", COLOURS)
-def test_a_theme_is_asked_for_its_colour_before_ours_is_taken(name: str) -> None:
-    colour = COLOURS[name]
-    assert re.fullmatch(
-        r"var\(--jp-[\w-]+,var\(--vscode-[\w-]+,light-dark\(#\w{6},#\w{6}\)\)\)", colour.css
-    )
+def test_every_colour_asks_the_theme_of_either_front_end_before_ours_is_taken() -> None:
+    told = re.findall(r"--pk-([a-z]+):", _SHEET)
+    assert set(told) - set(COLOURS) == {"ink", "rule", "wash", "mono"}
 
 
 def declarations(look: str) -> list[tuple[str, str]]:
@@ -68,26 +81,27 @@ def declarations(look: str) -> list[tuple[str, str]]:
     return [(name, value) for name, _, value in pairs]
 
 
-@pytest.mark.parametrize("name", LOOKS)
+@pytest.mark.parametrize("name", RULES)
 def test_sizes_are_relative_so_that_an_enlarged_record_flows_anew(name: str) -> None:
-    for prop, value in declarations(LOOKS[name]):
+    for prop, value in declarations(RULES[name]):
         assert prop != "height" or value == "auto"
         assert prop not in ("width", "min-width", "position")
-        if not prop.startswith("border"):
-            assert not re.search(r"\d(px|pt|cm|mm|in|vw|vh)\b", value), (prop, value)
+        assert not re.search(r"\d(px|pt|cm|mm|in|vw|vh)\b", value), (prop, value)
 
 
-@pytest.mark.parametrize("name", LOOKS)
+@pytest.mark.parametrize("name", RULES)
 def test_text_has_the_ink_of_the_theme_or_a_colour_that_was_measured(name: str) -> None:
-    for prop, value in declarations(LOOKS[name]):
+    for prop, value in declarations(RULES[name]):
         if prop == "color":
-            ours = re.fullmatch(r"var\(--pk-([a-z]+)\)", value)
-            ink = re.fullmatch(r"inherit|var\(--jp-.*currentcolor\)\)", value)
-            assert ink or (ours and ours[1] in COLOURS), value
+            mixed = re.fullmatch(
+                r"color-mix\(in srgb,var\(--pk-([a-z]+)\) 75%,var\(--pk-ink\)\)", value
+            )
+            ours = mixed or re.fullmatch(r"var\(--pk-([a-z]+)\)", value)
+            assert value == "inherit" or (ours and ours[1] in {*COLOURS, "ink"}), value
 
 
-def test_the_root_defines_the_colours_that_are_used_within_and_no_others() -> None:
-    defined = re.findall(r"--pk-([a-z]+):", root_style('<p style="color:var(--pk-quiet)">x</p>'))
-    assert defined == ["quiet"]
-    everything = "".join(LOOKS.values())
-    assert re.findall(r"--pk-([a-z]+):", root_style(everything)) == list(COLOURS)
+def test_the_sheet_touches_nothing_but_the_record_and_loads_nothing() -> None:
+    selectors = [each for rule in RULES for each in rule.split(",")]
+    assert all(each.strip().startswith(".parsimony-record") for each in selectors)
+    assert not re.search(r"url\(|@import|expression\(", _SHEET)
+    assert len(_SHEET) < 5_000

@@ -8,10 +8,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from parsimony_agent.tables import NOTHING, note
+from parsimony_agent.tables import note
+from parsimony_kernel.view.bundle import NOTHING, Bundle
 from parsimony_kernel.view.escape import html_text, inline, shortened
-
-Bundle = tuple[dict[str, Any], dict[str, Any]]
 
 # A button has a margin of two pixels on each side.
 _WITHIN = "calc(100% - 4px)"
@@ -22,11 +21,9 @@ _TOOLTIP_COLUMNS = 400
 class Prompt:
     """One question's controls. ``on_reply`` gets the number of a choice, or the words typed.
 
-    ``about`` is a sentence above them, for what the record does not put just above. Without
-    ``free_words`` there is nothing but the choices, which then go without numbers. It is drawn
-    through ``bundle``: the widget while it is open, then the text that ``settle`` gave it;
-    ``state`` changes whenever the bundle does. ``magic`` is what answers where no widget is
-    drawn.
+    Without ``free_words`` there is nothing but the choices. It is drawn through ``bundle``: the
+    widget while it is open, then the text that ``settle`` gave it; ``state`` changes whenever the
+    bundle does. ``magic`` is what answers where no widget is drawn.
     """
 
     def __init__(
@@ -34,7 +31,6 @@ class Prompt:
         choices: Sequence[str],
         on_reply: Callable[[str], None],
         *,
-        about: str = "",
         free_words: bool = True,
         magic: str = "%agent",
     ) -> None:
@@ -48,15 +44,14 @@ class Prompt:
 
         self.buttons = [
             ipywidgets.Button(
-                description=f"{number}. {label}" if free_words else label,
+                description=shortened(inline(choice), _LABEL_COLUMNS),
                 tooltip=f"Answer: {shortened(inline(choice), _TOOLTIP_COLUMNS)}",
+                button_style="primary" if number == 1 else "",
                 layout=ipywidgets.Layout(
                     width="auto", max_width=_WITHIN, height="auto", min_height="28px"
                 ),
             )
-            for number, (choice, label) in enumerate(
-                ((each, shortened(inline(each), _LABEL_COLUMNS)) for each in choices), start=1
-            )
+            for number, choice in enumerate(choices, start=1)
         ]
         for number, button in enumerate(self.buttons, start=1):
             button.on_click(lambda _, reply=str(number): self.take(reply))
@@ -74,12 +69,11 @@ class Prompt:
         self.send.on_click(lambda _: self.take(self.field.value))
         self.field.on_msg(self._entered)
         # HTML, because a label typesets mathematics: prices are no formulas.
-        self._about = ipywidgets.HTML(f"<p>{html_text(inline(about))}</p>")
+        self._record = ipywidgets.HTML()
         self._note = ipywidgets.HTML(layout=ipywidgets.Layout(display="none"))
         row = ipywidgets.Layout(flex_flow="row wrap", align_items="center", max_width="60em")
         self.box = ipywidgets.VBox(
             [
-                *([self._about] if about else []),
                 *([ipywidgets.Box(self.buttons, layout=row)] if self.buttons else []),
                 *([ipywidgets.Box([self.field, self.send], layout=row)] if free_words else []),
                 self._note,
@@ -124,15 +118,25 @@ class Prompt:
         self._enable(True)
 
     def settle(self, text: str) -> None:
-        """The question is closed; from now on the display is ``text``, or looks empty."""
+        """The question is closed; from now on the display is ``text``, or looks empty.
+
+        A page that was loaded again draws the widget and none of the updates of displays, so what
+        comes of the answer is told in the widget too: ``tell``.
+        """
         with self._lock:
             self._taken = True
             if self.state is not None:
                 return
             self.state = text
-        widgets = (self._about, *self.buttons, self.field, self.send, self._note, self.box)
-        for widget in widgets:
+        self._record.value = note(text)["text/html"] if text else self._note.value
+        self.box.children = [self._record]
+        for widget in (*self.buttons, self.field, self.send, self._note):
             widget.close()
+
+    def tell(self, markup: str) -> None:
+        """Show how it went on, as HTML in which everything foreign is escaped."""
+        if self.state is not None and markup != self._record.value:
+            self._record.value = markup
 
     def bundle(self) -> Bundle:
         """What to show now."""

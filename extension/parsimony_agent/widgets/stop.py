@@ -8,8 +8,8 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
-from parsimony_agent.tables import NOTHING, note
-from parsimony_agent.widgets.prompt import Bundle
+from parsimony_agent.tables import note
+from parsimony_kernel.view.bundle import NOTHING, Bundle
 
 _TOOLTIP = (
     "Stops this turn as soon as what it waits for lets go. What it has done so far stays, and the "

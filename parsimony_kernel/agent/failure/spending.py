@@ -7,7 +7,6 @@ model does not count is charged by size and by its price, or a budget would neve
 
 import asyncio
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
 
 from parsimony_kernel.core.causes import BUDGET_USED, LIMIT_UNKEEPABLE
 from parsimony_kernel.core.chat import ChatModel, Completion, ModelRequest, Usage
@@ -28,15 +27,6 @@ from parsimony_kernel.limits.budget import (
 LEAST_ANSWER_TOKENS = 256
 # What is said of a run that has come to its ceiling.
 CEILING_REMEDY = "Raise the ceiling of the cost, then ask again."
-
-
-@runtime_checkable
-class Priced(Protocol):
-    """A model that can say what a request would cost."""
-
-    async def estimate_cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float | None:
-        """US dollars; ``None`` when the price is unknown."""
-        ...
 
 
 async def reserve(
@@ -208,11 +198,12 @@ async def _price(
 
     ``FailureRaised`` passes: it says why the model cannot be used at all.
     """
-    if not isinstance(model, Priced):
+    estimate = getattr(model, "estimate_cost_usd", None)
+    if estimate is None:
         return None
     try:
         async with asyncio.timeout(within_s):
-            return usd(await model.estimate_cost_usd(prompt, answer))
+            return usd(await estimate(prompt, answer))
     except FailureRaised:
         raise
     except Exception:  # boundary: tool - a price that cannot be told is not known

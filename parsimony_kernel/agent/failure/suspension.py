@@ -31,6 +31,7 @@ ADDED_FIELDS: Mapping[int, frozenset[str]] = {
     3: frozenset({"recoveries", "subgoals", "done_subgoals", "terms"}),
     4: frozenset({"choice_ids"}),
     5: frozenset({"pending_behind"}),
+    6: frozenset({"begun"}),
 }
 
 # A record from a machine whose clock is a little ahead is honest; one from tomorrow is not.

@@ -200,3 +200,21 @@ def hostile(words: str = HOSTILE) -> ScriptedModel:
         ],
         name="hostile",
     )
+
+
+def reaching() -> ScriptedModel:
+    """Wants to reach outside, which somebody has to allow."""
+    source = "import subprocess\n\nsubprocess.run(['fetch', 'rates.csv'], check=True)"
+    return ScriptedModel([code(source, "Fetch the rates"), DONE], name="reaching")
+
+
+def averaging() -> ScriptedModel:
+    """Shows a table of twelve rows and says what is in it."""
+    source = (
+        "import pandas as pd\n\npower = pd.read_csv('data/iowa-electricity.csv')\n"
+        "mean_by_source = power.groupby(['source', 'year'])['net_generation'].mean()"
+        ".reset_index()\nmean_by_source"
+    )
+    summary = "Fossil fuels are highest, 36,478 a year on average."
+    end = call("return_done", summary=summary)
+    return ScriptedModel([code(source, "Mean by source and year"), end], name="averaging")

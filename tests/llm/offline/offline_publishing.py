@@ -14,8 +14,7 @@ from parsimony_kernel.core.events import AgentEvent, ArtifactPublished
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
-from parsimony_kernel.lineage.slice import SliceError
-from parsimony_kernel.lineage.slice import slice as slice_of
+from parsimony_kernel.lineage.script import SliceError, slice_of
 from parsimony_kernel.toolbox.publish import publish_tools
 from parsimony_kernel.toolbox.refresh import refresh_tools
 from parsimony_kernel.tools import ToolResult

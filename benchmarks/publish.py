@@ -1,0 +1,60 @@
+"""What publishing a table costs, beside writing it with ``DataFrame.to_parquet``.
+
+With its code, its line of the log, every digest and every sync to the disk, in a new workspace
+each time. A figure is the median of several runs; the ratio is to the baseline of the same run.
+
+    python -m benchmarks.publish [ROUNDS] [--json]
+"""
+
+import argparse
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.lineage import milliseconds, table
+from benchmarks.table import Row, show
+from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.lineage.ledger import VariableOrigin
+
+ROWS = (10**3, 10**5, 10**6, 5 * 10**6)
+ORIGIN = VariableOrigin(
+    name="df",
+    version=1,
+    actor="agent",
+    notebook_path="work.ipynb",
+    cell_id="cell",
+    run_id="run",
+    code="df = made()",
+    code_sha="0",
+)
+
+
+def published(rounds: int) -> Iterator[Row]:
+    """Tables of several sizes, each of another content."""
+    for rows in ROWS:
+        ours, floor = [], []
+        for number in range(rounds):
+            value = table(rows, number)
+            with tempfile.TemporaryDirectory() as folder:
+                publisher = Publisher(ArtifactStore(Path(folder)), notebook_path="work.ipynb")
+                told: Any = {"variable": "df", "title": "T", "lineage": [ORIGIN], "run_id": "r"}
+                work = partial(publisher.publish, "dataset", value, **told)
+                floor.append(milliseconds(value.to_parquet, Path(folder) / "plain.parquet"))
+                ours.append(milliseconds(work))
+        yield Row("publish a dataset", f"{rows:,} rows", "ms", ours, "to_parquet", floor, rows)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("rounds", nargs="?", type=int, default=7, help="runs of each figure")
+    parser.add_argument("--json", action="store_true", help="JSON in place of the table")
+    given = parser.parse_args()
+    show(published(given.rounds), rounds=given.rounds, as_json=given.json)
+
+
+if __name__ == "__main__":
+    main()

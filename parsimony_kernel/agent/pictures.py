@@ -1,0 +1,76 @@
+"""The charts that a step showed, as pictures for models that see."""
+
+import base64
+import binascii
+import json
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from parsimony_kernel.core.outputs import FigureObject, KernelOutput
+from parsimony_kernel.core.pictures import LONGEST_SIDE, MARK, picture_message, size_of
+
+# Of one step. More are described in words, as all are.
+MOST_PICTURES = 3
+
+_SCALED = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="{to_width}" height="{to_height}" '
+    'viewBox="0 0 {width} {height}"><image width="{width}" height="{height}" '
+    'href="data:image/png;base64,{pixels}"/></svg>'
+)
+
+_log = logging.getLogger(__name__)
+
+
+def figures_in(data: Any) -> tuple[FigureObject, ...]:
+    """The charts that code has shown, the first few."""
+    shown = data.shown if isinstance(data, KernelOutput) else ()
+    return tuple(each for each in shown if isinstance(each, FigureObject))[:MOST_PICTURES]
+
+
+def picture_messages(
+    figures: Iterable[FigureObject], messages: Sequence[Any]
+) -> list[dict[str, Any]]:
+    """A message for each of ``figures`` that can be drawn and stands in no message yet.
+
+    Takes up to seconds, the first time in a process.
+    """
+    known = {each["content"] for each in messages if MARK in str(each.get("content"))}
+    made: list[dict[str, Any]] = []
+    for figure in figures:
+        source = json.dumps(figure.spec, sort_keys=True) if figure.spec else figure.png_base64 or ""
+        told = picture_message(figure.title, source, b"")["content"]
+        if source and told not in known and (png := drawn(figure)) is not None:
+            known.add(told)
+            made.append(picture_message(figure.title, source, png))
+    return made
+
+
+def drawn(figure: FigureObject) -> bytes | None:
+    """``figure`` as a PNG whose longer side has at most ``LONGEST_SIDE`` pixels, if it is one."""
+    from parsimony_kernel.artifacts.codecs import render_png  # deferred: pandas
+
+    try:
+        if figure.png_base64:
+            png: bytes | None = base64.b64decode(figure.png_base64, validate=True)
+        else:
+            png, _ = render_png(figure.spec or {})
+        return None if png is None else _at_most(png, LONGEST_SIDE)
+    except (binascii.Error, ImportError, ValueError):
+        _log.debug("a chart cannot be drawn for the model", exc_info=True)
+        return None
+
+
+def _at_most(png: bytes, longest: int) -> bytes | None:
+    width, height = size_of(png)
+    if max(width, height) <= longest:
+        return png if width and height else None
+    import vl_convert  # deferred: it starts a JavaScript engine
+
+    scale = longest / max(width, height)
+    sizes = {"to_width": max(1, int(width * scale)), "to_height": max(1, int(height * scale))}
+    pixels = base64.b64encode(png).decode("ascii")
+    smaller: bytes = vl_convert.svg_to_png(
+        _SCALED.format(width=width, height=height, pixels=pixels, **sizes)
+    )
+    return smaller

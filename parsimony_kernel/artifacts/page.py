@@ -1,0 +1,300 @@
+"""A report as one HTML page that needs nothing else: no script, no address that is fetched.
+
+Templates escape every text, Markdown is read with HTML off, and what comes of both goes through an
+allow-list before it is written. The page's own policy forbids whatever slips through.
+"""
+
+import base64
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from parsimony_kernel.artifacts.chart_words import describe_chart
+from parsimony_kernel.artifacts.codecs import CodecError, render_png, render_svg, table_head
+from parsimony_kernel.artifacts.reports import LINKS, Report, artifact_named, reader
+from parsimony_kernel.artifacts.store import SHORT_ID, LogEntry
+from parsimony_kernel.core.templates import rendered
+from parsimony_kernel.identity import ArtifactRef, content_sha
+from parsimony_kernel.storage import durable
+
+_MAX_SVG_BYTES = 300_000
+_NUMBERS = ("int", "uint", "double", "float", "halffloat", "decimal")
+_STAMP = re.compile(
+    r"<!-- parsimony-report (?P<logical_id>[0-9a-f]{64}) (?P<sha>[0-9a-f]{64}) -->\n\Z"
+)
+_STYLE = files(__package__).joinpath("page.css").read_text("utf-8").strip()
+
+# All that a page may consist of.
+_TAGS = {
+    "a", "blockquote", "br", "code", "dd", "del", "details", "div", "dl", "dt", "em", "figcaption",
+    "figure", "footer", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "img", "li", "main", "ol", "p",
+    "pre", "s", "span", "strong", "summary", "table", "tbody", "td", "th", "thead", "time", "tr",
+    "ul",
+}  # fmt: skip
+_ATTRIBUTES: dict[str, set[str]] = {
+    "*": {"id", "class", "title", "role", "tabindex", "aria-label"},
+    "a": {"href"},
+    "img": {"src", "alt"},
+    "ol": {"start"},
+    "td": {"style"},
+    "th": {"scope", "style"},
+    "time": {"datetime"},
+}
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """An artifact that a report refers to: its line of the log, its bytes, its code."""
+
+    entry: LogEntry
+    data: bytes
+    code: str = ""
+
+
+def render_page(
+    report: Report,
+    exhibits: Mapping[ArtifactRef, Exhibit],
+    published: LogEntry,
+    *,
+    worded_at: str = "",
+) -> str:
+    """``report`` as a page.
+
+    Args:
+        exhibits: what it refers to, in the order in which it is numbered.
+        published: the report's own line of the log.
+        worded_at: when its sentences were written, where what it shows is newer.
+    """
+    from markupsafe import Markup  # deferred: only reports need it
+
+    numbers = {ref: number for number, ref in enumerate(exhibits, start=1)}
+    anchored: set[int] = set()
+
+    def figure(name: str, caption: str, label: str) -> str:
+        ref = report.pins[name]
+        number, is_first = numbers[ref], numbers[ref] not in anchored
+        anchored.add(number)
+        shown = _shown(exhibits[ref], label)
+        caption = Markup(caption) if caption else exhibits[ref].entry.name
+        return _template(
+            "figure", **_EMPTY | shown, number=number, caption=caption, is_first=is_first
+        )
+
+    env = {"numbers": {name: numbers[ref] for name, ref in report.pins.items()}, "figure": figure}
+    content = _template(
+        "report",
+        title=report.title,
+        words=Markup(_markdown().render(report.body, env)),
+        exhibits=list(exhibits.values()),
+        published=published,
+        worded_at=worded_at,
+        short=SHORT_ID,
+    )
+    return _template(
+        "page",
+        title=report.title,
+        language=report.language,
+        style=Markup(_STYLE),
+        content=Markup(_within_the_wall(content)),
+    )
+
+
+def _template(name: str, **values: Any) -> str:
+    return rendered(f"artifacts/{name}.html.j2", **values)
+
+
+def _within_the_wall(html: str) -> str:
+    import nh3  # deferred: only reports need it
+
+    return nh3.clean(
+        html,
+        tags=_TAGS,
+        attributes=_ATTRIBUTES,
+        attribute_filter=_allowed,
+        filter_style_properties={"text-align"},
+        link_rel="noreferrer",
+        url_schemes={"http", "https", "mailto", "data"},
+    )
+
+
+def _allowed(_tag: str, attribute: str, value: str) -> str | None:
+    """``value`` where it fetches nothing and runs nothing."""
+    beginnings = {"href": LINKS, "src": ("data:image/png;", "data:image/svg+xml;")}.get(attribute)
+    return value if beginnings is None or value.lower().startswith(beginnings) else None
+
+
+# -- the words
+
+
+@cache
+def _markdown() -> Any:
+    made = reader()
+    made.core.ruler.push("headings", _order_headings)
+    made.core.ruler.push("exhibits", _place_exhibits)
+    made.add_render_rule("image", _image)
+    made.add_render_rule("exhibit", _exhibit)
+    return made
+
+
+def _order_headings(state: Any) -> None:
+    """The title is the first level: headings begin at the second, and none is skipped."""
+    open_levels: list[tuple[int, int]] = []
+    for token in state.tokens:
+        if token.type == "heading_open":
+            written = int(token.tag[1:])
+            while open_levels and open_levels[-1][0] >= written:
+                open_levels.pop()
+            level = min(open_levels[-1][1] + 1 if open_levels else 2, 6)
+            open_levels.append((written, level))
+            token.tag = f"h{level}"
+        elif token.type == "heading_close":
+            token.tag = f"h{open_levels[-1][1]}"
+
+
+def _place_exhibits(state: Any) -> None:
+    """An artifact that is a paragraph of its own is shown; links to others lead to the sources."""
+    for at, token in enumerate(state.tokens):
+        children = token.children or []
+        for child in children:
+            if child.type == "link_open" and (name := artifact_named(child)) is not None:
+                child.attrSet("href", f"#source-{state.env['numbers'][name]}")
+        is_alone = len(children) == 1 and state.tokens[at - 1].type == "paragraph_open"
+        if is_alone and children[0].type == "image" and artifact_named(children[0]) is not None:
+            token.type = "exhibit"
+            for around in (state.tokens[at - 1], state.tokens[at + 1]):
+                around.hidden = True
+
+
+def _exhibit(renderer: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
+    (image,) = tokens[index].children
+    caption = renderer.renderInline(image.children or [], options, env)
+    label = renderer.renderInlineAsText(image.children or [], options, env)
+    return str(env["figure"](artifact_named(image), caption, label))
+
+
+def _image(renderer: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
+    """An image within words is a link: pages fetch nothing."""
+    image = tokens[index]
+    name, address = artifact_named(image), str(image.attrGet("src") or "")
+    words = renderer.renderInlineAsText(image.children or [], options, env)
+    if name is not None:
+        address = f"#source-{env['numbers'][name]}"
+    return f'<a href="{escape(address)}">{escape(words or name or address)}</a>'
+
+
+# -- the exhibits
+
+# What a figure may show; of these, one.
+_EMPTY = dict.fromkeys(("problem", "picture", "code", "columns", "size"), "")
+
+
+def _shown(exhibit: Exhibit, label: str) -> dict[str, Any]:
+    """What the template of a figure shows of an artifact."""
+    match exhibit.entry.kind:
+        case "chart":
+            return _chart(exhibit, label)
+        case "dataset" | "data_object":
+            return _table(exhibit)
+        case "notebook":
+            return {"code": exhibit.data.decode("utf-8", "replace")}
+    return {}
+
+
+def _chart(exhibit: Exhibit, label: str) -> dict[str, Any]:
+    try:
+        spec: dict[str, Any] = json.loads(exhibit.data)
+        told = describe_chart(spec)
+    except (ValueError, AttributeError, TypeError):
+        return {"problem": "The chart cannot be read."}
+    words = ": ".join(part for part in (label, told) if part)
+    alternative = ". ".join(part for part in (words, exhibit.entry.description) if part)
+    svg, _ = render_svg(spec)
+    if svg is not None and len(svg) <= _MAX_SVG_BYTES:
+        return {"picture": _inlined("svg+xml", svg.encode()), "alternative": alternative}
+    png, reason = render_png(spec)
+    if png is not None:
+        return {"picture": _inlined("png", png), "alternative": alternative}
+    return {"problem": f"{alternative}. {reason}"}
+
+
+def _inlined(kind: str, data: bytes) -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
+
+
+def _table(exhibit: Exhibit) -> dict[str, Any]:
+    try:
+        head = table_head(exhibit.data)
+    except CodecError as exc:
+        return {"problem": str(exc)}
+    cut = []
+    if len(head.rows) < head.row_count:
+        cut.append(f"the first {_counted(len(head.rows), 'row')}")
+    if len(head.columns) < head.column_count:
+        cut.append(f"the first {_counted(len(head.columns), 'column')}")
+    shown = f"; {' and '.join(cut)} shown" if cut else ""
+    size = f"{_counted(head.row_count, 'row')}, {_counted(head.column_count, 'column')}"
+    return {
+        "columns": head.columns,
+        "rows": head.rows,
+        "is_number": [kind.startswith(_NUMBERS) for kind in head.types],
+        "size": f" ({size}{shown})",
+    }
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+# -- the file
+
+
+def write_page(folder: Path, name: str, html: str, logical_id: str) -> Path:
+    """Write ``html`` to ``folder/name.html``; returns where it was written.
+
+    Each page ends in a comment with the report's ``logical_id`` and the digest of what was
+    written. The page of another report, one that somebody changed since, and what is not ours
+    are left alone: the first free one of ``name.html``, ``name-2.html``, ``name-3.html`` is
+    written, unless one of them is this report's already.
+
+    Raises:
+        StorageError: it could not be written.
+    """
+    data = html.encode("utf-8", "replace")
+    stamped = data + f"<!-- parsimony-report {logical_id} {content_sha(data)} -->\n".encode()
+    for path in _pages(folder, name):
+        if _is_untouched(durable.read(path), logical_id):
+            durable.replace(path, stamped)
+            return path
+    for number in itertools.count(1):
+        path = folder / (f"{name}.html" if number == 1 else f"{name}-{number}.html")
+        if durable.create(path, stamped):
+            return path
+    raise AssertionError("there is no end of numbers")
+
+
+def _pages(folder: Path, name: str) -> list[Path]:
+    """The files there that can be pages called ``name``, in the order of their numbers."""
+    numbered = re.compile(rf"{re.escape(name)}(?:-([2-9]|[1-9]\d{{1,8}}))?\.html")
+    try:
+        paths = list(folder.iterdir())
+    except OSError:
+        return []
+    matches = ((numbered.fullmatch(path.name), path) for path in paths)
+    found = sorted((int(match[1] or 1), path) for match, path in matches if match)
+    return [path for _, path in found if path.is_file()]
+
+
+def _is_untouched(data: bytes, logical_id: str) -> bool:
+    stamp = _STAMP.search(data[-200:].decode("utf-8", "replace"))
+    if stamp is None or stamp["logical_id"] != logical_id:
+        return False
+    written = data[: data.rindex(b"<!-- parsimony-report ")]
+    return hashlib.sha256(written).hexdigest() == stamp["sha"]

@@ -1,0 +1,140 @@
+"""Looking after a workspace: verify, refresh, purge, the journal's file, and figures."""
+
+import argparse
+import asyncio
+import sys
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from parsimony_kernel.cli import output
+from parsimony_kernel.core.clock import SYSTEM_CLOCK
+from parsimony_kernel.session import audit, upkeep
+
+
+def verify(arguments: argparse.Namespace) -> int:
+    """Check that the journal and everything published are intact."""
+    folder = arguments.folder.resolve()
+    has_artifacts = upkeep.store_of(folder).folder.is_dir()
+    bad = audit.first_bad_entry(folder, required=not has_artifacts)
+    found = upkeep.verify_in(folder, quarantine=not arguments.leave)
+    is_well = bad is None and found.ok
+    if arguments.json:
+        entry, problem = bad or (None, None)
+        head = {"ok": is_well, "journal_entry": entry, "journal_problem": problem}
+        output.as_json({**head, **asdict(found)})
+    elif is_well:
+        output.say("\n".join(audit.report_of(bad, found)))
+    else:
+        print("\n".join(audit.report_of(bad, found)), file=sys.stderr)
+    return output.DONE if is_well else output.FAILED
+
+
+def refresh(arguments: argparse.Namespace) -> int:
+    """Rerun published artifacts from their code and sources."""
+    if bool(arguments.name) == arguments.all:
+        return output.misuse(
+            "refresh runs the code of what was published: name what to make again, or give --all."
+        )
+    return asyncio.run(_refresh(arguments))
+
+
+async def _refresh(arguments: argparse.Namespace) -> int:
+    from parsimony_kernel.artifacts.refresh import in_words
+
+    told = list[dict[str, Any]]()
+    async for name, done in upkeep.refresh_in(
+        arguments.folder.resolve(),
+        arguments.name,
+        accept=arguments.accept,
+        allow=arguments.allow,
+    ):
+        told.append(_described(name, done))
+        if arguments.json:
+            continue
+        if isinstance(done, Exception):
+            print(f"{name}: {done}", file=sys.stderr)
+        else:
+            output.say(in_words(done))
+    is_well = all(one["ok"] for one in told)
+    if arguments.json:
+        output.as_json({"ok": is_well, "artifacts": told})
+    elif not told:
+        output.say("Nothing that code has made is published here.")
+    return output.DONE if is_well else output.FAILED
+
+
+def _described(name: str, done: Any) -> dict[str, Any]:
+    """What was found of one artifact, for a program; ``done`` may be why it could not be made."""
+    failed = isinstance(done, Exception)
+    return {
+        "name": name,
+        "ok": not failed,
+        "kind": None if failed else done.entry.kind,
+        "path": None if failed else done.entry.path,
+        "changed": None if failed else done.changed,
+        "mended": None if failed else done.mended,
+        "sources": [] if failed else list(done.sources),
+        "problem": str(done) if failed else None,
+    }
+
+
+def purge(arguments: argparse.Namespace) -> int:
+    """Delete old turns and replaced files."""
+    before = SYSTEM_CLOCK.now() - timedelta(seconds=arguments.older_than)
+    forgotten = upkeep.forget_in(arguments.folder.resolve(), before, dry_run=arguments.dry_run)
+    gone = forgotten.purged
+    if arguments.json:
+        copies = {"copies": forgotten.copies, "copied_bytes": forgotten.copied_bytes}
+        head = {"dry_run": arguments.dry_run, "before": before.isoformat()}
+        output.as_json({**head, **asdict(gone), **copies})
+        return output.FAILED if gone.unfinished else output.DONE
+    verb = "Would be deleted" if arguments.dry_run else "Deleted"
+    output.say(
+        f"{verb}, from before {before:%Y-%m-%d %H:%M} UTC: turns {gone.turns:,}, entries "
+        f"{gone.events:,}, bytes {gone.bytes:,}."
+    )
+    if forgotten.copies:
+        output.say(
+            f"{verb}, replaced and quarantined files: {forgotten.copies:,}, bytes "
+            f"{forgotten.copied_bytes:,}."
+        )
+    if gone.kept:
+        output.say(f"Old turns that somebody may still need stay: {gone.kept:,}.")
+    return output.fail(gone.unfinished) if gone.unfinished else output.DONE
+
+
+def journal(arguments: argparse.Namespace) -> int:
+    """Say where the journal lies, or set it aside."""
+    from parsimony_kernel.storage.database import set_aside
+    from parsimony_kernel.storage.workspace import find_workspace, journal_path
+
+    path = journal_path(find_workspace(arguments.folder.resolve()))
+    if not arguments.set_aside:
+        output.say(str(path) if path.exists() else f"{path} (no journal yet)")
+        return output.DONE
+    kept = set_aside(path)
+    if kept is None:
+        return output.fail(f"There is no journal {str(path)!r}. Name its folder with --folder.")
+    output.say(f"The journal is {str(kept)!r} now, with its logs. The next turn begins a new one.")
+    return output.DONE
+
+
+def metrics(arguments: argparse.Namespace) -> int:
+    """Show how the recent turns went."""
+    from parsimony_kernel.metrics import alerts, figures, prometheus
+
+    with audit.journal_of(arguments.folder.resolve()) as opened:
+        if arguments.prometheus:
+            recent = opened.turns()[-audit.RECENT_TURNS :]
+            counters = prometheus.of_runs(opened.events(turn.run_id) for turn in recent)
+            output.say(counters.exposition().rstrip("\n"))
+            return output.DONE
+        counted = audit.figures_of(opened)
+    if arguments.json:
+        output.as_json(figures.to_json(counted))
+        return output.DONE
+    output.say(figures.to_text(counted))
+    if fired := alerts.fired(counted):
+        output.say(f"\n{alerts.to_text(fired)}")
+    return output.DONE

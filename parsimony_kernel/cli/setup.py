@@ -1,0 +1,68 @@
+"""Making the kernel known, the settings file, and what a run needs."""
+
+import argparse
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from parsimony_kernel import KERNEL_NAME
+from parsimony_kernel.cli import output
+
+
+def install(arguments: argparse.Namespace) -> int:
+    """Make the kernel known to Jupyter."""
+    from parsimony_kernel.kernel import install as kernelspec
+
+    in_environment = not arguments.user and arguments.prefix is None
+    placed = kernelspec.install(
+        user=arguments.user,
+        prefix=sys.prefix if in_environment else arguments.prefix,
+        name=arguments.name or KERNEL_NAME,
+        display_name=arguments.display_name or kernelspec.DISPLAY_NAME,
+    )
+    output.say(f"Installed in {placed}")
+    return output.DONE
+
+
+def uninstall(arguments: argparse.Namespace) -> int:
+    """Remove the kernel from Jupyter."""
+    from parsimony_kernel.kernel import install as kernelspec
+
+    removed = kernelspec.uninstall(
+        arguments.name or KERNEL_NAME,
+        user=arguments.user,
+        prefix=sys.prefix if arguments.sys_prefix else arguments.prefix,
+    )
+    output.say(f"Removed {removed}")
+    return output.DONE
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    """Check what a run needs, and say what to do about what is missing."""
+    from parsimony_kernel.doctor import examine
+
+    findings = examine(arguments.folder.resolve(), model=arguments.model, ask=arguments.ask)
+    is_well = all(finding.ok or finding.level != "error" for finding in findings)
+    if arguments.json:
+        output.as_json({"ok": is_well, "findings": [asdict(finding) for finding in findings]})
+    else:
+        for finding in findings:
+            mark = "ok  " if finding.ok else {"error": "NOT "}.get(finding.level, "look")
+            output.say(f"{mark} {finding.name}: {finding.says}")
+            if finding.remedy:
+                output.say(f"     -> {finding.remedy}")
+    return output.DONE if is_well else output.FAILED
+
+
+def generate_config(_arguments: argparse.Namespace) -> int:
+    """Write a file with every setting into Jupyter's configuration folder; never over another."""
+    from jupyter_core.paths import jupyter_config_dir
+
+    from parsimony_agent.settings import FILE, file_text
+    from parsimony_kernel.storage import durable
+
+    place = Path(jupyter_config_dir()) / FILE
+    if not durable.create(place, file_text().encode()):
+        return output.fail(f"{str(place)!r} exists already, and is left as it is.")
+    output.say(f"Written: {place}\nEdit it, and restart the kernels that are to follow it.")
+    return output.DONE

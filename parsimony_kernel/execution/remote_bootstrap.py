@@ -1,0 +1,270 @@
+"""What a ``RemoteExecutor`` has in its kernel: the hook of approval, and an executor of its own.
+
+A request and its answer are JSON. The answer leaves with the reply to the request, which no
+server thins out as it may thin out what is displayed. What is printed is sent ahead as it comes,
+for the case that no answer ever does.
+"""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
+from parsimony_kernel.execution import guard
+from parsimony_kernel.execution.capture import BoundedText, Capture
+from parsimony_kernel.execution.inprocess import CellExecution
+from parsimony_kernel.execution.inspection import attempt, plain, type_name
+from parsimony_kernel.execution.interrupt import stop_on_sigint
+from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.permit import Permit, permitting
+from parsimony_kernel.execution.remote_permit import Asking, came_of, far_permit
+from parsimony_kernel.execution.remote_values import encode, encode_plain, type_in_words
+from parsimony_kernel.execution.run_scope import RunScope, run_scope
+
+# Both sides must speak the same; it changes with what a request or an answer holds.
+WORDS = 4
+ANSWER_MIME = "application/vnd.parsimony.answer+json"
+
+_ALL_PLAIN_BYTES = 1_000_000
+
+_FORWARD_S = 0.05
+# So many sends may follow one another at once before they are spaced out.
+_BURST = 20
+_FORWARD_CHARS = 10_000
+# What was printed has to leave the process before the code holds the GIL, or ends the process:
+# how long the code waits at most for the thread that sends it, and then for the socket below.
+_HAND_OVER_S = 0.2
+_SOCKET_S = 0.002
+
+_side: "_Side"
+
+
+def open_side(words: int) -> None:
+    """Be the kernel of an executor, with nothing told yet.
+
+    Raises ``RuntimeError`` where the other side has another version of these words.
+    """
+    global _side
+    if words != WORDS:
+        raise RuntimeError(f"the executor speaks version {words}, this environment {WORDS}")
+    from IPython import get_ipython
+
+    _side = _Side(get_ipython())
+
+
+def is_watching() -> bool:
+    """Whether code is stopped here before it reaches outside."""
+    return guard.is_watching()
+
+
+async def call(number: int, request: str) -> None:
+    """Do what ``request`` asks; ``answer`` tells what came of it."""
+    _side.last = (number, json.dumps(await _side.answered(json.loads(request))))
+
+
+def answer(number: int) -> "Answer":
+    """The answer to request ``number``, the last one; ``KeyError`` when it is another."""
+    kept, text = _side.last
+    if kept != number:
+        raise KeyError(number)
+    return Answer(text)
+
+
+class Answer:
+    """Travels as the value of an expression."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {ANSWER_MIME: self._text}
+
+
+class _Forwarded(BoundedText):
+    """A stream of a cell whose text is also sent ahead, on average at most twenty times a second.
+
+    Whole lines leave at once while that lasts, since the code may hold the GIL from its next line
+    on. Of what comes faster than that the newest is kept. Written to from any thread.
+    """
+
+    def __init__(self, name: str, kernel: Any) -> None:
+        super().__init__()
+        self._name, self._kernel = name, kernel
+        self._parent = kernel.get_parent("shell")
+        self._waiting, self._cut = "", 0
+        self._burst, self._refilled_at = float(_BURST), time.monotonic()
+        self._lock = threading.RLock()
+        self._is_due = False
+
+    def write(self, text: str) -> None:
+        super().write(text)
+        thread = self._kernel.iopub_thread
+        with self._lock:
+            waiting = self._waiting + text
+            self._waiting = waiting[-_FORWARD_CHARS:]
+            self._cut += len(waiting) - len(self._waiting)
+            now = time.monotonic()
+            self._burst = min(_BURST, self._burst + (now - self._refilled_at) / _FORWARD_S)
+            self._refilled_at = now
+            if self._burst < 1 or not text.endswith("\n"):
+                if not self._is_due:
+                    self._is_due = True
+                    thread.schedule(lambda: thread.io_loop.call_later(_FORWARD_S, self._send))
+                return
+            self._burst -= 1
+        self._send()
+        gone = threading.Event()
+        thread.schedule(gone.set)
+        gone.wait(_HAND_OVER_S)
+        time.sleep(_SOCKET_S)
+
+    def _send(self) -> None:
+        with self._lock:
+            self._is_due = False
+            if not self._waiting:
+                return
+            content = {"name": self._name, "text": plain(self._waiting), "cut": self._cut}
+            ident = f"stream.{self._name}".encode()
+            socket = self._kernel.iopub_socket
+            self._kernel.session.send(socket, "stream", content, parent=self._parent, ident=ident)
+            self._waiting, self._cut = "", 0
+
+
+class _ForwardingExecutor(NotebookExecutor):
+    """Runs cells in the kernel's shell, with their streams sent ahead."""
+
+    capture: Capture
+
+    async def _run(self, run: CellExecution) -> None:
+        self.capture = run.capture
+        self.capture.stdout = _Forwarded("stdout", self._shell.kernel)
+        self.capture.stderr = _Forwarded("stderr", self._shell.kernel)
+        await super()._run(run)
+
+
+class _Side:
+    """One executor in this kernel and what its other side knows of it."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self.executor = _ForwardingExecutor(shell)
+        self.last: tuple[int, str] = (0, "")
+        # What the other side was told of each name: its plain value, or the words of its type.
+        self._known: dict[str, tuple[str, str]] = {}
+        # How many runs of cells it was told of.
+        self._told = 0
+
+    async def answered(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Do it. Whatever goes wrong is told in the answer, an interruption too."""
+        told: dict[str, Any] = {"names": {}, "gone": [], "ledger": []}
+        self.executor.capture = Capture(self.executor.output_factory)
+        output, error = KernelOutput(), None
+        try:
+            stop = CancellationRequest()
+            with stop_on_sigint(stop):
+                output, done = await stop.race(self._done(request))
+            told.update(done)
+        except (Cancelled, asyncio.CancelledError, KeyboardInterrupt):
+            error = ExceptionObject(name="KeyboardInterrupt", message="stopped by the user")
+        except Exception as exc:  # boundary: front end - a request
+            error = ExceptionObject(name=type_name(exc), message=_message(exc))
+        if error is not None:
+            told["error"] = {"name": error.name, "message": error.message}
+            capture = self.executor.capture
+            output = KernelOutput(
+                stdout=capture.stdout.text(),
+                stderr=capture.stderr.text(),
+                outputs=(*capture.outputs, error),
+                truncated=capture.is_cut,
+            )
+        if request["do"] != "fetch":
+            told["output"] = output.model_dump(mode="json")
+            told["names"], told["gone"] = self._news(output)
+            told["ledger"] = self._recorded()
+        return told
+
+    def _recorded(self) -> list[tuple[Any, list[Any]]]:
+        """The runs of cells that the other side was not told of, with the origins they gave."""
+        ledger = self.executor.origin_ledger
+        runs = ledger.cell_runs()[self._told :]
+        self._told += len(runs)
+        return [
+            (_dumped(run), [_dumped(ledger.at_version(ref)) for ref in run.made]) for run in runs
+        ]
+
+    async def _done(self, request: Mapping[str, Any]) -> tuple[KernelOutput, dict[str, Any]]:
+        given, executor = request.get("given", {}), self.executor
+        if request["do"] == "fetch":
+            return KernelOutput(), encode(executor.variables(), **given)
+        if request["do"] == "clear":
+            await executor.clear_namespace()
+            self._told = 0
+        if request["cwd"] is not None:
+            await executor.set_cwd(request["cwd"])
+        if request["do"] == "execute":
+            return await self._executed(request, **given)
+        if request["do"] == "eval":
+            return await executor.eval(**given), {}
+        return KernelOutput(), {"cwd": str(executor.output_factory.local_dir)}
+
+    async def _executed(
+        self, request: Mapping[str, Any], seen_live_names: Any, **given: Any
+    ) -> tuple[KernelOutput, dict[str, Any]]:
+        seen = None if seen_live_names is None else set(map(tuple, seen_live_names))
+        scope, permit = request["scope"], self._permit(request["permit"])
+        with nullcontext() if scope is None else run_scope(RunScope(**scope)), permitting(permit):
+            output = await self.executor.execute(**given, seen_live_names=seen)
+        told: dict[str, Any] = {"seen_live_names": sorted(seen or ())}
+        if permit is not None:
+            told["permit"] = came_of(permit, self.executor.paused)
+        return output, told
+
+    def _permit(self, told: Mapping[str, Any] | None) -> Permit | None:
+        if told is None:
+            return None
+        if not is_watching():
+            raise PermissionError(
+                "this kernel lets nobody watch what its code reaches, so the code was not run: "
+                "from now on each step is asked about before it runs"
+            )
+        folder = self.executor.output_factory.local_dir or Path.cwd()
+        return far_permit(dict(told), folder, Asking(self._shell.kernel))
+
+    def _news(self, output: KernelOutput) -> tuple[dict[str, Any], list[str]]:
+        """The names that are not what the other side was told, and those that are no more."""
+        present = self.executor.variables()
+        summaries = {
+            each.name: each for each in output.variables if not isinstance(each, ExceptionObject)
+        }
+        news: dict[str, Any] = {}
+        room = _ALL_PLAIN_BYTES
+        for name, value in present.items():
+            whole = encode_plain(value)
+            if whole is not None and (room := room - len(whole)) >= 0:
+                if self._known.get(name) != ("plain", whole):
+                    self._known[name] = ("plain", whole)
+                    news[name] = {"plain": whole}
+                continue
+            words = type_in_words(value)
+            if name in output.changed or self._known.get(name) != ("value", words):
+                self._known[name] = ("value", words)
+                summary = summaries.get(name) or PrimitiveObject(name=name, python_type=words)
+                news[name] = {"type": words, "summary": summary.model_dump(mode="json")}
+        gone = [name for name in self._known if name not in present]
+        for name in gone:
+            del self._known[name]
+        return news, gone
+
+
+def _dumped(model: Any) -> Any:
+    return model.model_dump(mode="json")
+
+
+def _message(exc: Exception) -> str:
+    return attempt(lambda: plain(str(exc)), lambda _: "(its message cannot be shown)")

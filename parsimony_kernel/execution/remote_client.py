@@ -1,0 +1,379 @@
+"""Requests to a kernel somewhere else: deadlines, stops, deaths, and a fresh kernel after each.
+
+``RemoteClient`` is a thread of its own. An executor may then be awaited from any loop, asked
+without one, and forgotten.
+"""
+
+import atexit
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from typing import Any, Literal
+
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
+from parsimony_kernel.execution.capture import BoundedText
+from parsimony_kernel.execution.remote_bootstrap import ANSWER_MIME, WORDS
+from parsimony_kernel.execution.remote_kernel import (
+    Disconnected,
+    Kernel,
+    RemoteKernelError,
+    unreachable,
+)
+
+Request = dict[str, Any]
+
+# A request that is no cell of code.
+CHORE_S = 60.0
+_POLL_S = 0.05
+# The same where the code waits for answers.
+_ASKED_S = 0.01
+_DRAIN_S = 0.3
+CLOSE_S = 5.0
+
+# What an interruption leaves in a reply, and what every answer holds: then as good as nothing.
+_INTERRUPTIONS = frozenset({"KeyboardInterrupt", "CancelledError"})
+INTERRUPTED: dict[str, Any] = {"names": {}, "gone": [], "ledger": []}
+STOPPED = ExceptionObject(name="KeyboardInterrupt", message="stopped by the user")
+_TOLD_CHARS = 200
+
+_BOOTSTRAP = "parsimony_kernel.execution.remote_bootstrap"
+# A kernel that somebody restarted has not imported it, and the answer says so.
+_SIDE = f'__import__("sys").modules["{_BOOTSTRAP}"]'
+_OPEN = f'__import__("importlib").import_module("{_BOOTSTRAP}").open_side({WORDS})'
+
+
+class Loss(RemoteKernelError):
+    """The kernel is gone with all its variables.
+
+    ``str()`` says how, in words that follow "the kernel"; ``why`` is what ended it: its own end, a
+    deadline, or a stop. ``ran`` says whether the request reached it, and ``heard`` is what was
+    printed until then.
+    """
+
+    ran = False
+    heard = KernelOutput()
+
+    def __init__(self, how: object, why: Literal["death", "deadline", "stop"] = "death") -> None:
+        super().__init__(str(how))
+        self.why = why
+
+
+class _Heard:
+    """What code has printed, as it arrives."""
+
+    def __init__(self) -> None:
+        self._streams = {"stdout": BoundedText(), "stderr": BoundedText()}
+        self._has_gaps = False
+
+    def hear(self, kind: str, content: dict[str, Any]) -> None:
+        stream = self._streams.get(content.get("name", "")) if kind == "stream" else None
+        if stream is not None:
+            if content.get("cut"):
+                self._has_gaps = True
+                stream.write(f"\n… {content['cut']:,} characters cut …\n")
+            stream.write(content["text"])
+
+    def output(self, *outputs: ExceptionObject) -> KernelOutput:
+        return KernelOutput(
+            **{name: stream.text() for name, stream in self._streams.items()},
+            outputs=outputs,
+            truncated=self._has_gaps or any(each.is_cut for each in self._streams.values()),
+        )
+
+
+class Job(Future[Any]):
+    """Something to do with the kernel. One that is cancelled before there is one is not begun.
+
+    Args:
+        do: does it.
+        relies: on what a kernel holds (true), on a kernel (false), or on nothing.
+        told: answers what the code asks meanwhile, if it may ask.
+    """
+
+    stopped_at: float | None = None
+    is_killed = False
+
+    def __init__(
+        self,
+        do: Callable[[], Any],
+        relies: bool | None = None,
+        told: Callable[[str], str] | None = None,
+    ) -> None:
+        super().__init__()
+        self.do, self.relies, self.told = do, relies, told
+
+    def stop(self) -> None:
+        """Interrupt it, again if need be, and then end its kernel."""
+        if not self.cancel() and self.stopped_at is None:
+            self.stopped_at = time.monotonic()
+
+    def kill(self) -> None:
+        """End its kernel now."""
+        self.cancel()
+        self.is_killed = True
+
+
+class RemoteClient(threading.Thread):
+    """The kernel of one executor, started when it is needed, and the thread that speaks with it.
+
+    A daemon: it keeps no process alive. Its jobs may be asked for from any thread.
+
+    Args:
+        make: a kernel that is not started yet.
+        grace_s: how long after its deadline, or after a stop, code may still run before its
+            kernel is ended.
+    """
+
+    def __init__(self, make: Callable[[], Kernel], grace_s: float) -> None:
+        super().__init__(name="parsimony-remote-kernel", daemon=True)
+        # A loss that no cell was told of yet.
+        self.untold: Loss | None = None
+        # Whether code of the kernel is stopped before it reaches outside, as far as is known.
+        self.is_watched = True
+        self._make, self._grace_s = make, grace_s
+        self._kernel: Kernel | None = None
+        self._number, self._has_run = 0, False
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._job = Job(self._drop)
+        _threads.add(self)
+        self.start()
+
+    def call(
+        self,
+        request: Request,
+        seconds: float | None = CHORE_S,
+        *,
+        cell: bool = False,
+        told: Callable[[str], str] | None = None,
+    ) -> Job:
+        """Have ``request`` done, within ``seconds`` if any are given; gives the answer. ``told``
+        answers what the far side asks meanwhile.
+
+        Raises ``Loss``, also where it may rely on what was in a kernel that is gone: then it is
+        not done.
+        """
+        relies = cell or request["do"] == "fetch"
+        return self._submit(Job(lambda: self._call(request, seconds, cell), relies, told))
+
+    def open(self) -> Job:
+        """Have a kernel that is ready."""
+        return self._submit(Job(lambda: None, False))
+
+    def clear(self) -> Job:
+        """Forget the variables, in the same kernel or with it."""
+        return self._submit(Job(self._clear))
+
+    def end(self) -> Job:
+        """End the kernel, whatever it does. The next request has another."""
+        self._job.kill()
+        return self._submit(Job(self._end))
+
+    def close(self) -> None:
+        """End the kernel and the thread; more than once."""
+        if self in _threads:
+            self.end()
+            _threads.discard(self)
+            self._jobs.put(None)
+
+    def _submit(self, job: Job) -> Job:
+        if self not in _threads:
+            raise RemoteKernelError("The executor was shut down; make another one.")
+        self._jobs.put(job)
+        return job
+
+    def run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            self._job = job
+            try:
+                if job.relies is not None:
+                    self._ready(job.relies)
+                if job.set_running_or_notify_cancel():
+                    job.set_result(job.do())
+            except Exception as exc:  # boundary: front end - it is raised where the job is awaited
+                with suppress(InvalidStateError):
+                    job.set_exception(exc)
+
+    # On the thread
+
+    def _ready(self, relies: bool) -> None:
+        """Have a kernel, or a loss to tell to what ``relies`` on the kernel of before."""
+        if self._kernel is not None and (how := self._kernel.death()) is not None:
+            self.untold = Loss(how) if self._has_run else self.untold
+            self._drop()
+        if self._kernel is None and not (relies and self.untold):
+            self._kernel = self._make()
+            try:
+                self._kernel.start()
+                self._open()
+            except BaseException:
+                self._drop()
+                raise
+
+    def _open(self) -> None:
+        """Have our side of it in the kernel."""
+        try:
+            reply = self._reply(_OPEN, f"{_SIDE}.is_watching()", CHORE_S, _Heard())
+        except (Disconnected, Loss) as exc:
+            raise RemoteKernelError(f"The kernel {exc} when it was first asked.") from exc
+        if reply.get("status") != "ok":
+            raise RemoteKernelError(_no_side(reply.get("ename", ""), reply.get("evalue", "")))
+        self.is_watched = _told(reply).get("data", {}).get("text/plain") == "True"
+
+    def _call(self, request: Request, seconds: float | None, cell: bool) -> Any:
+        if self._job.relies and self.untold is not None:
+            loss, self.untold = self.untold, None if cell else self.untold
+            raise Loss(loss, loss.why)
+        assert self._kernel is not None
+        heard = _Heard()
+        try:
+            answer = self._answer(request, seconds, heard)
+        except (Disconnected, RemoteKernelError) as exc:
+            lost = exc if isinstance(exc, Loss) else Loss(self._kernel.death() or unreachable(exc))
+            self._drop()
+            lost.ran, lost.heard = True, heard.output()
+            self.untold = self.untold if cell else lost
+            raise lost from None
+        self._has_run |= cell
+        return answer or {**INTERRUPTED, "output": heard.output(STOPPED)}
+
+    def _clear(self) -> None:
+        if self._kernel is not None:
+            # One that is gone, or that code has broken, is dropped; nothing in it is needed.
+            with suppress(Loss):
+                self._call({"do": "clear", "cwd": None}, CHORE_S, cell=False)
+        self._has_run, self.untold = False, None
+
+    def _end(self) -> None:
+        self._drop()
+        self.untold = None
+
+    def _drop(self) -> None:
+        """Leave the kernel to its end."""
+        kernel, self._kernel, self._has_run = self._kernel, None, False
+        if kernel is not None:
+            kernel.close()
+
+    def _answer(
+        self, request: Request, seconds: float | None, heard: _Heard
+    ) -> dict[str, Any] | None:
+        """The answer, ``None`` when it was interrupted. Raises what ``_reply`` does, and
+        ``RemoteKernelError``.
+        """
+        assert self._kernel is not None
+        self._number += 1
+        run = f"await {_SIDE}.call({self._number}, {json.dumps(request)!r})"
+        collect = f"{_SIDE}.answer({self._number})"
+        missing = ("KeyError", str(self._number))
+        try:
+            reply = self._reply(run, collect, seconds, heard)
+        except Disconnected:
+            self._kernel.reconnect()
+            reply = self._reply("", collect, seconds, heard)
+            if _error(reply) == missing:  # it never arrived
+                reply = self._reply(run, collect, seconds, heard)
+        answer, ran = _answer_in(reply), reply
+        if answer is None and not _is_stranger(reply):
+            # Interrupted on its way out: the answer is there or it never will be.
+            reply = self._reply("", collect, CHORE_S, heard)
+            answer = _answer_in(reply)
+        if answer is not None:
+            return answer
+        if _is_stranger(reply):
+            raise Loss("was restarted by somebody else")
+        if not _is_interrupted(ran):
+            raise Loss(_broken(ran))
+        if _error(reply) != missing and not _is_interrupted(reply):
+            raise Loss(_broken(reply))
+        return None
+
+    def _reply(
+        self, code: str, expression: str, seconds: float | None, heard: _Heard
+    ) -> dict[str, Any]:
+        """The reply to one request. Raises ``Loss`` and ``Disconnected``."""
+        kernel, job, strikes = self._kernel, self._job, 0
+        assert kernel is not None
+        kernel.send(code, expression)
+        # When its first word comes, or without one: code that holds the GIL at once keeps it back.
+        begun = time.monotonic() + self._grace_s
+        while True:
+            reply, how = kernel.reply(_POLL_S if job.told is None else _ASKED_S), kernel.death()
+            if job.told is not None:
+                for question in kernel.questions():
+                    kernel.tell(job.told(question))
+            # What a dead kernel had sent may still be under way.
+            for kind, content in kernel.heard(0 if reply or how is None else _DRAIN_S):
+                begun = min(begun, time.monotonic())
+                heard.hear(kind, content)
+            if reply is not None:
+                return reply
+            if how is not None:
+                raise Loss(how)
+            why: Literal["deadline", "stop"] = "deadline" if job.stopped_at is None else "stop"
+            due = float("inf") if seconds is None else begun + seconds
+            over = time.monotonic() - (job.stopped_at or due)
+            if job.is_killed or over > self._grace_s:
+                raise Loss("was ended", "stop" if job.is_killed else why)
+            # Past a deadline the far side interrupts the code itself.
+            if why == "stop" and over >= strikes * self._grace_s / 3:
+                strikes += 1
+                kernel.interrupt()
+
+
+def _told(reply: dict[str, Any]) -> dict[str, Any]:
+    """What came of the expression."""
+    return (reply.get("user_expressions") or {}).get("answer") or {}
+
+
+def _answer_in(reply: dict[str, Any]) -> dict[str, Any] | None:
+    try:
+        answer = json.loads(_told(reply)["data"][ANSWER_MIME])
+    except (LookupError, ValueError, TypeError):
+        return None
+    return answer if type(answer) is dict and answer.keys() >= INTERRUPTED.keys() else None
+
+
+def _error(reply: dict[str, Any]) -> tuple[str, str]:
+    """Name and text of what went wrong in the code, or else in the expression."""
+    wrong = _told(reply) if reply.get("status") == "ok" else reply
+    return str(wrong.get("ename", "")), str(wrong.get("evalue", ""))
+
+
+def _is_stranger(reply: dict[str, Any]) -> bool:
+    """Whether the kernel does not know us: it is not the one that we opened."""
+    name, text = _error(reply)
+    return name == "KeyError" and _BOOTSTRAP in text
+
+
+def _is_interrupted(reply: dict[str, Any]) -> bool:
+    return reply.get("status") == "aborted" or _error(reply)[0] in _INTERRUPTIONS
+
+
+def _broken(reply: dict[str, Any]) -> str:
+    name, text = _error(reply)
+    told = f"{name}: {text}"[:_TOLD_CHARS] if name else "its answer cannot be read"
+    return f"was ended, because code broke the kernel's side of the executor ({told})"
+
+
+def _no_side(name: str, text: str) -> str:
+    if name in ("ModuleNotFoundError", "ImportError"):
+        what, how = "cannot import parsimony_kernel", "it there: pip install parsimony-kernel"
+    elif name == "RuntimeError":
+        what = "has another version of parsimony_kernel"
+        how = "the same one there: pip install --upgrade parsimony-kernel"
+    else:
+        return f"The kernel cannot be used: {name}: {text}. It must be a Python kernel of IPython."
+    return f"The kernel's environment {what} ({text}); install {how}"
+
+
+_threads: set[RemoteClient] = set()
+
+
+@atexit.register
+def _close_all() -> None:
+    for each in tuple(_threads):
+        each.close()
+        each.join(CLOSE_S)

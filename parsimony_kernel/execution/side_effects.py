@@ -1,0 +1,473 @@
+"""What an audit event reaches outside the notebook, if anything: the rules of approval as data.
+
+``events.toml`` says what each event does to which of its arguments; ``Judge`` decides by that and
+by the stack that raises the event. It is a seat belt, not a sandbox: code that goes round Python's
+own functions, with ctypes or in a subinterpreter, is not seen.
+
+Workers and remote kernels install it first of all, so only the standard library is imported.
+"""
+
+import functools
+import ipaddress
+import json
+import os
+import re
+import socket
+import sys
+import sysconfig
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from parsimony_kernel.analysis.calls import PATTERNS
+from parsimony_kernel.core.reach import ReachKind, runner_of
+from parsimony_kernel.identity import ARTIFACT_FOLDER
+from parsimony_kernel.lineage.file_access import WRITES, WRITTEN
+
+# What an event reaches: the kind, and what it names.
+Target = tuple[ReachKind, str]
+
+_TABLE: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("events.toml").read_text(encoding="utf-8")
+)
+EVENTS: Mapping[str, list[Any]] = _TABLE["events"]
+_LISTS = {row: frozenset(text.split()) for row, text in _TABLE["lists"].items()}
+_WORKERS = _LISTS["workers"]
+_UNPICKLERS = _WORKERS | _LISTS["unpicklers"]
+# What a dry run may not do.
+_CHANGES = frozenset({"open", "database", "write", "touch", "remove", "move", "start", "fork"})
+
+_STANDARD = tuple(
+    f"{os.path.realpath(sysconfig.get_path(each))}{os.sep}" for each in ("stdlib", "platstdlib")
+)
+_INSTALLED = ("site-packages", "dist-packages")
+_OURS = f"{Path(__file__).resolve().parents[1]}{os.sep}"
+# What the modules of cells are called, in workers too.
+_NOTEBOOK = frozenset({"__main__", "__mp_main__"})
+_DEEPEST = 400
+_MOST_TEXTS = 200
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who raises an event.
+
+    Args:
+        is_own: nearest, behind Python's own modules, is code of the notebook or its workspace.
+        is_importing: a library is being imported.
+        modules: the packages between the event and the notebook's code, Python's among them.
+        lines: the lines of the cell that are on the stack.
+    """
+
+    is_own: bool
+    is_importing: bool
+    modules: frozenset[str]
+    lines: frozenset[int]
+
+
+def caller(filename: str, workspace: str) -> Caller:
+    """Find who raises the event that is being heard.
+
+    Args:
+        filename: that of the running cell.
+        workspace: the folder whose modules count as code of the notebook.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    modules, lines = set[str](), set[int]()
+    nearest: bool | None = None
+    is_importing = False
+    for _ in range(_DEEPEST):
+        if frame is None:
+            break
+        name = frame.f_code.co_filename
+        module = str(frame.f_globals.get("__name__") or "")
+        if name == filename:
+            lines.add(frame.f_lineno)
+        if name == filename or module in _NOTEBOOK or _is_of_workspace(name, workspace):
+            nearest = True if nearest is None else nearest
+        elif name.startswith("<frozen importlib"):
+            is_importing = is_importing or nearest is not True
+        # IPython puts a function of its own in the place of ``open``.
+        elif (
+            nearest is not True
+            and not name.startswith(_OURS)
+            and (frame.f_code.co_name != "_modified_open")
+        ):
+            names = module.split(".")
+            modules.update(".".join(names[:depth]) for depth in (1, 2, 3))
+            if nearest is None and not _is_standard(name):
+                nearest = False
+        frame = frame.f_back
+    return Caller(nearest is True, is_importing, frozenset(modules), frozenset(lines))
+
+
+def _is_of_workspace(name: str, folder: str) -> bool:
+    return name.startswith(folder) and not (name.startswith(_OURS) or _is_installed(name))
+
+
+def _is_installed(path: str) -> bool:
+    return path.startswith(_STANDARD) or any(each in path for each in _INSTALLED)
+
+
+@functools.lru_cache(maxsize=4_096)
+def _is_standard(name: str) -> bool:
+    """Whether a file is Python's own."""
+    return name.startswith(("<", *_STANDARD)) and not any(each in name for each in _INSTALLED)
+
+
+class Judge:
+    """Says of audit events what they reach.
+
+    Args:
+        workspace: what may be written to.
+        said: the texts that the code and the variables that it uses hold.
+        made: the paths that the notebook's code has made, added to.
+        keep: keeps what a file of the workspace holds; whether it could.
+        is_dry: nothing may change, nothing may be started, and nothing else is judged.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        said: Callable[[], Iterable[str]],
+        made: set[str] | None = None,
+        keep: Callable[[str], bool] = lambda path: True,
+        *,
+        is_dry: bool = False,
+    ) -> None:
+        self._is_dry = is_dry
+        self._workspace = os.path.realpath(workspace)
+        self._said = said
+        self._keep = keep
+        self.made = set[str]() if made is None else made
+        # The file that was opened for reading last, which what is unpickled comes from.
+        self._opened = ""
+
+    def target(self, event: str, arguments: tuple[Any, ...], by: Caller) -> Target | None:
+        """What one of ``EVENTS`` reaches; ``None`` for nothing."""
+        does, *at = EVENTS[event]
+        if self._is_dry and does not in _CHANGES:
+            return None
+        match does:
+            case "open":
+                return self._opening(arguments[0], arguments[2], by)
+            case "database":
+                return self._database(os.fsdecode(arguments[0]), by)
+            case "write":
+                return self._writing(_path_at(arguments, *at), by)
+            case "touch":
+                return self._writing(_path_at(arguments, *at), by) if self._is_dry else None
+            case "remove" | "move":
+                return self._removing(_path_at(arguments, *at), arguments, by, does)
+            case "start" | "fork" if self._is_dry:
+                return ReachKind.shell, event
+            case "start":
+                return _starting(_command(*(arguments[each] for each in at)), by)
+            case "fork":
+                is_worker = not (_WORKERS | {"subprocess"}).isdisjoint(by.modules)
+                return None if is_worker else (ReachKind.shell, event.partition(".")[2])
+            case "kill":
+                return _killing(event, arguments, by)
+            case "unpickle":
+                return self._unpickling(by)
+            case "environment":
+                reads = by.is_own and by.modules <= _LISTS["mappings"]
+                is_key = reads and PATTERNS["key_name"].search(str(arguments[0]))
+                return (ReachKind.secret, str(arguments[0])) if is_key else None
+            case "address":
+                return _connecting(event, *arguments[:2])
+            case "link":
+                return _host(host_of(str(arguments[at[0]])))
+        return _host(arguments[at[0]])
+
+    def writing(self, place: Any, by: Caller) -> Target | None:
+        """What writing to a file reaches."""
+        return self._writing(_path_of(place), by)
+
+    def _found(self, kind: ReachKind, path: str) -> Target:
+        """A path as a person knows it: below the workspace, else below the home."""
+        if _is_below(path, self._workspace):
+            return kind, os.path.relpath(path, self._workspace)
+        home = _home()
+        return kind, f"~{path[len(home) :]}" if _is_below(path, home) else path
+
+    def _opening(self, place: Any, flags: Any, by: Caller) -> Target | None:
+        path = _path_of(place)
+        if path is None:
+            return None
+        if isinstance(flags, int) and flags & WRITES:
+            return self._writing(os.path.realpath(path), by)
+        if self._is_dry:
+            return None
+        is_there = Path(path).exists()
+        if PATTERNS["key_file"].search(path) and (by.is_own or is_there) and not by.is_importing:
+            return self._found(ReachKind.secret, path)
+        is_known = _is_within(path, self._workspace) or _is_installed(path)
+        # ``%run`` and its like, but not what reloads modules.
+        is_magic = "IPython.core.magics" in by.modules and "IPython.extensions" not in by.modules
+        if is_magic and path.endswith((".py", ".ipy")) and not (is_known or by.is_importing):
+            return self._found(ReachKind.dynamic_code, path)
+        self._opened = path
+        is_copied = not _LISTS["copiers"].isdisjoint(by.modules)
+        return self._unpickling(by) if is_there and not is_copied else None
+
+    def _writing(self, path: str | None, by: Caller) -> Target | None:
+        if path is None or by.is_importing or self._is_free(path, by):
+            return None
+        is_outside = not _is_within(path, self._workspace)
+        if self._is_dry or (is_outside and path not in self.made):
+            return self._found(ReachKind.outside_write, path)
+        if path in self.made:
+            self._keep(path)
+            return None
+        if ARTIFACT_FOLDER in Path(path[len(self._workspace) :]).parts:
+            return self._found(ReachKind.outside_write, path)
+        is_code = runner_of(path) and "__pycache__" not in path
+        if is_code and (by.is_own or self._is_named(path)):
+            return self._found(ReachKind.runnable, path)
+        if not os.path.lexists(path):
+            self.made.add(path)
+        elif not self._keep(path):
+            return self._found(ReachKind.replacing, path)
+        WRITTEN.setdefault(path)
+        return None
+
+    def _removing(
+        self, path: str | None, arguments: tuple[Any, ...], by: Caller, does: str
+    ) -> Target | None:
+        if path is None or by.is_importing:
+            return None
+        is_free = path in self.made or self._is_free(path, by)
+        if does == "move" and is_free:
+            return self._writing(_path_at(arguments, 1, 3), by)
+        if is_free or (
+            does == "remove"
+            and (any(_is_below(path, each) for each in self.made) or not os.path.lexists(path))
+        ):
+            return None
+        return self._found(ReachKind.deletion, path)
+
+    def _database(self, name: str, by: Caller) -> Target | None:
+        if name in ("", ":memory:") or "mode=memory" in name or name.startswith("file::memory:"):
+            return None
+        if name.startswith("file:"):
+            if "mode=ro" in name or "immutable=1" in name:
+                return None
+            name = name.removeprefix("file:").partition("?")[0]
+        return self.writing(name, by)
+
+    def _unpickling(self, by: Caller) -> Target | None:
+        path = self._opened
+        is_worker = not _UNPICKLERS.isdisjoint(by.modules - {"joblib"})
+        if (
+            by.is_importing
+            or is_worker
+            or not path.endswith(tuple(_LISTS["pickled"]))
+            or path in WRITTEN
+            or self._is_free(path, by)
+        ):
+            return None
+        return self._found(ReachKind.unpickling, path)
+
+    def _is_free(self, path: str, by: Caller) -> bool:
+        """Whether anybody may write there: temporary files, and what libraries keep for
+        themselves. The narrowest of the folders decides."""
+        if path.startswith("/dev/") or path == os.devnull:
+            return True
+        around = [each for each in (*_temporary(), self._workspace) if _is_within(path, each)]
+        if around:
+            return max(around, key=len) != self._workspace
+        is_theirs = not by.is_own and _LISTS["storing"].isdisjoint(by.modules)
+        return is_theirs and _is_kept_by_libraries(path) and not self._is_said(path)
+
+    def _is_named(self, path: str) -> bool:
+        return any(each.endswith(Path(path).name) for each in self._said())
+
+    def _is_said(self, path: str) -> bool:
+        """Whether the code itself names the file, or a folder above it that is not a home."""
+        for each in self._said():
+            if len(each) > 2 and os.sep in each:
+                named = os.path.realpath(Path(each).expanduser())
+                if path == named or (named != _home() and path.startswith(named + os.sep)):
+                    return True
+        return False
+
+
+def _starting(words: list[str], by: Caller) -> Target | None:
+    if not _WORKERS.isdisjoint(by.modules) and words and words[0] == sys.executable:
+        return None
+    if not _LISTS["looking"].isdisjoint(by.modules) or by.is_importing:
+        return None
+    if not by.is_own and words and Path(words[0]).name in _LISTS["probes"]:
+        return None
+    said = " ".join(words)
+    kind = ReachKind.installation if PATTERNS["install"].search(said) else ReachKind.shell
+    return kind, said[:200]
+
+
+def _command(program: Any, arguments: Any) -> list[str]:
+    """The words of a command: its arguments, or the program alone."""
+    if isinstance(arguments, str | bytes | os.PathLike):
+        arguments = [arguments]
+    words = list(arguments or ()) or [program]
+    return [os.fsdecode(each) for each in words if isinstance(each, str | bytes | os.PathLike)]
+
+
+def _killing(event: str, arguments: tuple[Any, ...], by: Caller) -> Target | None:
+    is_library = not (_WORKERS | {"subprocess", "psutil"}).isdisjoint(by.modules)
+    own = {0, os.getpid()} if event == "os.kill" else set()
+    if is_library or not arguments[1] or arguments[0] in own:
+        return None
+    return ReachKind.process, str(arguments[0])
+
+
+def _connecting(event: str, link: Any, address: Any) -> Target | None:
+    connects = event == "socket.connect"
+    # Connecting a socket of datagrams sends nothing.
+    is_idle = connects and getattr(link, "type", None) == socket.SOCK_DGRAM
+    family = getattr(link, "family", socket.AF_INET)
+    if is_idle or not isinstance(address, tuple):
+        return None
+    if family not in (socket.AF_INET, socket.AF_INET6):
+        return None
+    # Whoever speaks to the Jupyter server can do all that its user can.
+    if connects and is_local(str(address[0])) and address[1] in _server_ports():
+        return ReachKind.network, f"the Jupyter server on port {address[1]}"
+    return _host(address[0])
+
+
+def _host(host: Any) -> Target | None:
+    if isinstance(host, bytes):
+        host = os.fsdecode(host)
+    if not isinstance(host, str) or is_local(host):
+        return None
+    return ReachKind.network, host
+
+
+def _server_ports() -> set[int]:
+    """The ports of this user's Jupyter servers, as they put them on record."""
+    from jupyter_core.paths import jupyter_runtime_dir  # deferred: most code connects to nothing
+
+    ports = set[int]()
+    for record in Path(jupyter_runtime_dir()).glob("*server-*.json"):
+        with suppress(OSError, ValueError, LookupError):  # it is being written, or gone
+            ports.add(int(json.loads(record.read_text(encoding="utf-8"))["port"]))
+    return ports
+
+
+def is_local(host: str) -> bool:
+    """Whether a host is this machine."""
+    name = host.strip("[]").rstrip(".").casefold().partition("%")[0]
+    if name in _LISTS["local"] or not name or name in _own_names():
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def is_number(host: str) -> bool:
+    """Whether a host is given as an IP address."""
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+@functools.lru_cache(maxsize=1)
+def _own_names() -> frozenset[str]:
+    name = socket.gethostname().casefold()
+    return frozenset({name, name.partition(".")[0]})
+
+
+def host_of(url: str) -> str:
+    """The host of an address on the web; empty where it is none."""
+    found = re.match(r"(?:https?|ftp|wss?)://(?:[^/@]*@)?(\[[^\]]+\]|[^/:?#]+)", url)
+    return found[1] if found else ""
+
+
+def _path_at(arguments: tuple[Any, ...], place: int, descriptor: int) -> str | None:
+    """The path in an event's arguments, below the folder that is open as ``descriptor``."""
+    return _path_of(arguments[place], None if descriptor < 0 else arguments[descriptor])
+
+
+def _path_of(place: Any, descriptor: Any = None) -> str | None:
+    """The absolute path of a place, links of its folder followed; ``None`` where it is open."""
+    if not isinstance(place, str | bytes | os.PathLike):
+        return None
+    name = os.fsdecode(place)
+    if not name or "\0" in name:
+        return None
+    if isinstance(descriptor, int) and descriptor >= 0 and not name.startswith(os.sep):
+        try:
+            name = str(Path(f"/proc/self/fd/{descriptor}").readlink() / name)
+        except OSError:
+            return None  # whoever opened the folder has been asked
+    path = Path(os.path.abspath(name))  # noqa: PTH100  (a link is not followed itself)
+    return str(Path(os.path.realpath(path.parent)) / path.name)
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or _is_below(path, folder)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+@functools.lru_cache(maxsize=8)
+def _real(folder: str) -> str:
+    return os.path.realpath(folder)
+
+
+def _temporary() -> tuple[str, ...]:
+    kept = tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp"
+    return (_real(os.fsdecode(kept)), "/var/tmp")
+
+
+def _home() -> str:
+    return _real(str(Path("~").expanduser()))
+
+
+def _is_kept_by_libraries(path: str) -> bool:
+    """Whether a path lies in a folder of a home where programs keep what they need."""
+    home = _home()
+    if not _is_below(path, home):
+        variables = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR", "IPYTHONDIR")
+        bases = (*map(os.environ.get, variables), sys.prefix)
+        return any(each and _is_within(path, _real(each)) for each in bases)
+    first = path[len(home) :].strip(os.sep).partition(os.sep)[0]
+    return first.startswith(".") or first in ("Library", "AppData")
+
+
+class GuardedEnvironment(os._Environ):  # type: ignore[type-arg]
+    """``os.environ`` while code of a run is judged: reading a variable is an event."""
+
+    def __getitem__(self, key: Any) -> Any:
+        sys.audit("parsimony.environment", key)
+        return super().__getitem__(key)
+
+
+def texts_of(names: Iterable[str], namespace: Mapping[str, Any]) -> tuple[str, ...]:
+    """The texts and paths that ``names`` hold, themselves or in a plain container."""
+    found: list[str] = []
+    for name in names:
+        value = namespace.get(name)
+        several: Iterable[Any] = (value,)
+        if type(value) is dict:
+            several = value.values()
+        elif type(value) in (list, tuple, set):
+            several = value or ()
+        found += [
+            os.fsdecode(each)
+            for each in list(islice(several, _MOST_TEXTS))
+            if isinstance(each, str | os.PathLike) and len(str(each)) < 4_096
+        ]
+    return tuple(found)

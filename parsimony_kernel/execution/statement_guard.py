@@ -1,0 +1,307 @@
+"""Code that is stopped just before it reaches outside, and goes on from there when it may.
+
+The unit is the top-level statement: what the one that was stopped had changed is put back, the
+ones before it stay done. Whoever allows it lets the code go on at that very statement.
+"""
+
+import asyncio
+import os
+import random
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import GeneratorType
+from typing import TYPE_CHECKING, Any
+
+from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, COPYING_FUNCTIONS
+from parsimony_kernel.analysis.cell import Call
+from parsimony_kernel.analysis.cell import Cell as Code
+from parsimony_kernel.analysis.read import read
+from parsimony_kernel.core.outputs import KernelOutput
+from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
+from parsimony_kernel.execution.cell import Cell, Part
+from parsimony_kernel.execution.guard import ended, keep, ours
+from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Held
+from parsimony_kernel.execution.native_calls import fetches, only_reads, writes
+from parsimony_kernel.execution.permit import Permit
+from parsimony_kernel.execution.side_effects import (
+    EVENTS,
+    Caller,
+    GuardedEnvironment,
+    Judge,
+    caller,
+    is_number,
+    texts_of,
+)
+from parsimony_kernel.execution.workers import Workers
+from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
+from parsimony_kernel.lineage.files import FileState
+
+if TYPE_CHECKING:
+    from parsimony_kernel.execution.inprocess import CellExecution
+
+_MAX_SOURCE = 200
+_PLAIN_FUNCTIONS = ATOMIC_FUNCTIONS | COPYING_FUNCTIONS
+_PLAIN_TYPES = (list, dict, set, tuple, str, bytes, int, float, bool)
+# What ends a statement from outside: whether what it reached has happened is not known then.
+_INTERRUPTIONS = (DeadlineReached, KeyboardInterrupt, asyncio.CancelledError, Held)
+
+
+@dataclass
+class Paused:
+    """Code that waits at a statement: what is left of its cell, under which hash it may go on, and
+    what it has done so far."""
+
+    # Nothing where another kernel has it.
+    cell: Cell | None
+    sha: str
+    changes: list[Change] = field(default_factory=list)
+    # What it has given so far.
+    output: KernelOutput | None = None
+    # What it has done outside already, in sentences.
+    left: tuple[str, ...] = ()
+    # What its files held before.
+    files: list[FileState] = field(default_factory=list)
+
+
+class StatementGuard:
+    """Lets one run of a cell go as far as it may."""
+
+    def __init__(self, permit: Permit, run: "CellExecution") -> None:
+        self.permit = permit
+        self.held: Reach | None = None
+        # Which statement of the cell runs.
+        self.at = 0
+        self._guard: CodeGuard | None = None
+        self._cell, self._namespace = run.cell, run.executor.namespace
+        self._new_checkpoints = run.executor.new_checkpoints
+        # Not held: who judges a capture lives as long as that.
+        self._capture = weakref.ref(run.capture)
+        self._before: Checkpoints | None = None
+        self._process: Callable[[], None] = lambda: None
+        self._streams: dict[str, int] = {}
+        self._thread = 0
+        # A name was resolved that is allowed, so its addresses are.
+        self._is_resolved = False
+        # What this statement has reached.
+        self._left: list[Reach] = []
+        self._is_over = True
+        self._judge = Judge(permit.workspace, self._said, permit.made, permit.keep)
+        self.workers = Workers(permit.workspace, permit.made)
+
+    def parts(self, guard: CodeGuard) -> Iterator[Part]:
+        """The statements of the cell, each with a state to go back to.
+
+        Args:
+            guard: wakes the code, when a thread of it has been stopped.
+        """
+        self._guard = guard
+        capture = self._capture()
+        assert capture is not None
+        keep(capture, self)
+        self._thread = threading.get_ident()
+        self._is_over = False
+        _watch_environment(1)
+        for at, part in enumerate(self._cell.parts):
+            self.at = at
+            with ours():
+                statement = self._begin(part)
+            self._check_native(statement)
+            yield part
+            self._settle()
+            if self.held is not None:  # the code has caught the stop
+                raise Held
+
+    def end(self, error: BaseException | None) -> None:
+        """The code has ended: what outlives it may not reach. What the held statement did is put
+        back."""
+        if not self._is_over:
+            self._is_over = True
+            _watch_environment(-1)
+            if (capture := self._capture()) is not None:
+                ended(capture)
+                for each in self.workers.refused():
+                    capture.stderr.write(f"{each[:1].upper()}{each[1:]}.\n")
+        if error is not None and not isinstance(error, _INTERRUPTIONS):
+            self._settle()
+        if self.held is not None and self._before is not None:
+            self._process()
+            self._before.put_back(0)
+
+    @property
+    def why_not(self) -> str:
+        """Why the held statement may not run a second time; empty when it may."""
+        if self._left and not only_reads(read(self._text), self._namespace()):
+            told = " ".join(each.sentence for each in self._left)
+            return f"this has happened already, and is not done again: {told}"
+        if self._before is None:
+            return "what it had changed by then was not kept, so it is not run a second time"
+        bound = self._namespace()
+        moved = [name for name, at in self._streams.items() if _position(bound.get(name)) != at]
+        if moved:
+            return (
+                f"it had read on in {', '.join(sorted(moved))}, which cannot be read again, so the "
+                "statement is not run a second time"
+            )
+        return ""
+
+    @property
+    def _text(self) -> str:
+        return self._cell.text(self._cell.parts[self.at])
+
+    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Stop the code before an event that it may not cause."""
+        if event not in EVENTS:
+            return
+        with ours():
+            by = caller(self._cell.filename, str(self.permit.workspace))
+            found = self._judge.target(event, arguments, by)
+        if found is not None:
+            self._check(found, by)
+
+    def _check(self, found: tuple[ReachKind, str], by: Caller) -> None:
+        kind, what = found
+        capture = self._capture()
+        if capture is not None and capture.is_forked:
+            with ours():
+                self.workers.refuse(what)
+        if self._is_over:
+            raise PermissionError(f"this code has ended, and may not reach {what} any more")
+        if self.held is not None:
+            raise Held
+        reach = self._reach(kind, what, by)
+        if kind is ReachKind.network and self._is_resolved and is_number(what):
+            return
+        approved = self.permit.approved
+        is_allowed = approved is not None and approved == self.permit.sha(reach)
+        first, last = self._cell.parts[self.at].lines
+        lines = by.lines | frozenset(range(first, last + 1))
+        if is_allowed or self.permit.allows(reach, lines):
+            self._is_resolved = self._is_resolved or kind is ReachKind.network
+            with ours():
+                self._leave(reach)
+            return
+        self.held = reach
+        if threading.get_ident() != self._thread and self._guard is not None:
+            self._guard.interrupt("held")
+        raise Held
+
+    def _leave(self, reach: Reach) -> None:
+        """Put on record what is about to happen, before it does."""
+        if reach.kind is ReachKind.deletion:
+            self.permit.keep(str(self.permit.workspace / reach.what))
+        if reach.kind not in ACTING or reach in self._left:
+            return
+        text = self._text
+        key = self.permit.leaving(reach, text, only_reads(read(text), self._namespace()))
+        if key:
+            self.held, self.permit.open_end = reach, key
+            raise Held
+        self._left.append(reach)
+        self.permit.left.append(reach)
+
+    def _settle(self) -> None:
+        """The statement has ended, whatever came of it."""
+        if self._left:
+            self._left.clear()
+            with ours():
+                self.permit.ended()
+
+    def _reach(self, kind: ReachKind, what: str, by: Caller) -> Reach:
+        first, last = self._cell.parts[self.at].lines
+        inside = [line for line in by.lines if first <= line <= last]
+        line = min(inside, default=first)
+        lines = self._cell.code.splitlines()
+        text = " ".join(lines[line - 1].split()) if line <= len(lines) else ""
+        return Reach(kind, what, line, text[:_MAX_SOURCE])
+
+    def _check_native(self, statement: Code) -> None:
+        """Stop before what libraries would do past Python in this statement."""
+        namespace, start = self._namespace(), self._cell.parts[self.at].lines[0]
+        for call in statement.calls:
+            by = Caller(True, False, frozenset(), frozenset({start + call.line - 1}))
+            with ours():
+                found = [self._judge.writing(path, by) for path in writes(call, namespace)]
+                found += [(ReachKind.network, host) for host in fetches(call, namespace)]
+            for each in filter(None, found):
+                self._check(each, by)
+
+    def _begin(self, part: Part) -> Code:
+        """Remember what the statement may change."""
+        statement = read(self._cell.text(part))
+        bound = self._namespace()
+        is_plain = all(_is_plain(call, bound) for call in statement.calls)
+        if is_plain and not (statement.magics or statement.modules):
+            self._before = None
+            return statement
+        self._before = self._new_checkpoints()
+        self._before.take()
+        self._before.protect(self._cell.text(part))
+        self._process = process_state()
+        self._is_resolved = False
+        self._streams = {
+            name: at for name in statement.reads if (at := _position(bound.get(name))) is not None
+        }
+        return statement
+
+    def _said(self) -> tuple[str, ...]:
+        cell = read(self._cell.code)
+        return (*cell.strings, *texts_of(cell.reads, self._namespace()))
+
+
+def _is_plain(call: Call, bound: Mapping[str, Any]) -> bool:
+    """Whether a call is of a builtin function, or of a method of a plain value: these don't reach,
+    and what they change need not be kept for it."""
+    if call.name == call.root:
+        return call.name in _PLAIN_FUNCTIONS and call.name not in bound
+    return type(bound.get(call.root)) in _PLAIN_TYPES and call.name.count(".") == 1
+
+
+def _position(value: Any) -> int | None:
+    """How far a stream has been read, as far as that can be told; ``None`` for what is none."""
+    if type(value) is GeneratorType:
+        return -1 if value.gi_frame is None else value.gi_frame.f_lasti
+    if not hasattr(type(value), "__next__"):
+        return None
+    with suppress(Exception):  # boundary: user object - its own ways of telling
+        return int(value.tell() if hasattr(value, "tell") else value.__length_hint__())
+    return None
+
+
+def process_state() -> Callable[[], None]:
+    """What a process has one of: random numbers, folder, environment, path. What it gives puts
+    that back."""
+    folder, path, environment = Path.cwd(), list(sys.path), dict(os.environ)
+    drawn, numbers = random.getstate(), sys.modules.get("numpy.random")
+    drawn_by_numpy = None if numbers is None else numbers.get_state()
+
+    def put_back() -> None:
+        random.setstate(drawn)
+        if numbers is not None:
+            numbers.set_state(drawn_by_numpy)
+        sys.path[:] = path
+        for name in os.environ.keys() - environment.keys():
+            del os.environ[name]
+        os.environ.update(environment)
+        with suppress(OSError):
+            os.chdir(folder)
+
+    return put_back
+
+
+def _watch_environment(by: int) -> None:
+    """Reading a variable of the environment is an event while more judge it than do not."""
+    global _judging
+    _judging += by
+    plain = type(os.environ)
+    if _judging and plain is os._Environ:
+        os.environ.__class__ = GuardedEnvironment
+    elif not _judging and plain is GuardedEnvironment:
+        os.environ.__class__ = os._Environ
+
+
+_judging = 0

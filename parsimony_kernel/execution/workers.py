@@ -1,0 +1,132 @@
+"""Worker processes of a cell: they compute, and reach no further than what needs no question.
+
+A forked one has the hook of its parent. One that is spawned gets its own with what it is told
+first, when it starts, so only the standard library is imported here. Nobody could be asked in a
+worker: reaching outside is an error there, and the cell that started it tells it as well.
+"""
+
+import builtins
+import multiprocessing.process
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+from parsimony_kernel.execution.side_effects import EVENTS, Judge, caller
+
+# Who prepares the data of a new process: Python, and the library behind joblib's.
+_SPAWNING = (
+    "multiprocessing.spawn",
+    "joblib.externals.loky.backend.spawn",
+    "loky.backend.spawn",
+)
+_PACKAGES = Path(__file__).resolve().parents[2]
+_is_watching = False
+
+
+@dataclass
+class Workers:
+    """The workers of one cell.
+
+    Args:
+        workspace: what they may write to.
+        made: the paths that the run has made.
+    """
+
+    workspace: Path
+    made: set[str]
+    # A file where each process adds what it was refused; there once one is started.
+    _refusals: str = field(default="", init=False)
+
+    def starting(self) -> None:
+        """One of them is about to start."""
+        if not self._refusals:
+            handle, self._refusals = tempfile.mkstemp(prefix="parsimony-")
+            os.close(handle)
+
+    def refused(self) -> list[str]:
+        """What they were refused until now, each once; nothing more is noted."""
+        if not self._refusals:
+            return []
+        noted, self._refusals = Path(self._refusals), ""
+        lines = noted.read_text(encoding="utf-8").splitlines()
+        noted.unlink()
+        return list(dict.fromkeys(lines))
+
+    def refuse(self, what: str) -> NoReturn:
+        """Raise ``PermissionError`` in a worker that would have to ask, and note it."""
+        said = f"a worker process may not reach {what}"
+        with suppress(OSError):  # the cell that started it has ended, and nobody reads it
+            notes = os.open(self._refusals, os.O_WRONLY | os.O_APPEND)
+            os.write(notes, f"{said}\n".encode())
+            os.close(notes)
+        raise PermissionError(f"{said}: do it in the cell itself")
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
+        # Installs the hook where it is unpickled, before the package can be found there.
+        given = (str(self.workspace), tuple(self.made), self._refusals)
+        return builtins.exec, (
+            f"import sys; sys.path.append({str(_PACKAGES)!r})\n"
+            "from parsimony_kernel.execution.workers import guard_worker\n"
+            f"guard_worker(*{given!r})",
+        )
+
+
+def guard_worker(workspace: str, made: tuple[str, ...], refusals: str) -> None:
+    """From now on this process reaches nothing that a person would be asked about."""
+    workers = Workers(Path(workspace), set(made))
+    workers._refusals = refusals
+    judge = Judge(workers.workspace, tuple, workers.made)
+
+    def hear(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in EVENTS:
+            found = judge.target(event, arguments, caller("", workspace))
+            if found is not None:
+                workers.refuse(found[1])
+
+    sys.addaudithook(hear)
+
+
+def watch_workers(here: Callable[[], Workers | None]) -> None:
+    """Let every process that a cell starts from now on begin with the hook.
+
+    Args:
+        here: gives the workers of the cell whose code is running.
+    """
+    global _is_watching
+    if _is_watching:
+        return
+    _is_watching = True
+    start = multiprocessing.process.BaseProcess.start
+
+    def start_guarded(process: multiprocessing.process.BaseProcess) -> None:
+        workers = here()
+        with ExitStack() as changed:
+            if workers is not None:
+                workers.starting()
+                for name in _SPAWNING:
+                    # The first process of all imports it while it starts, which is too late.
+                    if name.rpartition(".")[0] in sys.modules:
+                        changed.enter_context(_handing(import_module(name), workers))
+            start(process)
+
+    setattr(multiprocessing.process.BaseProcess, "start", start_guarded)  # noqa: B010
+
+
+@contextmanager
+def _handing(spawning: Any, workers: Workers) -> Iterator[None]:
+    prepare = spawning.get_preparation_data
+
+    def with_hook(*arguments: Any, **named: Any) -> dict[str, Any]:
+        return {"parsimony": workers, **prepare(*arguments, **named)}
+
+    spawning.get_preparation_data = with_hook
+    try:
+        yield
+    finally:
+        spawning.get_preparation_data = prepare

@@ -1,0 +1,272 @@
+"""Whether a run goes round in a loop: calls and what they showed, judged together.
+
+A call that would show again what is known is a loop; a call whose answer changes is not, however
+often it is made. Identifiers are compared exactly and only the words around them by likeness, so
+that three orders looked up in the same words stay three questions.
+
+A value: ``after`` gives another, ``before`` changes nothing, and ``to_json`` keeps all of it.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from rapidfuzz import fuzz
+
+from parsimony_kernel.core.calls import loop_signature
+from parsimony_kernel.core.causes import LOOP
+from parsimony_kernel.core.kinds import Failure
+from parsimony_kernel.gate.stages import Attempt, Stage
+
+# Two rounds of the longest cycle, and room for a streak that began before it.
+KEPT = 8
+LONGEST_CYCLE = 3
+EQUAL_OBSERVATIONS = 3
+MAX_SHOWN = 400
+_MAX_TEXT = 1_000
+_ALIKE = 90.0
+
+# The arguments that hold words for a reader. Whatever else a call has is compared exactly.
+FREE_TEXT = frozenset(
+    {"description", "goal", "message", "prompt", "q", "query", "question", "search", "task", "text"}
+)
+
+Kind = Literal["repeat", "cycle", "no_new_information", "late"]
+
+_REASONS: Mapping[Kind, str] = {
+    "late": "{tool} did not end in time with just this, and would not now",
+    "repeat": "this would be call {count} of {tool} that shows the same",
+    "cycle": "the same calls in turn would begin round {count} and show the same",
+    "no_new_information": "{calls} calls about this in a row showed the same",
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a call is, for comparing; lists are sorted.
+
+    ``subjects`` are the identifiers in its free text, ``numbers`` the other numbers and signs,
+    ``words`` the rest of the words; ``exact`` is a digest of everything that is not free text.
+    """
+
+    tool: str
+    signature: str
+    exact: str
+    subjects: list[str]
+    numbers: list[str]
+    words: list[str]
+
+
+@dataclass(frozen=True)
+class Seen(Call):
+    """A call that was made: a digest of what it showed, and the beginning of that.
+
+    ``is_late`` says that it did not end in time, so that what it had done by then would be done
+    once more.
+    """
+
+    observation: str
+    shown: str
+    is_late: bool
+
+
+_KEYS = {each.name for each in fields(Seen)}
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Why a call would be one too many.
+
+    ``count`` is how often the run would have done the same, this call included, and ``known`` is
+    what it showed so far, shortened.
+    """
+
+    kind: Kind
+    tool: str
+    count: int
+    known: str
+
+    @property
+    def reason(self) -> str:
+        """One clause."""
+        return _REASONS[self.kind].format(tool=self.tool, count=self.count, calls=self.count - 1)
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """The last calls of a run and what they showed, oldest first."""
+
+    seen: tuple[Seen, ...] = ()
+
+    def after(
+        self,
+        tool_name: str,
+        args: Mapping[str, Any],
+        observation: str,
+        *,
+        is_late: bool = False,
+        read: str | None = None,
+    ) -> "Repetition":
+        """The same with a call that was made. ``observation`` is what it showed, free of secrets,
+        and ``read`` what the model read of that, where it was not all."""
+        # The address of an object is another each time and tells nothing.
+        plain = _ADDRESS.sub("0x…", observation.strip())
+        shown = _shortened(plain if read is None else _ADDRESS.sub("0x…", read.strip()))
+        digest = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        made = Seen(
+            **vars(_call_of(tool_name, args)), observation=digest, shown=shown, is_late=is_late
+        )
+        return Repetition((*self.seen, made)[-KEPT:])
+
+    @property
+    def is_news(self) -> bool:
+        """Whether the newest call showed what the same call had not shown lately."""
+        told = [(each.signature, each.observation) for each in self.seen]
+        return bool(told) and told[-1] not in told[:-1]
+
+    def before(self, tool_name: str, args: Mapping[str, Any]) -> Loop | None:
+        """The loop that this call would go round once more, if it is one."""
+        call = _call_of(tool_name, args)
+        for each in self.seen:
+            if each.is_late and each.signature == call.signature:
+                return Loop("late", call.tool, 2, each.shown)
+        for length in range(1, LONGEST_CYCLE + 1):
+            if first := self._begins_again(call, length):
+                return Loop("repeat" if length == 1 else "cycle", call.tool, 3, first.shown)
+        last = self.seen[-EQUAL_OBSERVATIONS:]
+        is_same = len(last) == EQUAL_OBSERVATIONS and len({each.observation for each in last}) == 1
+        if is_same and all(_are_alike(each, call) for each in last):
+            return Loop("no_new_information", call.tool, len(last) + 1, last[-1].shown)
+        return None
+
+    def _begins_again(self, call: Call, length: int) -> Seen | None:
+        """The call that ``call`` repeats, where the last calls are two equal rounds of ``length``
+        and it would begin another."""
+        last = self.seen[-2 * length :]
+        if len(last) < 2 * length:
+            return None
+        first, second = last[:length], last[length:]
+        # One call whose answer goes to and fro is polled, not gone round in.
+        is_turning = length == 1 or len({each.signature for each in second}) > 1
+        alike = _are_equal if length == 1 else _are_alike
+        same = all(
+            a.observation == b.observation and alike(a, b)
+            for a, b in zip(first, second, strict=True)
+        )
+        return second[0] if is_turning and same and alike(second[0], call) else None
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Plain values; see ``from_json``."""
+        return [dict(vars(each)) for each in self.seen]
+
+    @classmethod
+    def from_json(cls, value: Sequence[Mapping[str, Any]]) -> "Repetition":
+        """What ``to_json`` gave, in another process; what an older release wrote is left out."""
+        return cls(tuple(Seen(**each) for each in value if each.keys() == _KEYS))
+
+
+def not_repeating(current: Callable[[], Repetition]) -> Stage:
+    """A stage that refuses what would go round in a loop, quoting what is known. ``current`` gives
+    the run's repetition at that moment. A tool that ends or suspends the run passes."""
+
+    def stage(attempt: Attempt) -> Failure | None:
+        if attempt.tools[attempt.action].terminal or attempt.approved is not None:
+            return None
+        loop = current().before(attempt.action, attempt.inputs)
+        return None if loop is None else refusal_of(loop)
+
+    return stage
+
+
+def refusal_of(loop: Loop) -> Failure:
+    """The refusal of the call that would go round in ``loop``."""
+    return LOOP.failure(
+        f"{loop.tool} was not run: {loop.reason}. Already known: {loop.known or 'no output'}. "
+        "Use it, or do something else.",
+        tool_name=loop.tool,
+        repeat_count=loop.count,
+        envelope={
+            "reason": loop.reason,
+            "details": {"loop": loop.kind, "count": loop.count, "already_known": loop.known},
+        },
+    )
+
+
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b", re.IGNORECASE)
+_SUBJECT = re.compile(
+    r"""https?://[^\s'"<>]+ | [\w.+-]+@[\w-]+\.[\w.-]+ | "[^"]{1,200}" | (?<!\w)'[^']{1,200}'(?!\w)
+    | `[^`]{1,200}` | (?:[\w.~-]*/)+[\w.-]+
+    | (?<![\w-])(?=[\w-]*[^\W\d])(?=[\w-]*\d)\w[\w-]*""",
+    re.VERBOSE,
+)
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_SIGN = re.compile(r"[+#<>=!$€£%&*^|]+")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_WORD = re.compile(r"[^\W\d_]+")
+_LITTLE = frozenset(
+    _WORD.findall(
+        "a about again all also an and any are as at be by can current currently details did do "
+        "does find for from get give has have how i in info information is it latest look lookup "
+        "me my now of on one or please search show status tell that the their there this to up "
+        "want was what when where which who will with you your"
+    )
+)
+
+
+def _call_of(tool_name: str, args: Mapping[str, Any]) -> Call:
+    free = {
+        name: value for name, value in args.items() if name in FREE_TEXT and isinstance(value, str)
+    }
+    if sum(map(len, free.values())) > _MAX_TEXT:
+        free = {}
+    text = " ".join(free.values())
+    rest = _SUBJECT.sub(" ", text)
+    long = [each for each in _NUMBER.findall(rest) if len(each) >= 4]
+    told = {each.strip("\"'`") for each in (*_SUBJECT.findall(text), *long)}
+    subjects = {each for each in told if not _is_qualifier(each)}
+    words = (word.casefold() for word in _WORD.findall(rest))
+    return Call(
+        tool_name,
+        loop_signature(tool_name, dict(args)),
+        loop_signature(tool_name, {k: v for k, v in args.items() if k not in free}),
+        sorted(subjects),
+        sorted({*_NUMBER.findall(rest), *_SIGN.findall(rest), *told} - subjects),
+        sorted({word for word in words if word not in _LITTLE}),
+    )
+
+
+def _is_qualifier(token: str) -> bool:
+    """Whether it says which part of something is meant, such as 2023 or Q1, not which thing."""
+    if not re.fullmatch(r"[\w.,-]+", token) or not re.search(r"\d", token):
+        return False
+    return len(token) < 4 or (len(token) <= 6 and _YEAR.search(token) is not None)
+
+
+def _are_equal(a: Call, b: Call) -> bool:
+    return a.signature == b.signature
+
+
+def _are_alike(a: Call, b: Call) -> bool:
+    """Whether two calls ask the same in other words."""
+    if a.signature == b.signature:
+        return True
+    if (a.exact, a.subjects, a.numbers) != (b.exact, b.subjects, b.numbers):
+        return False
+    return bool(a.subjects) or _say_the_same(a.words, b.words)
+
+
+def _say_the_same(a: Sequence[str], b: Sequence[str]) -> bool:
+    """Whether each word of either has one like it in the other. No words say nothing."""
+    pairs = ((a, b), (b, a))
+    return bool(a and b) and all(
+        any(fuzz.ratio(word, other) >= _ALIKE for other in others)
+        for words, others in pairs
+        for word in words
+    )
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text[: 10 * MAX_SHOWN].split())
+    return line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1].rstrip() + "…"

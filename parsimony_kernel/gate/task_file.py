@@ -1,0 +1,310 @@
+"""What a file says about a task: its procedure, its contract, its rules, and its recovery policy.
+
+The rules are enforced; ``constraints`` are reminders in words.
+
+Each part is optional. Every error names the line.
+
+    name: orders
+    start: new
+    final: [done]
+    states: [new, ordered, done]
+    edges:
+      - {action: take_order, from: new, to: ordered}
+      - {action: pay, from: [ordered], to: done, guard: has_items}
+    contract:
+      tools: [query_db, calculate_shipping]
+      intent_tools: [query_db]
+      identifiers: {order_id: A102}
+    forbid_tools: [refund]
+    max_words: 50
+    constraints:
+      - Write amounts in euros.
+    policy:
+      EXTERNAL_FAULT: backoff_and_retry
+      HALLUCINATED_STATE: {strategy: rollback_to_checkpoint, max_attempts: 2}
+      default: escalate
+    classifier: hybrid
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    ValidationError,
+    ValidationInfo,
+)
+
+from parsimony_kernel.core.config import MAX_PINNED, MAX_PINNED_LENGTH
+from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.fuzzy import nearest
+from parsimony_kernel.core.taxonomy import Step
+from parsimony_kernel.gate.contract import within_contract
+from parsimony_kernel.gate.procedure import Edge, Guard, Procedure, ProcedureError
+from parsimony_kernel.gate.rules import NO_RULES, Rules, within_rules
+from parsimony_kernel.gate.stages import Stage
+from parsimony_kernel.gate.written import UNREADABLE, Written
+from parsimony_kernel.tools import Tools
+from parsimony_kernel.triage.policy import FailurePolicy
+
+RULES = "rules"
+PROCEDURE = ("start", "final", "states", "edges")
+_RULES = tuple(each.name for each in fields(Rules))
+
+
+@dataclass(frozen=True)
+class Playbook:
+    """How a task is to be done, and what is done when it fails. What is not said is ``None``.
+
+    Args:
+        procedure: what may be done after what.
+        contract: what the task allows.
+        rules: what is refused.
+        constraints: at most five reminders that stand last in every prompt.
+        policy: what answers a failure, by its type.
+        classifier: ``rules``, ``hybrid`` or ``llm``, which tells that type where nothing else does.
+    """
+
+    procedure: Procedure | None = None
+    contract: ActionContract | None = None
+    rules: Rules = NO_RULES
+    constraints: tuple[str, ...] = ()
+    policy: FailurePolicy | None = None
+    classifier: str = ""
+
+
+def task_stages(
+    contract: ActionContract | None,
+    rules: Rules,
+    made: Callable[[], Sequence[Step]] = tuple,
+) -> tuple[Stage, ...]:
+    """The stages of a task's own terms, which stand behind the tools' validators.
+
+    ``made`` gives the steps of the run so far.
+    """
+    held = () if contract is None else (within_contract(contract),)
+    return (*held, *within_rules(rules, made))
+
+
+def from_yaml(
+    text: str,
+    *,
+    tools: Tools | None = None,
+    guards: Mapping[str, Guard] | None = None,
+    source: str = "task file",
+) -> Playbook:
+    """The playbook that ``text`` describes; ``source`` names the text in errors.
+
+    ``tools`` are those of the run, against which names are checked; ``guards`` are the functions
+    that the procedure may name. ``ProcedureError`` says everything that is wrong with the text.
+    """
+    written = Written(text, source, typed="policy")
+    try:
+        task = TaskFile.model_validate(written.value, context=tools)
+    except ValidationError as exc:
+        errors = exc.errors()
+        within = {each["loc"][:-1] for each in errors}
+        for error in errors:
+            # What stands there and is wrong was said.
+            if error["type"] != "too_short" or error["loc"] not in within:
+                _say(written, error)
+        raise ProcedureError(source, written.in_order()) from None
+    name = task.name or source
+    procedure = None
+    if missing := [each for each in PROCEDURE if each not in task.model_fields_set]:
+        for each in missing if len(missing) < len(PROCEDURE) else ():
+            written.say((), f"the procedure lacks {each!r}; add it.")
+    else:
+        procedure = _procedure(written, task, name, guards or {}, tools)
+    if task.model_fields_set <= {"name"}:
+        expected = ", ".join((*PROCEDURE, *_PARTS))
+        written.say((), f"the file says nothing; give it some of {expected}.")
+    contract = None if task.contract is None else _contract(written, task.contract)
+    policy = None if task.policy is None else _policy(written, task.policy)
+    if written.problems:
+        raise ProcedureError(name, written.in_order())
+    rules = Rules(**{each: getattr(task, each) for each in _RULES})
+    return Playbook(procedure, contract, rules, task.constraints, policy, task.classifier)
+
+
+# -- the fields of the file
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _tool(name: str, info: ValidationInfo) -> str:
+    tools = info.context
+    if tools is None or name in tools:
+        return name
+    likely = nearest(name, tools)
+    remedy = f"did you mean {likely!r}?" if likely else f"there are {', '.join(tools)}."
+    raise ValueError(f"there is no tool {name!r}; {remedy}")
+
+
+_Some = Field(min_length=1)
+Name = Annotated[str, Field(pattern=r"\S")]
+Names = Annotated[tuple[Name, ...], BeforeValidator(_listed)]
+Named = Annotated[Names, _Some]
+ToolNames = Annotated[
+    tuple[Annotated[Name, AfterValidator(_tool)], ...], BeforeValidator(_listed), _Some
+]
+Reminder = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_PINNED_LENGTH),
+    BeforeValidator(lambda it: " ".join(it.split()) if isinstance(it, str) else it),
+]
+Reminders = Annotated[
+    tuple[Reminder, ...], Field(min_length=1, max_length=MAX_PINNED), BeforeValidator(_listed)
+]
+Guarded = Annotated[
+    Name | None, BeforeValidator(lambda it: None if it in ("", "~", "null") else it)
+]
+
+
+class _Fields(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EdgeFields(_Fields):
+    """An edge of the procedure, or one from each of several states."""
+
+    action: Name
+    from_: Names = Field(alias="from")
+    to: Name
+    guard: Guarded = None
+
+
+class ContractFields(_Fields):
+    """What the task allows: tools, those that serve it, and what it is about."""
+
+    tools: ToolNames | None = None
+    intent_tools: ToolNames | None = None
+    identifiers: dict[Name, Name] = {}
+
+
+class TaskFile(_Fields):
+    """What may stand in the file."""
+
+    name: Name = ""
+    start: Name = ""
+    final: Names = ()
+    states: Names = ()
+    edges: tuple[EdgeFields, ...] = ()
+    contract: ContractFields | None = None
+    forbid_tools: ToolNames = ()
+    only_tools: ToolNames = ()
+    forbid_imports: Named = ()
+    forbid_text: Named = ()
+    max_tool_calls: NonNegativeInt | None = None
+    max_words: NonNegativeInt | None = None
+    constraints: Reminders = ()
+    policy: Annotated[dict[str, Any], _Some] | None = None
+    classifier: Literal["", "rules", "hybrid", "llm"] = ""
+
+
+_PARTS = ("contract", *_RULES, "constraints", "policy", "classifier")
+_MODELS: Mapping[Any, tuple[str, type[BaseModel]]] = {
+    "contract": ("the contract", ContractFields),
+    "edges": ("an edge", EdgeFields),
+}
+# By the types of pydantic's errors, as they begin.
+_SAID = {
+    "string_too_long": "{name}: this has more than {max_length} characters; shorten it.",
+    "string": "{name}: a line of text is expected; write one, in quotes if it has a colon.",
+    "too_short": "{name}: nothing stands here; write something, or leave the field out.",
+    "too_long": "{name}: these are more than {max_length}, and each is heeded less; drop some.",
+    "tuple": "{name}: a list is expected; begin each with '-'.",
+    "dict": "{name}: names with values are expected; write them as {{order_id: A102}}.",
+    "int": "{name}: a whole number of 0 or more is expected, such as 5.",
+    "greater": "{name}: a whole number of 0 or more is expected, such as 5.",
+    "literal": "{name}: this is none of {expected}; write one of them.",
+    "value_error": "{error}",
+    "missing": "{what} lacks {name!r}; add it.",
+    "extra_forbidden": "{name!r} is not a field; {remedy}",
+    "model_type": "{what} has to be fields: {known}.",
+}
+
+
+def _say(written: Written, error: Any) -> None:
+    """Say one of pydantic's errors as this file's."""
+    at, kind = error["loc"], error["type"]
+    what, model = _MODELS.get(at[0] if at else "", ("the file", TaskFile))
+    known = [each.alias or name for name, each in model.model_fields.items()]
+    name = next((each for each in reversed(at) if isinstance(each, str)), "")
+    likely = nearest(name, known)
+    told = {
+        **error.get("ctx", {}),
+        "what": what,
+        "name": name,
+        "known": ", ".join(known),
+        "remedy": f"did you mean {likely!r}?" if likely else f"use {', '.join(known)}.",
+    }
+    said = next(said for begins, said in _SAID.items() if kind.startswith(begins))
+    written.say(at, said.format_map(told), key=kind == "extra_forbidden")
+
+
+# -- what they say
+
+
+def _procedure(
+    written: Written,
+    task: TaskFile,
+    name: str,
+    guards: Mapping[str, Guard],
+    tools: Tools | None,
+) -> Procedure | None:
+    edges = tuple(
+        Edge(each.action, start, each.to, each.guard, written.line(("edges", number)))
+        for number, each in enumerate(task.edges)
+        for start in each.from_
+    )
+    try:
+        procedure = Procedure(name, task.states, task.start, task.final, edges, dict(guards))
+        if tools is not None:
+            procedure.check_actions(tuple(tools))
+    except ProcedureError as exc:
+        written.problems += exc.problems
+        return None
+    return procedure
+
+
+def _contract(written: Written, read: ContractFields) -> ActionContract:
+    for number, name in enumerate(read.intent_tools or ()):
+        if read.tools and name not in read.tools:
+            said = (
+                f"{name!r} is none of the contract's tools; add it to them, or leave it out here."
+            )
+            written.say(("contract", "intent_tools", number), said)
+    return ActionContract(
+        frozenset(read.tools) if read.tools else None,
+        frozenset(read.intent_tools) if read.intent_tools else None,
+        read.identifiers,
+    )
+
+
+def _policy(written: Written, read: Mapping[str, Any]) -> FailurePolicy | None:
+    entries: dict[str, Any] = {}
+    for key, entry in read.items():
+        kind, at = key.upper(), ("policy", key)
+        if kind in entries:
+            written.say(at, f"{kind} stands twice; leave one out.", key=True)
+        if entry == []:
+            written.say(at, f"{kind} has no strategy; write one, or leave the line out.")
+        entries[kind] = entry
+        for number, each in enumerate(_listed(entry)):
+            try:
+                if each is not UNREADABLE:
+                    FailurePolicy.from_dict({kind: each})
+            except ValueError as exc:
+                written.say((*at, number), f"{exc}.")
+            except RecursionError:
+                written.say((*at, number), "this is nested too deeply; write it flat.")
+    return None if written.problems else FailurePolicy.from_dict(entries)

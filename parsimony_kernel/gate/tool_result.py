@@ -1,0 +1,258 @@
+"""What the end of a tool's body means: a result that everything behind the gate can rely on.
+
+A body may raise anything and answer anything. Here it becomes data, or one sound ``Failure``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import AsyncGeneratorType, GeneratorType
+from typing import Any
+
+from parsimony_kernel.core.causes import (
+    LATE,
+    LATE_UNCERTAIN,
+    RAISED,
+    RAISED_COMMITTED,
+    RAISED_UNCERTAIN,
+)
+from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
+from parsimony_kernel.core.error_table import (
+    CODE_TOOLS,
+    IN_TRANSIT,
+    KNOWN,
+    ROWS,
+    Row,
+    of_step,
+    of_tool,
+)
+from parsimony_kernel.core.evidence import Evidence, chain_of, evidence_of, facts_of
+from parsimony_kernel.core.kinds import Action, Effect, Failure
+from parsimony_kernel.core.refusals import RefusalError
+from parsimony_kernel.core.taxonomy import FailureType, Step
+from parsimony_kernel.core.text import words_of
+from parsimony_kernel.execution.inspection import attempt
+from parsimony_kernel.gate.jsonable import Renderer, plain
+from parsimony_kernel.gate.running import Ended
+from parsimony_kernel.tools import Tool, ToolResult
+
+# The key of a failure's metadata with what its error shows beyond its text, and the row that it
+# has in the table of errors: an error is read once, here.
+FACTS = "facts"
+
+_MAX_FACT = 200
+_MAX_FACTS = 40
+
+# Rows of the table of errors that say of a request that it was turned away before it was done.
+_TURNED_AWAY = (ROWS["rate_limit"], ROWS["unreached"])
+
+
+def answer_of(tool: Tool, ended: Ended, seconds: float) -> ToolResult:
+    """The result, with every way of failing as its ``failure``."""
+    if ended.is_late:
+        return _failed(tool, timed_out(tool, seconds, goes_on=ended.goes_on))
+    if ended.error is not None:
+        return _failed(tool, _raised(tool, ended.error))
+    # By their real classes: what an object says of its own class is its own affair.
+    if not issubclass(type(ended.value), ToolResult):
+        return _data(tool, ended.value)
+    result: ToolResult = ended.value
+    if result.failure is not None:
+        return _failed(tool, _sound(tool, result.failure), result.partial_data)
+    if result.exception_message is not None:
+        failure = _reported(tool, result.exception_message)
+        return _failed(tool, failure, result.partial_data)
+    return _data(tool, result.data)
+
+
+def timed_out(tool: Tool, seconds: float, *, goes_on: bool) -> Failure:
+    """The body was not done in time."""
+    fate = " It could not be stopped and still runs, cut off." if goes_on else ""
+    facts: dict[str, Any] = {FACTS: {"type": str(FailureType.TIMEOUT)}}
+    cause = LATE if tool.is_repeatable else LATE_UNCERTAIN
+    return cause.failure(
+        f"action {tool.name!r} exceeded its {seconds:g}s timeout.{fate}",
+        tool_name=tool.name,
+        envelope={"timeout_seconds": seconds},
+        **facts,
+    )
+
+
+def refused_output(tool: Tool, reason: str, data: Any) -> ToolResult:
+    """The failure of a body that ended well and whose ``data`` nothing may rest on."""
+    cause = RAISED_COMMITTED if tool.effect == "write" else RAISED
+    failure = cause.failure(
+        f"{tool.name} was done, but what it answered is refused: {reason}",
+        type=FailureType.SCHEMA_MISMATCH,
+        tool_name=tool.name,
+        envelope={"error_type": "OutputRefused", "error_message": reason},
+    )
+    return _failed(tool, failure, data)
+
+
+def step_of_end(failure: Failure, action: str, *, index: int = 0, inputs: Any = None) -> Step:
+    """The step that ended with ``failure``, with all that a classifier can know of it."""
+    said = failure.metadata.get("envelope", {})
+    known = {"type": failure.type, "refusal": failure.refusal}
+    return Step(
+        index,
+        action,
+        tool_called=action,
+        tool_input=inputs,
+        error=_words(said.get("error_message")) or failure.explanation,
+        exception_type=_words(said.get("error_type")),
+        metadata={**known, **failure.metadata.get(FACTS, {})},
+    )
+
+
+def type_of_end(failure: Failure, action: str) -> FailureType:
+    """Why ``action`` ended with ``failure``: what is known, else what the table of errors says."""
+    step = step_of_end(failure, action)
+    row = of_step(step)
+    known = FailureType(step.metadata["type"])
+    return known if row is None or known is not FailureType.UNKNOWN else row.type
+
+
+def _words(value: Any) -> str | None:
+    """A text that a tool may have made; ``None`` for anything else."""
+    return str(plain(value)) if isinstance(value, str) else None
+
+
+def _failed(tool: Tool, failure: Failure, partial_data: Any = None) -> ToolResult:
+    if partial_data is not None:
+        failure = replace(failure, partial_data=partial_data)
+    if failure.effect is Effect.uncertain:
+        if failure.suggested_action in (Action.retry, Action.narrow_scope):
+            failure = replace(failure, suggested_action=Action.ask_user)
+    elif failure.suggested_action is Action.retry and not tool.retryable_on_error:
+        failure = replace(failure, suggested_action=Action.handoff)
+    if failure.type is FailureType.UNKNOWN and KNOWN not in failure.metadata.get(FACTS, {}):
+        failure = _with_row(failure, of_step(step_of_end(failure, tool.name)))
+    return ToolResult.from_failure(failure)
+
+
+def _with_row(failure: Failure, row: Row | None) -> Failure:
+    facts = {**failure.metadata.get(FACTS, {}), KNOWN: "" if row is None else row.name}
+    return replace(failure, metadata={**failure.metadata, FACTS: facts})
+
+
+def _data(tool: Tool, data: Any) -> ToolResult:
+    kind = type(data)
+    if issubclass(kind, GeneratorType | AsyncGeneratorType):
+        what = "answered a generator, whose body has not run; return a list of what it yields"
+        return _failed(tool, _failure(tool, what, is_done=True))
+    for request, words, lists in _REQUESTS:
+        if issubclass(kind, request) and not _can_be_read(data, words, lists):
+            return _failed(tool, _failure(tool, f"answered a {request.__name__} without words"))
+    is_seen = attempt(lambda: hasattr(data, "__class__"), lambda _: False)
+    return ToolResult.from_data(data if is_seen else plain(data))
+
+
+# What ends or suspends a run: the fields with its words, and those with lists of words.
+_REQUESTS = (
+    (TerminationRequest, "message", ("blockers", "suggested_next_steps")),
+    (SuspensionRequest, "question", ("choices",)),
+)
+
+
+def _can_be_read(data: Any, words: str, lists: tuple[str, ...]) -> bool:
+    return isinstance(getattr(data, words), str) and all(
+        isinstance(each, list | tuple) and all(isinstance(text, str) for text in each)
+        for each in (getattr(data, name) for name in lists)
+    )
+
+
+def _raised(tool: Tool, exc: BaseException) -> Failure:
+    if _names(exc) & {"CancelledError"}:
+        return _failure(tool, "cancelled itself", error=exc)
+    message = ToolResult.from_exception(exc).exception_message
+    return _failure(tool, f"failed: {message}", error=exc)
+
+
+def _reported(tool: Tool, message: Any) -> Failure:
+    text = str(plain(message))
+    name, _, words = text.partition(": ")
+    return _failure(tool, f"failed: {text}", fields={"error_type": name, "error_message": words})
+
+
+def _failure(
+    tool: Tool,
+    what: str,
+    *,
+    error: BaseException | None = None,
+    fields: dict[str, Any] | None = None,
+    is_done: bool = False,
+) -> Failure:
+    """``is_done`` says of a body that it came to its end, whatever it did."""
+    facts: dict[str, Any] = {}
+    named: set[str] = set()
+    if error is not None:
+        facts = {FACTS: _facts(error)}
+        named = {name for link in chain_of(error) for name in _names(link)}
+        fields = {"error_type": type(error).__name__, "error_message": words_of(error)}
+    explanation = f"{tool.name} {what}"
+    known = {"tool_name": tool.name, "envelope": fields or {}, **facts}
+    failure = RAISED.failure(explanation, **known)
+    seen = evidence_of(step_of_end(failure, tool.name))
+    row = of_tool(seen, of_program=tool.name in CODE_TOOLS)
+    # Of a tool that does not say that it writes, a fetch that broke is tried again.
+    if tool.effect == "write" and (
+        is_done or IN_TRANSIT & (named | seen.names) or _broke_off(row, seen)
+    ):
+        failure = RAISED_UNCERTAIN.failure(explanation, **known)
+    return _with_row(failure, row)
+
+
+def _broke_off(row: Row | None, seen: Evidence) -> bool:
+    """Whether the request may have been done although its end is an error."""
+    if row is None or row.type is not FailureType.EXTERNAL_FAULT:
+        return row is not None and row.type is FailureType.TIMEOUT
+    if seen.any_status is not None:
+        return seen.any_status != 429
+    named = seen.names | seen.causes
+    return not any(row is each or each.names & named for each in _TURNED_AWAY)
+
+
+def _facts(error: BaseException) -> dict[str, Any]:
+    """What ``error`` shows: JSON, capped, without secrets. A class that breaks shows nothing."""
+    facts = attempt(lambda: facts_of(error), lambda _: {})
+    shown: dict[str, Any] = Renderer().of(facts, max_text=_MAX_FACT, max_items=_MAX_FACTS)
+    if not isinstance(shown.get("retry_after_s", 0.0), int | float):
+        del shown["retry_after_s"]  # no finite number of seconds
+    return shown
+
+
+def _names(exc: BaseException) -> set[str]:
+    return {each.__name__ for each in type(exc).__mro__}
+
+
+def _sound(tool: Tool, failure: Any) -> Failure:
+    """A failure that a tool made, or what stands in the place of one."""
+    if not issubclass(type(failure), Failure):
+        return _failure(tool, f"failed: {plain(failure)}")
+    return _mended(tool, failure)
+
+
+def _mended(tool: Tool, failure: Failure) -> Failure:
+    """The failure without what nobody can read in its metadata, and without facts: those are what
+    was seen, and what a tool knows of its failure is its type."""
+    metadata = {
+        key: value for key, value in failure.metadata.items() if key != FACTS and _fits(key, value)
+    }
+    if "effect" in failure.metadata.keys() - metadata.keys() and not tool.is_repeatable:
+        metadata["effect"] = Effect.uncertain
+    return replace(failure, metadata=metadata)
+
+
+_VOCABULARIES: Mapping[str, Any] = {"type": FailureType, "refusal": RefusalError, "effect": Effect}
+_SHAPES: Mapping[str, Any] = {
+    "envelope": dict,
+    "question": str,
+    "choices": list | tuple,
+    "remedy": str,
+}
+
+
+def _fits(key: str, value: Any) -> bool:
+    if key in _VOCABULARIES:
+        return isinstance(value, str) and value in set(_VOCABULARIES[key])
+    return isinstance(value, _SHAPES.get(key, object))

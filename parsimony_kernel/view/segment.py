@@ -1,0 +1,156 @@
+"""A stretch of a turn in one cell, the answer first.
+
+From its run, or from an answer, to its end or the next question: what is read first, the chart
+that answers, and the work behind it, which stands in one closed fold.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from parsimony_kernel.core.chat import OFFLINE
+from parsimony_kernel.core.outputs import DataFrameObject
+from parsimony_kernel.view.blocks import (
+    Block,
+    BudgetBlock,
+    CancelledBlock,
+    FigureBlock,
+    FooterBlock,
+    HandoffBlock,
+    NotesBlock,
+    PartialBlock,
+    ProgressBlock,
+    ProseBlock,
+    QuestionBlock,
+    RecoveryBlock,
+    ReplyBlock,
+    RequestBlock,
+    ResultBlock,
+    StepBlock,
+    TableBlock,
+)
+from parsimony_kernel.view.parts import Mono, Sentence, Span
+from parsimony_kernel.view.tabulate import counted
+
+# How a stretch ends.
+OUTCOMES = (QuestionBlock, ResultBlock, HandoffBlock, PartialBlock, CancelledBlock)
+# Steps of the agent's own housekeeping, of which nobody reads when they worked.
+_INTERNAL = frozenset({"plan"})
+_TIMES = {1: "once", 2: "twice"}
+_NAMED = 6
+# Failures that cost time or state, whatever came of them.
+_FELT = frozenset({"transient_provider", "kernel_invalidated"})
+
+
+@dataclass(frozen=True)
+class Segment:
+    """``head`` is read first, ``figure`` is the chart, ``work`` stands in a fold that is called
+    ``summary``; without any there is no fold."""
+
+    head: tuple[Block, ...] = ()
+    figure: FigureBlock | None = None
+    work: tuple[Block, ...] = ()
+    summary: Sentence = ()
+
+
+def segment_of(
+    blocks: Sequence[Block], *, echo: bool = False, is_reply_told: bool = False
+) -> Segment:
+    """``blocks``, in the order in which things happened, as they are read.
+
+    Args:
+        echo: the request stands first; under its own cell it is not said again.
+        is_reply_told: the answer that this goes on from stands just above.
+    """
+    steps = [each for each in blocks if isinstance(each, StepBlock)]
+    requests = [each for each in blocks if isinstance(each, RequestBlock)]
+    outcome = next((each for each in reversed(blocks) if isinstance(each, OUTCOMES)), None)
+    figure = next((each for each in reversed(blocks) if isinstance(each, FigureBlock)), None)
+    head: list[Block] = [each for each in blocks if isinstance(each, ProgressBlock)]
+    head += [replace(each, shared=()) for each in requests if echo]
+    if outcome is not None:
+        head.append(outcome)
+        head += [each for each in steps if each.state == "waiting"]
+    else:
+        head += [each for each in blocks if isinstance(each, StepBlock | ProseBlock)][-1:]
+    table = _table(steps) if isinstance(outcome, ResultBlock) and figure is None else None
+    if table is not None:
+        head.append(TableBlock("table", table))
+    answered = [each for each in blocks if isinstance(each, QuestionBlock) and each != outcome]
+    head += answered
+    if lines := tuple(dict.fromkeys(_notes(blocks, is_reply_told or bool(answered)))):
+        head.append(NotesBlock("notes", lines))
+    first = {each.key for each in head} | ({figure.key} if figure is not None else set())
+    work: list[Block] = [
+        _without(each, table) for each in blocks if each.key not in first and _is_work(each)
+    ]
+    work += [replace(each, words="") for each in requests if each.shared]
+    work += [each for each in blocks if isinstance(each, FooterBlock) and each.model != OFFLINE]
+    if not work:
+        return Segment(tuple(head), figure)
+    return Segment(tuple(head), figure, tuple(work), _summary(steps, outcome))
+
+
+def _is_work(block: Block) -> bool:
+    if isinstance(block, StepBlock):
+        # What was allowed goes on as a step of the same number.
+        is_told = block.tool_type in _INTERNAL and block.state in ("done", "running")
+        return not is_told and block.state != "allowed"
+    told_elsewhere = (RequestBlock, ReplyBlock, BudgetBlock, FooterBlock)
+    return not isinstance(block, told_elsewhere)
+
+
+def _table(steps: Sequence[StepBlock]) -> DataFrameObject | None:
+    """The last table of the last step that ran code."""
+    for step in reversed(steps):
+        if step.tool_type == "code" and step.state in ("done", "allowed"):
+            tables = [each for each in step.outputs if isinstance(each, DataFrameObject)]
+            return tables[-1] if tables else None
+    return None
+
+
+def _without(block: Block, table: DataFrameObject | None) -> Block:
+    if table is None or not isinstance(block, StepBlock):
+        return block
+    return replace(block, outputs=tuple(each for each in block.outputs if each is not table))
+
+
+def _notes(blocks: Iterable[Block], is_reply_told: bool) -> Iterator[str]:
+    """What changed the meaning of the turn, or its course."""
+    for block in blocks:
+        match block:
+            case RequestBlock() if block.notice.strip():
+                yield block.notice
+            case ReplyBlock():
+                if not is_reply_told:
+                    yield f"Your answer: {block.reply}"
+                if block.gone:
+                    gone = ", ".join(f"`{name}`" for name in block.gone)
+                    yield f"No longer in the notebook since the question: {gone}"
+            case RecoveryBlock():
+                yield from _recovered(block)
+            case BudgetBlock():
+                name = "cost" if block.guard == "cost" else "token"
+                yield f"Most of the {name} budget is used."
+
+
+def _recovered(block: RecoveryBlock) -> Iterator[str]:
+    """A recovery that was felt, in one line."""
+    why = block.message.strip()
+    if block.put_back:
+        yield f"Went back: {block.put_back}"
+    if block.fallback:
+        yield f"Went on with {block.fallback}: {why}"
+    elif block.kind in _FELT:
+        times = _TIMES.get(block.attempt, f"{block.attempt} times")
+        yield f"Retried {times}: {why}" if block.action == "retry" and block.attempt else why
+
+
+def _summary(steps: Sequence[StepBlock], outcome: Block | None) -> Sentence:
+    taken = len({step.number for step in steps})
+    spans: list[Span] = [counted(taken, "step") if taken else "Details"]
+    names = getattr(outcome, "variables", ())
+    for position, name in enumerate(names[:_NAMED]):
+        spans += [", " if position else " · ", Mono(name)]
+    if len(names) > _NAMED:
+        spans.append(f" and {len(names) - _NAMED:,} more")
+    return tuple(spans)

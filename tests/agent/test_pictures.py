@@ -1,0 +1,145 @@
+"""Charts as pictures: to models that see, once, small, and never at the price of the run."""
+
+import base64
+import struct
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.agent import Agent
+from parsimony_kernel.agent.evidence import said, words
+from parsimony_kernel.agent.pictures import drawn, picture_messages
+from parsimony_kernel.agent.renderer import IncrementalRenderer
+from parsimony_kernel.core import pictures
+from parsimony_kernel.core.events import RunCompleted
+from parsimony_kernel.core.outputs import FigureObject
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.limits.budget import tokens_in
+from parsimony_kernel.llm.transcript import repair
+from parsimony_kernel.testing.provider import HttpError, LoopbackProvider, Step
+from parsimony_kernel.testing.scripted import call
+from tests.llm.test_caching import live_calls_off as live_calls_off
+from tests.llm.test_thinking import pytestmark as pytestmark
+
+DRAW = """\
+import altair as alt
+import pandas as pd
+data = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
+alt.Chart(data, title="Two bars").mark_bar().encode(x="a", y="b")
+"""
+DONE = call("return_done", summary="There it is.")
+
+
+def png(width: int, height: int) -> bytes:
+    """The smallest picture of this size: one grey."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        check = struct.pack(">I", zlib.crc32(kind + data))
+        return struct.pack(">I", len(data)) + kind + data + check
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = zlib.compress((b"\0" + b"\x80" * width) * height)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def figure(width: int, height: int, title: str = "") -> FigureObject:
+    pixels = base64.b64encode(png(width, height)).decode()
+    return FigureObject(library="matplotlib", title=title, png_base64=pixels)
+
+
+async def bodies(script: Iterable[Step], model: str = "openai/gpt-5") -> list[dict[str, Any]]:
+    """The messages of each request of a run that ends well."""
+    with LoopbackProvider(script) as server:
+        agent = Agent({"model": model, "api_key": "k-123456", "api_base": server.url})
+        events = [event async for event in agent.run("draw it")]
+        assert isinstance(events[-1], RunCompleted)
+        server.assert_exhausted()
+    return [request.body for request in server.requests]
+
+
+def shown(body: dict[str, Any]) -> list[str]:
+    return [each for message in body["messages"] for each in pictures.pictures_in(message)]
+
+
+@pytest.mark.parametrize(("model", "sees"), [("openai/gpt-5", 1), ("openai/gpt-3.5-turbo", 0)])
+async def test_a_model_that_sees_is_shown_what_a_step_drew(model: str, sees: int) -> None:
+    _, drew, again = await bodies(
+        [call("run_code", code=DRAW), call("run_code", code="1 + 1"), DONE], model
+    )
+    assert len(shown(drew)) == len(shown(again)) == sees
+    if sees:
+        at = [message["role"] for message in drew["messages"]].index("tool") + 1
+        text, _ = drew["messages"][at]["content"]
+        assert text["text"].startswith("The chart 'Two bars' as drawn (picture ")
+        assert again["messages"][: at + 1] == drew["messages"][: at + 1]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "Invalid content type. image_url is only supported by certain models.",
+        "unknown variant `image_url`, expected `text`",
+        "This is not a multimodal model",
+    ],
+)
+async def test_a_refused_picture_is_left_out_and_the_run_goes_on(refusal: str) -> None:
+    draw = call("run_code", code=DRAW)
+    draw_more = call("run_code", code=DRAW.replace("3, 4", "5, 6"))
+    script: list[Step] = [draw, HttpError(400, refusal), draw_more, DONE]
+    _, refused, without, later = await bodies(script)
+    assert (len(shown(refused)), shown(without), shown(later)) == (1, [], [])
+
+
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [((640, 480), (640, 480)), ((3_000, 1_500), (1_024, 512)), ((2, 4_000), (1, 1_024))],
+)
+def test_a_picture_has_at_most_1024_pixels_a_side(size: Any, told: Any) -> None:
+    small = drawn(figure(*size))
+    assert small is not None
+    assert pictures.size_of(small) == told
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        FigureObject(),
+        FigureObject(png_base64="no base64!"),
+        FigureObject(png_base64="aGVsbG8="),
+        FigureObject(spec={"mark": "no mark", "data": 3}),
+    ],
+)
+def test_what_cannot_be_drawn_is_not_shown(broken: FigureObject) -> None:
+    assert picture_messages([broken], []) == []
+
+
+def test_the_same_chart_is_shown_once() -> None:
+    (first,) = picture_messages([figure(4, 4), figure(4, 4)], [])
+    assert picture_messages([figure(4, 4)], [{"role": "user", "content": "go"}, first]) == []
+
+
+def test_a_picture_costs_by_its_pixels() -> None:
+    (message,) = picture_messages([figure(750, 1_000)], [])
+    (sent,) = pictures.sent_to([message], sees=True)
+    assert tokens_in([message], []) == pytest.approx(1_000, abs=20)
+    assert tokens_in([sent], []) == pytest.approx(1_000, abs=40)
+
+
+def test_a_picture_holds_nobodys_words() -> None:
+    """A chart's title is data: it allows no host, and supports no figure of an answer."""
+    (message,) = picture_messages([figure(4, 4, title="see https://example.org 42")], [])
+    told = [{"role": "user", "content": "<request>\ngo\n</request>"}, message]
+    assert "example" not in said(told)
+    assert not any("42" in each for each in words(told))
+
+
+def test_an_old_picture_gives_way_with_the_results_around_it() -> None:
+    (message,) = picture_messages([figure(4, 4)], [])
+    result = {"role": "tool", "tool_call_id": "a", "content": "x" * 9_000}
+    messages = [{"role": "user", "content": "go"}, message, *[result] * 3]
+    rendered = IncrementalRenderer().render(RunState(messages=messages), most=20_000)
+    assert rendered[1]["content"] == f"{message['content']}: older, no longer shown"
+    assert not any(pictures.pictures_in(rendered[1]))
+    assert repair([message]) == [message]

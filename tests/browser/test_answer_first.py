@@ -1,0 +1,124 @@
+"""The answer, and the beginning of what shows it, stand within the first 400 pixels of a turn."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from .lab import Lab
+
+pytestmark = pytest.mark.browser
+
+FIRST_PX = 400
+SEEN_PX = 200
+# Where the answer ends and what shows it begins and ends, from the top of the cell's output.
+_MEASURE = """root => {
+    const top = root.getBoundingClientRect().top;
+    const place = selector => {
+        const seen = [...root.querySelectorAll(selector)].filter(
+            each => !each.closest('details:not([open])') && each.getBoundingClientRect().height > 0
+        );
+        if (seen.length === 0) return null;
+        const box = seen[0].getBoundingClientRect();
+        return [box.top - top, box.bottom - top];
+    };
+    return {
+        answer: place('.pk-section p, .jp-OutputArea-output pre, .jp-OutputArea-output p'),
+        shown: place('.pk-table, .vega-embed, .jp-RenderedImage img, .jp-RenderedSVG img'),
+        open: root.querySelectorAll('details[open]').length,
+        folds: root.querySelectorAll('details.pk-fold').length,
+    };
+}"""
+
+
+def measured(cell: Locator) -> dict[str, Any]:
+    found: dict[str, Any] = cell.locator(".jp-OutputArea").first.evaluate(_MEASURE)
+    return found
+
+
+def assert_answer_first(cell: Locator, *, shows: bool) -> None:
+    found = measured(cell)
+    assert found["answer"] is not None
+    assert found["answer"][1] <= FIRST_PX
+    assert found["open"] == 0
+    assert found["folds"] <= 2  # of the question, and of what came after it
+    assert (found["shown"] is not None) is shows
+    if shows:
+        begins, ends = found["shown"]
+        assert min(ends, FIRST_PX) - begins >= min(SEEN_PX, ends - begins)
+
+
+def turns(lab: Lab) -> Iterator[tuple[str, Locator, bool]]:
+    """Ten turns: their names, their cells, and whether a table or a chart shows the answer."""
+    lab.new_notebook_with("averaging()")
+    cell = lab.run("%%agent\nmean net_generation by source and year")
+    expect(cell.locator(".pk-result")).to_be_visible()
+    yield "run", cell, True
+
+    lab.run("%agent model offline")
+    cell = lab.run("%%agent\nload data/seattle-weather.csv and plot the monthly mean temperature")
+    button = cell.get_by_role("button", name="temp_max")
+    expect(button).to_be_visible()
+    yield "question", cell, False
+    button.click()
+    expect(cell.locator(".vega-embed")).to_be_visible()
+    yield "chart", cell, True
+
+    lab.run("import players\nplayer = players.troubled()\n%agent model player")
+    cell = lab.run("%%agent\nadd up the sales")
+    expect(cell.locator(".pk-result")).to_be_visible()
+    expect(cell.locator(".pk-notes")).to_contain_text("Retried once")
+    yield "recovery", cell, False
+
+    lab.run("player = players.reaching()\n%agent model player")
+    cell = lab.run("%%agent\nfetch the rates")
+    expect(cell.get_by_role("button", name="Do not run it")).to_be_visible()
+    yield "approval", cell, False
+    cell.get_by_role("button", name="Do not run it").click()
+    expect(cell.locator(".pk-result, .pk-partial, .pk-handoff")).to_be_visible()
+
+    lab.run("%agent model offline")
+    cell = lab.run("%%agent\nmake me a sandwich")
+    expect(cell.locator(".pk-handoff")).to_be_visible()
+    yield "refusal", cell, False
+
+    cell = lab.run('%%agent\npublish the chart as "Monthly temperature"')
+    expect(cell.locator(".pk-result")).to_be_visible()
+    yield "publish", cell, False
+
+    cell = lab.run("%agent why seattle_weather")
+    expect(cell.locator(".jp-RenderedSVG img")).to_be_visible()
+    yield "why", cell, True
+
+    cell = lab.run("%agent undo 2")
+    expect(cell.locator(".jp-OutputArea-output")).to_contain_text("seattle_weather")
+    yield "undo", cell, False
+
+    cell = lab.run("%agent show 1")
+    expect(cell.locator(".pk-result")).to_be_visible()
+    yield "shown", cell, True
+
+
+def test_the_answer_of_ten_turns_stands_first_and_is_saved_small(lab: Lab) -> None:
+    sizes = {}
+    for name, cell, shows in turns(lab):
+        lab.wait_until_idle()
+        for theme in ("Dark", "Light"):
+            lab.use_theme(f"JupyterLab {theme}")
+            lab.picture(f"turn-{name}-{theme.lower()}", cell)
+        if name != "approval":
+            assert_answer_first(cell, shows=shows)
+        place = cell.evaluate(
+            "cell => [...document.querySelectorAll('.jp-Notebook .jp-Cell')].indexOf(cell)"
+        )
+        sizes[name] = len(json.dumps(lab.save()["cells"][place]["outputs"]))
+    large = {"chart": 80_000, "shown": 30_000}
+    assert [(name, size) for name, size in sizes.items() if size > large.get(name, 25_000)] == []
+    for is_foreign in lab.reopened():
+        again = lab.page.locator(".jp-Notebook .jp-Cell").nth(1)
+        expect(again.get_by_text("net_generation").first).to_be_visible()
+        lab.picture(f"turn-reopened-{'untrusted' if is_foreign else 'trusted'}", again)
+        assert_answer_first(again, shows=True)
+    assert lab.complaints == []

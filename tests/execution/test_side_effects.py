@@ -1,0 +1,522 @@
+"""Code is stopped before it reaches outside: what is asked about, what is free, and how it goes on.
+
+The numbers are those of the rules of approval.
+"""
+
+import gc
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import parsimony_kernel
+from parsimony_kernel.core.outputs import KernelOutput
+from parsimony_kernel.core.reach import Reach, ReachKind
+from parsimony_kernel.execution import guard
+from parsimony_kernel.execution.inprocess import InProcessExecutor
+from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.permit import Permit, permitting
+from parsimony_kernel.execution.private import CodeExecutor
+
+URL = "http://data.example.invalid/x.csv"
+FETCH = f"import urllib.request\nurllib.request.urlopen({URL!r})"
+
+
+class Desk:
+    """A workspace, a home and a folder outside; what is asked about is declined."""
+
+    def __init__(self, folder: Path) -> None:
+        self.workspace, self.outside, self.home = (
+            folder / name for name in ("work", "outside", "home")
+        )
+        for each in (self.workspace, self.outside, self.home):
+            each.mkdir()
+        self.executor: InProcessExecutor = CodeExecutor(cwd=self.workspace)
+        self.permit = self.new_permit()
+
+    def new_permit(self, *allowed: ReachKind, approved: str | None = None) -> Permit:
+        return Permit(
+            self.workspace,
+            lambda reach, lines: reach.kind in allowed,
+            lambda reach: reach.sentence,
+            approved,
+        )
+
+    async def run(self, code: str, *, seconds: float | None = 20) -> KernelOutput:
+        with permitting(self.permit):
+            return await self.executor.execute(self.filled(code), timeout_seconds=seconds)
+
+    async def held(self, code: str) -> Reach | None:
+        await self.run(code)
+        return self.permit.held
+
+    async def go_on(self, code: str) -> KernelOutput:
+        """Allow what was asked about, and nothing else."""
+        assert self.permit.held is not None
+        self.permit = self.new_permit(approved=self.permit.held.sentence)
+        return await self.run(code)
+
+    def filled(self, code: str) -> str:
+        return code.replace("OUTSIDE", str(self.outside)).replace("HOUSE", str(self.home))
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    # What is temporary is free, and these folders are not to be.
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    desk = Desk(tmp_path)
+    monkeypatch.setenv("HOME", str(desk.home))
+    monkeypatch.setenv("SOME_API_KEY", "secret")
+    return desk
+
+
+ASKED = {
+    "4 a file outside": ("open('OUTSIDE/x', 'w')", ReachKind.outside_write, "/x"),
+    "4 a folder outside": ("import os\nos.makedirs('OUTSIDE/a/b')", ReachKind.outside_write, "/a"),
+    "4 a link outside": ("import os\nos.symlink('a', 'OUTSIDE/l')", ReachKind.outside_write, "/l"),
+    "4 a database outside": (
+        "import sqlite3\nsqlite3.connect('OUTSIDE/x.db')",
+        ReachKind.outside_write,
+        "/x.db",
+    ),
+    "4 a person's file deleted": ("import os\nos.remove('mine.csv')", ReachKind.deletion, "mine"),
+    "4 a person's file moved": (
+        "import os\nos.rename('mine.csv', 'b')",
+        ReachKind.deletion,
+        "mine",
+    ),
+    "4 a cache that the code names": (
+        "import joblib\njoblib.Memory('HOUSE/.cache/mine').cache(len)([1])",
+        ReachKind.outside_write,
+        ".cache/mine",
+    ),
+    "4 a file that is run later": ("open('conftest.py', 'w')", ReachKind.runnable, "conftest.py"),
+    "4 a script": ("open('run.sh', 'w')", ReachKind.runnable, "run.sh"),
+    "6 a program": (
+        "import subprocess\nsubprocess.run(['git', 'push'])",
+        ReachKind.shell,
+        "git push",
+    ),
+    "6 a program by the system": ("import os\nos.system('ls')", ReachKind.shell, "ls"),
+    "6 what installs": (
+        "import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'pip', 'install', 'x'])",
+        ReachKind.installation,
+        "pip install x",
+    ),
+    "7 a host": (FETCH, ReachKind.network, "data.example.invalid"),
+    "7 a host through a function": (
+        f"import pandas as pd\ndef load(u):\n    return pd.read_csv(u)\nload({URL!r})",
+        ReachKind.network,
+        "data.example.invalid",
+    ),
+    "7 an address": (
+        "import socket\nsocket.create_connection(('192.0.2.1', 80))",
+        ReachKind.network,
+        "192.0.2.1",
+    ),
+    "8 a pickle of somebody's": (
+        "import pickle\npickle.load(open('theirs.pkl', 'rb'))",
+        ReachKind.unpickling,
+        "theirs.pkl",
+    ),
+    "9 a file of keys": ("open('.env').read()", ReachKind.secret, ".env"),
+    "9 a variable that looks secret": (
+        "import os\nos.environ['SOME_API_KEY']",
+        ReachKind.secret,
+        "SOME_API_KEY",
+    ),
+    "9 by getenv": ("from os import getenv\ngetenv('SOME_API_KEY')", ReachKind.secret, "SOME_API"),
+    "10 a native writer": (
+        "import pyarrow as pa\nimport pyarrow.parquet as pq\n"
+        "pq.write_table(pa.table({'x': [1]}), 'OUTSIDE/t.parquet')",
+        ReachKind.outside_write,
+        "t.parquet",
+    ),
+    "10 a query that writes": (
+        "import duckdb\nduckdb.sql(\"copy (select 1) to 'OUTSIDE/t.csv'\")",
+        ReachKind.outside_write,
+        "t.csv",
+    ),
+    "11 in a thread": (
+        "import threading, urllib.request\n"
+        f"t = threading.Thread(target=urllib.request.urlopen, args=({URL!r},))\n"
+        "t.start()\nt.join()",
+        ReachKind.network,
+        "data.example.invalid",
+    ),
+    "11 in an executor": (
+        "import urllib.request\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        "with ThreadPoolExecutor() as pool:\n"
+        f"    list(pool.map(urllib.request.urlopen, [{URL!r}]))",
+        ReachKind.network,
+        "data.example.invalid",
+    ),
+    "11 in a task": (
+        "import asyncio, urllib.request\nasync def go():\n"
+        f"    return urllib.request.urlopen({URL!r})\nawait asyncio.create_task(go())",
+        ReachKind.network,
+        "data.example.invalid",
+    ),
+}
+
+
+# A thread that is held says nothing of its own: a warning would be an error here.
+@pytest.mark.parametrize("what", ASKED)
+async def test_what_reaches_outside_is_stopped_before_it_does(desk: Desk, what: str) -> None:
+    code, kind, named = ASKED[what]
+    (desk.workspace / "mine.csv").write_text("x\n1\n")
+    (desk.workspace / ".env").write_text("KEY=1")
+    (desk.workspace / "theirs.pkl").write_bytes(b"(lp0\nI1\na.")
+    held = await desk.held(code)
+    assert held is not None
+    assert held.kind is kind
+    assert named in held.what
+    assert list(desk.outside.iterdir()) == []
+    assert (desk.workspace / "mine.csv").exists()
+    assert not (desk.workspace / "conftest.py").exists()
+
+
+FREE = {
+    "4 a file of the workspace": "open('x.csv', 'w').close()\nimport os\nos.remove('x.csv')",
+    "4 a temporary file": "import tempfile\ntempfile.NamedTemporaryFile().close()",
+    "4 a cache of a library": (
+        "import matplotlib\nmatplotlib.get_cachedir()\nmatplotlib.get_configdir()"
+    ),
+    "4 nowhere": "open('/dev/null', 'w').close()",
+    "5 an import": "import matplotlib.font_manager",
+    "6 a look at the machine": "import platform\nplatform.platform()",
+    "6 a library that is looked for": "import ctypes.util\nctypes.util.find_library('c')",
+    "7 this machine": (
+        "import socket\ns = socket.create_server(('127.0.0.1', 0))\n"
+        "c = socket.create_connection(s.getsockname())\nc.close()\ns.close()"
+    ),
+    "7 a pair of sockets": "import socket\na, b = socket.socketpair()\na.close()\nb.close()",
+    "8 a pickle of one's own": (
+        "import pickle\nwith open('own.pkl', 'wb') as f:\n    pickle.dump(range, f)\n"
+        "with open('own.pkl', 'rb') as f:\n    pickle.load(f)"
+    ),
+    "8 a copy": "import copy, pickle\ncopy.deepcopy({1: [2]})\npickle.loads(pickle.dumps(range))",
+    "9 a plain variable": "import os\nos.environ['HOME'], os.getenv('NONE')",
+}
+
+
+@pytest.mark.parametrize("what", FREE)
+async def test_what_does_not_reach_is_left_alone(desk: Desk, what: str) -> None:
+    output = await desk.run(FREE[what])
+    assert desk.permit.held is None
+    assert output.error is None
+
+
+MAGICS_ASKED = (
+    "%pip install x",
+    "%%bash\nls",
+    "!ls",
+    "%run OUTSIDE/theirs.py",
+    "kept = 1\n%load_ext storemagic\n%store kept",
+)
+MAGICS_FREE = ("%matplotlib agg", "%timeit -n1 -r1 1 + 1", "%time 1 + 1", "%cd .", "%run mine.py")
+
+
+@pytest.mark.parametrize("magic", [*MAGICS_ASKED, *MAGICS_FREE])
+async def test_12_magics(desk: Desk, shell: Any, magic: str) -> None:
+    for folder, name in ((desk.outside, "theirs.py"), (desk.workspace, "mine.py")):
+        (folder / name).write_text("made = 1\n")
+    desk.executor = NotebookExecutor(shell)
+    await desk.executor.set_cwd(str(desk.workspace))
+    held = await desk.held(magic)
+    assert (held is not None) == (magic in MAGICS_ASKED)
+
+
+async def test_7_the_jupyter_server_is_not_this_machine(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(desk.home))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        (desk.home / "jpserver-1.json").write_text(json.dumps({"port": port}))
+        held = await desk.held(
+            f"import socket\nwith socket.socket() as s:\n    s.connect(('127.0.0.1', {port}))"
+        )
+    assert held is not None
+    assert held.what == f"the Jupyter server on port {port}"
+
+
+async def test_10_a_native_writer_s_file_is_kept_before_it_is_replaced(desk: Desk) -> None:
+    mine = desk.workspace / "mine.parquet"
+    mine.write_text("mine")
+    kept: list[tuple[str, str]] = []
+
+    def keep(path: str) -> bool:
+        kept.append((path, mine.read_text()))
+        return True
+
+    desk.permit.keep = keep
+    output = await desk.run(
+        "import pyarrow as pa\nimport pyarrow.parquet as pq\n"
+        "pq.write_table(pa.table({'x': [1]}), 'mine.parquet')"
+    )
+    assert (output.error, kept) == (None, [(str(mine), "mine")])
+    assert mine.read_bytes().startswith(b"PAR1")
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn"])
+async def test_6_a_worker_computes_and_reaches_nothing_and_that_is_told(
+    desk: Desk, way: str
+) -> None:
+    (desk.workspace / "work.py").write_text(
+        "import urllib.request\ndef work(told):\n    told.put(sum(range(4)))\n"
+        f"    urllib.request.urlopen({URL!r})\n"
+    )
+    output = await desk.run(
+        f"import multiprocessing, sys\nsys.path.insert(0, '.')\nfrom work import work\n"
+        f"ways = multiprocessing.get_context({way!r})\ntold = ways.SimpleQueue()\n"
+        "p = ways.Process(target=work, args=(told,))\np.start()\np.join()\n"
+        "out = told.get(), p.exitcode\nsys.path.pop(0)"
+    )
+    assert (output.error, desk.permit.held) == (None, None)
+    assert desk.executor.variables()["out"] == (6, 1)
+    assert "A worker process may not reach data.example.invalid." in output.stderr
+
+
+async def test_6_a_worker_of_a_pool_raises_where_it_was_started(desk: Desk) -> None:
+    output = await desk.run(
+        "import urllib.request\nfrom joblib import Parallel, delayed\n"
+        f"Parallel(n_jobs=2)(delayed(urllib.request.urlopen)(u) for u in [{URL!r}] * 2)"
+    )
+    assert output.error is not None
+    assert "may not reach data.example.invalid" in output.error.message
+
+
+def test_13_the_hook_needs_the_standard_library_alone() -> None:
+    """A kernel somewhere else and a worker install it before anything else."""
+    program = (
+        f"import sys; sys.path.insert(0, {str(Path(parsimony_kernel.__file__).parents[1])!r})\n"
+        "import parsimony_kernel.execution.workers, parsimony_kernel.execution.permit"
+    )
+    subprocess.run([sys.executable, "-S", "-c", program], check=True, timeout=60)
+
+
+class TestTheStatement:
+    """1: the unit of a stop."""
+
+    async def test_those_before_it_stay_and_those_behind_it_do_not_run(self, desk: Desk) -> None:
+        output = await desk.run(f"a = 1\nprint('seen')\nb = 2\n{FETCH}\nc = 3")
+        assert desk.permit.held is not None
+        assert desk.permit.held.line == 5
+        assert output.stdout == "seen\n"
+        assert {"a", "b"} <= desk.executor.variables().keys()
+        assert "c" not in desk.executor.variables()
+
+    async def test_what_it_had_changed_is_put_back(self, desk: Desk) -> None:
+        await desk.run("xs = [1]\nimport os, random, urllib.request\nrandom.seed(1)\nos.mkdir('d')")
+        state = random.getstate()
+        await desk.run(
+            "for n in (1, 2):\n    xs.append(n)\n    random.random()\n    os.chdir('d')\n"
+            f"    urllib.request.urlopen({URL!r})"
+        )
+        assert desk.permit.held is not None
+        assert desk.executor.variables()["xs"] == [1]
+        assert "n" not in desk.executor.variables()
+        assert random.getstate() == state
+        assert Path.cwd() != desk.workspace / "d"
+
+    async def test_it_goes_on_there_and_nothing_runs_twice(self, desk: Desk) -> None:
+        write = "with open('OUTSIDE/x', 'a') as f:\n    n = f.write('x')"
+        code = f"runs.append(1)\nprint('before')\n{write}\nruns.append(2)\nprint('after')"
+        desk.executor.namespace()["runs"] = []
+        assert await desk.held(code) is not None
+        output = await desk.go_on(code)
+        assert (output.error, output.stdout) == (None, "before\nafter\n")
+        assert {"n", "f"} <= set(output.changed)
+        assert desk.executor.variables()["runs"] == [1, 2]
+        assert (desk.outside / "x").read_text() == "x"
+
+    async def test_the_next_reach_is_asked_about_and_the_first_is_not_made_again(
+        self, desk: Desk
+    ) -> None:
+        code = "\n".join(
+            f"with open('OUTSIDE/{name}', 'a') as f:\n    f.write('x')" for name in "ab"
+        )
+        assert await desk.held(code) is not None
+        await desk.go_on(code)
+        assert desk.permit.held is not None
+        assert desk.permit.held.what.endswith("/b")
+        assert [each.name for each in desk.outside.iterdir()] == ["a"]
+        assert (desk.outside / "a").read_text() == "x"
+
+    async def test_what_was_not_kept_is_not_run_again(self, desk: Desk) -> None:
+        """Where nobody would expect it: a value that reaches when it is shown."""
+        desk.executor.namespace()["told"] = []
+        await desk.run(
+            "class Sending:\n    def __repr__(self):\n        told.append(1)\n"
+            "        return str(open('OUTSIDE/x', 'w'))\nsending = Sending()\nprint(sending)"
+        )
+        assert "was not kept" in desk.permit.why_not
+        assert desk.executor.paused is None
+        assert not list(desk.outside.iterdir())
+
+    async def test_what_cannot_be_read_again_is_not_run_again(self, desk: Desk) -> None:
+        desk.executor.namespace()["lines"] = (n for n in range(3))
+        output = await desk.run("for n in lines:\n    open('OUTSIDE/x', 'w')")
+        assert desk.permit.why_not.startswith("it had read on in lines")
+        assert desk.executor.paused is None
+        assert output.error is not None
+        assert not list(desk.outside.iterdir())
+
+
+class TestTheStop:
+    """11: it is sticky."""
+
+    async def test_code_that_catches_it_reaches_nothing_either(self, desk: Desk) -> None:
+        output = await desk.run(
+            "import os\ntry:\n    os.system('touch OUTSIDE/a')\nexcept BaseException:\n    pass\n"
+            "finally:\n    try:\n        os.system('touch OUTSIDE/b')\n"
+            "    except BaseException:\n        went = 1"
+        )
+        assert desk.permit.held is not None
+        assert output.error is not None
+        assert list(desk.outside.iterdir()) == []
+        assert "went" not in desk.executor.variables()
+
+    async def test_what_outlives_the_code_may_not_reach(self, desk: Desk) -> None:
+        go, told = threading.Event(), list[Any]()
+        desk.executor.namespace().update(go=go, told=told)
+        await desk.run(
+            "import threading\ndef later():\n    go.wait()\n    try:\n"
+            "        open('OUTSIDE/late', 'w')\n    except BaseException as exc:\n"
+            "        told.append(exc)\nt = threading.Thread(target=later)\nt.start()"
+        )
+        assert desk.permit.held is None
+        go.set()
+        desk.executor.namespace()["t"].join()
+        assert [type(each) for each in told] == [PermissionError]
+        assert list(desk.outside.iterdir()) == []
+
+
+async def test_2_a_person_s_own_code_is_never_asked_about(desk: Desk) -> None:
+    output = await desk.executor.execute(desk.filled("open('OUTSIDE/x', 'w').close()"))
+    assert output.error is None
+    assert [each.name for each in desk.outside.iterdir()] == ["x"]
+
+
+async def test_3_others_reach_while_it_runs(desk: Desk) -> None:
+    """What is not of the code, in another thread meanwhile."""
+    running, done = threading.Event(), threading.Event()
+
+    def other() -> None:
+        running.wait()
+        (desk.outside / "theirs").write_text("x")
+        done.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    desk.executor.namespace().update(running=running, done=done)
+    await desk.run("running.set()\ndone.wait()")
+    thread.join()
+    assert desk.permit.held is None
+    assert (desk.outside / "theirs").exists()
+
+
+async def test_3_a_pool_of_an_earlier_cell_works_for_the_one_that_runs(desk: Desk) -> None:
+    """As the event loop's own, in which a client resolves names without the cell's context."""
+    resolve = "import asyncio\nawait asyncio.get_running_loop().getaddrinfo({!r}, 80)"
+    assert await desk.held(resolve.format("127.0.0.1")) is None
+    held = await desk.held(resolve.format("data.example.invalid"))
+    assert held is not None
+    assert (held.kind, held.what) == (ReachKind.network, "data.example.invalid")
+
+
+async def test_14_what_was_allowed_is_not_asked_about_again(desk: Desk) -> None:
+    desk.permit = desk.new_permit(ReachKind.outside_write)
+    output = await desk.run("for name in 'ab':\n    open(f'OUTSIDE/{name}', 'w').close()")
+    assert output.error is None
+    assert [each.what[-2:] for each in desk.permit.left] == ["/a", "/b"]
+
+
+async def test_afterwards_the_environment_is_as_it_was(desk: Desk) -> None:
+    before = type(os.environ)
+    await desk.run("import os\nkind = type(os.environ).__name__")
+    assert desk.executor.variables()["kind"] == "GuardedEnvironment"
+    assert type(os.environ) is before
+
+
+class TestOnRecord:
+    """What leaves is on record before it does, and its end after."""
+
+    def noting(self, desk: Desk) -> list[str]:
+        noted: list[str] = []
+
+        def leaving(reach: Reach, statement: str, reads: bool) -> str:
+            there = [each.name for each in desk.outside.iterdir()]
+            noted.append(f"{reach.kind} {'reads' if reads else 'acts'} {there}")
+            return ""
+
+        desk.permit = desk.new_permit(*ReachKind)
+        desk.permit.leaving = leaving
+        desk.permit.ended = lambda: noted.append("ended")
+        return noted
+
+    async def test_once_for_a_statement_and_before_it_happens(self, desk: Desk) -> None:
+        noted = self.noting(desk)
+        await desk.run(
+            "a = 1\nfor n in range(3):\n    open('OUTSIDE/x', 'a').close()\n"
+            "open('OUTSIDE/y', 'w').close()"
+        )
+        assert noted == [
+            "outside_write acts []",
+            "ended",
+            "outside_write acts ['x']",
+            "ended",
+        ]
+
+    async def test_an_error_ends_it_and_a_deadline_does_not(self, desk: Desk) -> None:
+        noted = self.noting(desk)
+        await desk.run("with open('OUTSIDE/x', 'w'):\n    1 / 0")
+        assert noted.pop() == "ended"
+        await desk.run("with open('OUTSIDE/x', 'w'):\n    while True: pass", seconds=0.2)
+        assert noted[-1].startswith("outside_write")
+
+    async def test_a_download_only_reads(self, desk: Desk) -> None:
+        noted = self.noting(desk)
+        await desk.run(
+            f"import pandas as pd\ndef load(u):\n    return pd.read_csv(u)\nload({URL!r})"
+        )
+        assert noted[0].startswith("network reads")
+
+    async def test_what_has_no_known_end_is_asked_about_before_it_runs_again(
+        self, desk: Desk
+    ) -> None:
+        desk.permit = desk.new_permit(*ReachKind)
+        desk.permit.leaving = lambda reach, statement, reads: "the key of the first"
+        await desk.run("open('OUTSIDE/x', 'a').close()")
+        assert desk.permit.open_end == "the key of the first"
+        assert not list(desk.outside.iterdir())
+        assert desk.executor.paused is None
+
+    async def test_of_two_in_one_statement_the_first_is_not_done_again(self, desk: Desk) -> None:
+        desk.permit = desk.new_permit()
+        desk.permit.allows = lambda reach, lines: reach.what.endswith("/a")
+        await desk.run("for name in 'ab':\n    open(f'OUTSIDE/{name}', 'w').close()")
+        assert desk.permit.why_not.startswith("this has happened already")
+        assert [each.name for each in desk.outside.iterdir()] == ["a"]
+        assert desk.executor.paused is None
+
+
+async def test_who_judged_a_cell_is_gone_with_it(desk: Desk) -> None:
+    gc.collect()
+    before = len(guard._keepers)
+    for number in range(5):
+        await desk.run(f"a = [{number}]\nb = sum(a)")
+    await desk.run("open('OUTSIDE/x', 'w')")
+    assert desk.permit.held is not None
+    gc.collect()
+    assert len(guard._keepers) == before

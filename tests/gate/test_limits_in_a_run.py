@@ -1,0 +1,196 @@
+"""What section 4 promises of a whole run: what is no loop there, what is one, what comes last in
+every prompt, and what a full budget never takes away."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.agent.failure import DefaultPolicy
+from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.chat import Completion, Usage
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.events import (
+    AgentEvent,
+    BudgetWarning,
+    RunCompleted,
+    ToolEvent,
+)
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.limits.breaker import Breakers
+from parsimony_kernel.patterns.loop_breaker import LoopBreaker
+from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, say
+from parsimony_kernel.tools import Tools, tool
+
+DONE = call("return_done", summary="ok")
+PINNED = ["Show sources.", "Ask before writing.", "Look at as few things as you can."]
+
+
+class Shop:
+    """What was asked and what was paid back, and the tools for it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.refunds: list[str] = []
+        self.progress = 0
+
+    @property
+    def tools(self) -> Tools:
+        """``look`` shows the same of everything, ``poll`` something new each time."""
+
+        @tool(effect="none")
+        async def look(at: str) -> str:
+            """Look."""
+            self.asked.append(at)
+            return "Delayed, ETA Friday"
+
+        @tool(effect="none")
+        async def poll(job: str) -> dict[str, int]:
+            """Look how far a job is."""
+            self.progress += 1
+            return {"per_cent": self.progress}
+
+        @tool(effect="none")
+        async def search(query: str) -> str:
+            """Search."""
+            self.asked.append(query)
+            return "Delayed, ETA Friday"
+
+        @tool(effect="write")
+        async def refund(payment: str) -> dict[str, str]:
+            """Pay back."""
+            self.refunds.append(payment)
+            return {"receipt": f"R{len(self.refunds)}", "note": "n" * 4_000}
+
+        return Tools([look, poll, search, refund])
+
+
+class Run:
+    """One run of a script, played to its end."""
+
+    def __init__(self, folder: Path, **limits: Any) -> None:
+        self.shop = Shop()
+        self.clock = ManualClock()
+        self.limits = limits
+        self.state = RunState(
+            run_id="r",
+            session_id="s",
+            messages=[{"role": "user", "content": "go"}],
+            code_executor=CodeExecutor(cwd=str(folder)),
+            pinned_constraints=list(PINNED),
+            started_monotonic_s=0.0,
+        )
+        self.model = ScriptedModel([])
+        self.events: list[AgentEvent] = []
+
+    async def play(self, *steps: Step) -> "Run":
+        self.model = ScriptedModel(steps)
+        agent = SimpleNamespace(
+            model_config=self.model,
+            policy=DefaultPolicy(),
+            guardrails=AgentGuardrails(**self.limits),
+            instructions="Be brief.",
+            suspension_secret="s",
+            tools=self.shop.tools + termination_tools(),
+            clock=self.clock,
+            hooks=RunHooks(Breakers(self.clock)),
+        )
+        self.events = [event async for event in run_loop(agent, self.state)]
+        return self
+
+    @property
+    def results(self) -> list[ToolEvent]:
+        return [e for e in self.events if isinstance(e, ToolEvent) and e.completed]
+
+
+def looking(things: Sequence[str]) -> list[Completion]:
+    return [call("look", at=thing) for thing in things]
+
+
+async def test_forty_calls_of_one_tool_about_different_things_are_a_normal_run(
+    tmp_path: Path,
+) -> None:
+    orders = [f"A{number}" for number in range(101, 141)]
+    run = await Run(tmp_path).play(*looking(orders), DONE)
+    assert run.shop.asked == orders
+    assert all(result.ok for result in run.results)
+    assert isinstance(run.events[-1], RunCompleted)
+    # The library's class, asked about the same calls, gives up at its third.
+    breaker = LoopBreaker()
+    assert [breaker.check("look", {"at": order}) for order in orders[:3]] == [False, False, True]
+
+
+async def test_the_pinned_rules_are_the_end_of_every_prompt_whatever_happened_before(
+    tmp_path: Path,
+) -> None:
+    steps: list[Step] = [
+        *looking(["A1", "A2"]),
+        call("lok", at="A3"),  # a refusal
+        say("I think it is fine."),  # a stall, and a lesson
+        ConnectionError("reset"),  # weather, and another lesson
+        DONE,
+    ]
+    run = await Run(tmp_path).play(*steps)
+    assert isinstance(run.events[-1], RunCompleted)
+    assert len(run.model.requests) == len(steps)
+    bullets = "\n".join(f"- {rule}" for rule in PINNED)
+    for request in run.model.requests:
+        last = request.messages[-1]
+        assert last["role"] == "user"
+        assert last["content"].endswith(
+            f"<pinned_constraints>\n{bullets}\n</pinned_constraints>\n</context_addendum>"
+        )
+        text = json.dumps(request.messages)
+        assert text.count("<pinned_constraints>") == 1
+    assert "<lessons_learned>" in run.model.requests[-1].messages[-1]["content"]
+
+
+def costing(completion: Completion, tokens: int) -> Completion:
+    return replace(completion, usage=Usage(tokens, 0))
+
+
+async def test_past_four_fifths_of_the_budget_a_write_stays_on_record_and_is_not_done_again(
+    tmp_path: Path,
+) -> None:
+    paid = call("refund", payment="P9")
+    run = await Run(tmp_path, max_tokens=100_000).play(
+        costing(paid, 1_000),
+        costing(call("look", at="x"), 82_000),
+        call("look", at="y"),
+        paid,
+        DONE,
+    )
+    assert [type(e) for e in run.events if isinstance(e, BudgetWarning)] == [BudgetWarning]
+    assert isinstance(run.events[-1], RunCompleted)
+    assert run.shop.refunds == ["P9"]
+
+    said = [m for m in run.model.requests[-1].messages if m["role"] in ("assistant", "tool")]
+    asked = [c["function"] for m in said for c in m.get("tool_calls") or ()]
+    # What was asked for stands as it was; of the answers only words without end are gone.
+    assert [json.loads(each["arguments"]) for each in asked if each["name"] == "refund"] == [
+        {"payment": "P9"}
+    ] * 2
+    first = next(m["content"] for m in said if m["role"] == "tool")
+    assert "shortened" in first
+    assert "receipt: R1" in first
+    # The run's own memory is whole.
+    kept = [json.loads(m["content"]) for m in run.state.messages if m["role"] == "tool"]
+    assert [each["result"]["receipt"] for each in (kept[0], kept[3])] == ["R1", "R1"]
+    assert "shortened" not in json.dumps(kept)
+
+
+@pytest.mark.parametrize(("tokens", "told"), [(70_000, False), (80_000, True)])
+async def test_near_the_budget_the_model_is_told_to_stop_exploring(
+    tmp_path: Path, tokens: int, told: bool
+) -> None:
+    run = await Run(tmp_path, max_tokens=100_000).play(costing(call("look", at="x"), tokens), DONE)
+    assert ("Stop exploring" in json.dumps(run.model.requests[-1].messages)) is told
+    assert any(isinstance(event, BudgetWarning) for event in run.events) is told

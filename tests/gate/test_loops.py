@@ -1,0 +1,315 @@
+"""A run goes round in a loop when it asks again for what it knows, and only then."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsimony_kernel.core.kinds import Action, FailureKind
+from parsimony_kernel.core.refusals import RefusalError
+from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.gate.gate import Gate
+from parsimony_kernel.gate.loops import KEPT, MAX_SHOWN, Loop, Repetition, not_repeating
+from parsimony_kernel.gate.stages import STAGES
+from parsimony_kernel.tools import Tools, tool
+
+DELAYED = "Delayed, ETA Friday"
+Step = tuple[str, dict[str, Any], str]
+
+
+def first_loop(steps: Sequence[Step]) -> tuple[int, Loop] | None:
+    """The number of the first call that would go round, counted from 1."""
+    repetition = Repetition()
+    for number, (name, args, observation) in enumerate(steps, 1):
+        loop = repetition.before(name, args)
+        if loop is not None:
+            return number, loop
+        repetition = repetition.after(name, args, observation)
+    return None
+
+
+def search(query: str, observation: str = DELAYED) -> Step:
+    return "search", {"query": query}, observation
+
+
+def order(id: str, observation: str = DELAYED) -> Step:
+    return "query_db", {"id": id}, observation
+
+
+def cell(code: str, observation: str = "") -> Step:
+    return "run_code", {"code": code}, observation
+
+
+REPHRASED = [
+    search("order A102 please"),
+    search("status for order A102"),
+    search("A102 shipment ETA"),
+    search("where is order A102"),
+]
+
+LOOPS: list[tuple[str, list[Step], int, str]] = [
+    ("the same call three times", [order("A102")] * 3, 3, "repeat"),
+    ("a cell run again and again", [cell("df.head()", "a b c")] * 4, 3, "repeat"),
+    ("four rephrasings", REPHRASED, 4, "no_new_information"),
+    (
+        "rephrasings without an identifier",
+        [
+            search("effects of climate change", "12 papers"),
+            search("climate change effects", "12 papers"),
+            search("the effect of climate change", "12 papers"),
+            search("what are effects of climate change", "12 papers"),
+        ],
+        4,
+        "no_new_information",
+    ),
+    ("a cycle of two", [order("A1002", "x"), search("ship", "y")] * 3, 5, "cycle"),
+    (
+        "a cycle of three",
+        [order("A1002", "x"), search("ship", "y"), cell("z", "w")] * 3,
+        7,
+        "cycle",
+    ),
+    (
+        "a cycle of two in other words",
+        [
+            search("status of order A102", "delayed"),
+            order("B7731", "sent"),
+            search("where is A102", "delayed"),
+            order("B7731", "sent"),
+            search("order A102", "delayed"),
+        ],
+        5,
+        "cycle",
+    ),
+    (
+        "an object whose address is another each time",
+        [cell("axes", f"<Axes object at 0x7f3a{n:08x}>") for n in range(3)],
+        3,
+        "repeat",
+    ),
+    (
+        "a message for the person that changes",
+        [("query_db", {"id": "A102", "_ui_message": f"try {n}"}, DELAYED) for n in range(3)],
+        3,
+        "repeat",
+    ),
+]
+
+HONEST: list[tuple[str, list[Step]]] = [
+    ("polling whose answer changes", [order("A102", f"{n} %") for n in range(0, 100, 10)]),
+    (
+        "polling with a pause in between",
+        [s for n in range(6) for s in (order("A102", f"{n} %"), ("pause", {"s": 5}, "ok"))],
+    ),
+    ("polling that goes to and fro", [order("A102", "up" if n % 2 else "down") for n in range(9)]),
+    ("three orders in the same words", [search(f"where is order A10{n}") for n in range(9)]),
+    ("three orders looked up", [order(f"A10{n}") for n in range(9)]),
+    ("orders with numbers only", [search(f"where is order {1040 + n}") for n in range(9)]),
+    ("years", [search(f"revenue in {year}", "no data") for year in range(2015, 2024)]),
+    (
+        "other questions about one year",
+        [
+            search(f"{what} 2023", "no data")
+            for what in ("revenue", "cost", "profit", "tax", "debt", "assets")
+        ],
+    ),
+    (
+        "places that nothing but their name tells apart",
+        [
+            search(f"annual average rainfall of the state of {place} since the war", "no data")
+            for place in ("Niger", "Nigeria", "Mali", "Malawi", "Austria", "Australia")
+        ],
+    ),
+    (
+        "names that a sign tells apart",
+        [search(f"history of C{sign}", "no data") for sign in ("", "#", "++", " = D", " < D")],
+    ),
+    (
+        "two names that are nearly the same",
+        [
+            search("rainfall of Austria", "no data"),
+            search("rainfall of Australia", "no data"),
+            search("the rainfall in Austria", "no data"),
+            search("the rainfall in Australia", "no data"),
+        ],
+    ),
+    (
+        "one field looked up between searches",
+        [
+            search("order A102", "no data"),
+            ("query_db", {"id": "A102", "field": "price"}, "no data"),
+            search("where is A102", "no data"),
+            search("A102 shipment", "no data"),
+        ],
+    ),
+    ("cells without output", [cell(f"column_{name} = 1") for name in "abcdefgh"]),
+    ("cells that show the same", [cell(f"df['{c}'].isna().sum()", "0") for c in "abcdefgh"]),
+    (
+        "tests that fail until the code is right",
+        [
+            step
+            for n in range(6)
+            for step in (
+                ("run_tests", {}, "3 failed"),
+                ("edit", {"line": n}, "saved"),
+            )
+        ],
+    ),
+    (
+        "other fields of one order",
+        [
+            ("query_db", {"id": "A102", "field": field}, "not available")
+            for field in ("price", "weight", "colour", "size", "stock")
+        ],
+    ),
+    (
+        "other tools for one order",
+        [(f"get_{what}", {"id": "A102"}, "not available") for what in ("eta", "price", "x", "y")],
+    ),
+    (
+        "an end after three answers that were the same",
+        [*REPHRASED[:3], ("return_done", {"summary": "A102 is delayed"}, "")],
+    ),
+    (
+        "a question to the person after three answers that were the same",
+        [*REPHRASED[:3], ("ask_user", {"question": "Is A102 the right order?"}, "")],
+    ),
+    (
+        "four rephrasings with another answer each",
+        [(*s[:2], str(n)) for n, s in enumerate(REPHRASED)],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("steps", "number", "kind"), [each[1:] for each in LOOPS], ids=[each[0] for each in LOOPS]
+)
+def test_a_loop_is_seen_before_the_call_that_would_go_round_again(
+    steps: list[Step], number: int, kind: str
+) -> None:
+    found = first_loop(steps)
+    assert found is not None
+    assert (found[0], found[1].kind) == (number, kind)
+
+
+@pytest.mark.parametrize("steps", [each[1] for each in HONEST], ids=[each[0] for each in HONEST])
+def test_work_that_goes_on_is_no_loop(steps: list[Step]) -> None:
+    assert first_loop(steps) is None
+
+
+def test_a_loop_says_what_is_known_already() -> None:
+    found = first_loop([order("A102")] * 3)
+    assert found is not None
+    assert found[1].known == DELAYED
+    assert found[1].count == 3
+    cycle = first_loop([order("A1002", "x"), search("ship", "y")] * 3)
+    assert cycle is not None
+    assert cycle[1].known == "x"
+
+
+def test_what_is_known_is_quoted_shortened() -> None:
+    found = first_loop([order("A102", "a long line\n" * 1000)] * 3)
+    assert found is not None
+    assert len(found[1].known) <= MAX_SHOWN
+    assert found[1].known.startswith("a long line a long line")
+    assert found[1].known.endswith("…")
+
+
+def test_long_observations_that_differ_at_their_end_differ() -> None:
+    assert first_loop([order("A102", "x" * 10_000 + str(n)) for n in range(6)]) is None
+
+
+def test_long_texts_are_compared_whole() -> None:
+    steps = [search("A102 " + "word " * 400 + str(n)) for n in range(6)]
+    assert first_loop(steps) is None
+    found = first_loop([steps[0]] * 3)
+    assert found is not None
+
+
+def test_a_refused_call_stays_refused_and_changes_nothing() -> None:
+    repetition = Repetition()
+    for _ in range(2):
+        repetition = repetition.after("query_db", {"id": "A102"}, DELAYED)
+    before = repetition
+    for _ in range(5):
+        assert repetition.before("query_db", {"id": "A102"}) is not None
+    assert repetition == before
+    assert repetition.before("query_db", {"id": "A103"}) is None
+
+
+def test_it_survives_a_suspension_as_json() -> None:
+    for _, steps, number, _ in LOOPS:
+        repetition = Repetition()
+        for name, args, observation in steps[: number - 1]:
+            repetition = repetition.after(name, args, observation)
+            again = Repetition.from_json(json.loads(json.dumps(repetition.to_json())))
+            assert again == repetition
+            repetition = again
+        name, args, _ = steps[number - 1]
+        assert repetition.before(name, args) is not None
+
+
+def test_its_size_is_bounded_however_long_the_run() -> None:
+    repetition = Repetition()
+    for number in range(100):
+        query = " ".join(f"B{number}{n}" for n in range(200))
+        repetition = repetition.after(
+            "search", {"query": query, "code": "y" * 100_000}, "z" * 100_000
+        )
+    assert len(repetition.seen) == KEPT
+    assert len(json.dumps(repetition.to_json())) < 50_000
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=6,
+)
+names = st.sampled_from(["query", "text", "id", "code", "n"])
+
+
+@given(st.lists(st.tuples(st.dictionaries(names, values, max_size=3), st.text(max_size=9))))
+def test_any_arguments_are_told_apart_from_themselves_by_nothing(
+    made: list[tuple[dict[str, Any], str]],
+) -> None:
+    repetition = Repetition()
+    for args, observation in made:
+        repetition.before("tool", args)
+        repetition = repetition.after("tool", args, observation)
+        assert Repetition.from_json(json.loads(json.dumps(repetition.to_json()))) == repetition
+    for args, _ in made[-1:]:
+        twice = repetition.after("tool", args, "same").after("tool", args, "same")
+        assert twice.before("tool", args) is not None
+        changed = twice.after("tool", args, "changed")
+        loop = changed.before("tool", args)
+        assert loop is None or loop.kind == "cycle"
+
+
+async def test_the_stage_refuses_a_loop_and_quotes_what_is_known() -> None:
+    ran: list[str] = []
+
+    @tool
+    async def query_db(id: str) -> str:
+        """Look an order up."""
+        ran.append(id)
+        return DELAYED
+
+    repetition = Repetition()
+    gate = Gate(Tools([query_db]), timeout_s=5, stages=(*STAGES, not_repeating(lambda: repetition)))
+    for _ in range(2):
+        outcome = await gate.step("query_db", {"id": "A102"})
+        assert outcome.ok
+        repetition = repetition.after("query_db", {"id": "A102"}, DELAYED)
+    outcome = await gate.step("query_db", {"id": "A102"})
+    assert ran == ["A102", "A102"]
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.loop_detected
+    assert outcome.failure.type is FailureType.LOOP_DETECTED
+    assert outcome.failure.refusal is RefusalError.validation_failed
+    assert outcome.failure.suggested_action is Action.ask_user
+    assert DELAYED in outcome.envelope["message"]
+    assert outcome.envelope["details"]["already_known"] == DELAYED
+    assert (await gate.step("query_db", {"id": "A103"})).ok

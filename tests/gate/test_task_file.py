@@ -1,0 +1,254 @@
+"""What a file says about a task is read whole, or every error in it is told with its line."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.taxonomy import FailureContext, FailureType, TriageContext
+from parsimony_kernel.gate.gate import Gate
+from parsimony_kernel.gate.procedure import ProcedureError
+from parsimony_kernel.gate.rules import NO_RULES, Rules
+from parsimony_kernel.gate.stages import STAGES
+from parsimony_kernel.gate.task_file import Playbook, from_yaml, task_stages
+from parsimony_kernel.tools import Tools, tool
+from parsimony_kernel.triage.policy import RecoveryAction
+
+
+@tool
+async def query_db(id: str) -> str:
+    """Look an order up."""
+    return f"{id} is delayed"
+
+
+@tool
+async def refund(id: str) -> str:
+    """Give the money back."""
+    return id
+
+
+TOOLS = Tools([query_db, refund]) + termination_tools()
+
+STATES = """\
+name: orders
+start: new
+final: [seen]
+states: [new, seen]
+edges:
+  - {action: query_db, from: new, to: seen}
+"""
+CONTRACT = """\
+contract:
+  tools: [query_db, refund]
+  intent_tools: query_db
+  identifiers: {order_id: 0042}
+"""
+RULES = """\
+constraints:
+  - Never be rude.
+  - Say it
+    in metres.
+"""
+POLICY = """\
+policy:
+  EXTERNAL_FAULT: backoff_and_retry
+  HALLUCINATED_STATE: {strategy: rollback_to_checkpoint, max_attempts: 2}
+  timeout: [replan, {action: ABORT, reason: it is late}]
+  default: escalate
+"""
+# Nine levels of lists of nine, so some 400 million when it is written out.
+BOMB = "x0: &a0 [x]\n" + "".join(
+    f"x{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n" for level in range(1, 10)
+)
+WHOLE = STATES + CONTRACT + RULES + POLICY
+
+
+def read(text: str) -> Playbook:
+    return from_yaml(text, tools=TOOLS, source="task.yaml")
+
+
+def problems_of(build: Callable[[], object]) -> tuple[str, ...]:
+    with pytest.raises(ProcedureError) as caught:
+        build()
+    return caught.value.problems
+
+
+async def test_a_file_says_all_four_parts() -> None:
+    playbook = read(WHOLE)
+    assert playbook.procedure is not None
+    assert playbook.procedure.states == ("new", "seen")
+    assert playbook.contract == ActionContract(
+        frozenset({"query_db", "refund"}), frozenset({"query_db"}), {"order_id": "0042"}
+    )
+    assert playbook.constraints == ("Never be rude.", "Say it in metres.")
+    assert playbook.policy is not None
+    fault = FailureContext(FailureType.EXTERNAL_FAULT)
+    late = FailureContext(
+        FailureType.TIMEOUT, attempt_history=[(FailureType.TIMEOUT, RecoveryAction.REPLAN())]
+    )
+    again = FailureContext(
+        FailureType.HALLUCINATED_STATE,
+        attempt_history=[(FailureType.HALLUCINATED_STATE, RecoveryAction.ROLLBACK("a"))],
+        run=TriageContext(checkpoints=("a",)),
+    )
+    other = FailureContext(FailureType.UNKNOWN, raw_error="what?")
+    assert isinstance(await playbook.policy.dispatch(fault), RecoveryAction.RETRY)
+    assert await playbook.policy.dispatch(late) == RecoveryAction.ABORT(reason="it is late")
+    assert await playbook.policy.dispatch(again) == RecoveryAction.ROLLBACK("a")
+    assert isinstance(await playbook.policy.dispatch(other), RecoveryAction.ESCALATE)
+
+
+@pytest.mark.parametrize("text", [STATES, CONTRACT, RULES, POLICY])
+def test_each_part_may_stand_alone(text: str) -> None:
+    playbook = read(text)
+    said = [
+        playbook.procedure is not None,
+        playbook.contract is not None,
+        bool(playbook.constraints),
+        playbook.policy is not None,
+    ]
+    assert said == [text is each for each in (STATES, CONTRACT, RULES, POLICY)]
+
+
+def test_a_single_rule_and_an_identifier_alone_are_enough() -> None:
+    assert read("constraints: Be brief.") == Playbook(constraints=("Be brief.",))
+    assert read("contract: {identifiers: {order_id: A102}}") == Playbook(
+        contract=ActionContract(None, None, {"order_id": "A102"})
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            WHOLE.replace("contract:", "contarct:"),
+            "line 7: 'contarct' is not a field; did you mean",
+        ),
+        (WHOLE.replace("tools: [query", "tools: [qery"), "line 8: there is no tool 'qery_db'; did"),
+        (
+            WHOLE.replace("intent_tools", "intnet_tools"),
+            "line 9: 'intnet_tools' is not a field; di",
+        ),
+        (
+            WHOLE.replace("[query_db, refund]", "[query_db]").replace(": query_db\n", ": refund\n"),
+            "line 9: 'refund' is none of the contract's tools; add it",
+        ),
+        (WHOLE.replace("{order_id: 0042}", "A102"), "line 10: identifiers: names with values"),
+        (WHOLE.replace("0042", "[1]"), "line 10: order_id: a line of text is exp"),
+        (WHOLE.replace("0042", "1, order_id: 2"), "line 10: 'order_id' stands twice"),
+        (WHOLE.replace("Never be", "Never: be"), "line 12: constraints: a line of text is exp"),
+        (WHOLE.replace("Never", "Never" * 80), "constraints: this has more than 300 characters"),
+        (
+            WHOLE.replace("policy", "  - a\n" * 4 + "policy"),
+            "constraints: these are more than 5, and each",
+        ),
+        (WHOLE.replace("EXTERNAL_", "EXTERN_"), "line 16: 'EXTERN_FAULT' is no type of failure; d"),
+        (WHOLE.replace("backoff_and", "backof_and"), "did you mean 'backoff_and_retry'?"),
+        (
+            WHOLE.replace("max_attempts", "max_atempts"),
+            "line 17: HALLUCINATED_STATE: rollback_to_c",
+        ),
+        (WHOLE.replace("max_attempts", "max_atempts"), "it takes checkpoint_id, max_attempts"),
+        (
+            WHOLE.replace("ABORT", "ABRT"),
+            "line 18: TIMEOUT: there is no action 'ABRT'; did you mea",
+        ),
+        (WHOLE.replace("reason", "raeson"), "line 18: TIMEOUT: ABORT has no such field"),
+        (WHOLE.replace("default", "Timeout"), "line 19: TIMEOUT stands twice; leave one out."),
+        (WHOLE.replace("escalate", "&x [*x]"), "line 19: this contains itself; write it out."),
+        (WHOLE.replace("escalate", "2020-13-45"), "line 19: month must be in 1..12"),
+        (WHOLE.replace("escalate", "!!python/name:os"), "line 19: this cannot be read"),
+        (WHOLE.replace("escalate", "[]"), "line 19: DEFAULT has no strategy; write one"),
+        (WHOLE.replace("escalate", ""), "line 19: DEFAULT: None is no strategy: write its name"),
+        (WHOLE.replace("start: new\n", ""), "line 1: the procedure lacks 'start'; add it."),
+        (WHOLE.replace("to: seen", "to: sen"), "line 6, to: there is no state 'sen'; did you mean"),
+        (
+            WHOLE.replace("action: query_db", "action: qery_db"),
+            "line 6: there is no tool 'qery_db'",
+        ),
+        (WHOLE.replace("escalate", "!!bool abc"), "line 19: a value here does not fit its tag; me"),
+        (WHOLE.replace("escalate", "!!timestamp x"), "line 19: a value here does not fit its tag"),
+        (
+            WHOLE.replace("attempts: 2", "attempts: two"),
+            "line 17: HALLUCINATED_STATE: max_attempts",
+        ),
+        (WHOLE.replace("contract:", "? {a: b}\n:"), "line 7: a key is a name, and this is a mapp"),
+        (
+            WHOLE.replace("EXTERNAL_FAULT", "? [a]\n  "),
+            "line 16: a key is a name, and this is a li",
+        ),
+        (WHOLE.replace("order_id", "[a]"), "line 10: a key is a name, and this is a list;"),
+        (BOMB + "? *a9\n", "line 1: with its aliases written out this is more than"),
+        (BOMB + "start: *a9\n", "line 1: with its aliases written out this is more than"),
+        (BOMB + "policy: {UNKNOWN: *a9}\n", "line 1: with its aliases written out this is"),
+        ("name: &a " + "x" * 99_999 + "\nstates: [" + "*a, " * 99 + "]", "line 1: with its alia"),
+        ("#" * 300_000, "task.yaml: it has more than 262144 characters; shorten it."),
+        ("states: [" + "a, " * 20_000 + "]", "line 1: with its aliases written out this is mo"),
+        ("name: x", "line 1: the file says nothing; give it some of start, final"),
+        ("contract:", "line 1: the contract has to be fields: tools, intent_tools"),
+        ("classifier: best", "line 1: classifier: this is none of '', 'rules', 'hybrid' or"),
+        ("contract: {tools: []}", "line 1: tools: nothing stands here; write some"),
+        ("constraints: []", "line 1: constraints: nothing stands here; write some"),
+        ("constraints:", "line 1: constraints: a line of text is exp"),
+        ("policy: escalate", "line 1: policy: names with values"),
+        ("", "task.yaml: the file has to be fields: name, start"),
+        ("contract: [", "line 1: this is no YAML"),
+    ],
+)
+def test_an_error_names_the_line_and_the_remedy(text: str, said: str) -> None:
+    problems = problems_of(lambda: read(text))
+    assert any(said in problem for problem in problems), problems
+    assert all(problem.startswith("task.yaml") for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("changes", "lines"),
+    [
+        ({"query_db, refund": "query_db, refnd", "Never be": "Never: be"}, ["8", "12"]),
+        ({"to: seen": "to: sen", "escalate": "escalade"}, ["6, to", "19"]),
+    ],
+    ids=["what stands there", "what it means"],
+)
+def test_errors_are_told_at_once_in_their_order(changes: dict[str, str], lines: list[str]) -> None:
+    text = WHOLE
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    problems = problems_of(lambda: read(text))
+    assert [each.split(", line ")[1].split(":")[0] for each in problems] == lines
+
+
+def test_without_the_tools_of_a_run_their_names_are_taken_as_they_are() -> None:
+    playbook = from_yaml(WHOLE.replace("query_db", "qery_db"))
+    assert playbook.contract is not None
+    assert playbook.contract.serving_tools == frozenset({"qery_db"})
+
+
+@given(text=st.text(alphabet="contrapolicysx:-[]{}&*!|>'\"#%,\n ?~<", max_size=60))
+def test_any_text_is_a_playbook_or_says_why_not(text: str) -> None:
+    try:
+        problems = [] if isinstance(from_yaml(text), Playbook) else ["no playbook"]
+    except ProcedureError as exc:
+        problems = [each for each in exc.problems if not each.startswith("task file")]
+    assert problems == []
+
+
+async def test_the_contract_is_asked_before_the_rules_and_both_behind_the_arguments() -> None:
+    contract = ActionContract(frozenset({"query_db"}))
+    stages = (*STAGES, *task_stages(contract, Rules(forbid_tools=("refund", "query_db"))))
+    gate = Gate(TOOLS, timeout_s=5, stages=stages)
+    told = [
+        (await gate.step("refund", {})).envelope["reason"],
+        (await gate.step("refund", {"id": "A102"})).envelope["reason"],
+        (await gate.step("query_db", {"id": "A102"})).envelope["reason"],
+    ]
+    assert told[0].startswith("'id' is missing")
+    assert told[1:] == ["tool not allowed", "it breaks the rule forbid_tools: query_db"]
+    assert (await gate.step("return_done", {"summary": "ok"})).ok
+
+
+async def test_a_task_without_terms_of_its_own_holds_nothing_back() -> None:
+    gate = Gate(TOOLS, timeout_s=5, stages=(*STAGES, *task_stages(None, NO_RULES)))
+    assert (await gate.step("refund", {"id": "A102"})).ok

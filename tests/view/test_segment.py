@@ -1,0 +1,197 @@
+"""A stretch of a turn as it is read: the answer first, the work in one fold."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from markup import Parsed
+from record_events import FRAME, RUNS, asked_model, code, figure, question, started, trouble
+
+from parsimony_kernel.core import events as ev
+from parsimony_kernel.view.blocks import FooterBlock, StepBlock, lasting
+from parsimony_kernel.view.bundle import segment_bundles
+from parsimony_kernel.view.fold import replay
+from parsimony_kernel.view.segment import Segment, segment_of
+from parsimony_kernel.view.tabulate import format_column, table_of
+from parsimony_kernel.view.text import record_of, text_of
+
+DONE = ev.RunCompleted(summary="Gentoo is heaviest, 5,076 g.", variables=("mean_mass",))
+
+
+def frame(names: Sequence[str], rows: Sequence[Sequence[str]], dtype: str = "float64") -> Any:
+    return {
+        "type": "dataframe",
+        "rows": len(rows),
+        "columns": [{"name": name, "dtype": dtype} for name in names],
+        "preview_columns": list(names),
+        "preview": [list(row) for row in rows],
+    }
+
+
+def segment(*events: ev.AgentEvent, **options: bool) -> Segment:
+    return segment_of(lasting(replay([started("mean mass"), *events]).blocks), **options)
+
+
+def words(found: Segment) -> tuple[str, str]:
+    """What is read first, and what stands in the fold."""
+    return text_of(found.head), text_of(found.work, summary=found.summary)
+
+
+def test_the_answer_stands_first_then_its_table_and_the_work_is_put_away() -> None:
+    table = frame(["mass"], [["5076.02"], ["3700.66"]])
+    head, work = words(segment(*code("df.mean()", stdout="noise", outputs=[table]), DONE))
+    order = [head.index(each) for each in ("heaviest", "5,076.02")]
+    assert order == sorted(order)
+    for each in ("mean mass", "noise", "df.mean()"):
+        assert each not in head
+    assert work.startswith("1 step · mean_mass")
+    assert "df.mean()" in work
+    assert "mean mass" not in work
+    assert "5,076" not in work
+
+
+def test_a_chart_answers_in_the_place_of_a_table() -> None:
+    found = segment(*code(outputs=[FRAME, figure()]), DONE)
+    assert found.figure is not None
+    assert "2001" not in words(found)[0]
+    assert "2001" in words(found)[1]
+
+
+def test_nothing_is_put_away_where_nothing_was_done() -> None:
+    assert segment(asked_model(), DONE).work == ()
+
+
+def test_a_waiting_step_is_read_with_its_question() -> None:
+    begun, ended = code("drop()")
+    waits = ended.model_copy(update={"ok": None, "result": {"waiting": "approval"}})
+    found = segment(begun, waits, question(question="May it run?"))
+    assert "drop()" in words(found)[0]
+    assert found.work == ()
+
+
+def test_while_it_runs_the_newest_step_is_read() -> None:
+    found = segment_of(replay([started(), *code("a"), code("b", "c2")[0]]).blocks)
+    first, second = found.head
+    assert "Step 2 is running" in text_of([first])
+    assert isinstance(second, StepBlock)
+    assert second.number == 2
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (trouble(attempt=2), "Retried twice: the provider is busy"),
+        (trouble().model_copy(update={"fallback": "b"}), "Went on with b: the provider is busy"),
+        (ev.BudgetWarning(guard="cost", used=4, limit=5), "Most of the cost budget is used."),
+    ],
+)
+def test_what_cost_time_or_changed_the_course_is_one_line(event: ev.AgentEvent, line: str) -> None:
+    assert line in words(segment(event, DONE))[0].splitlines()
+
+
+def test_a_step_that_was_mended_says_nothing_before_the_fold() -> None:
+    begun, ended = code("1/0", "c1")
+    failed = ended.model_copy(update={"ok": False, "result": {"error": "x", "message": "zero"}})
+    head, work = words(segment(begun, failed, *code("1/1", "c2"), DONE))
+    assert "zero" not in head
+    assert "zero" in work
+
+
+def test_an_answered_question_is_one_line_and_the_answer_is_not_said_again() -> None:
+    blocks = lasting(replay(RUNS["answered"]).blocks)
+    text = record_of(blocks)
+    assert "Which column of df? → temp_min (you chose)" in text
+    assert text.count("temp_min") == 2  # and in the answer itself
+    below = text_of(segment_of(blocks[2:], is_reply_told=True).head)
+    assert "Your answer" not in below
+    assert "No longer in the notebook" in below
+    assert "Your answer: temp_min" in text_of(segment_of(blocks[2:]).head)
+
+
+def test_steps_of_the_agents_housekeeping_are_not_shown() -> None:
+    begun = ev.ToolEvent(tool_name="plan", tool_call_id="p", tool_type="plan", arguments={"a": 1})
+    ended = begun.model_copy(update={"completed": True, "ok": True, "result": {"result": {}}})
+    assert segment(begun, ended, DONE).work == ()
+
+
+@pytest.mark.parametrize(("model", "count"), [("offline", 0), ("openai/gpt-5", 1)])
+def test_what_it_used_is_told_of_a_model_that_costs_something(model: str, count: int) -> None:
+    begun = started().model_copy(update={"model": model})
+    work = segment_of(replay([begun, *code(), DONE]).blocks).work
+    assert sum(isinstance(each, FooterBlock) for each in work) == count
+
+
+def test_no_line_is_said_twice() -> None:
+    for name, events in RUNS.items():
+        lines = [each for each in record_of(lasting(replay(events).blocks)).splitlines() if each]
+        if name == "recovered":  # counted in one line, told in the fold
+            lines.remove("  the provider is busy")
+        assert len(lines) == len(set(lines)), name
+
+
+def test_a_turn_has_three_outputs_with_one_style_sheet_and_no_inline_style() -> None:
+    for events in RUNS.values():
+        outputs = segment_bundles(segment_of(lasting(replay(events).blocks)))
+        markup = "".join(str(data.get("text/html", "")) for data, _ in outputs)
+        parsed = Parsed(markup)
+        assert len(parsed.all("style")) == 1
+        assert all("style" not in attributes for _, attributes in parsed.tags)
+
+
+def test_the_fold_is_closed_and_is_the_only_one() -> None:
+    found = segment(*code("x = 1\n" * 60, stdout="a\n" * 60, outputs=[FRAME]), DONE)
+    parsed = Parsed(str(segment_bundles(found)[2][0]["text/html"]))
+    assert parsed.all("details") == [{"class": "pk-fold"}]
+
+
+def test_a_turn_with_a_table_takes_less_than_25_kilobytes() -> None:
+    names = [f"a_column_{at}" for at in range(9)]
+    wide = frame(names, [[f"{row * at}.25" for at in range(9)] for row in range(40)])
+    source = "\n".join(f"step_{at} = df.groupby('x')['y'].mean()" for at in range(12))
+    found = segment(
+        *code(source, outputs=[wide]), *code(source, "c2", stdout="x\n" * 20, outputs=[wide]), DONE
+    )
+    outputs = [{"data": data, "metadata": facts} for data, facts in segment_bundles(found)]
+    assert len(json.dumps(outputs)) < 25_000
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "cells", "shown"),
+    [
+        ("mass", "float64", ["5076.02", "3700.66"], ["5,076.02", "3,700.66"]),
+        ("mean", "float64", ["5076.016", "3700.662"], ["5,076", "3,701"]),
+        ("mean", "float64", ["46.1333", "7.5"], ["46.13", "7.50"]),
+        ("gap", "float64", ["2.0", "", "3.0"], ["2", "–", "3"]),
+        ("total", "float64", ["1.69852e+06", "12.5"], ["1,698,520", "12"]),
+        ("p", "float64", ["0.000123", "0.5"], ["0.0001", "0.5000"]),
+        ("sold", "int64", ["1234567", "3"], ["1,234,567", "3"]),
+        ("year", "int64", ["2001", "2002"], ["2001", "2002"]),
+        ("customer_id", "int64", ["98101", "98102"], ["98101", "98102"]),
+        ("zip", "string", ["00501", "98102"], ["00501", "98102"]),
+        ("name", "string", ["a", "1.0"], ["a", "1.0"]),
+        ("bad", "float64", ["inf", "1e999"], ["inf", "1e999"]),
+    ],
+)
+def test_a_column_has_one_format(name: str, dtype: str, cells: list[str], shown: list[str]) -> None:
+    assert format_column(name, dtype, cells)[0] == shown
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "caption", "note"),
+    [
+        (2, 1, "2 rows, 1 column", ""),
+        (1, 2, "1 row, 2 columns", ""),
+        (344, 1, "344 rows, 1 column", "… 334 more rows"),
+        (11, 42, "11 rows, 42 columns", "… 1 more row, 2 more columns"),
+    ],
+)
+def test_a_table_shows_ten_rows_and_counts_the_rest(
+    rows: int, columns: int, caption: str, note: str
+) -> None:
+    names = [f"c{at}" for at in range(columns)]
+    given = frame(names, [["1"] * columns] * min(rows, 20)) | {"rows": rows}
+    output = replay([started(), *code(outputs=[given])]).blocks[1].outputs[0]  # type: ignore[attr-defined]
+    table = table_of(output)
+    assert (table.caption, table.note) == ((caption,), note)
+    assert len(table.rows) == min(rows, 10)
