@@ -18,7 +18,7 @@ ODD = "Umsatz;;\r\nDatum;Filiale;Umsatz\r\n01.01.2025;Köln;1,5\r\n"
 def told(folder: Path, request: str, share: Share = Share.samples, **bound: Any) -> dict[str, Any]:
     """The inventory of ``folder``, and of ``bound``, as a model reads it."""
     executor = CodeExecutor()
-    executor._namespace().update(bound)
+    executor.namespace().update(bound)
     text, _ = notebook_in_words(
         executor, folder, (), request=request, earlier_turns=0, replaceable=(), share=share
     )
