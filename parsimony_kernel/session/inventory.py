@@ -85,7 +85,8 @@ def notebook_in_words(
         published = [each for each in published if each["title"] in chosen]
         replaceable = tuple(name for name in replaceable if name in chosen)
         kept = " ".join(filter(None, (kept, KEPT_BY_CHOICE)))
-    beginnings = {} if share is Share.schema else _beginnings(folder, files, request)
+    loaded = frozenset(str(variable["name"]).casefold() for variable in variables)
+    beginnings = {} if share is Share.schema else _beginnings(folder, files, request, loaded)
     context = notebook_context(
         working_folder=folder.name if chosen != () else "",
         files=files,
@@ -142,11 +143,8 @@ def _summaries(
     told = {name: variables[name] for name in order}
     if share is Share.schema:
         summaries, more = summarise(told)
-        shapes = [shape_of(each) for each in summaries]
-        _name_libraries(shapes, variables)
-        return shapes, more
+        return [shape_of(each) for each in summaries], more
     summaries, more = summarise(told, budget_bytes=SNAPSHOT_BYTES - _ROWS_BYTES)
-    _name_libraries(summaries, variables)
     named = None if share is Share.full else words
     _add_rows(summaries, variables, named)
     return summaries, more
@@ -190,14 +188,6 @@ def _add_rows(
             summary["rows_begin"] = rows
 
 
-def _name_libraries(summaries: Sequence[dict[str, Any]], variables: Mapping[str, Any]) -> None:
-    """Say which library a table is of, where that is not pandas: its methods are others."""
-    for summary in summaries:
-        library = type(variables[summary["name"]]).__module__.partition(".")[0]
-        if summary.get("type") == "dataframe" and library != "pandas":
-            summary["library"] = library
-
-
 def _around(today: date) -> dict[str, str]:
     """The day, and the versions of Python and of the libraries that most code uses."""
     versions = [f"Python {platform.python_version()}", *_libraries()]
@@ -227,10 +217,13 @@ def data_files(folder: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _beginnings(folder: Path, files: Sequence[str], request: str) -> dict[str, dict[str, Any]]:
-    """The size and the first lines of text files that ``request`` names."""
+def _beginnings(
+    folder: Path, files: Sequence[str], request: str, loaded: frozenset[str]
+) -> dict[str, dict[str, Any]]:
+    """The size and the first lines of text files that ``request`` names: by their whole name, or
+    without its suffix unless a variable is ``loaded`` of that name."""
     asked = request.casefold()
-    words = frozenset(re.findall(r"\w+", asked))
+    words = frozenset(re.findall(r"\w+", asked)) - loaded
     named = (
         file
         for file in files
@@ -257,7 +250,11 @@ def _beginning(file: Path) -> dict[str, Any]:
         encoding, text = "", codecs.getincrementaldecoder("utf-8-sig")().decode(begin)
     except UnicodeDecodeError:
         encoding, text = "cp1252", begin.decode("cp1252", "replace")
-    lines = [line[:_LINE_CHARACTERS] for line in text.splitlines()[:_FIRST_LINES]]
+    if file.suffix.lower() == ".json":
+        # Its lines say little: they hold a bracket, or everything.
+        lines = [" ".join(text.split())[: 2 * _LINE_CHARACTERS]]
+    else:
+        lines = [line[:_LINE_CHARACTERS] for line in text.splitlines()[:_FIRST_LINES]]
     return {"bytes": size, "first_lines": lines, **({"encoding": encoding} if encoding else {})}
 
 

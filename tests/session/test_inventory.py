@@ -37,6 +37,19 @@ def test_a_file_that_the_request_names_is_told_with_its_first_lines(
     }
 
 
+def test_a_table_that_is_loaded_is_meant_and_not_the_file_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "cars.csv").write_text("a,b\n")
+    cars = pd.DataFrame({"a": [1]})
+    assert "named_files" not in told(tmp_path, "mean of a in cars", cars=cars)
+    assert "named_files" in told(tmp_path, "load cars.csv again", cars=cars)
+
+
+def test_of_json_the_beginning_is_told_without_its_layout(tmp_path: Path) -> None:
+    (tmp_path / "cars.json").write_text('[\n  {\n    "a": 1,\n    "b": 2\n  }\n]\n' + " " * 9_000)
+    [line] = told(tmp_path, "load cars.json")["named_files"]["cars.json"]["first_lines"]
+    assert line == '[ { "a": 1, "b": 2 } ]'
+
+
 @pytest.mark.parametrize("share", [Share.schema, Share.none])
 def test_no_line_of_a_file_is_told_where_no_value_is(tmp_path: Path, share: Share) -> None:
     (tmp_path / "umsatz.csv").write_text(ODD)
