@@ -52,12 +52,15 @@ class Request:
 
     ``size`` is that on the wire; ``content`` tools and messages in the order of a prompt cache,
     and ``shared`` how much of that the loop's request before began with, whatever its task.
+    ``before`` is the length of that request, and ``appended`` that of the messages that are here
+    for the first time: the model's last answer and what follows it.
     """
 
     size: int
     content: str
     shared: int
     before: int
+    appended: int
     usage: Usage
 
     @property
@@ -95,11 +98,8 @@ class Run:
 
     @property
     def appended(self) -> int:
-        """New bytes, had nothing that was sent been changed or left out: each message once."""
-        begun = self.requests[0]
-        return begun.new + sum(
-            max(0, len(each.content) - each.before) for each in self.requests[1:]
-        )
+        """New bytes, had nothing that was sent been changed or left out since."""
+        return sum(each.appended for each in self.requests)
 
     def billed(self, price: float) -> float:
         """Bytes, where one that the request before had costs ``price`` of a new one."""
@@ -123,6 +123,7 @@ class Desk:
         self._models = [model or Analyst(task) for task in tasks]
         self._results = 0
         self._before = ""
+        self._seen: set[str] = set()
 
     def __call__(self, body: dict[str, Any]) -> Completion:
         at = max(n for n, run in enumerate(self.runs) if is_about(body, run.task))
@@ -135,9 +136,17 @@ class Desk:
         self._results = len(results)
         content, before = _content(body), self._before
         size, shared = len(json.dumps(body)), _shared(before, content)
-        run.requests.append(Request(size, content, shared, len(before), completion.usage))
+        appended = self._appended(body["messages"])
+        run.requests.append(Request(size, content, shared, len(before), appended, completion.usage))
         self._before = content
         return completion
+
+    def _appended(self, messages: list[dict[str, Any]]) -> int:
+        answers = (n for n, each in enumerate(messages) if each["role"] == "assistant")
+        tail = messages[max(answers, default=0) :]
+        new = {json.dumps(each, ensure_ascii=False) for each in tail} - self._seen
+        self._seen |= new
+        return sum(map(len, new))
 
 
 def _is_refusal(result: dict[str, Any]) -> bool:

@@ -59,6 +59,7 @@ def notebook_context(
     *,
     working_folder: str,
     files: Iterable[str],
+    beginnings: Mapping[str, Mapping[str, Any]] | None = None,
     variables: Iterable[Mapping[str, Any]],
     more_variables: int = 0,
     artifacts: Iterable[Mapping[str, str]] = (),
@@ -69,6 +70,7 @@ def notebook_context(
 ) -> str:
     """The inventory of a notebook as a block of the first message, without ``secrets``.
 
+    ``beginnings`` has the size and first lines of files that the request names.
     ``replaceable`` are names that the turn which this one replaces has bound: free to bind again.
     ``kept_back`` says what is not told, so that nobody takes it for missing, ``around`` the date
     and the versions of what code may use.
@@ -82,6 +84,8 @@ def notebook_context(
         "more_variables": more_variables,
         "artifacts": [dict(artifact) for artifact in artifacts],
     }
+    if beginnings:
+        inventory["named_files"] = dict(beginnings)
     if free := list(replaceable):
         inventory["replaceable"] = free
     if kept_back:

@@ -80,14 +80,18 @@ class DataFrameObject(_Output):
         return len(self.columns) + len(self.more_columns) + self.columns_left_out
 
     def for_model(self) -> dict[str, Any]:
-        """Shape, columns with dtype and samples; ``with_rows`` has the rows too."""
+        """Shape, columns with dtype and samples; ``with_rows`` has the rows too.
+
+        The library is named where it is not pandas: the methods of its tables are others.
+        """
         columns = [column.for_model() for column in self.columns]
         more = {
             "more_columns": list(self.more_columns),
             "columns_left_out": self.columns_left_out,
         }
+        library = None if self.library == "pandas" else self.library
         told = {"type": self.type, "rows": self.rows, "columns": columns}
-        return {**told, **_if_any(name=self.name, **more)}
+        return {**told, **_if_any(name=self.name, library=library, **more)}
 
     def with_rows(self) -> dict[str, Any]:
         """The form for the model of a table that is shown: its rows, as lines of text."""

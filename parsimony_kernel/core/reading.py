@@ -35,7 +35,7 @@ _NO_ERRORS = frozenset({"not_run", "not_allowed", "cancelled"})
 _OF_CODE = frozenset({"stdout", "stderr", "outputs", "variables", "printed_before"})
 _OF_AN_OUTPUT = frozenset(
     {"type", "name", "rows", "columns", "more_columns", "columns_left_out", "text", "python_type"}
-    | {"title", "description"}
+    | {"library", "title", "description"}
 )
 
 
@@ -169,7 +169,7 @@ def _of_code(result: dict[str, Any], cut: _Whole, *, failed: bool) -> Iterator[s
         if same := shown.get(_likeness(variable)):
             told = same
         elif alike in columns:
-            told = f"table, {_rows(variable)}, columns as `{columns[alike]}`"
+            told = f"{_size(variable)}, columns as `{columns[alike]}`"
         else:
             told = " ".join(_output(variable, cut))
         if alike:
@@ -213,9 +213,12 @@ def _like_columns(table: dict[str, Any]) -> str:
     return json.dumps(columns, default=str) if columns else ""
 
 
-def _rows(table: dict[str, Any]) -> str:
+def _size(table: dict[str, Any]) -> str:
+    """Its kind, with the library where that is not pandas, and its rows."""
     rows = table.get("rows")
-    return "rows not counted" if rows is None else f"{rows:,} row{'s' * (rows != 1)}"
+    kind = f"{table['library']} table" if table.get("library") else "table"
+    counted = "rows not counted" if rows is None else f"{rows:,} row{'s' * (rows != 1)}"
+    return f"{kind}, {counted}"
 
 
 def _ordinal(number: int) -> str:
@@ -244,15 +247,15 @@ def _output(output: dict[str, Any], cut: _Whole) -> Iterator[str]:
 def _table(table: dict[str, Any], cut: _Whole) -> Iterator[str]:
     columns = _columns(table)
     text = table.get("text")
-    size = _rows(table)
+    size = _size(table)
     more = [*map(str, table.get("more_columns") or ())]
     if left_out := table.get("columns_left_out"):
         more.append(f"{left_out} more")
     if cut.is_brief:
         names = ", ".join([*(str(c.get("name")) for c in columns), *more])
-        yield f"table, {size}: {names}"
+        yield f"{size}: {names}"
     else:
-        yield f"table, {size}: {', '.join([*map(_column, columns), *more])}"
+        yield f"{size}: {', '.join([*map(_column, columns), *more])}"
     if isinstance(text, str):
         yield cut.table(text)
     sampled = {(str(c["name"]), str(c.get("dtype"))): c for c in columns if c.get("samples")}

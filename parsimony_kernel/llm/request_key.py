@@ -28,7 +28,9 @@ _CONTEXT = re.compile(r"<notebook_context>\n(.*?)\n</notebook_context>\n*", re.D
 _NEXT = re.compile(rf"\n?{re.escape(NEXT)}.*\Z")
 _ADDENDUM = "<context_addendum>"
 # What of the inventory lies around the notebook; what of a result is a time, or the tools again.
-_AROUND = frozenset({"today", "versions", "working_folder", "files", "artifacts", "replaceable"})
+_AROUND = frozenset(
+    {"today", "versions", "working_folder", "files", "named_files", "artifacts", "replaceable"}
+)
 _UNTOLD = frozenset({"valid_next_actions", "duration_s", "elapsed_s", "silence_s"})
 
 _IN_A_LINE = 100

@@ -1,5 +1,6 @@
 """What of a notebook is told to a model at the beginning of a turn, within caps."""
 
+import codecs
 import importlib.metadata
 import json
 import os
@@ -8,7 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cache
+from itertools import islice
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from parsimony_kernel.agent.prompts import notebook_context
@@ -30,6 +33,11 @@ _MAX_ARTIFACTS = 20
 _DATA_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".xlsx", ".xls", ".json", ".jsonl"})
 _MAX_FILES = 40
 _MAX_ENTRIES = 2_000
+# Of data files that a request names: how many, and how many lines of each, of what width.
+_TEXT_SUFFIXES = frozenset({".csv", ".tsv", ".json", ".jsonl"})
+_MAX_BEGINNINGS = 3
+_FIRST_LINES = 4
+_LINE_CHARACTERS = 160
 # Room that is left for rows of the tables that a request names.
 _ROWS_BYTES = 2 * 1024
 _FIRST_ROWS = 5
@@ -77,9 +85,12 @@ def notebook_in_words(
         published = [each for each in published if each["title"] in chosen]
         replaceable = tuple(name for name in replaceable if name in chosen)
         kept = " ".join(filter(None, (kept, KEPT_BY_CHOICE)))
+    loaded = frozenset(str(variable["name"]).casefold() for variable in variables)
+    beginnings = {} if share is Share.schema else _beginnings(folder, files, request, loaded)
     context = notebook_context(
         working_folder=folder.name if chosen != () else "",
         files=files,
+        beginnings=beginnings,
         variables=variables,
         more_variables=more,
         artifacts=published,
@@ -96,6 +107,8 @@ def notebook_in_words(
     if files:
         names, data = _plural("name", len(files)), _plural("file", len(files))
         shared.append(f"{names} of {len(files)} data {data}")
+    if beginnings:
+        shared.append(f"first lines of {', '.join(beginnings)}")
     if published:
         titles, things = (_plural(each, len(published)) for each in ("title", "artifact"))
         shared.append(f"{titles} of {len(published)} {things}")
@@ -202,6 +215,47 @@ def data_files(folder: Path) -> tuple[str, ...]:
             if Path(entry.name).suffix.lower() in _DATA_SUFFIXES and not entry.name.startswith("."):
                 found.append(Path(entry.path).relative_to(folder).as_posix())
     return tuple(found)
+
+
+def _beginnings(
+    folder: Path, files: Sequence[str], request: str, loaded: frozenset[str]
+) -> dict[str, dict[str, Any]]:
+    """The size and the first lines of text files that ``request`` names: by their whole name, or
+    without its suffix unless a variable is ``loaded`` of that name."""
+    asked = request.casefold()
+    words = frozenset(re.findall(r"\w+", asked)) - loaded
+    named = (
+        file
+        for file in files
+        if Path(file).name.casefold() in asked or Path(file).stem.casefold() in words
+    )
+    read = ((file, _beginning(folder / file)) for file in islice(named, _MAX_BEGINNINGS))
+    return {file: told for file, told in read if told}
+
+
+def _beginning(file: Path) -> dict[str, Any]:
+    """Nothing of what is no plain file, cannot be read, or is not text."""
+    try:
+        # A pipe would wait for a writer, and a link may lead out of the workspace.
+        if file.suffix.lower() not in _TEXT_SUFFIXES or not S_ISREG(file.lstat().st_mode):
+            return {}
+        with file.open("rb") as opened:
+            size, begin = os.fstat(opened.fileno()).st_size, opened.read(_FIRST_LINES * 1024)
+    except OSError:
+        return {}
+    if b"\0" in begin:
+        return {}
+    try:
+        # Incrementally: the last character may be cut in two.
+        encoding, text = "", codecs.getincrementaldecoder("utf-8-sig")().decode(begin)
+    except UnicodeDecodeError:
+        encoding, text = "cp1252", begin.decode("cp1252", "replace")
+    if file.suffix.lower() == ".json":
+        # Its lines say little: they hold a bracket, or everything.
+        lines = [" ".join(text.split())[: 2 * _LINE_CHARACTERS]]
+    else:
+        lines = [line[:_LINE_CHARACTERS] for line in text.splitlines()[:_FIRST_LINES]]
+    return {"bytes": size, "first_lines": lines, **({"encoding": encoding} if encoding else {})}
 
 
 def _subfolders(folder: Path) -> list[Path]:

@@ -31,7 +31,7 @@ CODE_CHARS = 1_500
 # How many artifacts a model is told of.
 MOST_ARTIFACTS = 20
 
-_TAKEN_BACK = "Taken back since: what this turn did to the variables does not hold any more."
+_TAKEN_BACK = "Undone by the person since: the variables are as they were before this turn."
 # How a turn that is not done stands, before the words that it ended with.
 _UNDONE = {
     "suspended": "Not done; it waits for an answer to this question",

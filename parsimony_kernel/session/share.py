@@ -129,7 +129,7 @@ def shared(outcome: StepOutcome, share: Share, step: Step) -> StepOutcome:
 
 def shape_of(summary: Mapping[str, Any]) -> dict[str, Any]:
     """The summary of a value without anything of it: its name, its type, its shape."""
-    shape = _some(summary, "type", "name", "rows", "python_type", "more_columns")
+    shape = _some(summary, "type", "name", "library", "rows", "python_type", "more_columns")
     shape |= _some(summary, "columns_left_out")
     columns = summary.get("columns")
     if isinstance(columns, list):

@@ -1,5 +1,6 @@
 """The bench of tasks with known answers: that it runs, counts, and finds a wrong answer."""
 
+import json
 import re
 import sys
 from typing import Any
@@ -89,5 +90,20 @@ def test_new_bytes_are_those_behind_the_request_before() -> None:
     desk(body(("user", task.turns[0].request), ("tool", "look 1: 1 and what follows")))
     [run] = desk.runs
     assert run.requests[1].shared == len(run.requests[0].content)
-    assert run.new == run.appended == len(run.requests[1].content)
+    assert run.new == len(run.requests[1].content)
     assert run.reused == [100.0]
+
+
+def test_an_append_only_client_sends_each_message_once_and_whole() -> None:
+    task = many_steps(4)
+    desk = Desk([task], None)
+    begin, reminder = ("user", task.turns[0].request), ("user", "a reminder, last each time")
+    shown = [("tool", f"look {n}: {n} and what follows" * 50) for n in (1, 2)]
+    said = ("assistant", "")
+    desk(body(begin, reminder))
+    desk(body(begin, said, shown[0], reminder))
+    desk(body(begin, said, ("tool", "cut short"), said, shown[1], reminder))
+    [run] = desk.runs
+    once = [{"role": role, "content": text} for role, text in (begin, reminder, said, *shown)]
+    assert run.appended == sum(len(json.dumps(each)) for each in once)
+    assert run.requests[2].shared < len(run.requests[1].content)

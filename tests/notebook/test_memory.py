@@ -196,7 +196,7 @@ def test_a_turn_that_was_taken_back_is_told_so_until_it_is_done_again(
     events: list[AgentEvent], is_back: bool
 ) -> None:
     ((_, answer),) = told([row(1)], {"r1": events})
-    assert answer.startswith("Taken back since") is is_back
+    assert answer.startswith("Undone by the person since") is is_back
     assert (answer == "summary 1") is not is_back
 
 
@@ -234,7 +234,7 @@ async def test_after_an_undo_the_next_turn_is_told_so(scripted: Start) -> None:
     session.past.undo()
     await turn(session, "b")
     sent = [str(m["content"]) for m in session._model.requests[-1].messages]  # type: ignore[union-attr]
-    assert any(each.startswith("Taken back since") for each in sent)
+    assert any(each.startswith("Undone by the person since") for each in sent)
     assert "It is done." not in sent
 
 
