@@ -237,37 +237,6 @@ class TestEnding:
         assert "gone with it" in lost(await executor.execute("x")).message
         assert (await executor.execute("print(1)")).stdout == "1\n"
 
-    @pytest.mark.parametrize(
-        "code", ["while True: pass", "import asyncio\nawait asyncio.sleep(99)"]
-    )
-    async def test_an_interrupt_ends_the_code_and_nothing_else(
-        self, executor: RemoteExecutor, tmp_path: Path, code: str
-    ) -> None:
-        begun = tmp_path / "begun"
-        task = asyncio.create_task(
-            executor.execute(f"print('on')\nx = 1\nopen({str(begun)!r}, 'w').close()\n{code}")
-        )
-        while not begun.exists():
-            await asyncio.sleep(0)
-        executor.interrupt()
-        output = await task
-        assert output.error is not None
-        assert (output.error.name, output.error.state_lost) == ("KeyboardInterrupt", False)
-        assert output.stdout == "on\n"
-        assert executor.variables() == {"x": 1}
-
-    async def test_a_kernel_that_is_ended_or_restarted_on_purpose_is_no_loss_to_tell(
-        self, executor: RemoteExecutor
-    ) -> None:
-        before = await pid_of(executor)
-        await executor.kill()
-        assert ends(before)
-        assert executor.variables() == {}
-        after = await pid_of(executor)
-        await executor.restart()
-        assert ends(after)
-        assert (await executor.execute("print('pid' in globals())")).stdout == "False\n"
-
     async def test_ending_the_kernel_ends_the_code_that_runs_in_it(
         self, executor: RemoteExecutor, tmp_path: Path
     ) -> None:
@@ -277,7 +246,7 @@ class TestEnding:
         )
         while not begun.exists():
             await asyncio.sleep(0)
-        await executor.kill()
+        await executor.shutdown()
         assert lost(await task).name == "KeyboardInterrupt"
 
     async def test_after_a_shutdown_nothing_runs_and_it_says_so(self) -> None:
@@ -437,7 +406,7 @@ class TestStarting:
                 "No kernel is named 'no-such' here; `jupyter kernelspec list` tells the names."
             )
             with pytest.raises(RemoteKernelError, match="no-such"):
-                await executor.start()
+                await executor.set_cwd(".")
 
     @pytest.mark.parametrize(
         ("module", "said"),
