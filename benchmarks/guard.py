@@ -1,4 +1,5 @@
-"""What watching code costs: an ``open``, and a cell, with and without somebody who listens.
+"""What watching code costs: an ``open``, and a cell, with and without somebody who listens; and
+what a cell in a kernel of its own takes.
 
 Usage: python -m benchmarks.guard
 
@@ -16,8 +17,10 @@ from typing import Any
 
 from parsimony_kernel.core import audit
 from parsimony_kernel.core.reach import Reach
+from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.remote import RemoteExecutor
 from parsimony_kernel.lineage.file_access import Watch
 
 ROUNDS = 41
@@ -40,7 +43,7 @@ def opening(path: Path) -> None:
         pass
 
 
-async def cells(executor: CodeExecutor, permit: Permit | None) -> float:
+async def cells(executor: BaseCodeExecutor, permit: Permit | None) -> float:
     taken = []
     for _ in range(ROUNDS):
         started = time.perf_counter()
@@ -48,6 +51,13 @@ async def cells(executor: CodeExecutor, permit: Permit | None) -> float:
             await executor.execute(CODE)
         taken.append((time.perf_counter() - started) * 1e6)
     return statistics.median(taken)
+
+
+async def remote_cells(folder: Path) -> tuple[float, float]:
+    """The same in a kernel of its own, without and with somebody who judges."""
+    async with RemoteExecutor(cwd=str(folder)) as executor:
+        await executor.execute("import json")
+        return await cells(executor, None), await cells(executor, Permit(folder, allows))
 
 
 def allows(reach: Reach, lines: frozenset[int]) -> bool:
@@ -67,10 +77,12 @@ def main() -> None:
         executor = CodeExecutor(cwd=folder)
         plain = asyncio.run(cells(executor, None))
         judged = asyncio.run(cells(executor, Permit(Path(folder), allows)))
+        far, far_judged = asyncio.run(remote_cells(Path(folder)))
     print(f"open: {without:.1f} without the hook, {idle:.1f} with it idle ({idle / without:.2f}),")
     print(f"      {heard:.1f} while a cell is recorded ({heard / without:.2f})")
     print(f"cell of five statements: {plain:.0f}, {judged:.0f} where it is judged", end=" ")
     print(f"({judged / plain:.2f})")
+    print(f"the same in a kernel of its own: {far:.0f}, {far_judged:.0f} where it is judged")
 
 
 if __name__ == "__main__":
