@@ -519,4 +519,4 @@ async def test_who_judged_a_cell_is_gone_with_it(desk: Desk) -> None:
     await desk.run("open('OUTSIDE/x', 'w')")
     assert desk.permit.held is not None
     gc.collect()
-    assert len(guard._keepers) == before
+    assert len(guard._keepers) <= before  # others may have ended meanwhile
