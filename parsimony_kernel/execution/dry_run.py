@@ -52,7 +52,7 @@ def leaving_nothing(run: "CellExecution") -> Iterator[None]:
     Raises:
         DryRunError: before the body, when the code would change what cannot be put back.
     """
-    code, namespace, stderr = run.cell.code, run.executor.namespace, run.capture.stderr
+    code, namespace = run.cell.code, run.executor.namespace
     _refuse_native_writers(code, namespace())
     kept = run.executor.new_checkpoints()
     number = kept.take()
@@ -76,13 +76,13 @@ def leaving_nothing(run: "CellExecution") -> Iterator[None]:
         _rebind(namespace(), before)
         lost = kept.put_back(number).lost
         if lost:
-            stderr.write(
+            run.capture.stderr.write(
                 "This dry run may have changed what could not be copied before it: "
                 f"{_listed(lost)}.\n"
             )
         written = _differing(files, _files(run.folder))
         if written:
-            stderr.write(
+            run.capture.stderr.write(
                 "Files that changed during this dry run, past Python or by somebody else: "
                 f"{_listed(written)}.\n"
             )
