@@ -137,16 +137,14 @@ class StatementGuard:
         """Why the held statement may not run a second time; empty when it may."""
         if self._left and not only_reads(read(self._text), self._namespace()):
             told = " ".join(each.sentence for each in self._left)
-            return f"this has happened already, and is not done again: {told}"
+            return f"this already happened and isn't repeated: {told}"
         if self._before is None:
-            return "what it had changed by then was not kept, so it is not run a second time"
+            return "what it had changed was not saved, so it isn't run again"
         bound = self._namespace()
         moved = [name for name, at in self._streams.items() if _position(bound.get(name)) != at]
         if moved:
-            return (
-                f"it had read on in {', '.join(sorted(moved))}, which cannot be read again, so the "
-                "statement is not run a second time"
-            )
+            names = ", ".join(sorted(moved))
+            return f"it had already consumed {names}, which can't be rewound, so it isn't run again"
         return ""
 
     @property
@@ -170,7 +168,7 @@ class StatementGuard:
             with ours():
                 self.workers.refuse(what)
         if self._is_over:
-            raise PermissionError(f"this code has ended, and may not reach {what} any more")
+            raise PermissionError(f"this code has ended and may no longer reach {what}")
         if self.held is not None:
             raise Held
         reach = self._reach(kind, what, by)

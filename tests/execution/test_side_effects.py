@@ -360,14 +360,14 @@ class TestTheStatement:
             "class Sending:\n    def __repr__(self):\n        told.append(1)\n"
             "        return str(open('OUTSIDE/x', 'w'))\nsending = Sending()\nprint(sending)"
         )
-        assert "was not kept" in desk.permit.why_not
+        assert "was not saved" in desk.permit.why_not
         assert desk.executor.paused is None
         assert not list(desk.outside.iterdir())
 
     async def test_what_cannot_be_read_again_is_not_run_again(self, desk: Desk) -> None:
         desk.executor.namespace()["lines"] = (n for n in range(3))
         output = await desk.run("for n in lines:\n    open('OUTSIDE/x', 'w')")
-        assert desk.permit.why_not.startswith("it had read on in lines")
+        assert desk.permit.why_not.startswith("it had already consumed lines")
         assert desk.executor.paused is None
         assert output.error is not None
         assert not list(desk.outside.iterdir())
@@ -506,7 +506,7 @@ class TestOnRecord:
         desk.permit = desk.new_permit()
         desk.permit.allows = lambda reach, lines: reach.what.endswith("/a")
         await desk.run("for name in 'ab':\n    open(f'OUTSIDE/{name}', 'w').close()")
-        assert desk.permit.why_not.startswith("this has happened already")
+        assert desk.permit.why_not.startswith("this already happened")
         assert [each.name for each in desk.outside.iterdir()] == ["a"]
         assert desk.executor.paused is None
 
