@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parsimony_kernel.analysis.cell import Call
 from parsimony_kernel.analysis.read import read
@@ -30,10 +30,7 @@ from parsimony_kernel.core.reach import ReachKind
 from parsimony_kernel.execution.guard import keep, ours
 from parsimony_kernel.execution.native_calls import QUERIES, WRITERS, WRITING_QUERY
 from parsimony_kernel.execution.side_effects import Judge, caller, texts_of
-from parsimony_kernel.execution.statement_guard import process_state
-
-if TYPE_CHECKING:
-    from parsimony_kernel.execution.inprocess import CellExecution
+from parsimony_kernel.execution.statement_guard import Running, process_state
 
 _ABSENT = object()
 _MOST_NAMES = 10
@@ -46,7 +43,7 @@ class DryRunError(PermissionError):
 
 
 @contextmanager
-def leaving_nothing(run: "CellExecution") -> Iterator[None]:
+def leaving_nothing(run: Running) -> Iterator[None]:
     """Whatever the cell does in the body is taken back; what could not be is told in stderr.
 
     Raises:
@@ -107,7 +104,7 @@ class _Bounds:
 
     workers = None
 
-    def __init__(self, run: "CellExecution") -> None:
+    def __init__(self, run: Running) -> None:
         said, namespace = read(run.cell.code), run.executor.namespace
         self._from = run.cell.filename, str(run.folder)
         self._judge = Judge(
