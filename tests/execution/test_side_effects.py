@@ -101,6 +101,12 @@ ASKED = {
     ),
     "4 a file that is run later": ("open('conftest.py', 'w')", ReachKind.runnable, "conftest.py"),
     "4 a script": ("open('run.sh', 'w')", ReachKind.runnable, "run.sh"),
+    "5 the network while a library is imported": (
+        "import sys\nsys.path.insert(0, 'HOUSE/site-packages')\ntry:\n    import connecting\n"
+        "finally:\n    sys.path.pop(0)",
+        ReachKind.network,
+        "data.example.invalid",
+    ),
     "6 a program": (
         "import subprocess\nsubprocess.run(['git', 'push'])",
         ReachKind.shell,
@@ -173,6 +179,9 @@ ASKED = {
 @pytest.mark.parametrize("what", ASKED)
 async def test_what_reaches_outside_is_stopped_before_it_does(desk: Desk, what: str) -> None:
     code, kind, named = ASKED[what]
+    library = desk.home / "site-packages" / "connecting.py"
+    library.parent.mkdir()
+    library.write_text(FETCH)
     (desk.workspace / "mine.csv").write_text("x\n1\n")
     (desk.workspace / ".env").write_text("KEY=1")
     (desk.workspace / "theirs.pkl").write_bytes(b"(lp0\nI1\na.")
