@@ -264,11 +264,15 @@ def _no_exit(*_: Any, **__: Any) -> None:
 
 
 def routed(inside: Callable[..., Any], outside: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that is ``inside`` for captured code and ``outside`` for everybody else."""
+    """A function that is ``inside``, given its capture first, for captured code, and ``outside``
+    for everybody else."""
 
     @functools.wraps(outside)
     def choose(*arguments: Any, **named: Any) -> Any:
-        return (outside if capture_here() is None else inside)(*arguments, **named)
+        capture = capture_here()
+        if capture is None:
+            return outside(*arguments, **named)
+        return inside(capture, *arguments, **named)
 
     return choose
 
@@ -284,7 +288,7 @@ class _Interception:
 
     def install(self, shell: Any) -> None:
         if not self._undo:
-            self._replace(sys, "displayhook", _display)
+            self._replace(sys, "displayhook", Capture.show)
             self._replace(builtins, "input", _no_input)
             self._replace(builtins, "print", _printing(builtins.print))
             self._replace(threading.Thread, "start", _starting(threading.Thread.start))
@@ -314,20 +318,7 @@ class _Interception:
             setattr(sys, name, routed.fallback)
 
     def _replace(self, owner: Any, name: str, inside: Callable[..., Any]) -> None:
-        outside = getattr(owner, name)
-        chosen = routed(inside, outside)
-        setattr(owner, name, chosen)
-
-        def undo() -> None:
-            # What code has put in the place of ours is to last, but for what belongs to the cell.
-            is_the_cells = owner is sys and self._is_after_code
-            if is_the_cells or getattr(owner, name) is chosen:
-                setattr(owner, name, outside)
-
-        self._undo.append(undo)
-
-    def _override(self, owner: Any, name: str, inside: Callable[..., Any]) -> None:
-        """The same for a method, by an attribute of the instance that hides it."""
+        """Route a function of a module, or a method by what hides it in the instance."""
         if owner is None:
             return
         hidden = vars(owner).get(name)
@@ -335,10 +326,14 @@ class _Interception:
         setattr(owner, name, chosen)
 
         def undo() -> None:
-            if vars(owner).get(name) is chosen:
+            # What code has put in the place of ours is to last, but for what belongs to the cell.
+            is_the_cells = owner is sys and self._is_after_code
+            if not is_the_cells and vars(owner).get(name) is not chosen:
+                return
+            if hidden is None:
                 delattr(owner, name)
-                if hidden is not None:
-                    setattr(owner, name, hidden)
+            else:
+                setattr(owner, name, hidden)
 
         self._undo.append(undo)
 
@@ -346,19 +341,17 @@ class _Interception:
         formatter = shell.display_formatter
         original = formatter.format
 
-        def remembering(value: Any, *arguments: Any, **named: Any) -> Any:
+        def remembering(capture: Capture, value: Any, *arguments: Any, **named: Any) -> Any:
             formatted = original(value, *arguments, **named)
-            capture = capture_here()
-            if capture is not None:
-                capture.remember(formatted[0], value)
+            capture.remember(formatted[0], value)
             return formatted
 
-        self._override(formatter, "format", remembering)
-        self._override(shell.display_pub, "publish", _publish)
-        self._override(shell.display_pub, "clear_output", lambda *_, **__: None)
-        self._override(shell, "_showtraceback", _show_traceback)
-        self._override(shell, "ask_exit", _no_exit)
-        self._override(getattr(shell, "payload_manager", None), "write_payload", _page)
+        self._replace(formatter, "format", remembering)
+        self._replace(shell.display_pub, "publish", lambda to, data, *_, **__: to.publish(data))
+        self._replace(shell.display_pub, "clear_output", lambda *_, **__: None)
+        self._replace(shell, "_showtraceback", _show_traceback)
+        self._replace(shell, "ask_exit", _no_exit)
+        self._replace(getattr(shell, "payload_manager", None), "write_payload", _page)
 
     def remove(self, *, is_after_code: bool) -> None:
         """Put everything back. Not right after code of a cell, what stands in ``sys`` may be the
@@ -373,14 +366,13 @@ class _Interception:
 def _printing(python_print: Callable[..., None]) -> Callable[..., None]:
     """``print``, by which a table or a figure alone is displayed."""
 
-    def typed_print(*values: Any, **options: Any) -> None:
+    def typed_print(capture: Capture, *values: Any, **options: Any) -> None:
         # A stream that the code itself has put there is to get the text.
-        if len(values) == 1 and options.get("file") is None and is_routed(sys.stdout):
-            capture = capture_here()
-            if capture is not None and _is_picture(values[0]):
-                capture.show(values[0])
-                return
-        python_print(*values, **options)
+        is_plain = options.get("file") is None and is_routed(sys.stdout)
+        if len(values) == 1 and is_plain and _is_picture(values[0]):
+            capture.show(values[0])
+        else:
+            python_print(*values, **options)
 
     return typed_print
 
@@ -398,51 +390,36 @@ def _is_picture(value: Any) -> bool:
     return frames.is_frame(value) and not is_column
 
 
-def _starting(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
+def _starting(start: Callable[[threading.Thread], None]) -> Callable[..., None]:
     """``Thread.start``, by which a thread is known to be of the code that starts it."""
 
-    def start_of_code(thread: threading.Thread) -> None:
-        capture = capture_here()
-        if capture is not None:
-            capture.threads.add(thread)
+    def start_of_code(capture: Capture, thread: threading.Thread) -> None:
+        capture.threads.add(thread)
         start(thread)
 
     return start_of_code
 
 
-def _telling(tell: Callable[[Any], Any]) -> Callable[[Any], None]:
+def _telling(tell: Callable[[Any], Any]) -> Callable[..., None]:
     """``threading.excepthook``; that a thread waits for a person is told by the question."""
 
-    def tell_of_thread(found: Any) -> None:
+    def tell_of_thread(_: Capture, found: Any) -> None:
         if not issubclass(found.exc_type, Held):
             tell(found)
 
     return tell_of_thread
 
 
-def _display(value: Any) -> None:
-    capture = capture_here()
-    if capture is not None:
-        capture.show(value)
-
-
-def _publish(data: Mapping[str, Any], *_: Any, **__: Any) -> None:
-    capture = capture_here()
-    if capture is not None:
-        capture.publish(data)
-
-
-def _show_traceback(kind: type[BaseException], value: BaseException, _: Any) -> None:
+def _show_traceback(
+    capture: Capture, kind: type[BaseException], value: BaseException, _: Any
+) -> None:
     """A part of the shell reports an error that did not end the cell: one line to stderr."""
-    capture = capture_here()
-    if capture is not None:
-        capture.write("stderr", "".join(traceback.format_exception_only(kind, value)))
+    capture.write("stderr", "".join(traceback.format_exception_only(kind, value)))
 
 
-def _page(payload: Mapping[str, Any], *_: Any, **__: Any) -> None:
+def _page(capture: Capture, payload: Mapping[str, Any], *_: Any, **__: Any) -> None:
     """Help and ``%load`` talk to the front end; their text is output, the rest is for nobody."""
-    capture = capture_here()
-    if capture is not None and payload.get("source") == "page":
+    if payload.get("source") == "page":
         capture.write("stdout", str(payload.get("data", {}).get("text/plain", "")) + "\n")
 
 

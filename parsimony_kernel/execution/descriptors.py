@@ -25,6 +25,7 @@ from parsimony_kernel.execution.descendants import Started, marked
 
 _SETTLE_S = 0.5
 _CHUNK = 65_536
+_FLUSH_C = ctypes.CDLL(None).fflush if os.name == "posix" else None
 # The place of the environment among the arguments of ``Popen``.
 _ENV = 10
 
@@ -34,29 +35,11 @@ class Descriptors:
 
     def __init__(self) -> None:
         self._pipes: dict[int, _Pipe] = {}
-        self._flush_c: Any = None
         self._for_forks = False
 
     def redirected(self) -> "_Redirected":
         """Lead descriptors 1 and 2 into the pipes for the body, which does not await."""
         return _Redirected(self)
-
-    def lead(self) -> dict[int, int]:
-        """Lead them there from now on; gives copies of what they were, to lead them back."""
-        if not self._pipes:
-            self._open()
-        saved = {number: os.dup(number) for number in self._pipes}
-        for number, pipe in self._pipes.items():
-            os.dup2(pipe.entry, number)
-        return saved
-
-    def lead_back(self, saved: dict[int, int]) -> None:
-        """Undo ``lead``."""
-        # The C library buffers what goes to a pipe; unflushed it would come out much later.
-        self._flush_c(None)
-        for number, copy in saved.items():
-            os.dup2(copy, number)
-            os.close(copy)
 
     @contextmanager
     def inherited(self) -> Iterator[Started]:
@@ -76,7 +59,8 @@ class Descriptors:
                 for place, name in ((4, "stdout"), (5, "stderr")):
                     stream = named.get(name)
                     if len(given) <= place and (stream is None or id(stream) in ours):
-                        named[name] = self._entry(ours.get(id(stream), place - 3))
+                        number = ours.get(id(stream), place - 3)
+                        named[name] = self.pipes()[number].entry
                 if len(given) > _ENV:
                     environment = marked(given[_ENV], started.mark)
                     given = (*given[:_ENV], environment, *given[_ENV + 1 :])
@@ -105,15 +89,19 @@ class Descriptors:
             if subprocess.Popen.__init__ is start_with_pipes:
                 subprocess.Popen.__init__ = start  # type: ignore[method-assign]
 
-    def _entry(self, number: int) -> int:
+    def pipes(self) -> "dict[int, _Pipe]":
+        """The pipes by the descriptor that leads into them."""
         if not self._pipes:
-            self._open()
-        return self._pipes[number].entry
+            self._pipes = {number: _Pipe() for number in (1, 2)}
+            for number, pipe in self._pipes.items():
+                name = f"parsimony-pipe-{number}"
+                threading.Thread(target=pipe.empty, name=name, daemon=True).start()
+        return self._pipes
 
     def before_fork(self) -> None:
         """Have the pipes, where the process that captured code forks is to write into them."""
-        if self._for_forks and capture_here() is not None and not self._pipes:
-            self._open()
+        if self._for_forks and capture_here() is not None:
+            self.pipes()
 
     def in_fork(self) -> None:
         """Lead the descriptors of a process that captured code has forked into the pipes."""
@@ -128,14 +116,6 @@ class Descriptors:
             if text:
                 capture.write("stdout" if number == 1 else "stderr", text)
 
-    def _open(self) -> None:
-        self._flush_c = ctypes.CDLL(None).fflush if os.name == "posix" else (lambda _: None)
-        self._pipes = {number: _Pipe() for number in (1, 2)}
-        for number, pipe in self._pipes.items():
-            threading.Thread(
-                target=pipe.empty, name=f"parsimony-pipe-{number}", daemon=True
-            ).start()
-
 
 class _Redirected:
     """A body in which the descriptors lead into the pipes.
@@ -148,10 +128,18 @@ class _Redirected:
         self._descriptors = descriptors
 
     def __enter__(self) -> None:
-        self._saved = self._descriptors.lead()
+        pipes = self._descriptors.pipes()
+        self._saved = {number: os.dup(number) for number in pipes}
+        for number, pipe in pipes.items():
+            os.dup2(pipe.entry, number)
 
     def __exit__(self, *_: object) -> None:
-        self._descriptors.lead_back(self._saved)
+        # The C library buffers what goes to a pipe; unflushed it would come out much later.
+        if _FLUSH_C is not None:
+            _FLUSH_C(None)
+        for number, copy in self._saved.items():
+            os.dup2(copy, number)
+            os.close(copy)
 
 
 class _Pipe:
@@ -232,7 +220,7 @@ class StandardDescriptors:
                 continue  # code has closed what is not its own
             if not _leads(number, leads):
                 os.dup2(copy, number)
-                self._note(f"Descriptor {number} leads where it did before the cell.\n")
+                self._note(f"Restored file descriptor {number} after the cell.\n")
             os.close(copy)
 
 

@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parsimony_kernel.analysis.cell import Call
 from parsimony_kernel.analysis.read import read
@@ -30,10 +30,7 @@ from parsimony_kernel.core.reach import ReachKind
 from parsimony_kernel.execution.guard import keep, ours
 from parsimony_kernel.execution.native_calls import QUERIES, WRITERS, WRITING_QUERY
 from parsimony_kernel.execution.side_effects import Judge, caller, texts_of
-from parsimony_kernel.execution.statement_guard import process_state
-
-if TYPE_CHECKING:
-    from parsimony_kernel.execution.inprocess import CellExecution
+from parsimony_kernel.execution.statement_guard import Running, process_state
 
 _ABSENT = object()
 _MOST_NAMES = 10
@@ -46,13 +43,13 @@ class DryRunError(PermissionError):
 
 
 @contextmanager
-def leaving_nothing(run: "CellExecution") -> Iterator[None]:
+def leaving_nothing(run: Running) -> Iterator[None]:
     """Whatever the cell does in the body is taken back; what could not be is told in stderr.
 
     Raises:
         DryRunError: before the body, when the code would change what cannot be put back.
     """
-    code, namespace, stderr = run.cell.code, run.executor.namespace, run.capture.stderr
+    code, namespace = run.cell.code, run.executor.namespace
     _refuse_native_writers(code, namespace())
     kept = run.executor.new_checkpoints()
     number = kept.take()
@@ -76,13 +73,13 @@ def leaving_nothing(run: "CellExecution") -> Iterator[None]:
         _rebind(namespace(), before)
         lost = kept.put_back(number).lost
         if lost:
-            stderr.write(
+            run.capture.stderr.write(
                 "This dry run may have changed what could not be copied before it: "
                 f"{_listed(lost)}.\n"
             )
         written = _differing(files, _files(run.folder))
         if written:
-            stderr.write(
+            run.capture.stderr.write(
                 "Files that changed during this dry run, past Python or by somebody else: "
                 f"{_listed(written)}.\n"
             )
@@ -107,7 +104,7 @@ class _Bounds:
 
     workers = None
 
-    def __init__(self, run: "CellExecution") -> None:
+    def __init__(self, run: Running) -> None:
         said, namespace = read(run.cell.code), run.executor.namespace
         self._from = run.cell.filename, str(run.folder)
         self._judge = Judge(

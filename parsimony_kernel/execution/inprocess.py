@@ -167,7 +167,7 @@ class InProcessExecutor(BaseCodeExecutor):
     async def set_cwd(self, cwd: str, session_id: str | None = None) -> None:
         folder = Path(cwd).resolve()
         if not folder.is_dir():
-            raise NotADirectoryError(f"{cwd!r} is no folder; make it first, or name another")
+            raise NotADirectoryError(f"{cwd!r} is not a folder; create it first, or choose another")
         self._cwd = folder
         self.output_factory.local_dir = folder
 

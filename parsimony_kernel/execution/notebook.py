@@ -141,7 +141,7 @@ def _users_state(shell: Any) -> Iterator[None]:
     state = getattr(publisher, "_in_post_execute", None)
     been = folders.copy() if type(folders) is list else None
     hidden = vars(shell).get("run_cell")
-    run_cell = routed(lambda source, *_, **__: _run_inside(shell, source), shell.run_cell)
+    run_cell = routed(lambda capture, source, *_, **__: _run_inside(shell, source), shell.run_cell)
     shell.run_cell = run_cell
     try:
         yield

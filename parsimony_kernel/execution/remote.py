@@ -21,8 +21,6 @@ from parsimony_kernel.execution.permit import current_permit
 from parsimony_kernel.execution.remote_client import (
     CLOSE_S,
     INTERRUPTED,
-    STOPPED,
-    Job,
     Loss,
     RemoteClient,
     Request,
@@ -95,7 +93,6 @@ class RemoteExecutor(BaseCodeExecutor):
         self._gone: tuple[str, ...] = ()
         # The versions here of what the ledger of this life of the kernel counts from 1.
         self._versions: dict[tuple[str, int], int] = {}
-        self._job: Job | None = None
         self._client = RemoteClient(make, grace_s)
         self._bring = partial(_bring, self._client)
         weakref.finalize(self, self._client.close).atexit = False
@@ -168,28 +165,6 @@ class RemoteExecutor(BaseCodeExecutor):
     def variables(self) -> dict[str, Any]:
         return dict(self._variables)
 
-    # The kernel itself
-
-    async def start(self) -> None:
-        """Start the kernel now rather than with the first call. Raises ``RemoteKernelError``."""
-        await asyncio.wrap_future(self._client.open())
-
-    def interrupt(self) -> None:
-        """Interrupt the call that runs, which then ends with a ``KeyboardInterrupt``."""
-        if self._job is not None:
-            self._job.stop()
-
-    async def kill(self) -> None:
-        """End the kernel, whatever it does. The variables are gone; the next call has another."""
-        await asyncio.wrap_future(self._client.end())
-        self._forget()
-        self._gone = ()
-
-    async def restart(self) -> None:
-        """End the kernel and start another one."""
-        await self.kill()
-        await self.start()
-
     async def shutdown(self) -> None:
         """End the kernel for good."""
         self._client.close()
@@ -235,16 +210,12 @@ class RemoteExecutor(BaseCodeExecutor):
     async def _answer(self, request: Request, seconds: float | None) -> dict[str, Any]:
         permit = current_permit()
         told = None if permit is None else answers(permit)
-        self._job = job = self._client.call(request, seconds, cell=True, told=told)
+        job = self._client.call(request, seconds, cell=True, told=told)
         call = asyncio.wrap_future(job)
         try:
             answer: dict[str, Any] = await asyncio.shield(call)
             return answer
         except asyncio.CancelledError:
-            ours = asyncio.current_task()
-            if call.cancelled() and not (ours and ours.cancelling()):
-                # Interrupted while it waited for its kernel.
-                return {**INTERRUPTED, "output": KernelOutput(outputs=(STOPPED,))}
             job.stop()
             while not call.done():
                 try:
@@ -259,8 +230,6 @@ class RemoteExecutor(BaseCodeExecutor):
                         self._client.untold = loss
                         self._forget()
             raise
-        finally:
-            self._job = None
 
     def _settle(self, answer: dict[str, Any]) -> None:
         """Write into variables and ledger what became of them."""

@@ -230,8 +230,8 @@ class _Side:
             return None
         if not is_watching():
             raise PermissionError(
-                "this kernel lets nobody watch what its code reaches, so the code was not run: "
-                "from now on each step is asked about before it runs"
+                "this kernel can't be watched, so the code did not run; from now on every step "
+                "asks before it runs"
             )
         folder = self.executor.output_factory.local_dir or Path.cwd()
         return far_permit(dict(told), folder, Asking(self._shell.kernel))

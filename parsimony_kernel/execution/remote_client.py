@@ -37,7 +37,7 @@ CLOSE_S = 5.0
 # What an interruption leaves in a reply, and what every answer holds: then as good as nothing.
 _INTERRUPTIONS = frozenset({"KeyboardInterrupt", "CancelledError"})
 INTERRUPTED: dict[str, Any] = {"names": {}, "gone": [], "ledger": []}
-STOPPED = ExceptionObject(name="KeyboardInterrupt", message="stopped by the user")
+_STOPPED = ExceptionObject(name="KeyboardInterrupt", message="stopped by the user")
 _TOLD_CHARS = 200
 
 _BOOTSTRAP = "parsimony_kernel.execution.remote_bootstrap"
@@ -159,23 +159,15 @@ class RemoteClient(threading.Thread):
         relies = cell or request["do"] == "fetch"
         return self._submit(Job(lambda: self._call(request, seconds, cell), relies, told))
 
-    def open(self) -> Job:
-        """Have a kernel that is ready."""
-        return self._submit(Job(lambda: None, False))
-
     def clear(self) -> Job:
         """Forget the variables, in the same kernel or with it."""
         return self._submit(Job(self._clear))
 
-    def end(self) -> Job:
-        """End the kernel, whatever it does. The next request has another."""
-        self._job.kill()
-        return self._submit(Job(self._end))
-
     def close(self) -> None:
-        """End the kernel and the thread; more than once."""
+        """End the kernel, whatever it does, and the thread; more than once."""
         if self in _threads:
-            self.end()
+            self._job.kill()
+            self._submit(Job(self._drop))
             _threads.discard(self)
             self._jobs.put(None)
 
@@ -238,7 +230,7 @@ class RemoteClient(threading.Thread):
             self.untold = self.untold if cell else lost
             raise lost from None
         self._has_run |= cell
-        return answer or {**INTERRUPTED, "output": heard.output(STOPPED)}
+        return answer or {**INTERRUPTED, "output": heard.output(_STOPPED)}
 
     def _clear(self) -> None:
         if self._kernel is not None:
@@ -246,10 +238,6 @@ class RemoteClient(threading.Thread):
             with suppress(Loss):
                 self._call({"do": "clear", "cwd": None}, CHORE_S, cell=False)
         self._has_run, self.untold = False, None
-
-    def _end(self) -> None:
-        self._drop()
-        self.untold = None
 
     def _drop(self) -> None:
         """Leave the kernel to its end."""

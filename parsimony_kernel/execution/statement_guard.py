@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, COPYING_FUNCTIONS
 from parsimony_kernel.analysis.cell import Call
@@ -23,6 +23,7 @@ from parsimony_kernel.analysis.cell import Cell as Code
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
+from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part
 from parsimony_kernel.execution.guard import ended, keep, ours
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Held
@@ -40,9 +41,6 @@ from parsimony_kernel.execution.side_effects import (
 from parsimony_kernel.execution.workers import Workers
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
 from parsimony_kernel.lineage.files import FileState
-
-if TYPE_CHECKING:
-    from parsimony_kernel.execution.inprocess import CellExecution
 
 _MAX_SOURCE = 200
 _PLAIN_FUNCTIONS = ATOMIC_FUNCTIONS | COPYING_FUNCTIONS
@@ -68,10 +66,32 @@ class Paused:
     files: list[FileState] = field(default_factory=list)
 
 
+class Place(Protocol):
+    """Where a cell runs."""
+
+    def namespace(self) -> dict[str, Any]:
+        """The live namespace."""
+
+    def new_checkpoints(self) -> Checkpoints:
+        """States of it to go back to."""
+
+
+class Running(Protocol):
+    """A cell that runs."""
+
+    cell: Cell
+    capture: Capture
+    folder: Path
+
+    @property
+    def executor(self) -> Place:
+        """Where it runs."""
+
+
 class StatementGuard:
     """Lets one run of a cell go as far as it may."""
 
-    def __init__(self, permit: Permit, run: "CellExecution") -> None:
+    def __init__(self, permit: Permit, run: Running) -> None:
         self.permit = permit
         self.held: Reach | None = None
         # Which statement of the cell runs.
@@ -137,16 +157,14 @@ class StatementGuard:
         """Why the held statement may not run a second time; empty when it may."""
         if self._left and not only_reads(read(self._text), self._namespace()):
             told = " ".join(each.sentence for each in self._left)
-            return f"this has happened already, and is not done again: {told}"
+            return f"this already happened and isn't repeated: {told}"
         if self._before is None:
-            return "what it had changed by then was not kept, so it is not run a second time"
+            return "what it had changed was not saved, so it isn't run again"
         bound = self._namespace()
         moved = [name for name, at in self._streams.items() if _position(bound.get(name)) != at]
         if moved:
-            return (
-                f"it had read on in {', '.join(sorted(moved))}, which cannot be read again, so the "
-                "statement is not run a second time"
-            )
+            names = ", ".join(sorted(moved))
+            return f"it had already consumed {names}, which can't be rewound, so it isn't run again"
         return ""
 
     @property
@@ -170,7 +188,7 @@ class StatementGuard:
             with ours():
                 self.workers.refuse(what)
         if self._is_over:
-            raise PermissionError(f"this code has ended, and may not reach {what} any more")
+            raise PermissionError(f"this code has ended and may no longer reach {what}")
         if self.held is not None:
             raise Held
         reach = self._reach(kind, what, by)

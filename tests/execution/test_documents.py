@@ -312,52 +312,6 @@ def test_a_sheet_has_no_more_rows_than_those_of_excel(workbook: Path) -> None:
             read_excel(changed(workbook, xl__worksheets__sheet1=sheet))
 
 
-FAR = '<sheetData><row r="1000000"><c r="XFD1000000"><v>1</v></c></row></sheetData>'
-LAUGHS = '<!DOCTYPE x [<!ENTITY a "ha">]>'
-PICTURE = '<svg xmlns="http://www.w3.org/2000/svg">{}</svg>'
-
-
-def renamed(path: Path, part: str, name: str, data: str) -> Path:
-    """The package at ``path`` with ``data`` as its ``part``, which is called ``name`` there."""
-    with zipfile.ZipFile(path) as package:
-        parts = {each: package.read(each) for each in package.namelist()}
-    old, new = (Path(each).name.encode() for each in (part, name))
-    told = {
-        each: content.replace(old, new) if each.endswith((".rels", "Types].xml")) else content
-        for each, content in parts.items()
-        if each != part
-    }
-    return packed(path.with_name(f"changed{path.suffix}"), {**told, name: data.encode()})
-
-
-@pytest.mark.parametrize("name", ["sheet1.bin"])
-class TestASheetOfAnyName:
-    PART = "xl/worksheets/sheet1.xml"
-
-    def read(self, workbook: Path, name: str, data: str) -> Any:
-        return read_excel(renamed(workbook, self.PART, f"xl/worksheets/{name}", data), header=None)
-
-    @pytest.mark.parametrize("root", [SHEET, SHEET.replace("worksheet", "sheet")])
-    def test_one_of_too_many_cells_is_refused(self, workbook: Path, name: str, root: str) -> None:
-        with pytest.raises(DocumentError, match="more than 20,000,000 cells"):
-            self.read(workbook, name, root.format(FAR))
-
-    @pytest.mark.parametrize("root", ["{}", PICTURE])
-    def test_one_that_defines_entities_is_refused(
-        self, workbook: Path, name: str, root: str
-    ) -> None:
-        text = '<row r="1"><c r="A1" t="str"><v>&a;</v></c></row>'
-        with pytest.raises(DocumentError, match="cannot be read as"):
-            self.read(workbook, name, LAUGHS + root.format(SHEET.format(text)))
-
-
-def test_a_sheet_that_lies_about_its_dimensions_is_measured(workbook: Path) -> None:
-    data = '<dimension ref="A1:XFD1048576"/><sheetData><row r="1"><c r="B1"><v>7</v></c></row>'
-    sheet = SHEET.format(f"{data}</sheetData>").encode()
-    read = read_excel(changed(workbook, xl__worksheets__sheet1=sheet), header=None)
-    assert read.iloc[0, 1] == 7
-
-
 def test_an_encrypted_pdf_asks_for_its_password(tmp_path: Path) -> None:
     path = pdf(tmp_path / "secret.pdf", says("hidden"), password="open sesame")
     for password in ("", "wrong"):

@@ -1,7 +1,6 @@
 """Charts and pictures as figures."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -98,29 +97,6 @@ class TestPlotly:
     def test_what_is_no_figure_is_shown_all_the_same(self, published: Any) -> None:
         bundle = {"application/vnd.plotly.v1+json": published, "text/plain": "a figure"}
         assert OutputFactory().convert_bundle(bundle).for_model()
-
-    def test_it_is_drawn_where_kaleido_is(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        class Drawn(go.Figure):
-            def to_image(self, *_: Any, **__: Any) -> bytes:
-                return PNG
-
-        class Browserless(go.Figure):
-            def to_image(self, *_: Any, **__: Any) -> bytes:
-                raise RuntimeError("kaleido finds no browser")
-
-        def picture(kind: type) -> str | None:
-            made = figure(kind(economy()))
-            assert made is not None
-            assert made.description == self.WORDS
-            return made.png_base64
-
-        assert picture(Drawn) is None
-        (tmp_path / "kaleido.py").touch()
-        monkeypatch.syspath_prepend(tmp_path)
-        assert picture(Drawn)
-        assert picture(Browserless) is None
 
 
 class Traces:

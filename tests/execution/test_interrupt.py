@@ -195,17 +195,6 @@ async def test_without_a_turn_an_interrupt_is_the_users_own() -> None:
             signal.raise_signal(signal.SIGINT)
 
 
-async def test_a_handler_left_behind_passes_everything_on() -> None:
-    """Someone saved ours during a turn and puts it back after the turn's end."""
-    with plain_handler():
-        with stop_on_sigint(CancellationRequest()):
-            ours = signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGINT, ours)
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 def test_a_deadline_off_the_main_thread_ends_python_code(shell: Any) -> None:
     """As in a kernel's subshell."""
     seen: list[Any] = []

@@ -3,7 +3,6 @@
 import asyncio
 import linecache
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -201,16 +200,6 @@ async def test_the_body_of_capture_is_no_cell_of_the_users(
     assert (output.stdout, output.outputs, output.changed) == ("", (), ("caught",))
     caught = executor.variables()["caught"]
     assert (caught.stdout.split("\n")[0], len(caught.outputs)) == ("inside", 2)
-
-
-async def test_changing_the_folder_by_magic_lasts_for_the_cell(
-    shell: Any, executor: NotebookExecutor, tmp_path: Path
-) -> None:
-    before, been = Path.cwd(), list(shell.user_ns["_dh"])
-    output = await executor.execute(f"%cd -q {tmp_path}\nimport os\nprint(os.getcwd())")
-    assert output.stdout == f"{tmp_path}\n"
-    assert Path.cwd() == before
-    assert shell.user_ns["_dh"] == been
 
 
 async def test_what_runs_a_cell_beside_the_agents_is_the_users(

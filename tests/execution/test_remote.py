@@ -115,15 +115,6 @@ class TestDeath:
         after = await executor.execute("print('x' in globals())")
         assert (after.stdout, after.error) == ("False\n", None)
 
-    async def test_clearing_recovers_a_side_that_code_has_broken(
-        self, executor: RemoteExecutor
-    ) -> None:
-        await executor.execute(
-            "import parsimony_kernel.execution.remote_bootstrap as side\nside.open_side = None"
-        )
-        await executor.clear_namespace()
-        assert (await executor.execute("print(1)")).stdout == "1\n"
-
     async def test_the_ledger_drops_the_names_and_keeps_how_they_were_made(
         self, executor: RemoteExecutor
     ) -> None:
@@ -164,15 +155,6 @@ class TestDeath:
         )
         assert "restarted" in lost(output).message
         assert (await executor.execute("print('x' in globals())")).stdout == "False\n"
-
-    async def test_of_many_names_ten_are_told_and_the_rest_counted(
-        self, executor: RemoteExecutor
-    ) -> None:
-        await executor.execute("\n".join(f"v{i:02} = {i}" for i in range(14)))
-        message = lost(await executor.execute("import os\nos.abort()")).message
-        assert "v09 and 4 more" in message
-        assert "v10" not in message
-        assert "SIGABRT" in message
 
     async def test_a_chore_that_finds_the_loss_leaves_it_to_the_next_code(
         self, executor: RemoteExecutor, tmp_path: Path
@@ -237,37 +219,6 @@ class TestEnding:
         assert "gone with it" in lost(await executor.execute("x")).message
         assert (await executor.execute("print(1)")).stdout == "1\n"
 
-    @pytest.mark.parametrize(
-        "code", ["while True: pass", "import asyncio\nawait asyncio.sleep(99)"]
-    )
-    async def test_an_interrupt_ends_the_code_and_nothing_else(
-        self, executor: RemoteExecutor, tmp_path: Path, code: str
-    ) -> None:
-        begun = tmp_path / "begun"
-        task = asyncio.create_task(
-            executor.execute(f"print('on')\nx = 1\nopen({str(begun)!r}, 'w').close()\n{code}")
-        )
-        while not begun.exists():
-            await asyncio.sleep(0)
-        executor.interrupt()
-        output = await task
-        assert output.error is not None
-        assert (output.error.name, output.error.state_lost) == ("KeyboardInterrupt", False)
-        assert output.stdout == "on\n"
-        assert executor.variables() == {"x": 1}
-
-    async def test_a_kernel_that_is_ended_or_restarted_on_purpose_is_no_loss_to_tell(
-        self, executor: RemoteExecutor
-    ) -> None:
-        before = await pid_of(executor)
-        await executor.kill()
-        assert ends(before)
-        assert executor.variables() == {}
-        after = await pid_of(executor)
-        await executor.restart()
-        assert ends(after)
-        assert (await executor.execute("print('pid' in globals())")).stdout == "False\n"
-
     async def test_ending_the_kernel_ends_the_code_that_runs_in_it(
         self, executor: RemoteExecutor, tmp_path: Path
     ) -> None:
@@ -277,7 +228,7 @@ class TestEnding:
         )
         while not begun.exists():
             await asyncio.sleep(0)
-        await executor.kill()
+        await executor.shutdown()
         assert lost(await task).name == "KeyboardInterrupt"
 
     async def test_after_a_shutdown_nothing_runs_and_it_says_so(self) -> None:
@@ -390,38 +341,19 @@ class TestVariables:
         assert told is not None
         assert json.loads(told) == value
 
-    @pytest.mark.parametrize("value", [(1,), {1: 2}, [{1}], b"x", object(), [object()]])
-    def test_other_values_do_not_pass_for_plain(self, value: object) -> None:
-        assert encode_plain(value) is None
-
-    def test_what_is_large_deep_or_holds_itself_is_not_plain(self) -> None:
+    def test_what_is_large_deep_or_of_another_kind_is_not_plain(self) -> None:
         itself: list[object] = []
         itself.append(itself)
         deep: list[object] = []
         for _ in range(10_000):
             deep = [deep]
-        for value in (itself, deep, "x" * PLAIN_BYTES, list(range(PLAIN_BYTES))):
+        large = ("x" * PLAIN_BYTES, list(range(PLAIN_BYTES)))
+        for value in (itself, deep, *large, (1,), {1: 2}, b"x", [object()]):
             assert encode_plain(value) is None
 
 
 @pytest.mark.kernel
 class TestStarting:
-    async def test_two_executors_have_two_kernels_that_run_at_the_same_time(
-        self, executor: RemoteExecutor, tmp_path: Path
-    ) -> None:
-        async with RemoteExecutor() as other:
-            meet = (
-                "import os, time\nopen({mine!r}, 'w').close()\n"
-                "while not os.path.exists({other!r}): time.sleep(0.001)\nx = os.getpid()"
-            )
-            a, b = str(tmp_path / "a"), str(tmp_path / "b")
-            first, second = await asyncio.gather(
-                executor.execute(meet.format(mine=a, other=b)),
-                other.execute(meet.format(mine=b, other=a)),
-            )
-            assert (first.error, second.error) == (None, None)
-            assert executor.variables()["x"] != other.variables()["x"]
-
     def test_one_executor_serves_one_event_loop_after_the_other(self) -> None:
         executor = RemoteExecutor()
         asyncio.run(executor.execute("x = 1"))
@@ -437,7 +369,7 @@ class TestStarting:
                 "No kernel is named 'no-such' here; `jupyter kernelspec list` tells the names."
             )
             with pytest.raises(RemoteKernelError, match="no-such"):
-                await executor.start()
+                await executor.set_cwd(".")
 
     @pytest.mark.parametrize(
         ("module", "said"),
@@ -472,7 +404,7 @@ class TestStarting:
             with permitting(Permit(tmp_path, lambda reach, lines: True)):
                 output = await executor.execute(f"open({str(tmp_path / 'ran')!r}, 'w')")
             assert output.error is not None
-            assert "lets nobody watch" in output.error.message
+            assert "can't be watched" in output.error.message
             assert not (tmp_path / "ran").exists()
             assert not executor.is_watched
             assert (await executor.execute("print(1)")).stdout == "1\n"

@@ -101,6 +101,12 @@ ASKED = {
     ),
     "4 a file that is run later": ("open('conftest.py', 'w')", ReachKind.runnable, "conftest.py"),
     "4 a script": ("open('run.sh', 'w')", ReachKind.runnable, "run.sh"),
+    "5 the network while a library is imported": (
+        "import sys\nsys.path.insert(0, 'HOUSE/site-packages')\ntry:\n    import connecting\n"
+        "finally:\n    sys.path.pop(0)",
+        ReachKind.network,
+        "data.example.invalid",
+    ),
     "6 a program": (
         "import subprocess\nsubprocess.run(['git', 'push'])",
         ReachKind.shell,
@@ -173,6 +179,9 @@ ASKED = {
 @pytest.mark.parametrize("what", ASKED)
 async def test_what_reaches_outside_is_stopped_before_it_does(desk: Desk, what: str) -> None:
     code, kind, named = ASKED[what]
+    library = desk.home / "site-packages" / "connecting.py"
+    library.parent.mkdir()
+    library.write_text(FETCH)
     (desk.workspace / "mine.csv").write_text("x\n1\n")
     (desk.workspace / ".env").write_text("KEY=1")
     (desk.workspace / "theirs.pkl").write_bytes(b"(lp0\nI1\na.")
@@ -360,14 +369,14 @@ class TestTheStatement:
             "class Sending:\n    def __repr__(self):\n        told.append(1)\n"
             "        return str(open('OUTSIDE/x', 'w'))\nsending = Sending()\nprint(sending)"
         )
-        assert "was not kept" in desk.permit.why_not
+        assert "was not saved" in desk.permit.why_not
         assert desk.executor.paused is None
         assert not list(desk.outside.iterdir())
 
     async def test_what_cannot_be_read_again_is_not_run_again(self, desk: Desk) -> None:
         desk.executor.namespace()["lines"] = (n for n in range(3))
         output = await desk.run("for n in lines:\n    open('OUTSIDE/x', 'w')")
-        assert desk.permit.why_not.startswith("it had read on in lines")
+        assert desk.permit.why_not.startswith("it had already consumed lines")
         assert desk.executor.paused is None
         assert output.error is not None
         assert not list(desk.outside.iterdir())
@@ -506,7 +515,7 @@ class TestOnRecord:
         desk.permit = desk.new_permit()
         desk.permit.allows = lambda reach, lines: reach.what.endswith("/a")
         await desk.run("for name in 'ab':\n    open(f'OUTSIDE/{name}', 'w').close()")
-        assert desk.permit.why_not.startswith("this has happened already")
+        assert desk.permit.why_not.startswith("this already happened")
         assert [each.name for each in desk.outside.iterdir()] == ["a"]
         assert desk.executor.paused is None
 
@@ -519,4 +528,4 @@ async def test_who_judged_a_cell_is_gone_with_it(desk: Desk) -> None:
     await desk.run("open('OUTSIDE/x', 'w')")
     assert desk.permit.held is not None
     gc.collect()
-    assert len(guard._keepers) == before
+    assert len(guard._keepers) <= before  # others may have ended meanwhile

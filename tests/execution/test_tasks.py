@@ -1,7 +1,6 @@
 """Tasks that code starts: they stay when they call ``sys.exit``, and are otherwise as they were."""
 
 import asyncio
-import contextvars
 import inspect
 import sys
 from collections.abc import Coroutine, Iterator
@@ -76,17 +75,6 @@ async def test_a_task_that_outlives_the_cell_stays_and_so_does_what_it_starts() 
         task = asyncio.create_task(outlives())
     go.set()
     started = await task
-    with pytest.raises(TaskExit):
-        await started
-
-
-async def test_a_task_that_was_given_a_context_of_its_own_keeps_what_it_starts() -> None:
-    async def outer() -> asyncio.Task[None]:
-        return asyncio.create_task(leaves())
-
-    with staying(asyncio.get_running_loop()):
-        task = asyncio.create_task(outer(), context=contextvars.Context())
-        started = await task
     with pytest.raises(TaskExit):
         await started
 
