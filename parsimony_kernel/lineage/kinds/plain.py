@@ -276,7 +276,7 @@ def _leave(value: Any, held: Any) -> None:
 
 MAPPING = MappingKind(dict.copy, _write_dict)
 ARRAY = _ArrayKind()
-_STATE = _StateKind(_state, _write_state)
+STATE = _StateKind(_state, _write_state)
 _ERROR = _Plain(_ARGS.__get__, _ARGS.__set__)
 # What holds nothing that could change beside attributes and slots.
 BARE = _Fixed(lambda value: (), _leave)
@@ -319,7 +319,7 @@ def base_of(kind: type) -> Kind | None:
         return ARRAY
     if issubclass(kind, BaseException) and kind.__basicsize__ == BaseException.__basicsize__:
         return _ERROR
-    return _STATE if package_of(kind) in _STATE_OF else None
+    return STATE if package_of(kind) in _STATE_OF else None
 
 
 def is_array(value: Any) -> bool:
