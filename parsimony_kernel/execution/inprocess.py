@@ -41,7 +41,7 @@ from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.lineage.snapshot import Standing, visible
-from parsimony_kernel.lineage.stamping import (
+from parsimony_kernel.lineage.stamp import (
     CellEffect,
     Looked,
     before_cell,

@@ -16,12 +16,17 @@ from itertools import islice
 from types import FunctionType, GeneratorType, ModuleType
 from typing import Any
 
-from parsimony_kernel.lineage.classes import is_frame, is_theirs, loaded, module_of
-from parsimony_kernel.lineage.kinds.atoms import ATOM_IDS, is_atomic
-from parsimony_kernel.lineage.kinds.instances import InstanceKind
-from parsimony_kernel.lineage.kinds.lookup import COMMON, kind_of
-from parsimony_kernel.lineage.kinds.plain import BARE, MAPPING, STATE, arrays_inside
-from parsimony_kernel.lineage.parts import around
+from parsimony_kernel.lineage.classes import (
+    ATOM_IDS,
+    is_atomic,
+    is_frame,
+    is_theirs,
+    loaded,
+    module_of,
+)
+from parsimony_kernel.lineage.copiers import BARE, MAPPING, STATE, InstanceKind, arrays_inside
+from parsimony_kernel.lineage.copies import COMMON, kind_of
+from parsimony_kernel.lineage.object_graph import around
 
 # Steps that looking at one value may take, and at those of one cell; a step is under 2 µs.
 MOST_STEPS = 250

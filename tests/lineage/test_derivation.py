@@ -8,7 +8,7 @@ import pytest
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.lineage.snapshot import visible
-from parsimony_kernel.lineage.stamping import before_cell, observe_cell, stamp_effect
+from parsimony_kernel.lineage.stamp import before_cell, observe_cell, stamp_effect
 from parsimony_kernel.lineage.why import why
 
 SCOPE = RunScope("", "n.ipynb", "mine", actor="user")

@@ -8,7 +8,7 @@ import pytest
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger
 from parsimony_kernel.lineage.snapshot import visible
-from parsimony_kernel.lineage.stamping import before_cell, observe_cell, stamp_effect, stopped_line
+from parsimony_kernel.lineage.stamp import before_cell, observe_cell, stamp_effect, stopped_line
 
 SCOPE = RunScope(run_id="r", notebook_path="nb.ipynb", cell_id="c", actor="user")
 

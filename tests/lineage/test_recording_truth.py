@@ -11,7 +11,7 @@ import pytest
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.lineage.snapshot import visible
-from parsimony_kernel.lineage.stamping import CellEffect, before_cell, observe_cell, stamp_effect
+from parsimony_kernel.lineage.stamp import CellEffect, before_cell, observe_cell, stamp_effect
 
 SCOPE = RunScope(run_id="r", notebook_path="nb.ipynb", cell_id="c", actor="user")
 

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from itertools import starmap
 from typing import Any
 
-from parsimony_kernel.lineage.classes import is_frame, loaded
-from parsimony_kernel.lineage.kinds.atoms import is_atomic
-from parsimony_kernel.lineage.kinds.instances import attributes_of
-from parsimony_kernel.lineage.kinds.plain import (
+from parsimony_kernel.lineage.classes import is_atomic, is_frame, loaded
+from parsimony_kernel.lineage.copiers import (
     MAPPING,
     Kind,
     arrays_inside,
+    attributes_of,
     same_memory,
     same_objects,
 )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsimony_kernel.lineage.drawing import MOST_NODES, draw
+from parsimony_kernel.lineage.picture import MOST_NODES, draw
 from parsimony_kernel.lineage.why import Explanation, Input, Source, Step
 
 SVG = "{http://www.w3.org/2000/svg}"

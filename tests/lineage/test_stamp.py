@@ -9,7 +9,7 @@ import pytest
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger
 from parsimony_kernel.lineage.snapshot import difference, visible
-from parsimony_kernel.lineage.stamping import CellEffect, observe_cell, sources_in, stamp_effect
+from parsimony_kernel.lineage.stamp import CellEffect, observe_cell, sources_in, stamp_effect
 
 SCOPE = RunScope(run_id="r", notebook_path="nb.ipynb", cell_id="c", actor="user")
 

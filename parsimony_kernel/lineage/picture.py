@@ -71,7 +71,7 @@ def draw(told: Explanation) -> str:
     # Without times: the same picture is the same document.
     drawn = f"{told.name} {told.problem} {[*nodes.values()]}"
     return rendered(
-        "lineage/drawing.svg.j2",
+        "lineage/picture.svg.j2",
         mark=hashlib.sha256(drawn.encode("utf-8", "replace")).hexdigest()[:12],
         head=f"Where {told.name} comes from",
         description=told.text(),
