@@ -125,20 +125,6 @@ def plain_frame(value: Any, held: Any = None) -> Any:
     return made
 
 
-def same_frames(one: Any, other: Any) -> bool:
-    """Whether two frames or series share all of their memory, and so hold the same."""
-    if type(one) is not type(other):
-        return False
-    own, others = attributes_of(one), attributes_of(other)
-    if _allows_duplicates(own) != _allows_duplicates(others):
-        return False
-    if not _same_attribute(own.get("_attrs"), others.get("_attrs")):
-        return False
-    managers = own["_mgr"], others["_mgr"]
-    held = _HeldFrame(managers[0], {"_attrs": own.get("_attrs") or {}})
-    return _same_managers(*managers) and all(map(is_atomic, FRAME.parts(held)))
-
-
 def frame_bytes(value: Any) -> int:
     """The memory of a frame's columns, strings without their text."""
     blocks = attributes_of(value)["_mgr"].blocks

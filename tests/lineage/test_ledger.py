@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.execution.run_scope import RunScope
-from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger
+from parsimony_kernel.lineage.ledger import CellRun, OriginLedger
 from parsimony_kernel.lineage.snapshot import visible
 from parsimony_kernel.lineage.stamp import before_cell, observe_cell, stamp_effect, stopped_line
 
@@ -118,11 +118,3 @@ def test_aliases_that_change_together_are_not_stale(notebook: Notebook) -> None:
     for code in ("a = {}\nb = a", "b['x'] = 1", "a['y'] = 2"):
         notebook.cell(code)
     assert notebook.stale("a") == notebook.stale("b") == []
-
-
-def test_readers_are_the_runs_that_read_just_this_version(notebook: Notebook) -> None:
-    for code in ("a = [1]", "b = a[0]", "a = [2]", "c = a[0]"):
-        notebook.cell(code)
-    one, two = (InputRef(name="a", version=each) for each in (1, 2))
-    assert [run.number for run in notebook.ledger.readers([one])] == [2]
-    assert [run.number for run in notebook.ledger.readers([one, two])] == [2, 4]
