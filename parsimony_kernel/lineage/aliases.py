@@ -3,7 +3,7 @@
 import sys
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import islice
+from itertools import compress, islice
 from sys import getrefcount
 from typing import Any
 
@@ -114,7 +114,7 @@ def names_of(
     """
     if not touched:
         return set()
-    found = {name for name, value in after.items() if id(value) in touched}
+    found = set(compress(after, map(touched.__contains__, map(id, after.values()))))
     if _are_only_bound(touched, found, (after, *earlier), namespace, shown):
         return found
     kinds = list(map(id, map(type, after.values())))

@@ -9,7 +9,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, TracebackType
 from typing import Any
@@ -186,11 +186,8 @@ def _named(held: Mapping[int, Any], namespace: Mapping[str, Any]) -> set[str]:
     """The names bound to one of ``held``, which is by id."""
     if not held:
         return set()
-    return {
-        name
-        for name, value in namespace.items()
-        if id(value) in held and type(name) is str and not is_immutable(value)
-    }
+    bound = compress(namespace.items(), map(held.__contains__, map(id, namespace.values())))
+    return {name for name, value in bound if type(name) is str and not is_immutable(value)}
 
 
 def _functions_among(held: Mapping[int, Any], values: Iterable[Any]) -> list[Any]:
