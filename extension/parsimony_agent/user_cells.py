@@ -24,7 +24,7 @@ from parsimony_kernel.lineage.observe import (
     observe_cell,
     stopped_line,
 )
-from parsimony_kernel.lineage.snapshot import Standing, visible
+from parsimony_kernel.lineage.snapshot import Snapshot, visible
 
 if TYPE_CHECKING:
     from parsimony_kernel.lineage.ledger import OriginLedger
@@ -58,7 +58,7 @@ class _Begun:
 
     info: Any
     code: str
-    before: Standing
+    before: Snapshot
     looked: Looked
     watch: Watch
     is_body: bool = False

@@ -40,7 +40,7 @@ from parsimony_kernel.execution.run_scope import RunScope, current_scope
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch
 from parsimony_kernel.lineage.ledger import OriginLedger
-from parsimony_kernel.lineage.snapshot import Standing, visible
+from parsimony_kernel.lineage.snapshot import Snapshot, visible
 from parsimony_kernel.lineage.stamp import (
     CellEffect,
     Looked,
@@ -483,7 +483,7 @@ class Observation:
         there = visible(namespace, executor._hidden())
         looked = self._looked
         # What stood before is not kept alive by being looked at, as far as that can be.
-        self._standing = Standing(there) if looked is None else looked.keep(there)
+        self._standing = Snapshot(there) if looked is None else looked.keep(there)
         self.before: Mapping[str, Any] = {}
         self.after: dict[str, Any] = {}
         self.cell = cell

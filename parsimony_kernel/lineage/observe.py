@@ -34,7 +34,7 @@ from parsimony_kernel.lineage.may_mutate import (
     uses_by_name,
 )
 from parsimony_kernel.lineage.object_graph import held_by, part_at, parts_in, reachable_from
-from parsimony_kernel.lineage.snapshot import Standing, difference
+from parsimony_kernel.lineage.snapshot import Snapshot, difference
 
 _MOST_UNNAMED = 64
 _MOST_PLAIN = 8
@@ -52,7 +52,7 @@ class Looked:
     namespace: Mapping[str, Any] = field(default_factory=dict)
     reads: frozenset[str] = frozenset()
     seen: Mapping[str, Fingerprint] = field(default_factory=dict)
-    values: Standing = field(default_factory=lambda: Standing({}))
+    values: Snapshot = field(default_factory=lambda: Snapshot({}))
     # Those that count as changed unless all of them was seen and is the same.
     likely: frozenset[str] = frozenset()
     # The names that the cell binds or unbinds, those that it uses, whether its text does not tell
@@ -76,10 +76,10 @@ class Looked:
             return False
         return not seen.differs_from(value)
 
-    def keep(self, bindings: Mapping[str, Any]) -> Standing:
+    def keep(self, bindings: Mapping[str, Any]) -> Snapshot:
         """``bindings``, such as those that stood before, for as long as the cell runs."""
         used = bindings.keys() if self.opaque else self.used
-        return Standing(bindings, used, self.rebound, resizes=self.resizes)
+        return Snapshot(bindings, used, self.rebound, resizes=self.resizes)
 
 
 def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
@@ -169,7 +169,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         namespace,
         frozenset(used),
         seen,
-        Standing(values, values.keys(), rebound, resizes=resizes),
+        Snapshot(values, values.keys(), rebound, resizes=resizes),
         frozenset(likely & values.keys()),
         rebound,
         frozenset(used | names.reads | names.mutated | names.touched | rebound),
@@ -240,7 +240,7 @@ class CellEffect:
 
 
 def observe_cell(
-    before: Mapping[str, Any] | Standing,
+    before: Mapping[str, Any] | Snapshot,
     after: Mapping[str, Any],
     code: str,
     cwd: Path,
@@ -264,7 +264,7 @@ def observe_cell(
     """
     names = read(code)
     looked = looked or Looked()
-    if isinstance(before, Standing):
+    if isinstance(before, Snapshot):
         before = before.now(after)
     values = looked.values.now(after)
     found = difference(before, after)

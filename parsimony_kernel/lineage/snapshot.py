@@ -33,7 +33,7 @@ class Difference:
     deleted: tuple[str, ...] = ()
 
 
-class Standing:
+class Snapshot:
     """Bindings as they stand while a cell runs, which keeps nothing large alive for it.
 
     What can be referred to weakly is. A large list or other builtin is told again by its size and
