@@ -38,7 +38,7 @@ from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.lineage.script import slice_of
 from parsimony_kernel.lineage.snapshot import visible
-from parsimony_kernel.lineage.stamping import Looked, before_cell, observe_cell, stamp_effect
+from parsimony_kernel.lineage.stamp import Looked, before_cell, observe_cell, stamp_effect
 from parsimony_kernel.lineage.why import why
 from parsimony_kernel.session.changes import Changes
 

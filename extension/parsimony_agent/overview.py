@@ -20,7 +20,7 @@ from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.doctor import examine
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.dependents import warnings
-from parsimony_kernel.lineage.drawing import draw
+from parsimony_kernel.lineage.picture import draw
 from parsimony_kernel.metrics import alerts, figures, prometheus
 from parsimony_kernel.session.audit import RECENT_TURNS, report_of
 from parsimony_kernel.session.spending import Used, used

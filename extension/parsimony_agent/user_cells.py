@@ -17,9 +17,14 @@ from parsimony_kernel.core.audit import leave, listen
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.file_access import Watch
-from parsimony_kernel.lineage.look import Looked, before_cell
-from parsimony_kernel.lineage.observing import CellEffect, observe_cell, stopped_line
-from parsimony_kernel.lineage.snapshot import Standing, visible
+from parsimony_kernel.lineage.observe import (
+    CellEffect,
+    Looked,
+    before_cell,
+    observe_cell,
+    stopped_line,
+)
+from parsimony_kernel.lineage.snapshot import Snapshot, visible
 
 if TYPE_CHECKING:
     from parsimony_kernel.lineage.ledger import OriginLedger
@@ -53,7 +58,7 @@ class _Begun:
 
     info: Any
     code: str
-    before: Standing
+    before: Snapshot
     looked: Looked
     watch: Watch
     is_body: bool = False
@@ -209,7 +214,7 @@ class UserCells:
             return source
 
     def _stamp(self, ledger: OriginLedger, cell: UserCell) -> None:
-        from parsimony_kernel.lineage.stamping import stamp_effect
+        from parsimony_kernel.lineage.stamp import stamp_effect
 
         stamp_effect(
             ledger,

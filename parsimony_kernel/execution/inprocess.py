@@ -41,8 +41,8 @@ from parsimony_kernel.execution.statement_guard import Paused, StatementGuard
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch
 from parsimony_kernel.lineage.ledger import OriginLedger
-from parsimony_kernel.lineage.snapshot import Standing, visible
-from parsimony_kernel.lineage.stamping import (
+from parsimony_kernel.lineage.snapshot import Snapshot, visible
+from parsimony_kernel.lineage.stamp import (
     CellEffect,
     Looked,
     before_cell,
@@ -330,7 +330,7 @@ class CellExecution:
         self.namespace = executor.namespace()
         there = visible(self.namespace, executor.hidden())
         # What stood before is not kept alive by being looked at, as far as that can be.
-        self._standing = Standing(there) if self._looked is None else self._looked.keep(there)
+        self._standing = Snapshot(there) if self._looked is None else self._looked.keep(there)
         self._before: Mapping[str, Any] = {}
         self._after: dict[str, Any] = {}
         self._effect = CellEffect()

@@ -11,21 +11,33 @@ from typing import Any
 
 from parsimony_kernel.analysis.cell import Cell
 from parsimony_kernel.analysis.read import read
-from parsimony_kernel.lineage.change import GONE, Change, TakenBack, change_since, take_back
-from parsimony_kernel.lineage.copies import ROOM_BYTES, Copies, Copy, Kept, Room
-from parsimony_kernel.lineage.kinds.atoms import is_atomic
-from parsimony_kernel.lineage.kinds.frames import is_free
-from parsimony_kernel.lineage.kinds.lookup import bytes_of, holds_objects, kind_of
+from parsimony_kernel.lineage.classes import is_atomic
+from parsimony_kernel.lineage.copies import (
+    ROOM_BYTES,
+    Copies,
+    Copy,
+    Kept,
+    Room,
+    bytes_of,
+    holds_objects,
+    kind_of,
+)
+from parsimony_kernel.lineage.frame_copiers import is_free
 from parsimony_kernel.lineage.ledger import Moment, OriginLedger
 from parsimony_kernel.lineage.may_mutate import suspects, used_by
-from parsimony_kernel.lineage.put_back import (
+from parsimony_kernel.lineage.undo import (
     ABSENT,
+    GONE,
     Bindings,
+    Change,
     Place,
     PutBack,
     State,
+    TakenBack,
+    change_since,
     set_back,
     shown,
+    take_back,
 )
 
 __all__ = ["ABSENT", "GONE", "Change", "Checkpoints", "PutBack", "TakenBack"]

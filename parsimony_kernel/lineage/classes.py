@@ -1,6 +1,30 @@
-"""Of whom a class is. No metaclass is asked, and no package is imported."""
+"""Of whom a class is, and values that cannot change. No metaclass is asked, nothing is imported."""
 
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import logging
+import operator
+import pathlib
+import re
 import sys
+import uuid
+import weakref
+from collections.abc import Iterable
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GenericAlias,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    UnionType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 _loaded: dict[tuple[str, tuple[str, ...]], tuple[Any, ...]] = {}
@@ -50,3 +74,81 @@ def is_frame(kind: type) -> bool:
 def is_tabular(value: Any) -> bool:
     """Whether a value is of a class of pandas or polars."""
     return module_of(type(value)).startswith(("pandas.", "polars."))
+
+
+# The most frequent ones first: they are looked for in every container.
+ATOMS = frozenset(
+    {
+        int, float, str, bool, type(None), bytes, complex, frozenset, range, slice,
+        datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone,
+        decimal.Decimal, fractions.Fraction, uuid.UUID, re.Pattern, re.Match,
+        type(Ellipsis), type(NotImplemented), property, staticmethod, classmethod,
+        functools.cached_property, GenericAlias, UnionType, GetSetDescriptorType,
+        MemberDescriptorType, MethodDescriptorType, WrapperDescriptorType,
+        object, operator.itemgetter, operator.attrgetter,
+    }
+)  # fmt: skip
+ATOM_IDS = frozenset(map(id, ATOMS))
+_ATOMIC = (
+    enum.Enum, ModuleType, pathlib.PurePath, datetime.tzinfo, weakref.ref, logging.Logger,
+)  # fmt: skip
+_SCALARS_OF_PANDAS = frozenset({"Timestamp", "Timedelta", "Period", "Interval"})
+# What these make describes classes and is never changed.
+_DESCRIBING = frozenset({"dataclasses", "typing"})
+_OF_ARROW = ("_PandasConvertible", "Scalar", "DataType", "Schema", "Field", "Buffer")
+
+
+# By identity: a class may have a hash of its own.
+SIMPLE = frozenset(map(id, (int, float, str, bool, type(None), bytes, complex)))
+
+
+def are_simple(values: Iterable[Any]) -> bool:
+    """Whether all of ``values`` are plain numbers, strings and the like."""
+    return SIMPLE.issuperset(map(id, map(type, values)))
+
+
+def is_immutable(value: Any) -> bool:
+    """Whether nothing changes ``value`` itself in place; what a method is bound to may change."""
+    kind = type(value)
+    return kind is MethodType or kind is BuiltinFunctionType or is_atomic(value)
+
+
+def is_atomic(value: Any) -> bool:
+    """Whether ``value`` cannot change, nor anything that is reached through it."""
+    kind = type(value)
+    if id(kind) in SIMPLE or issubclass(kind, _ATOMIC) or id(kind) in ATOM_IDS:
+        return True
+    if issubclass(kind, type):
+        return not is_theirs(value)
+    if kind is FunctionType:
+        return bool(value.__module__ != "__main__")
+    if kind is BuiltinFunctionType:
+        return value.__self__ is None or type(value.__self__) is ModuleType
+    module = module_of(kind)
+    if module == "numpy":
+        return issubclass(kind, loaded("numpy", "generic", "dtype", "ufunc"))
+    if module in _DESCRIBING or module.startswith("numpy.dtypes"):
+        return True
+    if module == "pyarrow.lib":
+        return issubclass(kind, loaded("pyarrow.lib", *_OF_ARROW))
+    return is_scalar_of_pandas(kind)
+
+
+def is_scalar_of_pandas(kind: type) -> bool:
+    """Whether ``kind`` is that of single values of pandas: times, spans, intervals, missing."""
+    module = module_of(kind)
+    return module.startswith("pandas._libs.") or (
+        module == "pandas" and kind.__name__ in _SCALARS_OF_PANDAS
+    )
+
+
+def is_missing(value: Any) -> bool:
+    """Whether ``value`` stands for none: ``None``, a NaN, or what pandas has for it."""
+    kind = type(value)
+    if value is None or kind is float:
+        return value is None or value != value
+    if is_scalar_of_pandas(kind):
+        return any(value is each for each in loaded("pandas", "NaT", "NA"))
+    if module_of(kind) == "numpy" and issubclass(kind, loaded("numpy", "generic")):
+        return value.dtype.kind in "fcmM" and bool(value != value)
+    return False

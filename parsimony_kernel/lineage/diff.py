@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from parsimony_kernel.lineage.checkpoint import ABSENT, GONE, Change
-from parsimony_kernel.lineage.classes import is_frame
-from parsimony_kernel.lineage.copies import Copy
+from parsimony_kernel.lineage.classes import is_atomic, is_frame
+from parsimony_kernel.lineage.copiers import fields, is_array
+from parsimony_kernel.lineage.copies import Copy, kind_of
 from parsimony_kernel.lineage.files import FileState
+from parsimony_kernel.lineage.frame_copiers import plain_frame
 from parsimony_kernel.lineage.frame_diff import (
     MOST_SHOWN,
     array_lines,
@@ -23,11 +25,6 @@ from parsimony_kernel.lineage.frame_diff import (
     plural,
     short,
 )
-from parsimony_kernel.lineage.kinds.atoms import is_atomic
-from parsimony_kernel.lineage.kinds.frames import plain_frame
-from parsimony_kernel.lineage.kinds.instances import fields
-from parsimony_kernel.lineage.kinds.lookup import kind_of
-from parsimony_kernel.lineage.kinds.plain import is_array
 
 # Objects that are looked at in one diff; of one variable always one in so many of that.
 MOST = 200_000

@@ -13,10 +13,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from parsimony_kernel.lineage.classes import is_frame, loaded, module_of, package_of
-from parsimony_kernel.lineage.kinds.atoms import ATOMS, is_missing, is_scalar_of_pandas
-from parsimony_kernel.lineage.kinds.frames import frame_shape
-from parsimony_kernel.lineage.kinds.plain import same_memory
+from parsimony_kernel.lineage.classes import (
+    ATOMS,
+    is_frame,
+    is_missing,
+    is_scalar_of_pandas,
+    loaded,
+    module_of,
+    package_of,
+)
+from parsimony_kernel.lineage.copiers import same_memory
+from parsimony_kernel.lineage.frame_copiers import frame_shape
 
 MOST_CHARS = 60
 MOST_SHOWN = 5

@@ -204,11 +204,6 @@ class OriginLedger:
         """``name`` is bound no more. Its versions go on counting when it is bound again."""
         self.go_back(name, 0)
 
-    def readers(self, refs: Iterable[InputRef]) -> tuple[CellRun, ...]:
-        """The runs that read one of ``refs``, oldest first."""
-        wanted = frozenset(refs)
-        return tuple(run for run in self._cells if not wanted.isdisjoint(run.reads))
-
     def stale(self, name: str) -> tuple[InputRef, ...]:
         """What went into ``name``, all the way, and is now something else or gone.
 

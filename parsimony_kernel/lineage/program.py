@@ -46,6 +46,8 @@ BUILTINS = frozenset(vars(builtins)) | {"__name__", "__builtins__"}
 # Stands for the random numbers that libraries keep for all.
 RANDOM = "*random"
 
+# What these are handed they only measure.
+_MEASURING = ATOMIC_FUNCTIONS - {"any", "all"}
 _TEXT_MAGICS = names("magics", "text")
 _DRAWING = frozenset({"sample", "rvs", "fit", "fit_transform", "fit_predict"})
 _RANDOM_MODULES = frozenset({"random", "sklearn", "scipy"})
@@ -67,11 +69,6 @@ class Effect(NamedTuple):
     certain: frozenset[str]
     touches: frozenset[str]
     moves: frozenset[str]
-
-    @property
-    def is_pure(self) -> bool:
-        """Whether it does nothing but bind names."""
-        return not (self.touches or self.moves)
 
 
 class Program:
@@ -145,7 +142,8 @@ class Program:
                     touches |= call.handed | {call.root} | through
             if is_opaque(statement) or statement.changes_all:
                 touches.add("*")
-            moves = self.streams_of(_used_up(statement) | through)
+            if len(self._streams):
+                moves = self.streams_of(_used_up(statement) | through)
             if self._is_seeded:
                 random = self._streams.of(RANDOM)
                 if random in moves or any(map(self._draws, statement.calls)):
@@ -216,7 +214,7 @@ class Program:
 
     def _spread(self, names: Collection[str]) -> None:
         """If one of ``names`` leads to a stream the others may do so too."""
-        if any(name in self._streams for name in names):
+        if len(self._streams) and any(name in self._streams for name in names):
             plain = self._homes.keys() | BUILTINS | self._harmless
             self._streams.join({name for name in names if name and name not in plain})
 
@@ -298,9 +296,8 @@ def _used_up(statement: Statement) -> frozenset[str]:
     if not statement.calls and statement.rebinds:
         linked = {root.name for _, root in statement.links if root.is_same}
         return statement.now - linked
-    if all(each.last in ATOMIC_FUNCTIONS - {"any", "all"} for each in statement.calls) and (
-        statement.calls and "*" not in statement.source
-    ):
+    is_measured = statement.calls and all(each.last in _MEASURING for each in statement.calls)
+    if is_measured and "*" not in statement.source:
         return frozenset()
     return statement.now
 

@@ -205,9 +205,7 @@ class _Walk:
         """Whether a statement binds what is needed, or moves it on."""
         if not self._live.isdisjoint(effect.binds):
             return True
-        return bool(effect.moves) and not effect.moves.isdisjoint(
-            self._program.streams_of(self._live)
-        )
+        return bool(effect.moves and effect.moves & self._program.streams_of(self._live))
 
     def _may_change(self, effect: Effect) -> bool:
         """Whether a statement may change something that is not taken back as a whole."""

@@ -5,10 +5,11 @@ the number of names and never on the size of the data. No code of an object's ow
 """
 
 import functools
+import operator
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import compress, islice, repeat
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -32,7 +33,7 @@ class Difference:
     deleted: tuple[str, ...] = ()
 
 
-class Standing:
+class Snapshot:
     """Bindings as they stand while a cell runs, which keeps nothing large alive for it.
 
     What can be referred to weakly is. A large list or other builtin is told again by its size and
@@ -120,13 +121,15 @@ def visible(namespace: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, A
     counts once it is bound to something else than ``hidden`` has there. A key that no code could
     name is no variable.
     """
-    found = {
-        name: value
-        for name, value in namespace.copy().items()
-        if type(name) is str
-        and _is_name(name)
-        and not (issubclass(type(value), _IMPORTABLE) and _is_imported(value))
-    }
+    there = namespace.copy()
+    if set(map(type, there)) != {str}:
+        there = {name: value for name, value in there.items() if type(name) is str}
+    found = dict(compress(there.items(), map(_is_name, there)))
+    kinds = map(type, found.values())
+    may_be_imported = map(issubclass, kinds, repeat(_IMPORTABLE))
+    for name in [*compress(found, may_be_imported)]:
+        if _is_imported(found[name]):
+            del found[name]
     for name in hidden:
         if name in found and found[name] is hidden[name]:
             del found[name]
@@ -150,9 +153,8 @@ def _is_imported(value: Any) -> bool:
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Difference:
     """What changed between two snapshots, by identity."""
+    is_other = map(operator.is_not, after.values(), map(before.get, after, repeat(_ABSENT)))
     return Difference(
-        changed=tuple(
-            sorted(name for name, value in after.items() if value is not before.get(name, _ABSENT))
-        ),
-        deleted=tuple(sorted(name for name in before if name not in after)),
+        changed=tuple(sorted(compress(after, is_other))),
+        deleted=tuple(sorted(before.keys() - after.keys())),
     )

@@ -37,20 +37,12 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Source:
-    """A file or address that a step read, with the digest of its content: ``""`` where none was
-    recorded, ``None`` where nobody asked for any."""
-
-    path: str
-    digest: str | None = None
-
-
-@dataclass(frozen=True)
 class Step:
     """One binding or change of a variable.
 
     ``place`` is the cell in a person's words, ``code`` the statements that made and changed the
-    variable, each on one line and three lines at most, ``at`` the time in ISO 8601 or ``""``.
+    variable, each on one line and three lines at most, ``sources`` the files and addresses that the
+    cell read, ``at`` the time in ISO 8601 or ``""``.
     """
 
     name: str
@@ -58,7 +50,7 @@ class Step:
     place: str
     code: str
     inputs: tuple[Input, ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[str, ...] = ()
     at: str = ""
 
 
@@ -100,17 +92,12 @@ def why(
     *,
     present: Collection[str] = (),
     turns: Mapping[str, int] | None = None,
-    digests: Mapping[str, str] | None = None,
-    most: int = MOST_STEPS,
 ) -> Explanation:
     """The steps that led to ``name`` as it is now.
 
     Args:
         present: the variables that are bound now.
         turns: the number of the turn of each run id.
-        digests: the digest of each source that is known; of the others it is said that there is
-            none. Without it nothing is said of digests.
-        most: how many steps are told at most; the older ones are counted.
     """
     chain = list(ledger.ancestry(name))
     if not chain:
@@ -126,13 +113,10 @@ def why(
             place=places.get(each.cell_run) or _place(each, turns or {}, 0),
             code=_statements_of(each),
             inputs=_inputs(ledger, each, stale),
-            sources=tuple(
-                Source(path, None if digests is None else digests.get(path, ""))
-                for path in each.sources
-            ),
+            sources=each.sources,
             at=each.at,
         )
-        for each in chain[:most]
+        for each in chain[:MOST_STEPS]
     ]
     return Explanation(name, tuple(steps), len(chain) - len(steps))
 
@@ -273,9 +257,7 @@ def _details(step: Step) -> Iterable[str]:
     if unknown:
         yield f"? made from {_listed(unknown)}, whose origin is not known"
     for source in step.sources[:_MOST_INPUTS]:
-        digest = f"sha256 {source.digest[:12]}" if source.digest else "its content is not recorded"
-        known = f" ({digest})" if source.digest is not None else ""
-        yield f"reads {_safe(source.path)}{known}"
+        yield f"reads {_safe(source)}"
     if len(step.sources) > _MOST_INPUTS:
         more = len(step.sources) - _MOST_INPUTS
         yield f"reads {more:,} more {_plural('source', more)}"

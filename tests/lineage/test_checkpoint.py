@@ -114,33 +114,18 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("code", CHANGES.values(), ids=CHANGES.keys())
-async def test_what_code_changed_is_as_it_was(bench: Bench, code: str) -> None:
-    await bench.run(SETTING)
-    before = snapshot(bench)
-    number = bench.checkpoints.take()
-    assert await bench.run(code) == ""
-    back = bench.checkpoints.put_back(number)
-    assert back.restored
-    assert not back.lost
-    assert snapshot(bench) == before
-
-
-@pytest.mark.parametrize("code", CHANGES.values(), ids=CHANGES.keys())
-async def test_it_is_so_a_second_time(bench: Bench, code: str) -> None:
+async def test_what_code_changed_is_as_it_was_twice_and_after_an_undo(
+    bench: Bench, code: str
+) -> None:
     await bench.run(SETTING)
     before = snapshot(bench)
     number = bench.checkpoints.take()
     for _ in range(2):
-        await bench.run(code)
-        bench.checkpoints.put_back(number)
+        assert await bench.run(code) == ""
+        back = bench.checkpoints.put_back(number)
+        assert back.restored
+        assert not back.lost
         assert snapshot(bench) == before
-
-
-@pytest.mark.parametrize("code", CHANGES.values(), ids=CHANGES.keys())
-async def test_a_change_is_undone_when_it_is_over(bench: Bench, code: str) -> None:
-    await bench.run(SETTING)
-    before = snapshot(bench)
-    bench.checkpoints.take()
     await bench.run(code)
     change = bench.checkpoints.close()
     assert change is not None

@@ -1,35 +1,19 @@
 """A variable's inputs are those of the statements that made it, not of its cell."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
+from watched_notebook import Notebook
 
-from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.ledger import OriginLedger
-from parsimony_kernel.lineage.snapshot import visible
-from parsimony_kernel.lineage.stamping import before_cell, observe_cell, stamp_effect
 from parsimony_kernel.lineage.why import why
 
-SCOPE = RunScope("", "n.ipynb", "mine", actor="user")
 X_AND_Y = "x = 1\ny = 2"
 
 
 def ledger_of(*cells: str) -> OriginLedger:
-    ledger, names = OriginLedger(), dict[str, Any](__name__="__main__")
+    notebook = Notebook()
     for code in cells:
-        before, looked = visible(names, {}), before_cell(code, names)
-        failed = False
-        try:
-            exec(compile(code, "<cell>", "exec"), names)
-        except ZeroDivisionError:
-            failed = True
-        effect, _ = observe_cell(before, visible(names, {}), code, Path.cwd(), looked=looked)
-        stamp_effect(
-            ledger, effect, code, SCOPE, "", cwd=Path.cwd(), failed=failed,
-            stopped_at=code.count("\n") + 1 if failed else 0,
-        )  # fmt: skip
-    return ledger
+        notebook.cell(code)
+    return notebook.ledger
 
 
 # Cells, the variable, and its inputs with their versions.

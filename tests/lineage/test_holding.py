@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.lineage.holding import MOST_LOOKED_AT, Holding
+from parsimony_kernel.lineage.object_graph import MOST_LOOKED_AT, Holding
 
 
 def holders(names: dict[str, Any], target: Any) -> set[str]:

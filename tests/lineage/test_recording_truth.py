@@ -1,45 +1,17 @@
 """What a cell really changed is among what was recorded, however it did it."""
 
-import linecache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from watched_notebook import Notebook
 
-from parsimony_kernel.execution.run_scope import RunScope
-from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.lineage.snapshot import visible
-from parsimony_kernel.lineage.stamping import CellEffect, before_cell, observe_cell, stamp_effect
-
-SCOPE = RunScope(run_id="r", notebook_path="nb.ipynb", cell_id="c", actor="user")
 
 
-class Notebook:
-    """A namespace whose cells run and are recorded as a shell records them."""
-
-    def __init__(self) -> None:
-        self.names: dict[str, Any] = {"__name__": "__main__"}
-        self.ledger = OriginLedger()
-
-    def cell(self, code: str) -> CellEffect:
-        filename = f"<cell {len(self.ledger.cell_runs())} {id(self)}>"
-        linecache.cache[filename] = (len(code), None, code.splitlines(keepends=True), filename)
-        before = visible(self.names, {})
-        looked = before_cell(code, self.names)
-        failed = False
-        try:
-            exec(compile(code, filename, "exec"), self.names)
-        except ZeroDivisionError:
-            failed = True
-        after = visible(self.names, {})
-        effect, _ = observe_cell(before, after, code, Path.cwd(), looked=looked)
-        stamp_effect(self.ledger, effect, code, SCOPE, "", cwd=Path.cwd(), failed=failed)
-        return effect
-
-    def contents(self) -> dict[str, Any]:
-        return {name: content(value) for name, value in visible(self.names, {}).items()}
+def contents(notebook: Notebook) -> dict[str, Any]:
+    return {name: content(value) for name, value in visible(notebook.names, {}).items()}
 
 
 def content(value: Any, depth: int = 0) -> Any:
@@ -424,9 +396,9 @@ def notebook() -> Notebook:
 def test_all_that_changed_is_recorded_and_hardly_more(notebook: Notebook, case: str) -> None:
     setting, code = CASES[case]
     notebook.cell(setting)
-    before = notebook.contents()
+    before = contents(notebook)
     effect = notebook.cell(code)
-    after = notebook.contents()
+    after = contents(notebook)
     really = {name for name in after if after[name] != before.get(name)}
     recorded = set(effect.changed)
     assert really <= recorded

@@ -13,7 +13,7 @@ from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, Var
 from parsimony_kernel.lineage.program import SEEDS
 from parsimony_kernel.lineage.script import Script, SliceError, slice_of
 from parsimony_kernel.lineage.snapshot import visible
-from parsimony_kernel.lineage.stamping import observe_cell, stamp_effect
+from parsimony_kernel.lineage.stamp import observe_cell, stamp_effect
 
 USER = RunScope("", "n.ipynb", "mine", actor="user")
 AGENT = RunScope("run 1", "n.ipynb", "cell")

@@ -27,7 +27,6 @@ class Desk:
             name,
             present=self.executor.variables(),
             turns={"run 1": 3},
-            digests={"cars.csv": "ab" * 32},
         )
 
 
@@ -59,7 +58,7 @@ async def test_the_chain_is_told_from_the_newest_step_to_the_oldest(desk: Desk) 
         "          made from raw v1",
         "raw v1    your cell",
         "          raw = pd.read_csv('cars.csv')",
-        "          reads cars.csv (sha256 abababababab)",
+        "          reads cars.csv",
     ]
 
 
@@ -79,17 +78,6 @@ async def test_an_input_that_was_deleted_is_gone(desk: Desk) -> None:
 async def test_what_is_up_to_date_is_not_called_stale(desk: Desk) -> None:
     await desk.run("a = [1]", "b = a + [2]", "b.append(3)")
     assert desk.why("b").stale == ()
-
-
-async def test_a_source_whose_content_nobody_recorded_says_so(desk: Desk) -> None:
-    await desk.run("df = pd.read_csv('more.csv')")
-    assert "reads more.csv (its content is not recorded)" in desk.why("df").text()
-
-
-async def test_without_any_digests_nothing_is_said_of_the_content(desk: Desk) -> None:
-    await desk.run("df = pd.read_csv('more.csv')")
-    told = why(desk.executor.origin_ledger, "df")
-    assert told.text().splitlines()[-1].strip() == "reads more.csv"
 
 
 async def test_the_statement_that_made_it_is_told_with_those_that_changed_it(desk: Desk) -> None:

@@ -480,6 +480,17 @@ async def test_a_cell_that_showed_what_is_undone_is_warned_about(desk: Desk) -> 
     assert (found.cell.code.strip(), found.used, found.stands) == ("print(a)", ("a",), ())
 
 
+async def test_of_many_cells_the_first_are_told_each_on_one_line(desk: Desk) -> None:
+    await desk.turn("t", "a = 1")
+    for number in range(10):
+        await desk.mine(f"x{number} = (\n    a\n)" + "#" * 200)
+    await desk.turn("u", "print(a)")
+    lines = warnings(desk.undo("t").dependents, 4)
+    assert len(lines) == 9
+    assert lines[-1] == "And 2 more."
+    assert all("\n" not in line and len(line) < 200 for line in lines)
+
+
 async def test_a_redo_warns_about_who_used_what_stood_meanwhile(desk: Desk) -> None:
     await desk.mine("a = 1")
     await desk.mine("early = a + 1")

@@ -1,28 +1,93 @@
 """The names that lead to objects that changed: their own, those of their memory and of holders."""
 
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from itertools import islice
+import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import compress, islice
 from sys import getrefcount
 from typing import Any
 
-from parsimony_kernel.lineage.classes import loaded
-from parsimony_kernel.lineage.kinds.atoms import SIMPLE, are_simple
-from parsimony_kernel.lineage.look import Looked
-from parsimony_kernel.lineage.memory import (
-    is_still,
-    may_share,
-    owners,
-    owners_of_kind,
-    shares_memory,
-)
-from parsimony_kernel.lineage.parts import (
+from parsimony_kernel.lineage.classes import SIMPLE, are_simple, is_frame, loaded
+from parsimony_kernel.lineage.object_graph import (
     DEEPEST,
+    MOST_BLOCKS,
     MOST_LOOKED_INTO,
+    arrays_of_frame,
     can_hold,
+    owner,
     parts_in,
     parts_of_kind,
 )
+
+_MOST_COMPARED = 32 * 2**10
+
+
+def owners(value: Any) -> Sequence[int]:
+    """The ids of what owns the memory of an array or a frame."""
+    look = owners_of_kind(type(value))
+    return look(value) if look is not None else ()
+
+
+def owners_of_kind(kind: type) -> Callable[[Any], Sequence[int]] | None:
+    """How the memory of a value of ``kind`` is told, ``None`` where it has none of its own."""
+    for array in loaded("numpy", "ndarray"):
+        if is_frame(kind):
+            return lambda value: [
+                id(owner(held, array))
+                for block in value._mgr.blocks[:MOST_BLOCKS]
+                if type(held := block.values) is array
+            ]
+        if issubclass(kind, (array, memoryview)):
+            return lambda value: (id(owner(value, array)),)
+    return None
+
+
+def contents_of(values: Iterable[Any]) -> Iterator[tuple[Callable[[], Any], bytes]]:
+    """The small arrays that have the memory of the frames among ``values``, and their bytes."""
+    for array in loaded("numpy", "ndarray"):
+        for held in (each for value in values for each in arrays_of_frame(value, array)):
+            own = owner(held, array)
+            if type(own) is array and not own.dtype.hasobject and own.nbytes <= _MOST_COMPARED:
+                yield weakref.ref(own), own.tobytes()
+
+
+def is_still(array: Any, content: bytes) -> bool:
+    """Whether an array, if it is still there, has these bytes."""
+    return array is not None and array.tobytes() == content
+
+
+def shares_memory(value: Any, touched: Mapping[int, Any]) -> bool:
+    """Whether two arrays of one owner overlap; what is no array does, as far as can be told."""
+    arrays = loaded("numpy", "ndarray")
+    if not issubclass(type(value), arrays):
+        return True
+    return any(
+        not issubclass(type(each), arrays) or sys.modules["numpy"].may_share_memory(each, value)
+        for each in touched.values()
+        if not set(owners(each)).isdisjoint(owners(value))
+    )
+
+
+def may_share(value: Any) -> bool:
+    """Whether something else may have the memory of an object that nothing else holds."""
+    if not is_frame(type(value)):
+        return owners_of_kind(type(value)) is not None and tuple(owners(value)) != (id(value),)
+    blocks = value._mgr.blocks
+    return len(blocks) > MOST_BLOCKS or not all(map(_is_own, blocks))
+
+
+def _is_own(block: Any) -> bool:
+    """Whether the array of a frame's block, if it is one, is nobody else's."""
+    box, arrays = [block.values], loaded("numpy", "ndarray")
+    if type(box[0]) not in arrays:
+        return True
+    while box[0] is not None:
+        # One reference is that of the box, one that of the call, one the block's or the view's.
+        if type(box[0]) not in arrays or getrefcount(box[0]) > 3:
+            return False
+        box[0] = box[0].base
+    return True
+
 
 _LAST_OUTPUTS = ("_", "__", "___")
 
@@ -31,26 +96,38 @@ def names_of(
     touched: Mapping[int, Any],
     after: Mapping[str, Any],
     earlier: tuple[Mapping[str, Any], ...],
-    looked: Looked,
+    namespace: Mapping[str, Any],
     shown: tuple[Any, ...],
+    columns_only: Set[str],
+    contents: Iterable[tuple[Callable[[], Any], bytes]],
 ) -> set[str]:
-    """The names of these objects, of their memory, and of what holds them."""
+    """The names of these objects, of their memory, and of what holds them.
+
+    Args:
+        touched: the objects, by id.
+        after: what names are bound to now.
+        earlier: other mappings that hold what they were bound to.
+        namespace: the live namespace, with IPython's outputs.
+        shown: what the caller holds besides: the value that the cell shows.
+        columns_only: frames of which the cell did nothing but set columns, by name.
+        contents: the small arrays in which frames have their values, and their bytes before.
+    """
     if not touched:
         return set()
-    found = {name for name, value in after.items() if id(value) in touched}
-    if _are_only_bound(touched, found, (after, *earlier), looked.namespace, shown):
+    found = set(compress(after, map(touched.__contains__, map(id, after.values()))))
+    if _are_only_bound(touched, found, (after, *earlier), namespace, shown):
         return found
     kinds = list(map(id, map(type, after.values())))
     distinct = dict(zip(kinds, map(type, after.values()), strict=True))
-    columns = {id(after[name]) for name in looked.columns_only & found}
-    columns -= {id(after[name]) for name in found - looked.columns_only}
+    columns = {id(after[name]) for name in columns_only & found}
+    columns -= {id(after[name]) for name in found - columns_only}
     memory = {
         root
         for key, value in touched.items()
         if not (key in columns and _writes_nothing(value))
         for root in owners(value)
     }
-    memory -= {id(array) for get, content in looked.contents if is_still(array := get(), content)}
+    memory -= {id(array) for get, content in contents if is_still(array := get(), content)}
     if memory:
         owning = {key: look for key, kind in distinct.items() if (look := owners_of_kind(kind))}
         found |= {

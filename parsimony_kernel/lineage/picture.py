@@ -71,7 +71,7 @@ def draw(told: Explanation) -> str:
     # Without times: the same picture is the same document.
     drawn = f"{told.name} {told.problem} {[*nodes.values()]}"
     return rendered(
-        "lineage/drawing.svg.j2",
+        "lineage/picture.svg.j2",
         mark=hashlib.sha256(drawn.encode("utf-8", "replace")).hexdigest()[:12],
         head=f"Where {told.name} comes from",
         description=told.text(),
@@ -124,10 +124,8 @@ def _nodes_of(shown: Sequence[Step], left_out: int) -> dict[Key, _Node]:
             if each.is_stale and nodes[key] is not earlier:
                 nodes[key].mark = f"changed since: now v{each.now}" if each.now else "gone now"
         for source in step.sources[:_MOST_SOURCES_OF_A_STEP]:
-            key = ("source", source.path, 0)
-            digest = f"sha256 {source.digest[:12]}" if source.digest else "content not recorded"
-            digest = "" if source.digest is None else digest
-            nodes.setdefault(key, _Node(source.path, "source", digest, "source", source.path))
+            key = ("source", source, 0)
+            nodes.setdefault(key, _Node(source, "source", kind="source", whole=source))
             node.parents.append(key)
         if (rest := len(step.sources) - _MOST_SOURCES_OF_A_STEP) > 0:
             key = ("source", step.name, step.version)

@@ -5,29 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from watched_notebook import Notebook
 
-from parsimony_kernel.execution.run_scope import RunScope
-from parsimony_kernel.lineage.ledger import InputRef, OriginLedger
+from parsimony_kernel.lineage.file_access import sources_in
+from parsimony_kernel.lineage.ledger import InputRef
 from parsimony_kernel.lineage.snapshot import difference, visible
-from parsimony_kernel.lineage.stamping import CellEffect, observe_cell, sources_in, stamp_effect
-
-SCOPE = RunScope(run_id="r", notebook_path="nb.ipynb", cell_id="c", actor="user")
-
-
-class Notebook:
-    """A namespace whose cells are stamped."""
-
-    def __init__(self, cwd: Path) -> None:
-        self.names: dict[str, Any] = {}
-        self.ledger = OriginLedger()
-        self.cwd = cwd
-
-    def cell(self, code: str) -> CellEffect:
-        before = visible(self.names, {})
-        exec(code, self.names)
-        effect, _ = observe_cell(before, visible(self.names, {}), code, self.cwd)
-        stamp_effect(self.ledger, effect, code, SCOPE, "2024-05-01T00:00:00", cwd=self.cwd)
-        return effect
 
 
 @pytest.fixture

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from itertools import starmap
 from typing import Any
 
-from parsimony_kernel.lineage.classes import is_frame, loaded
-from parsimony_kernel.lineage.kinds.atoms import is_atomic
-from parsimony_kernel.lineage.kinds.instances import attributes_of
-from parsimony_kernel.lineage.kinds.plain import (
+from parsimony_kernel.lineage.classes import is_atomic, is_frame, loaded
+from parsimony_kernel.lineage.copiers import (
     MAPPING,
     Kind,
     arrays_inside,
+    attributes_of,
     same_memory,
     same_objects,
 )
@@ -124,20 +123,6 @@ def plain_frame(value: Any, held: Any = None) -> Any:
     object.__setattr__(made, "_attrs", dict(attributes.get("_attrs") or {}))
     attributes_of(made)["_flags"]._allows_duplicate_labels = allowed
     return made
-
-
-def same_frames(one: Any, other: Any) -> bool:
-    """Whether two frames or series share all of their memory, and so hold the same."""
-    if type(one) is not type(other):
-        return False
-    own, others = attributes_of(one), attributes_of(other)
-    if _allows_duplicates(own) != _allows_duplicates(others):
-        return False
-    if not _same_attribute(own.get("_attrs"), others.get("_attrs")):
-        return False
-    managers = own["_mgr"], others["_mgr"]
-    held = _HeldFrame(managers[0], {"_attrs": own.get("_attrs") or {}})
-    return _same_managers(*managers) and all(map(is_atomic, FRAME.parts(held)))
 
 
 def frame_bytes(value: Any) -> int:

@@ -1,0 +1,436 @@
+"""What objects hold, and which names lead to which objects.
+
+Bounded walks: a short one within the time of a user's cell, and ``Holding``, half a second at most,
+for an undo. No code of a person's runs.
+"""
+
+import functools
+import gc
+import itertools
+import sys
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    CoroutineType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    TracebackType,
+)
+from typing import Any
+
+from parsimony_kernel.analysis.roots import Steps
+from parsimony_kernel.lineage.classes import (
+    ATOMS,
+    SIMPLE,
+    are_simple,
+    is_atomic,
+    is_frame,
+    is_tabular,
+    is_theirs,
+    loaded,
+    module_of,
+    package_of,
+)
+from parsimony_kernel.lineage.copiers import BY_TYPE, OUTSIDE, InstanceKind, Kind, is_array
+from parsimony_kernel.lineage.copies import COMMON, Copies, kind_of
+
+# What looking into containers may take for one cell.
+MOST_LOOKED_INTO = 300
+DEEPEST = 3
+MOST_BLOCKS = 64
+_MOST_OF_ONE = 1_000
+_FIRST = slice(None, _MOST_OF_ONE)
+_HAS_GC = 1 << 14
+_LEAVES = (
+    str, bytes, int, float, complex, MethodType, BuiltinFunctionType, ModuleType,
+    FunctionType, GeneratorType, CoroutineType, FrameType, CodeType,
+)  # fmt: skip
+# What these packages make holds no variable, or leads to everything that there is.
+_HOLD_NOTHING = (
+    "numpy.", "pandas._libs.", "pandas.core.indexes.", "pandas.core.arrays.",
+    "pandas.core.dtypes.", "pyarrow.", "polars.", "re", "pathlib", "parsimony_", "IPython.",
+    "ipykernel.", "asyncio.", "_asyncio", "threading", "_thread", "concurrent.", "weakref",
+)  # fmt: skip
+
+
+def parts_in(value: Any) -> Sequence[Any]:
+    """What a container or another object holds; the first of many."""
+    return parts_of_kind(type(value))(value)
+
+
+def reachable_from(value: Any) -> Sequence[Any]:
+    """What code can come to from a value: its parts, or what is bound to a callable."""
+    kind = type(value)
+    if kind is FunctionType:
+        defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        return (*defaults, *around(value))
+    if kind is BuiltinFunctionType or kind is MethodType:
+        return (value.__self__,)
+    if kind is functools.partial or kind is GeneratorType:
+        return gc.get_referents(value)
+    return parts_in(value)
+
+
+def around(function: Any) -> list[Any]:
+    """What the variables around a function hold."""
+    held = map(BY_TYPE[CellType].copy, function.__closure__ or ())  # nothing where not bound yet
+    return [each for found in held for each in found]
+
+
+def held_by(
+    values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]], room: int = MOST_LOOKED_INTO
+) -> dict[int, Any]:
+    """What containers and objects of the notebook hold, a few levels down, by id."""
+    found: dict[int, Any] = {}
+    level: Sequence[Any] = list(values)
+    for _ in range(DEEPEST):
+        deeper: list[Any] = []
+        for each in level:
+            parts = parts_of(each)
+            room -= 1 + len(parts) // 16
+            if parts and not are_simple(parts):
+                deeper += [
+                    part for part in parts if id(type(part)) not in SIMPLE and id(part) not in found
+                ]
+            if room <= 0:
+                break
+        found.update(zip(map(id, deeper), deeper, strict=True))
+        level = deeper
+        if not level or room <= 0:
+            break
+    return found
+
+
+def can_hold(kind: type) -> bool:
+    """Whether a value of ``kind`` may hold anything."""
+    return parts_of_kind(kind) is not _of_nothing
+
+
+def parts_of_kind(kind: type) -> Callable[[Any], Sequence[Any]]:
+    """How what a value of ``kind`` holds is told."""
+    if id(kind) in SIMPLE:
+        return _of_nothing
+    for base, look in _BY_KIND:
+        if issubclass(kind, base):
+            return look
+    module = module_of(kind)
+    if module in ("", "__main__"):
+        return _of_object
+    if issubclass(kind, loaded("numpy", "ndarray")):
+        return _of_array
+    if is_frame(kind):
+        return _of_frame
+    has_referents = type.__dict__["__flags__"].__get__(kind) & _HAS_GC
+    if module == "builtins" or module.startswith(_HOLD_NOTHING) or not has_referents:
+        return _of_nothing
+    return _of_object
+
+
+def _first(iterate: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Sequence[Any]]:
+    return lambda value: tuple(islice(iterate(value), _MOST_OF_ONE))
+
+
+def _of_nothing(value: Any) -> Sequence[Any]:
+    return ()
+
+
+def _of_memory(value: Any) -> Sequence[Any]:
+    try:
+        return (value.obj,)
+    except ValueError:  # released
+        return ()
+
+
+def _of_class(value: Any) -> Iterable[Any]:
+    return type.__dict__["__dict__"].__get__(value).values() if is_theirs(value) else ()
+
+
+def _items_of_array(value: Any) -> Iterable[Any]:
+    array: Any = sys.modules["numpy"].ndarray
+    plain = array.view(value, array)
+    return plain.flat if plain.dtype.hasobject else ()
+
+
+def arrays_of_frame(value: Any, array: Any) -> list[Any]:
+    """The arrays, of the class ``array``, of a frame or a series of pandas; none of another."""
+    if not is_frame(type(value)):
+        return []
+    held = (block.values for block in value._mgr.blocks[:MOST_BLOCKS])
+    return [each for each in held if type(each) is array]
+
+
+def _of_frame(value: Any) -> Sequence[Any]:
+    (array,) = loaded("numpy", "ndarray")
+    return [part for each in arrays_of_frame(value, array) for part in _of_array(each)]
+
+
+def _of_object(value: Any) -> Sequence[Any]:
+    """What an object refers to, but its class, and modules and functions, which lead anywhere."""
+    return [
+        each
+        for each in gc.get_referents(value)[:_MOST_OF_ONE]
+        if not issubclass(type(each), type | ModuleType)
+    ]
+
+
+_of_array = _first(_items_of_array)
+# The first that fits counts.
+_BY_KIND: tuple[tuple[Any, Callable[[Any], Sequence[Any]]], ...] = (
+    (list, lambda value: list.__getitem__(value, _FIRST)),
+    (dict, _first(dict.values)),
+    (tuple, lambda value: tuple.__getitem__(value, _FIRST)),
+    (set, _first(set.__iter__)),
+    (frozenset, _first(frozenset.__iter__)),
+    (deque, _first(deque.__iter__)),
+    (memoryview, _of_memory),
+    (type, _first(_of_class)),
+    (_LEAVES, _of_nothing),
+    ((MappingProxyType, type({}.keys()), type({}.values()), type({}.items())), _of_object),
+)
+
+
+def owner(value: Any, array: Any) -> Any:
+    """What owns the memory of an array; ``array`` is the class of those."""
+    value = value.obj if type(value) is memoryview else value
+    while issubclass(type(value), array) and (base := value.base) is not None:
+        value = base
+    return value.obj if type(value) is memoryview else value
+
+
+def part_at(value: Any, path: Steps) -> Any:
+    """What ``path`` leads to from ``value``; as far as that can be told, without running code."""
+    for step in path:
+        kind = type(value)
+        if step is None or is_tabular(value):
+            return value
+        if isinstance(step, tuple):
+            key = step[0]
+            if issubclass(kind, dict) and dict.__contains__(value, key):
+                value = dict.__getitem__(value, key)
+            elif (
+                issubclass(kind, list | tuple)
+                and type(key) is int
+                and -len(held := _items(value)) <= key < len(held)
+            ):
+                value = held[key]
+            else:
+                return value
+        else:
+            inner = _attribute(value, step)
+            if inner is value:
+                return value
+            value = inner
+    return value
+
+
+def _attribute(value: Any, name: str) -> Any:
+    """What an instance has itself as ``name``; else ``value``."""
+    kind = type(value)
+    if issubclass(kind, type | ModuleType):
+        return value
+    for base in type.__dict__["__mro__"].__get__(kind):
+        defined = type.__dict__["__dict__"].__get__(base).get(name)
+        if type(defined) is MemberDescriptorType:
+            try:
+                return defined.__get__(value)
+            except AttributeError:  # not set
+                return value
+        if type(defined) is property or (defined is not None and not is_theirs(base)):
+            return value
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return value
+    return attributes.get(name, value) if type(attributes) is dict else value
+
+
+def _items(value: Any) -> Any:
+    return (list if issubclass(type(value), list) else tuple).__getitem__(value, slice(None))
+
+
+# Places in objects that are looked at in all: about half a second. What holds many comes last, so
+# that it takes nothing from the others. Beyond that a name is not told as one that holds an object;
+# the object itself is put back all the same.
+MOST_LOOKED_AT = 300_000
+_MANY = 1_000
+# A list whose first items, as many as are ever copied, are plain values has no others.
+_MOST_ITEMS = 2 * 2**20
+# Objects whose kind is not known: about 50 ms. What one of them was given lies near its surface,
+# within this many of them; deeper are the library's own things.
+_MOST_OPAQUE = 3_000
+_DEEPEST_OPAQUE = 4
+# What runs leads to all that runs, the looking itself included.
+_RUNNING = frozenset({FrameType, TracebackType})
+
+
+class Holding:
+    """What ``values`` hold, and what that holds in turn.
+
+    Args:
+        copies: objects that hold what they held when they were copied; the others are looked at
+            as they are.
+        apart_from: ids of objects that are not looked into.
+
+    ``objects`` are those that were looked into, by id.
+    """
+
+    def __init__(
+        self,
+        values: Iterable[Any],
+        copies: Copies | None = None,
+        apart_from: Collection[int] = (),
+    ) -> None:
+        self.objects: dict[int, Any] = {}
+        self._parts: dict[int, list[int]] = {}
+        self._copies = copies or Copies()
+        self._apart_from = apart_from
+        # How far an object is from the nearest one of a known kind that led to it.
+        self._depth: dict[int, int] = {}
+        self._left, self._left_opaque = MOST_LOOKED_AT, _MOST_OPAQUE
+        self._look(self._new(values, 0))
+
+    def holders(self, names: Mapping[str, Any], targets: Mapping[int, Any]) -> dict[str, set[int]]:
+        """The ids of ``targets`` that each of ``names`` holds, for those that hold any."""
+        if not targets:
+            return {}
+        parts = dict(self._parts)
+        for key, more in self._views_of(targets).items():
+            parts[key] = [*parts.get(key, ()), *more]
+        leads = _leading_to(targets, parts)
+        found = {}
+        for name, value in names.items():
+            if id(value) not in leads:
+                continue
+            seen, pending = {id(value)}, [id(value)]
+            while pending:
+                more = [
+                    each
+                    for each in parts.get(pending.pop(), ())
+                    if each in leads and each not in seen
+                ]
+                seen.update(more)
+                pending += more
+            found[name] = seen & targets.keys()
+        return found
+
+    def _look(self, level: list[Any]) -> None:
+        many: list[Any] = []
+        while level or many:
+            found: list[Any] = []
+            plain = []
+            for value in level or [many.pop(0)]:
+                if not level or type(value) not in COMMON or id(value) in self._copies.by_id:
+                    found += self._inside(value)
+                elif len(value) > _MANY:
+                    many.append(value)
+                else:
+                    plain.append(value)
+            for start in range(0, len(plain), _MANY):
+                chunk = plain[start : start + _MANY]
+                if not ATOMS.issuperset(map(type, gc.get_referents(*chunk))):
+                    for value in chunk:
+                        found += self._inside(value)
+            level = found
+
+    def _inside(self, value: Any) -> list[Any]:
+        """Those of what ``value`` holds that are to be looked into and were not yet."""
+        parts = self._parts_of(value)
+        if len(parts) > self._left:
+            return []
+        self._left -= len(parts)
+        self._parts[id(value)] = list(map(id, parts))
+        return self._new(parts, self._depth.get(id(value), 0))
+
+    def _new(self, parts: Iterable[Any], depth: int) -> list[Any]:
+        found = []
+        for part in parts:
+            key = id(part)
+            if (
+                key not in self.objects
+                and key not in self._apart_from
+                and self._is_followed(part, depth)
+            ):
+                self.objects[key] = part
+                found.append(part)
+        return found
+
+    def _is_followed(self, value: Any, depth: int) -> bool:
+        if type(value) in COMMON:
+            return True
+        if is_atomic(value) or type(value) in _RUNNING:
+            return False
+        if id(value) in self._copies.by_id or kind_of(value) is not None:
+            return True
+        if depth >= _DEEPEST_OPAQUE or self._left_opaque <= 0 or package_of(type(value)) in OUTSIDE:
+            return False
+        self._left_opaque -= 1
+        self._depth[id(value)] = depth + 1
+        return True
+
+    def _parts_of(self, value: Any) -> list[Any]:
+        copy = self._copies.by_id.get(id(value))
+        if copy is not None:
+            parts: Iterable[Any] = _parts_held(copy.kind, copy.held)
+        else:
+            try:
+                parts = _live_parts(value)
+            except Exception:  # boundary: user object - what it holds may be anything
+                parts = gc.get_referents(value)
+        found = [part for part in parts if type(part) not in ATOMS]
+        base = value.base if is_array(value) else None
+        return found if base is None else [*found, base]
+
+    def _views_of(self, targets: Mapping[int, Any]) -> dict[int, list[int]]:
+        """The ids of targets by that of arrays that lie in their memory, or have it in theirs."""
+        views = defaultdict[int, list[int]](list)
+        if not (changed := [value for value in targets.values() if is_array(value)]):
+            return views
+        owners = defaultdict[int, list[Any]](list)
+        for value in filter(is_array, self.objects.values()):
+            owners[id(owner(value, type(value)))].append(value)
+        for value in changed:
+            for other in owners[id(owner(value, type(value)))]:
+                if other is not value and sys.modules["numpy"].may_share_memory(value, other):
+                    views[id(other)].append(id(value))
+        return views
+
+
+def _leading_to(targets: Mapping[int, Any], parts: dict[int, list[int]]) -> set[int]:
+    """The ids of ``targets`` and of all that leads to them."""
+    found, known = set(targets), 0
+    while known < len(found):
+        known = len(found)
+        # What holds something was mostly seen before that, so one round finds nearly all.
+        for key in reversed(parts):
+            if not found.isdisjoint(parts[key]):
+                found.add(key)
+    return found
+
+
+def _live_parts(value: Any) -> Iterable[Any]:
+    kind = type(value)
+    if kind is dict:
+        return (*value.values(), *value)
+    if kind in COMMON:
+        # A copy: what is looked at may be a list that grows with the looking.
+        return list(itertools.islice(value, _MOST_ITEMS))
+    known = kind_of(value)
+    if known is None or isinstance(known, InstanceKind):
+        return list[Any](gc.get_referents(value))
+    if is_array(value) and value.dtype.kind != "O":
+        return ()
+    return _parts_held(known, known.copy(value))
+
+
+def _parts_held(kind: Kind, held: Any) -> Iterable[Any]:
+    """What lies in what a copy holds, the keys of a mapping included."""
+    return (*kind.parts(held), *held) if isinstance(held, dict) else kind.parts(held)

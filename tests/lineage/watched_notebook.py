@@ -1,0 +1,48 @@
+"""A namespace whose cells run and are recorded as a shell records them."""
+
+import linecache
+from pathlib import Path
+from typing import Any
+
+from parsimony_kernel.execution.run_scope import RunScope
+from parsimony_kernel.lineage.ledger import CellRun, OriginLedger
+from parsimony_kernel.lineage.observe import CellEffect, before_cell, observe_cell, stopped_line
+from parsimony_kernel.lineage.snapshot import visible
+from parsimony_kernel.lineage.stamp import stamp_effect
+
+SCOPE = RunScope(run_id="r", notebook_path="nb.ipynb", cell_id="c", actor="user")
+
+
+class Notebook:
+    def __init__(self, cwd: Path | None = None) -> None:
+        self.names: dict[str, Any] = {"__name__": "__main__"}
+        self.ledger = OriginLedger()
+        self.cwd = cwd or Path.cwd()
+
+    def cell(self, code: str) -> CellEffect:
+        filename = f"<cell {len(self.ledger.cell_runs())} {id(self)}>"
+        linecache.cache[filename] = (len(code), None, code.splitlines(keepends=True), filename)
+        before, looked = visible(self.names, {}), before_cell(code, self.names)
+        error: BaseException | None = None
+        try:
+            exec(compile(code, filename, "exec"), self.names)
+        except Exception as exc:
+            error = exc
+        after = visible(self.names, {})
+        effect, _ = observe_cell(before, after, code, self.cwd, looked=looked)
+        stamp_effect(
+            self.ledger,
+            effect,
+            code,
+            SCOPE,
+            "2024-05-01T00:00:00",
+            cwd=self.cwd,
+            failed=error is not None,
+            stopped_at=stopped_line(error, self.names),
+        )
+        return effect
+
+    def ran(self, code: str) -> CellRun:
+        """Run a cell; what is on record of it."""
+        self.cell(code)
+        return self.ledger.cell_runs()[-1]
