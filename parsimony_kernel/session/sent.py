@@ -85,10 +85,9 @@ def first_notice(
     if not away or any(name != OFFLINE for name in asked()):
         return ""
     return (
-        f"From here on each request of this notebook goes to {' or '.join(away)}, with "
-        f"{WORDS[share]} (`--share {share.value}`). `%agent context` shows what would go and "
-        "`%agent sent` what went; `--share schema` or `--share none` sends less, and "
-        "`%config ParsimonyAgent.share = 'schema'` does so always."
+        f"From now on, requests in this notebook are sent to {' or '.join(away)}, with "
+        f"{WORDS[share]} (`--share {share.value}`). `%agent sent` shows what was sent; "
+        "`--share schema` or `--share none` sends less."
     )
 
 

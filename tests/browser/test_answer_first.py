@@ -66,7 +66,11 @@ def turns(lab: Lab) -> Iterator[tuple[str, Locator, bool]]:
     expect(cell.locator(".vega-embed")).to_be_visible()
     yield "chart", cell, True
 
-    lab.run("import players\nplayer = players.troubled()\n%agent model player")
+    cell = lab.run('%%agent\npublish the chart as "Monthly temperature"')
+    expect(cell.locator(".pk-result")).to_be_visible()
+    yield "publish", cell, False
+
+    lab.run("player = players.troubled()\n%agent model player")
     cell = lab.run("%%agent\nadd up the sales")
     expect(cell.locator(".pk-result")).to_be_visible()
     expect(cell.locator(".pk-notes")).to_contain_text("Retried once")
@@ -83,10 +87,6 @@ def turns(lab: Lab) -> Iterator[tuple[str, Locator, bool]]:
     cell = lab.run("%%agent\nmake me a sandwich")
     expect(cell.locator(".pk-handoff")).to_be_visible()
     yield "refusal", cell, False
-
-    cell = lab.run('%%agent\npublish the chart as "Monthly temperature"')
-    expect(cell.locator(".pk-result")).to_be_visible()
-    yield "publish", cell, False
 
     cell = lab.run("%agent why seattle_weather")
     expect(cell.locator(".jp-RenderedSVG img")).to_be_visible()

@@ -146,7 +146,7 @@ async def test_a_model_keeps_its_price_on_record(start: Start) -> None:
 async def test_the_first_turn_that_asks_a_model_says_what_leaves(start: Start) -> None:
     session = start(DONE, DONE)
     first, second = await turn(session, "one"), await turn(session, "two")
-    assert "goes to scripted" in first.notice
+    assert "are sent to scripted" in first.notice
     assert "sample values" in first.notice
     assert "--share samples" in first.notice
     for way in ("%agent context", "%agent sent", "--share schema", "--share none", "%config"):
@@ -174,7 +174,7 @@ async def test_nothing_is_said_of_the_offline_model(start: Start) -> None:
     session = start(model="offline")
     assert (await turn(session, "hello")).notice == ""
     session.set_model(ScriptedModel([DONE]))
-    assert "goes to scripted" in (await turn(session, "now a model")).notice
+    assert "are sent to scripted" in (await turn(session, "now a model")).notice
 
 
 async def test_it_is_said_once_for_a_notebook_whatever_kernel_runs_it(start: Start) -> None:
@@ -187,7 +187,7 @@ async def test_a_recording_is_sent_nothing_and_does_not_use_up_the_notice(
 ) -> None:
     session = start(DONE)
     recorded = await turn(session, cassette=CassetteMode.record)
-    assert "goes to scripted" in recorded.notice
+    assert "are sent to scripted" in recorded.notice
     assert len(session.sent(recorded.run_id)) == 1
     session.close()
     for path in (tmp_path / ".ockham").glob("journal.sqlite*"):
@@ -196,7 +196,7 @@ async def test_a_recording_is_sent_nothing_and_does_not_use_up_the_notice(
     replayed = await turn(elsewhere, cassette=CassetteMode.replay)
     assert replayed.notice == ""
     assert elsewhere.sent(replayed.run_id) == ()
-    assert "goes to scripted" in (await turn(elsewhere, "another")).notice
+    assert "are sent to scripted" in (await turn(elsewhere, "another")).notice
 
 
 # -- what all turns may cost
