@@ -66,8 +66,9 @@ def turns(lab: Lab) -> Iterator[tuple[str, Locator, bool]]:
     expect(cell.locator(".vega-embed")).to_be_visible()
     yield "chart", cell, True
 
-    cell = lab.run('%%agent\npublish the chart as "Monthly temperature"')
-    expect(cell.locator(".pk-result")).to_be_visible()
+    lab.run("player = players.publishing()\n%agent model player")
+    cell = lab.run("%%agent\npublish the sales")
+    expect(cell.get_by_text("Published: dataset Sales by region").first).to_be_visible()
     yield "publish", cell, False
 
     lab.run("player = players.troubled()\n%agent model player")

@@ -299,7 +299,7 @@ def test_a_function_becomes_a_tool_and_is_none_again(
         "Tool: area. The area.",
         "tool  what it does",
         "area  The area.",
-        "area is no tool any more.",
+        "area is no longer a tool.",
         none,
     ]
 

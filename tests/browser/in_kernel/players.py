@@ -218,3 +218,10 @@ def averaging() -> ScriptedModel:
     summary = "Fossil fuels are highest, 36,478 a year on average."
     end = call("return_done", summary=summary)
     return ScriptedModel([code(source, "Mean by source and year"), end], name="averaging")
+
+
+def publishing() -> ScriptedModel:
+    """Publishes a data set."""
+    made = code(SALES, "Load the sales")
+    kept = call("return_dataset", variable="sales", title="Sales by region")
+    return ScriptedModel([made, kept, DONE], name="publishing")
