@@ -16,7 +16,7 @@ from parsimony_agent.arguments import CellRequest
 from parsimony_agent.asking import Read, ask_by_input, reader
 from parsimony_agent.cell import Cell, Cells, locate
 from parsimony_agent.options import check_target, in_notebook, options_of, value_of
-from parsimony_agent.outlet import Outlet, TextOutlet, outlet_of
+from parsimony_agent.outlet import FirstSign, Outlet, TextOutlet, outlet_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.record_display import (
     Control,
@@ -94,9 +94,13 @@ class Turns:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(
-        self, request: CellRequest, cell: Cell, stop: CancellationRequest | None = None
+        self,
+        request: CellRequest,
+        cell: Cell,
+        stop: CancellationRequest | None = None,
+        sign: FirstSign | None = None,
     ) -> None:
-        """Run the turn of an agent cell and show it there.
+        """Run the turn of an agent cell and show it there, in the place of ``sign``.
 
         ``stop`` says that Stop was pressed before the session listened.
 
@@ -105,7 +109,7 @@ class Turns:
         """
         mode, outlet = self._surroundings()
         session = self._open()
-        record = TurnRecord(self._place(mode, outlet), clock=self._clock)
+        record = TurnRecord(self._place(mode, outlet, sign=sign), clock=self._clock)
         options = in_notebook(
             options_of(request, self._settings), session, self._shell, f"%{self._magic}"
         )
@@ -219,9 +223,16 @@ class Turns:
         content: Mapping[str, Any] = (parent or {}).get("content") or {}
         return content
 
-    def _place(self, mode: Mode, outlet: Outlet, *, elsewhere: bool = False) -> Place:
+    def _place(
+        self,
+        mode: Mode,
+        outlet: Outlet,
+        *,
+        elsewhere: bool = False,
+        sign: FirstSign | None = None,
+    ) -> Place:
         if mode is Mode.LIVE:
-            return LivePlace(outlet, elsewhere=elsewhere)
+            return LivePlace(outlet, elsewhere=elsewhere, sign=sign)
         at_terminal = isinstance(outlet, TextOutlet)
         return StaticPlace(
             outlet,
