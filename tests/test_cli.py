@@ -37,7 +37,7 @@ from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.text import text_of
+from parsimony_kernel.view.text import record_of
 from tests.tiers import sampled
 
 HOSTILE = "\x1b[31mred\x1b[0m \u202e\x00 naïve 🌧"
@@ -517,7 +517,7 @@ class TestShow:
         journal.close()
         code, out, _ = run(capsys, "show", *words, "--folder", str(folder))
         assert code == 0
-        assert out == text_of(replay(events).blocks) + "\n"
+        assert out == record_of(replay(events).blocks) + "\n"
         assert "Done with first." in out
 
     def test_without_a_turn_it_is_the_newest(

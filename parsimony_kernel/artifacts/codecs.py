@@ -422,15 +422,15 @@ def _not_a_chart(value: object, variable: str) -> str:
     )
 
 
-def render_png(spec: Spec) -> tuple[bytes | None, str]:
-    """``spec`` as PNG at 1.5 pixels a point, or ``None`` and the reason in a sentence.
+def render_png(spec: Spec, scale: float = PNG_SCALE) -> tuple[bytes | None, str]:
+    """``spec`` as PNG at ``scale`` pixels a point, or ``None`` and the reason in a sentence.
 
     Nothing is fetched: a chart whose data lies elsewhere has no picture.
     """
 
     def draw(vl_convert: Any) -> bytes:
         shown = _printable(spec)
-        png: bytes = vl_convert.vegalite_to_png(shown, scale=PNG_SCALE, allowed_base_urls=[])
+        png: bytes = vl_convert.vegalite_to_png(shown, scale=scale, allowed_base_urls=[])
         return png
 
     return _drawn(draw)
