@@ -9,9 +9,7 @@ that a turn that goes on elsewhere still corrects what it said.
 
 import asyncio
 import logging
-import struct
 import uuid
-import zlib
 from base64 import b64encode
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -53,7 +51,6 @@ INTERVAL_S = 0.125
 _PACED = 8
 # How often the elapsed time is brought up to date.
 TICK_S = 1.0
-_PNG = b"\x89PNG\r\n\x1a\n"
 _STOP_IN_TOOLBAR = "Stop: ■ in the toolbar"
 
 
@@ -250,23 +247,7 @@ def pixels_of(figure: FigureBlock) -> str:
     from parsimony_kernel.artifacts.codecs import render_png  # deferred: pandas
 
     drawn, _ = render_png({"$schema": VEGALITE_SCHEMA, **(figure.spec or {})}, scale=1)
-    return "" if drawn is None else b64encode(_packed(drawn)).decode("ascii")
-
-
-def _packed(png: bytes) -> bytes:
-    """The same picture in about a sixth of the bytes: the renderer hardly compresses."""
-    chunks, at = [], len(_PNG)
-    while at < len(png):
-        (size,) = struct.unpack_from(">I", png, at)
-        chunks.append((png[at + 4 : at + 8], png[at + 8 : at + 8 + size]))
-        at += size + 12  # its length, its kind and its checksum
-    pixels = zlib.decompress(b"".join(data for kind, data in chunks if kind == b"IDAT"))
-    header = next(data for kind, data in chunks if kind == b"IHDR")
-    packed = [(b"IHDR", header), (b"IDAT", zlib.compress(pixels, 9)), (b"IEND", b"")]
-    return _PNG + b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in packed
-    )
+    return "" if drawn is None else b64encode(drawn).decode("ascii")
 
 
 class _Pace:

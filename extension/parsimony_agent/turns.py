@@ -5,7 +5,6 @@ answers. Whatever it does, somebody holds its task and sees its errors.
 """
 
 import asyncio
-import atexit
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -88,8 +87,6 @@ class Turns:
         self._turn_of_cell: dict[str, str] = {}
         # What the results of turns are bound to, by run.
         self._outs: dict[str, str] = {}
-        # An orderly end of the kernel leaves text, where a button would be dead.
-        atexit.register(self.leave_all)
         # The loop keeps weak references only.
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -197,7 +194,6 @@ class Turns:
 
     def leave_all(self) -> None:
         """Turn every prompt into text: nobody listens to them any more."""
-        atexit.unregister(self.leave_all)
         for turn_id in tuple(self._records):
             self._leave(turn_id, f"To answer: {self._magic} answer")
 

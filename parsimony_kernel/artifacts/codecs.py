@@ -8,13 +8,16 @@ on first use, and a type is asked for without importing the package that defines
 import hashlib
 import io
 import re
+import struct
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from parsimony_kernel.identity import canonical_json, content_sha
 
+_PNG = b"\x89PNG\r\n\x1a\n"
 PNG_SCALE = 1.5
 MAX_CHART_ROWS = 5_000
 HEAD_ROWS = 10
@@ -430,10 +433,25 @@ def render_png(spec: Spec, scale: float = PNG_SCALE) -> tuple[bytes | None, str]
 
     def draw(vl_convert: Any) -> bytes:
         shown = _printable(spec)
-        png: bytes = vl_convert.vegalite_to_png(shown, scale=scale, allowed_base_urls=[])
-        return png
+        return _packed(vl_convert.vegalite_to_png(shown, scale=scale, allowed_base_urls=[]))
 
     return _drawn(draw)
+
+
+def _packed(png: bytes) -> bytes:
+    """The same picture in about a sixth of the bytes: the renderer hardly compresses."""
+    chunks, at = [], len(_PNG)
+    while at < len(png):
+        (size,) = struct.unpack_from(">I", png, at)
+        chunks.append((png[at + 4 : at + 8], png[at + 8 : at + 8 + size]))
+        at += size + 12  # its length, its kind and its checksum
+    pixels = zlib.decompress(b"".join(data for kind, data in chunks if kind == b"IDAT"))
+    header = next(data for kind, data in chunks if kind == b"IHDR")
+    packed = [(b"IHDR", header), (b"IDAT", zlib.compress(pixels, 9)), (b"IEND", b"")]
+    return _PNG + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in packed
+    )
 
 
 def render_svg(spec: Spec) -> tuple[str | None, str]:

@@ -110,3 +110,15 @@ def test_a_click_after_the_page_was_loaded_again_shows_the_record_in_the_widget(
     expect(cell.locator(".jupyter-widgets .pk-result")).to_contain_text("Finished as asked.")
     expect(cell.get_by_role("button", name="west")).to_have_count(0)
     lab.picture("question-answered-after-reload", cell)
+
+
+def test_after_a_restart_the_card_still_says_how_to_answer(lab: Lab) -> None:
+    """Lab drops what a kernel says once it is restarting, so the card says it from the start."""
+    lab.new_notebook_with("asking(1)")
+    cell = lab.run("%%agent\nplot the sales")
+    expect(cell.get_by_role("button", name="west")).to_be_visible()
+    lab.wait_until_idle()
+    lab.restart_kernel()
+    cell.locator("summary", has_text="Answer without buttons").click()
+    expect(cell.get_by_text("%agent answer 2")).to_be_visible()
+    lab.picture("question-restarted", cell)
