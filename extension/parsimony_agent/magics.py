@@ -24,8 +24,8 @@ from parsimony_agent.arguments import (
     parse_command,
 )
 from parsimony_agent.cell import Cell, Cells, working_folder
-from parsimony_agent.outlet import FirstSign, TextOutlet, outlet_of
 from parsimony_agent.pending import Misuse, Silent, TurnError, TurnStopped
+from parsimony_agent.publisher import FirstSign, TextOutlet, outlet_of
 from parsimony_agent.sessions import Session, SessionFactory, open_in
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.tables import note, words

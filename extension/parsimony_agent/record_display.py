@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Protocol
 
-from parsimony_agent.outlet import FirstSign, Outlet
+from parsimony_agent.controls import Prompt
+from parsimony_agent.publisher import FirstSign, Outlet
 from parsimony_agent.tables import note
-from parsimony_agent.widgets.prompt import Prompt
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunStarted, ToolEvent
 from parsimony_kernel.display import StatusLine

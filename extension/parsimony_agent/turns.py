@@ -14,9 +14,10 @@ from parsimony_agent import tables
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.asking import Read, ask_by_input, reader
 from parsimony_agent.cell import Cell, Cells, locate
+from parsimony_agent.controls import Prompt, StopButton, is_heard_mid_cell
 from parsimony_agent.options import check_target, in_notebook, options_of, value_of
-from parsimony_agent.outlet import FirstSign, Outlet, TextOutlet, outlet_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
+from parsimony_agent.publisher import FirstSign, Outlet, TextOutlet, outlet_of
 from parsimony_agent.record_display import (
     Control,
     LivePlace,
@@ -29,8 +30,6 @@ from parsimony_agent.record_display import (
 )
 from parsimony_agent.sessions import Session
 from parsimony_agent.settings import ParsimonyAgent
-from parsimony_agent.widgets.prompt import Prompt
-from parsimony_agent.widgets.stop import StopButton, is_heard_mid_cell
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunCancelled, UserInputRequested

@@ -32,6 +32,7 @@ from parsimony_kernel.view.tabulate import counted
 OUTCOMES = (QuestionBlock, EndBlock)
 # Steps of the agent's own housekeeping, of which nobody reads when they worked.
 _INTERNAL = frozenset({"plan"})
+_COMMANDS = "While this is the newest turn: `%agent code` shows its code, `%agent undo` undoes it."
 _TIMES = {1: "once", 2: "twice"}
 _NAMED = 6
 # Failures that cost time or state, whatever came of them.
@@ -69,6 +70,7 @@ def segment_of(
         head += [each for each in steps if each.state == "waiting"]
     else:
         head += [each for each in blocks if isinstance(each, StepBlock | ProseBlock)][-1:]
+    is_end = isinstance(outcome, EndBlock)
     is_answer = isinstance(outcome, EndBlock) and outcome.kind == "result"
     table = _table(steps) if is_answer and figure is None else None
     if table is not None:
@@ -83,6 +85,8 @@ def segment_of(
     ]
     if work:
         work += [replace(each, words="") for each in requests if each.shared]
+    if any(each.tool_type == "code" and each.state == "done" for each in steps) and is_end:
+        work.append(NotesBlock("commands", (_COMMANDS,)))
     work += [each for each in blocks if isinstance(each, FooterBlock) and each.model != OFFLINE]
     if not work:
         return Segment(tuple(head), figure)

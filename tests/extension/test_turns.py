@@ -14,10 +14,10 @@ from output_area import OutputArea
 
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import Cells
-from parsimony_agent.outlet import FirstSign, outlet_of
+from parsimony_agent.controls import StopButton
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
+from parsimony_agent.publisher import FirstSign, outlet_of
 from parsimony_agent.turns import Turns
-from parsimony_agent.widgets.stop import StopButton
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.events import RunCancelled, RunCompleted, TextDelta, ToolEvent
 from parsimony_kernel.session.turns import SessionError, TurnOptions

@@ -146,7 +146,7 @@ def draw(events: Sequence[AgentEvent]) -> str:
     """Draw the run of ``events`` in the cell that runs now, as if it had been followed there."""
     from IPython import get_ipython
 
-    from parsimony_agent.outlet import outlet_of
+    from parsimony_agent.publisher import outlet_of
     from parsimony_agent.record_display import LivePlace, TurnRecord
     from parsimony_kernel.view.fold import replay
 
