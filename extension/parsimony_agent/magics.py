@@ -167,7 +167,7 @@ class AgentMagics:
 
     def _preview(self, request: CellRequest, cell: Cell) -> None:
         from parsimony_agent.options import in_notebook, options_of
-        from parsimony_agent.outgoing import sent_words  # deferred: as all that a turn needs
+        from parsimony_agent.request_text import sent_words  # deferred: as all that a turn needs
 
         session = self.session
         self.follow_settings()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.options import in_notebook, options_of
 from parsimony_agent.pending import TurnError
+from parsimony_agent.request_text import message_words, sent_words, tools_words
 from parsimony_agent.tables import note, words
 from parsimony_kernel.core.chat import OFFLINE, ModelRequest
 from parsimony_kernel.core.events import RunStarted
@@ -40,38 +41,6 @@ def context(
     session, magic = magics.session, f"{magics.name} context"
     options = in_notebook(options_of(request, magics.settings), session, magics.shell, magic)
     return sent_words(session.preview(words, options=options), session.model_name)
-
-
-def sent_words(request: ModelRequest, model: str) -> str:
-    """A request to the letter: each message with its role, then the tools that it offers.
-
-    What stands around it on the wire is the provider's own.
-    """
-    head = f"To {model}, {len(request.messages)} messages and {len(request.tools)} tools:"
-    return "\n\n".join([head, *map(message_words, request.messages), tools_words(request)])
-
-
-def message_words(message: Mapping[str, Any]) -> str:
-    """One message to the letter, under its role."""
-    rest = {name: value for name, value in message.items() if name not in ("role", "content")}
-    content = message.get("content") or ""
-    said = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-    rest_said = json.dumps(rest, ensure_ascii=False) if rest else ""
-    return literal("\n".join(filter(None, (f"── {message.get('role')} ──", said, rest_said))))
-
-
-def tools_words(request: ModelRequest) -> str:
-    """The tools that a request offers, to the letter."""
-    tools = [json.dumps(tool, ensure_ascii=False) for tool in request.tools]
-    return literal("── tools ──\n" + "\n".join(tools))
-
-
-def literal(text: str) -> str:
-    """``text`` with what cannot be seen, or changes how the rest looks, as Python escapes it."""
-    return "".join(
-        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
-        for char in text
-    )
 
 
 def sent(magics: AgentMagics, named: str | None = None, *, number: int | None = None) -> Told:
