@@ -345,7 +345,7 @@ def help_text(name: str = "agent") -> str:
             f"%%{name} [flags]",
             "<request>",
             "",
-            "The agent works on the request in this notebook. The request is taken literally.",
+            "The agent works on the request, which is taken literally, in this notebook.",
             "What it makes stays in your variables. For example:",
             "",
             f"%%{name} --max-steps 10",

@@ -86,8 +86,9 @@ def first_notice(
         return ""
     return (
         f"From now on, requests in this notebook are sent to {' or '.join(away)}, with "
-        f"{WORDS[share]} (`--share {share.value}`). `%agent sent` shows what was sent; "
-        "`--share schema` or `--share none` sends less."
+        f"{WORDS[share]} (`--share {share.value}`). `%agent context` shows what would be sent, "
+        "`%agent sent` what was. `--share schema` or `--share none` sends less; "
+        "`%config ParsimonyAgent.share = 'schema'` does so always."
     )
 
 
