@@ -15,10 +15,10 @@ from parsimony_kernel.core.results import AgentResult, collect
 from parsimony_kernel.view.blocks import (
     Artifact,
     Block,
+    EndBlock,
     FigureBlock,
     FooterBlock,
     ProgressBlock,
-    ResultBlock,
 )
 from parsimony_kernel.view.bundle import Bundle, segment_bundles
 from parsimony_kernel.view.escape import inline, shortened
@@ -78,7 +78,7 @@ def _outcome(result: AgentResult) -> list[Block]:
     return [*shown, *(each for each in view.blocks if isinstance(each, FooterBlock))]
 
 
-def _words(result: AgentResult) -> ResultBlock:
+def _words(result: AgentResult) -> EndBlock:
     """The outcome of a result that was made without events."""
     by_kind = {
         "dataset": result.datasets,
@@ -91,7 +91,7 @@ def _words(result: AgentResult) -> ResultBlock:
         for kind, published in by_kind.items()
         for each in published
     )
-    return ResultBlock(key="result", summary=result.text, artifacts=artifacts)
+    return EndBlock("result", "result", result.text, artifacts=artifacts)
 
 
 class _Screen(Protocol):

@@ -117,11 +117,13 @@ class Command:
     the words, and the flags by ``dest``, and gives what is shown. ``words`` is the most that may
     stand behind it, ``None`` where they are one text; ``needs`` says what the first of them is
     where it may not be left out, ``first`` what it may be: then they are all there or none is.
+    ``group`` is the heading of the help that it stands under.
     ``completes`` says what they may be, for completion. ``awaits`` says that ``run`` is a
     coroutine function, and its magic returns a coroutine.
     """
 
     name: str
+    group: str
     help: str
     synopsis: str = ""
     run: str = ""
@@ -170,6 +172,9 @@ COMMANDS = tuple(map(_command, _TABLES["command"]))
 
 # Flags, by ``dest``, that cannot be meant together.
 _APART = (("record", "replay"), ("context", "no_context"))
+
+# What coding assistants call some of them.
+_ELSEWHERE = {"rewind": "undo", "clear": "reset"}
 
 EXAMPLE = "%%agent\nLoad data/cars.csv and chart the mean horsepower by year."
 
@@ -287,7 +292,7 @@ def parse_command(line: str, magic: str = "%agent") -> Parsed | None:
     if command is None:
         known = [each.name for each in COMMANDS]
         raise Misuse(
-            f"{magic} has no sub-command {name!r}.{nearest(name, known)} "
+            f"{magic} has no sub-command {name!r}.{nearest(_ELSEWHERE.get(name, name), known)} "
             f"It has {', '.join(known)}. A request goes into a cell that begins with %{magic}."
         )
     named = f"{magic} {command.name}"
@@ -327,41 +332,32 @@ def _columns(rows: list[tuple[str, str]]) -> str:
 
 
 def help_text(name: str = "agent") -> str:
-    """The help of both forms under the magic's ``name``, in 80 columns."""
-    commands = [
-        (f"{command.name} {command.synopsis}".strip(), command.help) for command in COMMANDS
-    ]
-    flags = [
-        (f"{command.name} {flag.spelled}", flag.help)
-        for command in COMMANDS
-        for flag in command.flags
-    ]
+    """The help of both forms under the magic's ``name``, in 80 columns: every day's work first."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    of_commands = []
+    for command in COMMANDS:
+        row = (f"{command.name} {command.synopsis}".strip(), command.help)
+        groups.setdefault(command.group, []).append(row)
+        of_commands += [(f"{command.name} {flag.spelled}", flag.help) for flag in command.flags]
+    commands = [f"{group}:\n{_columns(rows)}\n" for group, rows in groups.items()]
     return "\n".join(
         [
             f"%%{name} [flags]",
             "<request>",
             "",
-            "Let an agent work on the request in this notebook. The request is taken",
-            "literally. The agent runs Python here; what it makes stays in your variables.",
+            "The agent works on the request, which is taken literally, in this notebook.",
+            "What it makes stays in your variables. For example:",
             "",
-            "Flags, before the request:",
+            f"%%{name} --max-steps 10",
+            EXAMPLE.partition("\n")[2],
+            "",
+            f"%{name} <sub-command>; TURN is a number of the history, the newest by default.",
+            "",
+            *commands,
+            f"Flags of %%{name}, before the request:",
             _columns([(flag.spelled, flag.help) for flag in CELL_FLAGS]),
             "",
-            f"%{name} <sub-command>",
-            "",
-            "Sub-commands; TURN is a number of the history or six characters of an id:",
-            _columns(commands + flags),
-            "",
-            "Examples:",
-            *(
-                f"  {line}"
-                for line in (
-                    f"%%{name} --max-steps 10",
-                    EXAMPLE.partition("\n")[2],
-                    f"%%{name} --share schema --context cars,data/cars.csv",
-                    "Which columns could explain the mileage?",
-                    *(f"%{name} {command.example}" for command in COMMANDS if command.example),
-                )
-            ),
+            "Flags of sub-commands:",
+            _columns(of_commands),
         ]
     )

@@ -7,8 +7,9 @@ import stands behind the session and is imported when a turn needs it.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +24,13 @@ from parsimony_agent.arguments import (
     parse_command,
 )
 from parsimony_agent.cell import Cell, Cells, working_folder
-from parsimony_agent.outlet import TextOutlet, outlet_of
 from parsimony_agent.pending import Misuse, Silent, TurnError, TurnStopped
+from parsimony_agent.publisher import FirstSign, TextOutlet, outlet_of
 from parsimony_agent.sessions import Session, SessionFactory, open_in
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.tables import note, words
 from parsimony_agent.user_cells import UserCells
-from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.view.escape import plain
 
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
 # What a sub-command tells: a text, a mime bundle, several, or nothing.
 Told = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
 
+_OF_A_TURN = (
+    "parsimony_agent.turns",
+    "parsimony_kernel.session.session",
+    "parsimony_kernel.execution.notebook",
+)
 # A kernel that was interrupted cancels the cell some turns of the loop later.
 _LATE_TURNS = 5
 
@@ -139,15 +145,29 @@ class AgentMagics:
                 self._preview(request, cell_now)
             return _nothing()
 
+        return self._ask(request, cell_now, self._first_sign())
+
+    def _first_sign(self) -> FirstSign | None:
+        """What can be seen of the turn before anything is imported for it, where that can be
+        drawn over."""
+        outlet = outlet_of(self.shell)
+        is_live = self.cells.has_id() and self.settings.told("display")[0] in ("auto", "live")
+        return FirstSign(outlet) if is_live and not isinstance(outlet, TextOutlet) else None
+
+    async def _ask(self, request: CellRequest, cell: Cell, sign: FirstSign | None) -> None:
         def ask(turns: Turns, stop: CancellationRequest) -> Awaitable[None]:
             self.follow_settings()
-            return turns.ask(request, cell_now, stop)
+            return turns.ask(request, cell, stop, sign)
 
-        return self._run(ask)
+        try:
+            await self._run(ask)
+        finally:
+            if sign is not None:
+                sign.withdraw()
 
     def _preview(self, request: CellRequest, cell: Cell) -> None:
         from parsimony_agent.options import in_notebook, options_of
-        from parsimony_agent.outgoing import sent_words  # deferred: as all that a turn needs
+        from parsimony_agent.request_text import sent_words  # deferred: as all that a turn needs
 
         session = self.session
         self.follow_settings()
@@ -197,6 +217,7 @@ class AgentMagics:
                 with stop_on_sigint(stop), _plainly():
                     await _take_late_stop(stop)
                     working_folder()
+                    await self._import_what_a_turn_needs(stop)
                     turns = None if stop.is_set else self.turns
                     if turns is not None and not stop.is_set:
                         _ = self.session
@@ -215,6 +236,14 @@ class AgentMagics:
             # Whoever set a handler of exceptions since we did took the place of ours.
             self._silence()
             raise
+
+    async def _import_what_a_turn_needs(self, stop: CancellationRequest) -> None:
+        """Off the event loop, so that Stop is answered at once."""
+        needed = _OF_A_TURN if self._session_factory is open_in else _OF_A_TURN[:1]
+        for name in needed:
+            if name not in sys.modules and not stop.is_set:
+                with suppress(Cancelled):
+                    await stop.race(asyncio.to_thread(import_module, name))
 
     @property
     def opened(self) -> Session | None:

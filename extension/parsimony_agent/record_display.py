@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Protocol
 
-from parsimony_agent.outlet import Outlet
+from parsimony_agent.controls import Prompt
+from parsimony_agent.publisher import FirstSign, Outlet
 from parsimony_agent.tables import note
-from parsimony_agent.widgets.prompt import Prompt
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunStarted, ToolEvent
 from parsimony_kernel.display import StatusLine
@@ -129,14 +129,21 @@ class LivePlace:
             that comes then cannot be added, it can only replace some; so all of it is emitted
             now, looking empty.
         elsewhere: not under the cell that asked, so the request and the usage are told.
+        sign: an output that is there already, for what is read first.
     """
 
     redraws = ticks = True
 
     def __init__(
-        self, outlet: Outlet, *, below_question: bool = False, elsewhere: bool = False
+        self,
+        outlet: Outlet,
+        *,
+        below_question: bool = False,
+        elsewhere: bool = False,
+        sign: FirstSign | None = None,
     ) -> None:
         self._outlet = outlet
+        self._sign = sign
         self._is_reply_told = below_question
         self._elsewhere = elsewhere
         self._shown: list[tuple[str, Bundle]] = []
@@ -158,6 +165,8 @@ class LivePlace:
         self._show(outputs)
 
     def _show(self, outputs: Sequence[Bundle]) -> None:
+        if not self._shown and self._sign is not None and (there := self._sign.take()):
+            self._shown.append((there, ({}, {})))
         for position, output in enumerate(outputs):
             is_new = position == len(self._shown)
             if is_new:
@@ -237,7 +246,7 @@ def pixels_of(figure: FigureBlock) -> str:
     """The PNG of a chart that is a specification, as base64; empty where it cannot be drawn."""
     from parsimony_kernel.artifacts.codecs import render_png  # deferred: pandas
 
-    drawn, _ = render_png({"$schema": VEGALITE_SCHEMA, **(figure.spec or {})})
+    drawn, _ = render_png({"$schema": VEGALITE_SCHEMA, **(figure.spec or {})}, scale=1)
     return "" if drawn is None else b64encode(drawn).decode("ascii")
 
 

@@ -5,7 +5,6 @@ answers. Whatever it does, somebody holds its task and sees its errors.
 """
 
 import asyncio
-import atexit
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -15,9 +14,10 @@ from parsimony_agent import tables
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.asking import Read, ask_by_input, reader
 from parsimony_agent.cell import Cell, Cells, locate
+from parsimony_agent.controls import Prompt, StopButton, is_heard_mid_cell
 from parsimony_agent.options import check_target, in_notebook, options_of, value_of
-from parsimony_agent.outlet import Outlet, TextOutlet, outlet_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
+from parsimony_agent.publisher import FirstSign, Outlet, TextOutlet, outlet_of
 from parsimony_agent.record_display import (
     Control,
     LivePlace,
@@ -30,8 +30,6 @@ from parsimony_agent.record_display import (
 )
 from parsimony_agent.sessions import Session
 from parsimony_agent.settings import ParsimonyAgent
-from parsimony_agent.widgets.prompt import Prompt
-from parsimony_agent.widgets.stop import StopButton, is_heard_mid_cell
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunCancelled, UserInputRequested
@@ -88,15 +86,17 @@ class Turns:
         self._turn_of_cell: dict[str, str] = {}
         # What the results of turns are bound to, by run.
         self._outs: dict[str, str] = {}
-        # An orderly end of the kernel leaves text, where a button would be dead.
-        atexit.register(self.leave_all)
         # The loop keeps weak references only.
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(
-        self, request: CellRequest, cell: Cell, stop: CancellationRequest | None = None
+        self,
+        request: CellRequest,
+        cell: Cell,
+        stop: CancellationRequest | None = None,
+        sign: FirstSign | None = None,
     ) -> None:
-        """Run the turn of an agent cell and show it there.
+        """Run the turn of an agent cell and show it there, in the place of ``sign``.
 
         ``stop`` says that Stop was pressed before the session listened.
 
@@ -105,7 +105,7 @@ class Turns:
         """
         mode, outlet = self._surroundings()
         session = self._open()
-        record = TurnRecord(self._place(mode, outlet), clock=self._clock)
+        record = TurnRecord(self._place(mode, outlet, sign=sign), clock=self._clock)
         options = in_notebook(
             options_of(request, self._settings), session, self._shell, f"%{self._magic}"
         )
@@ -193,7 +193,6 @@ class Turns:
 
     def leave_all(self) -> None:
         """Turn every prompt into text: nobody listens to them any more."""
-        atexit.unregister(self.leave_all)
         for turn_id in tuple(self._records):
             self._leave(turn_id, f"To answer: {self._magic} answer")
 
@@ -219,9 +218,16 @@ class Turns:
         content: Mapping[str, Any] = (parent or {}).get("content") or {}
         return content
 
-    def _place(self, mode: Mode, outlet: Outlet, *, elsewhere: bool = False) -> Place:
+    def _place(
+        self,
+        mode: Mode,
+        outlet: Outlet,
+        *,
+        elsewhere: bool = False,
+        sign: FirstSign | None = None,
+    ) -> Place:
         if mode is Mode.LIVE:
-            return LivePlace(outlet, elsewhere=elsewhere)
+            return LivePlace(outlet, elsewhere=elsewhere, sign=sign)
         at_terminal = isinstance(outlet, TextOutlet)
         return StaticPlace(
             outlet,

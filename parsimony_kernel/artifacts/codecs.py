@@ -8,7 +8,9 @@ on first use, and a type is asked for without importing the package that defines
 import hashlib
 import io
 import re
+import struct
 import sys
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,6 +19,7 @@ from typing import Any
 
 from parsimony_kernel.identity import canonical_json, content_sha
 
+_PNG = b"\x89PNG\r\n\x1a\n"
 PNG_SCALE = 1.5
 MAX_CHART_ROWS = 5_000
 HEAD_ROWS = 10
@@ -429,12 +432,29 @@ def _not_a_chart(value: object, variable: str) -> str:
     )
 
 
-def render_png(spec: Spec) -> tuple[bytes | None, str]:
-    """``spec`` as PNG at 1.5 pixels a point, or ``None`` and the reason in a sentence.
+def render_png(spec: Spec, scale: float = PNG_SCALE) -> tuple[bytes | None, str]:
+    """``spec`` as PNG at ``scale`` pixels a point, or ``None`` and the reason in a sentence.
 
     Nothing is fetched: a chart whose data lies elsewhere has no picture.
     """
-    return _drawn("vegalite_to_png", spec, scale=PNG_SCALE)
+    png, problem = _drawn("vegalite_to_png", spec, scale=scale)
+    return (None if png is None else _packed(png)), problem
+
+
+def _packed(png: bytes) -> bytes:
+    """The same picture in about a sixth of the bytes: the renderer hardly compresses."""
+    chunks, at = [], len(_PNG)
+    while at < len(png):
+        (size,) = struct.unpack_from(">I", png, at)
+        chunks.append((png[at + 4 : at + 8], png[at + 8 : at + 8 + size]))
+        at += size + 12  # its length, its kind and its checksum
+    pixels = zlib.decompress(b"".join(data for kind, data in chunks if kind == b"IDAT"))
+    header = next(data for kind, data in chunks if kind == b"IHDR")
+    packed = [(b"IHDR", header), (b"IDAT", zlib.compress(pixels, 9)), (b"IEND", b"")]
+    return _PNG + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in packed
+    )
 
 
 def render_svg(spec: Spec) -> tuple[str | None, str]:

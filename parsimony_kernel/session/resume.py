@@ -22,13 +22,7 @@ from parsimony_kernel.session.turns import SessionError, resolve_turn, short_id
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.store import PendingRow
 from parsimony_kernel.storage.workspace import find_workspace
-from parsimony_kernel.view.blocks import (
-    Block,
-    CancelledBlock,
-    HandoffBlock,
-    PartialBlock,
-    ResultBlock,
-)
+from parsimony_kernel.view.blocks import Block, EndBlock
 from parsimony_kernel.view.escape import inline, plain
 
 Say = Callable[[str], None]
@@ -228,7 +222,7 @@ def _without_variables(blocks: Sequence[Block]) -> tuple[list[Block], list[str]]
     kept: list[Block] = []
     names: list[str] = []
     for block in blocks:
-        if isinstance(block, ResultBlock | HandoffBlock | PartialBlock | CancelledBlock):
+        if isinstance(block, EndBlock):
             names += block.variables
             block = replace(block, variables=())
         kept.append(block)

@@ -189,44 +189,18 @@ class ReplyBlock(Block):
 
 
 @dataclass(frozen=True)
-class ResultBlock(Block):
-    """The end of a run that did what was asked. ``not_found`` is what its summary says and no
-    result supports."""
+class EndBlock(Block):
+    """The end of a run: it did what was asked, cannot go on, stopped early on its own, or was
+    stopped from outside.
 
-    summary: str
-    artifacts: tuple[Artifact, ...] = ()
-    variables: tuple[str, ...] = ()
+    ``words`` are the answer or the reason, ``lists`` what stands below them under a label each,
+    ``not_found`` what the answer says and no result supports.
+    """
+
+    kind: Literal["result", "handoff", "partial", "cancelled"]
+    words: str
+    lists: tuple[tuple[str, tuple[str, ...]], ...] = ()
     not_found: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class HandoffBlock(Block):
-    """The end of a run that cannot go on."""
-
-    rationale: str
-    blockers: tuple[str, ...] = ()
-    next_steps: tuple[str, ...] = ()
-    artifacts: tuple[Artifact, ...] = ()
-    variables: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class PartialBlock(Block):
-    """The end of a run that stopped early on its own."""
-
-    missing: str
-    learned: tuple[str, ...] = ()
-    plan: str = ""
-    artifacts: tuple[Artifact, ...] = ()
-    variables: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class CancelledBlock(Block):
-    """The end of a run that was stopped from outside."""
-
-    message: str
-    reason: str = ""
     artifacts: tuple[Artifact, ...] = ()
     variables: tuple[str, ...] = ()
 

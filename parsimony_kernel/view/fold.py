@@ -5,26 +5,23 @@ them, and no event raises. A delta touches only the open prose, which has a cap,
 costs the same per piece from first to last.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.choices import ids_of
 from parsimony_kernel.view.blocks import (
     Artifact,
-    Block,
     BudgetBlock,
-    CancelledBlock,
+    EndBlock,
     FigureMention,
-    HandoffBlock,
-    PartialBlock,
     Passage,
     ProseBlock,
     QuestionBlock,
     RecoveryBlock,
     ReplyBlock,
     RequestBlock,
-    ResultBlock,
     StepBlock,
 )
 from parsimony_kernel.view.run_view import (
@@ -102,55 +99,25 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
         case ev.RunCompleted():
             return _completed(view, event)
         case ev.UserInputRequested():
-            return _ended(
-                view,
-                "suspended",
-                lambda key: QuestionBlock(
-                    key=key,
-                    question=cut(event.question),
-                    context=cut(event.context or ""),
-                    choices=cut_each(event.choices, SENTENCE_CHARS),
-                    choice_ids=tuple(event.suspension_record.choice_ids or ids_of(event.choices)),
-                ),
+            asked = QuestionBlock(
+                "",
+                question=cut(event.question),
+                context=cut(event.context or ""),
+                choices=cut_each(event.choices, SENTENCE_CHARS),
+                choice_ids=tuple(event.suspension_record.choice_ids or ids_of(event.choices)),
             )
+            return _ended(view, "suspended", asked)
         case ev.Handoff():
-            return _ended(
-                view,
-                "handed_off",
-                lambda key: HandoffBlock(
-                    key=key,
-                    rationale=cut(event.rationale),
-                    blockers=cut_each(event.blockers, SENTENCE_CHARS),
-                    next_steps=cut_each(event.suggested_next_steps, SENTENCE_CHARS),
-                    artifacts=view.artifacts,
-                    variables=view.variables,
-                ),
-            )
+            said = event.rationale.strip()
+            blockers = [each for each in event.blockers if each.strip() != said]
+            what_now = [("Why", blockers), ("Try", event.suggested_next_steps)]
+            return _at_end(view, "handed_off", "handoff", event.rationale, what_now)
         case ev.PartialRunSummary():
-            return _ended(
-                view,
-                "stopped",
-                lambda key: PartialBlock(
-                    key=key,
-                    missing=cut(event.missing),
-                    learned=cut_each(event.learned_facts, SENTENCE_CHARS),
-                    plan=cut(event.next_step_plan or ""),
-                    artifacts=view.artifacts,
-                    variables=view.variables,
-                ),
-            )
+            known = [("Known so far", event.learned_facts)]
+            return _at_end(view, "stopped", "partial", event.missing, known)
         case ev.RunCancelled():
-            return _ended(
-                view,
-                "cancelled",
-                lambda key: CancelledBlock(
-                    key=key,
-                    message=cut(event.message),
-                    reason=cut(event.reason),
-                    artifacts=view.artifacts,
-                    variables=view.variables,
-                ),
-            )
+            why = event.reason.strip().removeprefix("stopped ") or event.message.strip()
+            return _at_end(view, "cancelled", "cancelled", why)
         case _:
             return view
 
@@ -311,26 +278,38 @@ def _completed(view: RunView, event: ev.RunCompleted) -> RunView:
         # The closing words are the summary: say them once.
         kept = (replace(last, text=Passage()),) if last.reasoning else ()
         view = replace(view, closed=(*view.closed[:-1], *kept))
-    return _ended(
-        view,
-        "done",
-        lambda key: ResultBlock(
-            key=key,
-            summary=cut(event.summary, PROSE_CHARS),
-            artifacts=view.artifacts,
-            variables=cut_each(event.variables),
-            not_found=view.not_found,
-        ),
+    end = EndBlock(
+        "",
+        "result",
+        cut(event.summary, PROSE_CHARS),
+        not_found=view.not_found,
+        artifacts=view.artifacts,
+        variables=cut_each(event.variables),
     )
+    return _ended(view, "done", end)
 
 
-def _ended(view: RunView, status: str, block_at: Callable[[str], Block]) -> RunView:
+def _at_end(
+    view: RunView,
+    status: str,
+    kind: Literal["handoff", "partial", "cancelled"],
+    words: str,
+    lists: Sequence[tuple[str, Sequence[str]]] = (),
+) -> RunView:
+    """The view of a run that did not do what was asked."""
+    told = tuple((label, cut_each(each, SENTENCE_CHARS)) for label, each in lists)
+    end = EndBlock("", kind, cut(words), told, artifacts=view.artifacts, variables=view.variables)
+    return _ended(view, status, end)
+
+
+def _ended(view: RunView, status: str, end: EndBlock | QuestionBlock) -> RunView:
     view = settled(view)
     view = with_state(with_refused_steps(view), "running", "stopped")
     if status != "suspended":  # then nobody was asked
         view = with_state(view, "waiting", "stopped")
     if status != "suspended" and view.withheld:
-        shown = ResultBlock(f"result-{len(view.closed)}", view.withheld, not_found=view.not_found)
+        key = f"result-{len(view.closed)}"
+        shown = EndBlock(key, "result", view.withheld, not_found=view.not_found)
         view = replace(view, closed=(*view.closed, shown), withheld="")
-    key = f"{status}-{len(view.closed)}"
-    return replace(view, status=status, activity="", closed=(*view.closed, block_at(key)))
+    ended = replace(end, key=f"{status}-{len(view.closed)}")
+    return replace(view, status=status, activity="", closed=(*view.closed, ended))

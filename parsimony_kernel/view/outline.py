@@ -5,20 +5,18 @@ parts. So the texts hold the same information by construction. A string in a par
 and is escaped by the writer; a state is said in words.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
 from parsimony_kernel.view.blocks import (
     Artifact,
     Block,
     BudgetBlock,
-    CancelledBlock,
+    EndBlock,
     FigureBlock,
     FigureMention,
     FooterBlock,
-    HandoffBlock,
     NotesBlock,
-    PartialBlock,
     Passage,
     ProgressBlock,
     ProseBlock,
@@ -26,7 +24,6 @@ from parsimony_kernel.view.blocks import (
     RecoveryBlock,
     ReplyBlock,
     RequestBlock,
-    ResultBlock,
     StepBlock,
     TableBlock,
 )
@@ -76,6 +73,13 @@ ACTION_WORDS = {
     "stop": "stopping",
 }
 
+ENDS = {
+    "result": "Result",
+    "handoff": "I can't do this",
+    "partial": "Stopped early",
+    "cancelled": "Stopped",
+}
+
 _UNDESCRIBED = "A chart without a description"
 # The arguments of a tool that publishes which say what it is about, the best first.
 _NAMING = ("title", "name", "report", "notebook", "artifact")
@@ -99,29 +103,15 @@ def outline(block: Block) -> Section:
             return _recovery(block)
         case BudgetBlock():
             name = "cost" if block.guard == "cost" else "token"
-            return _ending("budget", f"Most of the {name} budget is used", ())
+            return Section("budget", "Budget", (Title(f"Most of the {name} budget is used"),))
         case QuestionBlock():
             return _question(block)
         case ReplyBlock():
             said = Paragraph(("Your answer: ", Strong(block.reply)), "note")
             gone = _names("No longer in the notebook since the question: ", block.gone)
             return Section("reply", "Your answer", (said, *gone))
-        case ResultBlock():
-            told = written(block.summary)
-            unsupported = _labelled("Not found in a result", ", ".join(block.not_found))
-            return Section("result", "Result", (*told, *unsupported, *_published(block.artifacts)))
-        case HandoffBlock():
-            blockers = tuple(b for b in block.blockers if b.strip() != block.rationale.strip())
-            parts = [*written(block.rationale), *_list("Why", blockers)]
-            parts += [*_list("Try", block.next_steps), *_published(block.artifacts)]
-            return _ending("handoff", "I can't do this", parts)
-        case PartialBlock():
-            parts = [*_labelled("Missing", block.missing), *_list("Known so far", block.learned)]
-            return _ending("partial", "Stopped early", [*parts, *_published(block.artifacts)])
-        case CancelledBlock():
-            reason = block.reason.strip()
-            why = reason.removeprefix("stopped ") if reason else block.message.strip()
-            return _ending("cancelled", "Stopped", _published(block.artifacts), why)
+        case EndBlock():
+            return _end(block)
         case TableBlock():
             return Section("table", "Table", (table_of(block.table, is_captioned=False),))
         case NotesBlock():
@@ -137,8 +127,22 @@ def outline(block: Block) -> Section:
             raise TypeError(f"no outline for {type(block).__name__}")
 
 
-def _ending(kind: str, title: str, parts: Iterable[Part], detail: str = "") -> Section:
-    return Section(kind, title, (Title(title, detail), *parts))
+def _end(block: EndBlock) -> Section:
+    title = ENDS[block.kind]
+    parts: list[Part] = []
+    match block.kind:
+        case "result":
+            parts += written(block.words)
+            parts += _labelled("Not found in a result", ", ".join(block.not_found))
+        case "cancelled":
+            parts.append(Title(title, block.words or "the run was stopped"))
+        case "handoff":
+            parts += [Title(title), *written(block.words)]
+        case "partial":
+            parts += [Title(title), *_labelled("Missing", block.words)]
+    for label, texts in block.lists:
+        parts += _list(label, texts)
+    return Section(block.kind, title, (*parts, *_published(block.artifacts)))
 
 
 def _prose(block: ProseBlock) -> Section:
@@ -262,7 +266,7 @@ def _question(block: QuestionBlock) -> Section:
         how = f"%agent answer {min(2, len(block.choices))}"
         if block.has_buttons:
             choices = "\n".join(f"{at}. {each}" for at, each in enumerate(block.choices, start=1))
-            parts.append(Folded("Without the buttons", Passage(f"{choices}\n{how}")))
+            parts.append(Folded("Answer without buttons", Passage(f"{choices}\n{how}")))
         else:
             parts.append(Items(tuple(map(spans_of, block.choices)), is_ordered=True))
     if block.has_buttons:

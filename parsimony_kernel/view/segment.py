@@ -12,19 +12,16 @@ from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.view.blocks import (
     Block,
     BudgetBlock,
-    CancelledBlock,
+    EndBlock,
     FigureBlock,
     FooterBlock,
-    HandoffBlock,
     NotesBlock,
-    PartialBlock,
     ProgressBlock,
     ProseBlock,
     QuestionBlock,
     RecoveryBlock,
     ReplyBlock,
     RequestBlock,
-    ResultBlock,
     StepBlock,
     TableBlock,
 )
@@ -32,9 +29,10 @@ from parsimony_kernel.view.parts import Mono, Sentence, Span
 from parsimony_kernel.view.tabulate import counted
 
 # How a stretch ends.
-OUTCOMES = (QuestionBlock, ResultBlock, HandoffBlock, PartialBlock, CancelledBlock)
+OUTCOMES = (QuestionBlock, EndBlock)
 # Steps of the agent's own housekeeping, of which nobody reads when they worked.
 _INTERNAL = frozenset({"plan"})
+_COMMANDS = "While this is the newest turn: `%agent code` shows its code, `%agent undo` undoes it."
 _TIMES = {1: "once", 2: "twice"}
 _NAMED = 6
 # Failures that cost time or state, whatever came of them.
@@ -72,7 +70,9 @@ def segment_of(
         head += [each for each in steps if each.state == "waiting"]
     else:
         head += [each for each in blocks if isinstance(each, StepBlock | ProseBlock)][-1:]
-    table = _table(steps) if isinstance(outcome, ResultBlock) and figure is None else None
+    is_end = isinstance(outcome, EndBlock)
+    is_answer = isinstance(outcome, EndBlock) and outcome.kind == "result"
+    table = _table(steps) if is_answer and figure is None else None
     if table is not None:
         head.append(TableBlock("table", table))
     answered = [each for each in blocks if isinstance(each, QuestionBlock) and each != outcome]
@@ -83,7 +83,10 @@ def segment_of(
     work: list[Block] = [
         _without(each, table) for each in blocks if each.key not in first and _is_work(each)
     ]
-    work += [replace(each, words="") for each in requests if each.shared]
+    if work:
+        work += [replace(each, words="") for each in requests if each.shared]
+    if any(each.tool_type == "code" and each.state == "done" for each in steps) and is_end:
+        work.append(NotesBlock("commands", (_COMMANDS,)))
     work += [each for each in blocks if isinstance(each, FooterBlock) and each.model != OFFLINE]
     if not work:
         return Segment(tuple(head), figure)

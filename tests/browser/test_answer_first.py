@@ -40,8 +40,9 @@ def measured(cell: Locator) -> dict[str, Any]:
 
 def assert_answer_first(cell: Locator, *, shows: bool) -> None:
     found = measured(cell)
-    assert found["answer"] is not None
-    assert found["answer"][1] <= FIRST_PX
+    if found["answer"] is not None:  # a drawing may be all of it
+        assert found["answer"][1] <= FIRST_PX
+    assert found["answer"] or found["shown"]
     assert found["open"] == 0
     assert found["folds"] <= 2  # of the question, and of what came after it
     assert (found["shown"] is not None) is shows
@@ -66,7 +67,12 @@ def turns(lab: Lab) -> Iterator[tuple[str, Locator, bool]]:
     expect(cell.locator(".vega-embed")).to_be_visible()
     yield "chart", cell, True
 
-    lab.run("import players\nplayer = players.troubled()\n%agent model player")
+    lab.run("player = players.publishing()\n%agent model player")
+    cell = lab.run("%%agent\npublish the sales")
+    expect(cell.get_by_text("Published: dataset Sales by region").first).to_be_visible()
+    yield "publish", cell, False
+
+    lab.run("player = players.troubled()\n%agent model player")
     cell = lab.run("%%agent\nadd up the sales")
     expect(cell.locator(".pk-result")).to_be_visible()
     expect(cell.locator(".pk-notes")).to_contain_text("Retried once")
@@ -83,10 +89,6 @@ def turns(lab: Lab) -> Iterator[tuple[str, Locator, bool]]:
     cell = lab.run("%%agent\nmake me a sandwich")
     expect(cell.locator(".pk-handoff")).to_be_visible()
     yield "refusal", cell, False
-
-    cell = lab.run('%%agent\npublish the chart as "Monthly temperature"')
-    expect(cell.locator(".pk-result")).to_be_visible()
-    yield "publish", cell, False
 
     cell = lab.run("%agent why seattle_weather")
     expect(cell.locator(".jp-RenderedSVG img")).to_be_visible()

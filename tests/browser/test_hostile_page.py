@@ -42,6 +42,8 @@ def test_a_turn_of_hostile_words_runs_loads_and_links_nothing(lab: Lab) -> None:
     area = cell.locator(".jp-OutputArea").first
     expect(area.get_by_role("button")).to_have_count(6)
     lab.wait_until_idle()
+    expect(area.get_by_role("region", name="Question")).to_be_visible()
+    area.locator("details").evaluate_all("all => all.forEach(each => { each.open = true; })")
     expect(area.get_by_role("region", name="Step 3", exact=True)).to_contain_text("failed")
     lab.picture("hostile-live", cell)
     assert_nothing_happened(lab)
@@ -49,12 +51,12 @@ def test_a_turn_of_hostile_words_runs_loads_and_links_nothing(lab: Lab) -> None:
     expect(area.get_by_role("region", name="Question")).to_contain_text(
         "data-commandlinker-command"
     )
-    for region in ("Request", "Step 1", "Question"):
+    for region in ("Step 1", "Question"):
         area.get_by_role("region", name=region, exact=True).click()
 
     area.get_by_role("button").nth(3).click()
-    expect(area.get_by_role("region", name="Handed over to you")).to_be_visible()
-    expect(area.get_by_role("region", name="Your answer")).to_contain_text("f> 3")
+    expect(area.get_by_role("region", name="I can't do this")).to_be_visible()
+    expect(area.locator(".pk-question-answered")).to_contain_text("f> 3")
     lab.wait_until_idle()
     listed = lab.run("%agent artifacts\n%agent history\n%agent sent")
     expect(listed.locator(".jp-OutputArea-output").first).to_be_visible()
@@ -85,7 +87,7 @@ def test_hostile_words_in_every_field_of_every_event_do_nothing(lab: Lab) -> Non
         expect(cell.get_by_text("all drawn")).to_be_visible()
     lab.wait_until_idle()
     drawn = lab.page.locator(".parsimony-record").count()
-    assert drawn > 20 * len(runs)
+    assert drawn >= 2 * len(runs)
     assert_nothing_happened(lab)
     assert lab.commands_run() == []
 

@@ -10,8 +10,9 @@ pytestmark = pytest.mark.browser
 
 
 def lines(area: Locator) -> list[str]:
-    """The lines of a record as they are read."""
-    texts = area.locator(".parsimony-record > section").all_inner_texts()
+    """The lines of a record as they are read, with its folds open."""
+    area.locator("details").evaluate_all("all => all.forEach(each => { each.open = true; })")
+    texts = area.locator(".parsimony-record section").all_inner_texts()
     return [line.strip() for text in texts for line in text.split("\n") if line.strip()]
 
 

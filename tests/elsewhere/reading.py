@@ -7,8 +7,10 @@ from pathlib import Path
 
 from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
+from parsimony_kernel.view.blocks import lasting
+from parsimony_kernel.view.bundle import segment_bundles
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.text import text_of
+from parsimony_kernel.view.segment import segment_of
 
 _UNREAD = {"script", "style", "title"}
 _ADDRESSED = {"src", "href", "srcset", "data", "action", "poster"}
@@ -84,10 +86,12 @@ def lines(text: str) -> list[str]:
 
 
 def recorded(folder: Path) -> list[str]:
-    """The newest turn as the journal on disk tells it, to the line."""
+    """The newest turn as the journal on disk tells it under its own cell, to the line."""
     journal = SqliteJournal(journal_path(folder))
     try:
         newest = journal.turns()[-1]
-        return lines(text_of(replay(journal.events(newest.run_id)).blocks))
+        blocks = lasting(replay(journal.events(newest.run_id)).blocks)
+        outputs = segment_bundles(segment_of(blocks))
+        return lines("\n".join(data["text/plain"] for data, _ in outputs))
     finally:
         journal.close()

@@ -50,10 +50,8 @@ def test_a_question_is_answered_at_the_prompt_and_the_turn_ends_as_text(
     ipython.type("1\r")
     ipython.until("\n")
     goes_on = lines(ipython.end())
-    whole = recorded(place)
-    assert goes_on == whole[whole.index("Your answer") :]
     assert any("Highest mean temp_max: 2015-07-01 28.09." in line for line in goes_on)
-    assert goes_on[-1].startswith("offline · 2 steps")
+    assert any("Step 2 · " in line for line in goes_on)
     # Code stands as it was written; everything else is laid out.
     laid_out = [line for line in goes_on if not line.startswith("    ")]
     assert max(map(len, laid_out)) <= COLUMNS
@@ -73,7 +71,7 @@ def test_a_question_that_is_left_open_is_answered_later(ipython: Ipython, key: s
 def test_a_console_says_how_its_question_is_answered(console: Ipython) -> None:
     console.run("%agent model asking")
     asked = console.run("%%agent", "together")
-    assert "To answer, run %agent answer 2 or %agent answer your words in a cell." in asked
+    assert "To answer, run %agent answer 2 in a cell." in asked
     assert OPEN not in asked
     assert "Together they are 7." in console.run("%agent answer 1")
     assert "7" in console.run("together")

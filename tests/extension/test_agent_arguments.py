@@ -141,10 +141,13 @@ def test_a_cell_can_say_every_mode_of_sharing_that_there_is() -> None:
         assert parse_cell(f"--share {mode}", "go").share == mode
 
 
-def test_an_unknown_sub_command_gets_the_nearest_name() -> None:
+@pytest.mark.parametrize(
+    ("name", "meant"), [("anwser", "answer"), ("rewind", "undo"), ("clear", "reset")]
+)
+def test_an_unknown_sub_command_gets_the_nearest_name(name: str, meant: str) -> None:
     with pytest.raises(Misuse) as caught:
-        parse_command("anwser 2")
-    assert "no sub-command 'anwser'. Did you mean 'answer'?" in str(caught.value)
+        parse_command(f"{name} 2")
+    assert f"no sub-command {name!r}. Did you mean {meant!r}?" in str(caught.value)
 
 
 def test_an_empty_line_names_no_sub_command_and_help_has_three_spellings() -> None:
@@ -215,6 +218,8 @@ def test_help_names_every_flag_and_sub_command_under_the_magic_s_own_name() -> N
     for command in COMMANDS:
         assert f"\n  {command.name} " in written
         assert command.help in text
-        assert f"%parsimony {command.example}" in text
+    order = [written.index(f"\n{group}:") for group in dict.fromkeys(c.group for c in COMMANDS)]
+    assert order == sorted(order)
+    assert written.index("\n  answer ") < written.index("\n  history ")
     assert "%agent" not in text
     assert max(map(len, written.splitlines())) <= 80

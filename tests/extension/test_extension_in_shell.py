@@ -273,8 +273,8 @@ def test_an_undo_says_what_became_of_each_variable(
         "Turn 1 undone in part.",
         "  Restored: prices",
         "  Removed: total",
-        "  rate: changed or bound anew since, so left",
-        "  model: perhaps changed, for there was no copy",
+        "  Kept (you changed it since): rate",
+        "  Perhaps changed, for there was no copy: model",
         "  New files, published artifacts and what happened outside stay.",
     ]
 
@@ -299,7 +299,7 @@ def test_a_function_becomes_a_tool_and_is_none_again(
         "Tool: area. The area.",
         "tool  what it does",
         "area  The area.",
-        "area is no tool any more.",
+        "area is no longer a tool.",
         none,
     ]
 

@@ -85,10 +85,10 @@ def test_without_an_error_there_is_nothing_to_mend(
     for name in ("last_exc", "last_value"):
         monkeypatch.delattr(f"sys.{name}", raising=False)
     assert not ran(shell, "%agent fix")
-    assert "nothing to mend" in capsys.readouterr().out
+    assert "nothing to fix" in capsys.readouterr().out
     assert not ran(shell, "%agent show 99")
     assert not ran(shell, "%agent fix")
-    assert "nothing to mend" in capsys.readouterr().out
+    assert "nothing to fix" in capsys.readouterr().out
 
 
 def test_a_request_to_mend_holds_the_error_its_line_and_the_whole_cell(

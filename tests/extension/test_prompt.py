@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_agent.widgets.prompt import Prompt
+from parsimony_agent.controls import Prompt
 
 CHOICES = ("by year", "by <b>origin</b>", "by maker", "by weight", "all of it")
 

@@ -233,10 +233,16 @@ async def test_running_it_again_changes_nothing_but_metadata() -> None:
 
 async def test_a_turn_with_a_chart_takes_less_than_80_kilobytes() -> None:
     area = OutputArea()
-    rows = [{"month": f"2020-{at % 12 + 1:02}", "value": at * 1.37} for at in range(120)]
-    chart = figure_published(1).model_copy(
-        update={"figure": {**CHART, "data": {"values": rows}, "title": "Chart 1"}}
-    )
+    rows = [{"month": f"20{12 + at // 12}-{at % 12 + 1:02}", "m": at * 37 % 29} for at in range(48)]
+    line = {
+        "mark": {"type": "line", "point": True},
+        "encoding": {
+            "x": {"field": "month", "type": "temporal"},
+            "y": {"field": "m", "type": "quantitative"},
+        },
+    }
+    sized = {**line, "data": {"values": rows}, "width": 520, "height": 320, "title": "Chart 1"}
+    chart = figure_published(1).model_copy(update={"figure": sized})
     events = [each if not isinstance(each, ArtifactPublished) else chart for each in RUN]
     await TurnRecord(StaticPlace(area)).follow(stream(events))
     outputs = [{"data": each.data, "metadata": each.metadata} for each in area.displays]

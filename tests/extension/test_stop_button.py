@@ -13,7 +13,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
-from parsimony_agent.widgets.stop import StopButton, is_heard_mid_cell
+from parsimony_agent.controls import StopButton, is_heard_mid_cell
 from parsimony_kernel.core.cancellation import CancellationRequest
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -121,7 +121,7 @@ def test_a_running_cell_offers_the_button_just_where_the_kernel_hears_a_click(
 ) -> None:
     asked = _execute(
         client,
-        "from parsimony_agent.widgets.stop import is_heard_mid_cell\n"
+        "from parsimony_agent.controls import is_heard_mid_cell\n"
         "assert is_heard_mid_cell(get_ipython())",
     )
     hears = _reply(client, asked)["status"] == "ok"

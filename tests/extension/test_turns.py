@@ -14,9 +14,10 @@ from output_area import OutputArea
 
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import Cells
+from parsimony_agent.controls import StopButton
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
+from parsimony_agent.publisher import FirstSign, outlet_of
 from parsimony_agent.turns import Turns
-from parsimony_agent.widgets.stop import StopButton
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.events import RunCancelled, RunCompleted, TextDelta, ToolEvent
 from parsimony_kernel.session.turns import SessionError, TurnOptions
@@ -90,6 +91,7 @@ class Notebook:
             kernel=self._kernel,
             get_parent=lambda: self._parent,
         )
+        self.shell = shell
         self.cells = Cells(shell)
         self.turns = Turns(
             shell, lambda: self.session, self.cells, environ=self._environ, clock=self.clock
@@ -658,3 +660,19 @@ async def test_a_notebook_whose_next_cell_answers_runs_through(
     again.begin("c1")
     with pytest.raises(QuestionPending):
         await again.ask("c1")
+
+
+async def test_a_first_sign_is_drawn_over_by_the_record_or_withdrawn() -> None:
+    notebook = Notebook([DONE])
+    area = notebook.begin("c1")
+    outlet = outlet_of(notebook.shell)
+    sign = FirstSign(outlet)
+    assert area.texts == ["Starting …"]
+    await notebook.turns.ask(
+        CellRequest("plot it"), notebook.cells.next_turn("plot it"), None, sign
+    )
+    sign.withdraw()
+    assert len(area.displays) == 3
+    assert area.texts[0] == "Finished as asked."
+    FirstSign(outlet).withdraw()
+    assert area.displays[-1].text == ""

@@ -19,18 +19,15 @@ from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.view.blocks import (
     Block,
-    CancelledBlock,
+    EndBlock,
     FigureBlock,
     FooterBlock,
-    HandoffBlock,
-    PartialBlock,
     ProgressBlock,
     ProseBlock,
     QuestionBlock,
     RecoveryBlock,
     ReplyBlock,
     RequestBlock,
-    ResultBlock,
     StepBlock,
     lasting,
 )
@@ -42,14 +39,14 @@ from parsimony_kernel.view.text import text_of
 
 ENDED_WELL = {"answered", "recovered", "rerouted"}
 KINDS = {
-    "done": ["Request", "Prose", "Figure", "Step", "Result"],
+    "done": ["Request", "Prose", "Figure", "Step", "End"],
     "suspended": ["Request", "Question"],
-    "answered": ["Request", "Question", "Reply", "Result"],
-    "recovered": ["Request", "Recovery", "Result"],
-    "rerouted": ["Request", "Recovery", "Budget", "Result"],
-    "handed_off": ["Request", "Handoff"],
-    "stopped": ["Request", "Partial"],
-    "cancelled": ["Request", "Step", "Cancelled"],
+    "answered": ["Request", "Question", "Reply", "End"],
+    "recovered": ["Request", "Recovery", "End"],
+    "rerouted": ["Request", "Recovery", "Budget", "End"],
+    "handed_off": ["Request", "End"],
+    "stopped": ["Request", "End"],
+    "cancelled": ["Request", "Step", "End"],
 }
 
 
@@ -116,7 +113,7 @@ def test_an_answer_marks_its_question_and_says_what_is_gone_once() -> None:
 def test_a_stopped_step_says_so_and_shows_no_error() -> None:
     step = only(replay(RUNS["cancelled"]), StepBlock)
     assert (step.state, step.error) == ("stopped", None)
-    assert only(replay(RUNS["cancelled"]), CancelledBlock).reason == "stopped by the user"
+    assert only(replay(RUNS["cancelled"]), EndBlock).words == "by the user"
 
 
 def test_a_step_that_runs_when_the_run_is_stopped_is_stopped() -> None:
@@ -290,7 +287,7 @@ def test_several_artifacts_are_listed_once_each_and_the_newest_stands() -> None:
     second = published().model_copy(update={"path": "other", "title": "Other"})
     again = published().model_copy(update={"title": "Mine, again", "reused": True})
     view = replay([started(), published(), second, again, ev.RunCompleted(summary="ok")])
-    titles = [each.title for each in only(view, ResultBlock).artifacts]
+    titles = [each.title for each in only(view, EndBlock).artifacts]
     assert titles == ["Other", "Mine, again"]
 
 
@@ -300,10 +297,10 @@ def test_a_silent_model_is_waited_for_in_the_progress_line() -> None:
 
 
 def test_ends_are_told_with_what_to_do() -> None:
-    handoff = only(replay(RUNS["handed_off"]), HandoffBlock)
-    assert (handoff.blockers, handoff.next_steps) == (("no file",), ("add one",))
-    assert only(replay(RUNS["stopped"]), PartialBlock).learned == ("a fact",)
-    assert only(replay(RUNS["done"]), ResultBlock).artifacts[0].title == "My chart"
+    handoff = only(replay(RUNS["handed_off"]), EndBlock)
+    assert handoff.lists == (("Why", ("no file",)), ("Try", ("add one",)))
+    assert only(replay(RUNS["stopped"]), EndBlock).lists == (("Known so far", ("a fact",)),)
+    assert only(replay(RUNS["done"]), EndBlock).artifacts[0].title == "My chart"
 
 
 def test_events_in_a_wrong_order_never_raise() -> None:

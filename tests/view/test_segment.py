@@ -195,3 +195,10 @@ def test_a_table_shows_ten_rows_and_counts_the_rest(
     table = table_of(output)
     assert (table.caption, table.note) == ((caption,), note)
     assert len(table.rows) == min(rows, 10)
+
+
+def test_the_commands_that_go_on_from_a_turn_stand_in_its_fold() -> None:
+    head, work = words(segment(*code(), DONE))
+    assert "%agent undo" in work
+    assert "%agent undo" not in head
+    assert "%agent" not in words(segment(*code(), question()))[1]

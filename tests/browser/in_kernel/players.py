@@ -146,7 +146,7 @@ def draw(events: Sequence[AgentEvent]) -> str:
     """Draw the run of ``events`` in the cell that runs now, as if it had been followed there."""
     from IPython import get_ipython
 
-    from parsimony_agent.outlet import outlet_of
+    from parsimony_agent.publisher import outlet_of
     from parsimony_agent.record_display import LivePlace, TurnRecord
     from parsimony_kernel.view.fold import replay
 
@@ -218,3 +218,10 @@ def averaging() -> ScriptedModel:
     summary = "Fossil fuels are highest, 36,478 a year on average."
     end = call("return_done", summary=summary)
     return ScriptedModel([code(source, "Mean by source and year"), end], name="averaging")
+
+
+def publishing() -> ScriptedModel:
+    """Publishes a data set."""
+    made = code(SALES, "Load the sales")
+    kept = call("return_dataset", variable="sales", title="Sales by region")
+    return ScriptedModel([made, kept, DONE], name="publishing")

@@ -5,6 +5,7 @@ meanwhile. So an outlet holds what it writes to and never goes through what is c
 """
 
 import sys
+import uuid
 from collections.abc import Mapping
 from typing import Any, Protocol, TextIO
 
@@ -98,6 +99,28 @@ class TextOutlet:
     ) -> None:
         if not update and data.get("text/plain"):
             print(data["text/plain"], end="\n\n", file=self._stream, flush=True)
+
+
+class FirstSign:
+    """An output that says at once that a turn begins. Its record takes the output over."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+        self._id: str | None = uuid.uuid4().hex
+        text = "Starting …"
+        shown = {"text/plain": text, "text/html": f'<p role="status">{text}</p>'}
+        outlet.show(shown, display_id=self._id)
+
+    def take(self) -> str | None:
+        """The id of the output, which is the caller's from now on; ``None`` if it was taken."""
+        taken, self._id = self._id, None
+        return taken
+
+    def withdraw(self) -> None:
+        """Nothing came of it: the output looks empty, unless it was taken."""
+        if taken := self.take():
+            nothing = {"text/plain": "", "text/html": ""}
+            self._outlet.show(nothing, display_id=taken, update=True)
 
 
 def outlet_of(shell: Any) -> Outlet:

@@ -1,1 +1,0 @@
-"""Widgets: an aid for input beside the record. They never carry it."""

@@ -1,0 +1,43 @@
+"""A turn can be seen before anything heavy is imported for it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+_PROGRAM = """
+import json, sys
+from IPython.core.interactiveshell import InteractiveShell
+
+seen = []
+
+class Publisher:
+    is_publishing = False
+
+    def publish(self, data, metadata=None, *, transient=None, update=False, **_):
+        heavy = [name for name in ("pydantic", "pandas", "litellm") if name in sys.modules]
+        seen.append((data.get("text/plain", ""), update, heavy))
+
+shell = InteractiveShell.instance()
+shell.run_line_magic("load_ext", "parsimony_agent")
+shell.get_parent = lambda: {"metadata": {"cellId": "c1"}, "header": {"msg_id": "1"}, "content": {}}
+shell.display_pub = Publisher()
+shell.run_cell("%%agent\\nmake me a sandwich")
+print(json.dumps(seen))
+"""
+
+
+def test_the_first_sign_comes_before_heavy_imports_and_is_drawn_over(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", _PROGRAM],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    first, *later = json.loads(ran.stdout.splitlines()[-1])
+    assert first == ["Starting …", False, []]
+    drawn_over = [text for text, is_update, _ in later if is_update]
+    assert any("I can't do this" in text for text in drawn_over)
