@@ -175,6 +175,7 @@ class Live:
     """A real model behind the loopback server, by litellm."""
 
     def __init__(self, name: str) -> None:
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
         import litellm
 
         self._name = name
@@ -274,13 +275,23 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[st
         yield f"| {' | '.join(map(str, row))} |"
 
 
+def _tokens(runs: Sequence[Run]) -> tuple[int, int, int]:
+    """What the provider counted: in, of those from its cache, and out."""
+    used = [each.usage for run in runs for each in run.requests]
+    return (
+        sum(each.prompt_tokens for each in used),
+        sum(each.cached_tokens for each in used),
+        sum(each.completion_tokens for each in used),
+    )
+
+
 def kb(size: float) -> str:
     return f"{size / 1000:,.1f}"
 
 
 def tasks_part(found: dict[str, str], tasks: Sequence[Task], model: Model | None) -> Iterator[str]:
     """The tasks, a line for each loop, then what was wrong. ``agent`` has no second turns."""
-    heads = (
+    heads: tuple[str, ...] = (
         "loop",
         "calls",
         "KB",
@@ -290,6 +301,8 @@ def tasks_part(found: dict[str, str], tasks: Sequence[Task], model: Model | None
         "refusals",
         "seconds",
     )
+    if model:
+        heads = (*heads, "tokens in", "cached by the provider", "tokens out")
     wrong: list[str] = []
 
     def rows() -> Iterator[Sequence[object]]:
@@ -307,6 +320,7 @@ def tasks_part(found: dict[str, str], tasks: Sequence[Task], model: Model | None
                 sum(len(run.wrong) for run in runs),
                 sum(run.refusals for run in runs),
                 f"{sum(run.seconds for run in runs):.1f}",
+                *(_tokens(runs) if model else ()),
             )
 
     yield f"\n{len(tasks)} tasks\n"
