@@ -406,7 +406,7 @@ for title in ("T", "Random", "Other"):
         done = asyncio.run(refresh_named(publisher, title, clean, accept=True))
         told.append("done" if store.read(done.entry.ref) else "empty")
     except RefreshError as exc:
-        told.append("anew" if "published anew while" in str(exc) else str(exc))
+        told.append("anew" if "published by somebody else" in str(exc) else str(exc))
 print(*told, sep=",")
 """
 
