@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from parsimony_kernel.agent.chart_images import figures_in
 from parsimony_kernel.agent.evidence import (
     came_since,
     code_that_ran,
@@ -21,7 +22,6 @@ from parsimony_kernel.agent.evidence import (
 )
 from parsimony_kernel.agent.failure.recovery import RecoveryContext
 from parsimony_kernel.agent.failure.suspension import Secret
-from parsimony_kernel.agent.pictures import figures_in
 from parsimony_kernel.agent.resolve import Config, resolve_models
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.chat import ChatModel, ToolCall

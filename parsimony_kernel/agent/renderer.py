@@ -137,27 +137,26 @@ class IncrementalRenderer:
     def _take(self, added: Sequence[Any]) -> None:
         first = len(self._sources)
         self._sources.extend(added)
-        last_tool = self._last_tool
+        last_tool, compaction = self._last_tool, self._manner.compaction
         for index, message in enumerate(added, first):
+            self._rendered.append(self._told(message))
             if _role(message) == "tool":
-                self._cut.add(index, message)
+                content = message["content"] if isinstance(message, dict) else message.content
+                self._cut.add(index, len(str(content)))
                 last_tool = index
-        compaction = self._manner.compaction
         cutoff = len(self._sources) if compaction else self._cut.index
         # What was rendered before changes only where it fell behind the cut, or is the newest
         # tool result no more.
-        stale = {*range(self._minimal_before, min(cutoff, first)), self._last_tool} - {-1}
+        stale = {*range(self._minimal_before, cutoff), self._last_tool} - {-1}
         for index in stale if self._manner.in_text else ():
             source = self._sources[index]
             if _mode(index, source, cutoff, last_tool, compaction) == "minimal":
                 self._rendered[index] = _render(source, "minimal")
-        for index, message in enumerate(added, first):
-            mode = _mode(index, message, cutoff, last_tool, compaction)
-            self._rendered.append(self._told(message, mode))
         self._minimal_before, self._last_tool = cutoff, last_tool
 
-    def _told(self, message: Any, mode: Mode) -> dict[str, Any]:
-        told = _render(message, mode if self._manner.in_text else "default")
+    def _told(self, message: Any) -> dict[str, Any]:
+        """``message`` in full."""
+        told = _render(message, "default")
         is_ours = isinstance(message, dict) and message["role"] == "tool"
         envelope = envelope_in(message["content"]) if is_ours and self._manner.in_text else None
         if envelope is None:
@@ -165,9 +164,8 @@ class IncrementalRenderer:
         following = envelope.get("valid_next_actions")
         named = following if isinstance(following, list) else ()
         described = [each for each in named if not self._callable or each in self._callable]
-        if mode == "default":
-            envelope["valid_next_actions"] = described
-            told["content"] = as_text(envelope, self._known, self._columns)
+        envelope["valid_next_actions"] = described
+        told["content"] = as_text(envelope, self._known, self._columns)
         # None at a question: whoever goes on may call what could be called before.
         self._known = described or self._known
         return told
@@ -282,15 +280,14 @@ class _Cut:
         self._full: list[tuple[int, int]] = []  # results behind it: index and size
         self._size = 0
 
-    def add(self, index: int, message: Any) -> None:
-        """Take in the result that stands at ``index``."""
-        content = message["content"] if isinstance(message, dict) else message.content
-        self._full.append((index, len(str(content))))
-        self._size += self._full[-1][1]
+    def add(self, index: int, size: int) -> None:
+        """Take in the result that stands at ``index`` and has ``size`` characters in full."""
+        self._full.append((index, size))
+        self._size += size
         if self._size > self._allowed and len(self._full) > 2:
             self._full = self._full[-2:]
             self.index = self._full[0][0]
-            self._size = sum(size for _, size in self._full)
+            self._size = sum(each for _, each in self._full)
             self._allowed = self._size + min(MORE_RESULTS, self._most)
 
 

@@ -13,6 +13,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from parsimony_kernel.agent.chart_images import picture_messages
 from parsimony_kernel.agent.failure.detectors import (
     post_llm,
     post_tool,
@@ -24,7 +25,6 @@ from parsimony_kernel.agent.failure.diagnosis import diagnose
 from parsimony_kernel.agent.failure.recovery import FALLBACK, handle_failure, suspend
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.model_calls import ModelCalls, given_up
-from parsimony_kernel.agent.pictures import picture_messages
 from parsimony_kernel.agent.progress import Progress, told
 from parsimony_kernel.agent.redaction import of_failure
 from parsimony_kernel.agent.written_calls import is_written, written_calls

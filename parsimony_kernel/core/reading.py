@@ -13,7 +13,7 @@ from typing import Any
 from parsimony_kernel.core.refusals import GUIDANCE
 
 # Of an older answer this much is kept of what was printed, in characters, and of a table in lines.
-BRIEF_TEXT = 600
+BRIEF_TEXT = 400
 BRIEF_LINES = 6
 
 # What begins the last line, where it is news.

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.agent import Agent
+from parsimony_kernel.agent.chart_images import drawn, picture_messages
 from parsimony_kernel.agent.evidence import said, words
-from parsimony_kernel.agent.pictures import drawn, picture_messages
 from parsimony_kernel.agent.renderer import IncrementalRenderer
 from parsimony_kernel.core import pictures
 from parsimony_kernel.core.events import RunCompleted
