@@ -99,7 +99,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     if names.opaque:
         maybe |= {name for name in namespace if type(name) is str and not name.startswith("_")}
     # Names whose parts are changed, or may be by what the cell calls by a name of its own.
-    reached = names.reached | {root.name for name, root in names.links if name in names.called}
+    reached = names.reached | _linked(names)
     maybe |= reached
     called = maybe | names.called
     held = held_by([namespace[name] for name in called if name in namespace], reachable_from)
@@ -188,6 +188,17 @@ def _named(held: Mapping[int, Any], namespace: Mapping[str, Any]) -> set[str]:
         return set()
     bound = compress(namespace.items(), map(held.__contains__, map(id, namespace.values())))
     return {name for name, value in bound if type(name) is str and not is_immutable(value)}
+
+
+def _linked(names: Cell) -> set[str]:
+    """The names that those which a cell calls are bound to a part of, by way of others too."""
+    found, pending = set[str](), list(names.called)
+    while pending:
+        called = pending.pop()
+        more = {root.name for name, root in names.links if name == called} - found
+        found |= more
+        pending += more
+    return found
 
 
 def _functions_among(held: Mapping[int, Any], values: Iterable[Any]) -> list[Any]:

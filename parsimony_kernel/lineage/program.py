@@ -101,6 +101,10 @@ class Program:
             self._streams.join({RANDOM})
         while self._follow_streams():
             pass
+        # Names whose objects may be one, or hold a part of each other.
+        self._related = Groups()
+        for each in self._every:
+            self._relate(each)
         self._effects: dict[int, Effect] = {}
 
     def has_stars(self) -> bool:
@@ -122,6 +126,21 @@ class Program:
     def streams_of(self, names: Iterable[str]) -> set[str]:
         """The streams that ``names`` lead to."""
         return {self._streams.of(name) for name in names if name in self._streams}
+
+    def related(self, names: Iterable[str]) -> set[str]:
+        """The groups of names that may share objects with ``names``."""
+        return {self._related.of(name) for name in names}
+
+    def _relate(self, statement: Statement) -> None:
+        plain = self._homes.keys() | BUILTINS | (self._defined - self._stateful) | {""}
+        linked = [{name, root.name} for name, root in statement.links]
+        handed = [
+            {*call.handed, call.root} for call in statement.calls if not self._is_harmless(call)
+        ]
+        for each in (*linked, *handed):
+            self._related.join(each - plain)
+        if statement.later is not NOTHING:
+            self._related.join(statement.writes | (statement.reads - plain))
 
     def effect(self, statement: Statement) -> Effect:
         """What ``statement`` does, with the functions that it may call."""

@@ -35,30 +35,17 @@ class SliceError(Exception):
 
 
 @dataclass(frozen=True)
-class Part:
-    """The statements of one run of a cell that a script holds, in their order.
-
-    ``lines`` are their first and last lines in the cell's code, counted from 1.
-    """
-
-    run: CellRun
-    statements: tuple[str, ...]
-    lines: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True)
 class Script:
     """A script that rebuilds ``name``.
 
-    ``sources`` are the files and addresses that its statements read. ``unknown`` are names that its
-    functions mention and that nothing is known to have bound.
+    ``parts`` are the runs of cells that it holds, each with the statements of it that are in, in
+    their order; ``sources`` are the files and addresses that these read.
     """
 
     name: str
     code: str
-    parts: tuple[Part, ...] = ()
+    parts: tuple[tuple[CellRun, tuple[Statement, ...]], ...] = ()
     sources: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
 
 
 def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None = None) -> Script:
@@ -129,7 +116,6 @@ class _Walk:
         self.seeds = self._live & SEEDS.keys()
         left = self._live - self.seeds - self._found - BUILTINS - {RANDOM}
         self.missing = left & self._asked
-        self.unknown = left - self.missing - program.tracked
 
     # What an undo took back
 
@@ -172,6 +158,7 @@ class _Walk:
             self._must_be_tracked(run)
             return
         whole = bool(made) and self._is_whole(run, effects, made)
+        is_told = self._is_told(effects, made)
         own = {name for each in statements for name in each.writes}
         # Under "from __future__ import annotations" a name in an annotation is not asked for.
         is_lenient = any(map(is_future, statements))
@@ -179,7 +166,7 @@ class _Walk:
         for index in reversed(range(len(statements))):
             each, effect = statements[index], effects[index]
             is_open = self._stars and (is_star(each) or is_opaque(each))
-            may_change = is_in and self._may_change(effect)
+            may_change = is_in and self._may_change(effect, is_told=is_told)
             if not (whole or is_open or may_change or self._is_needed(effect)):
                 continue
             if self._passed:
@@ -207,9 +194,24 @@ class _Walk:
             return True
         return bool(effect.moves and effect.moves & self._program.streams_of(self._live))
 
-    def _may_change(self, effect: Effect) -> bool:
-        """Whether a statement may change something that is not taken back as a whole."""
-        return not effect.touches <= self._passed.keys() - self._live
+    def _may_change(self, effect: Effect, *, is_told: bool) -> bool:
+        """Whether a statement may change something that is needed and not taken back as a whole.
+
+        Args:
+            is_told: text tells which statements changed what is needed.
+        """
+        if effect.touches <= self._passed.keys() - self._live:
+            return False
+        if not is_told or "*" in effect.touches:
+            return True
+        related = self._program.related
+        return not related(effect.touches).isdisjoint(related(self._live))
+
+    def _is_told(self, effects: Sequence[Effect], made: set[str]) -> bool:
+        related = self._program.related
+        touched = set[str]().union(*(related(each.touches) for each in effects))
+        left = made.difference(*(each.binds for each in effects))
+        return related(left) <= touched
 
     def _must_be_tracked(self, run: CellRun) -> None:
         for ref in run.reads:
@@ -292,63 +294,32 @@ def _twice(name: str) -> SliceError:
 
 
 def _written(name: str, walk: _Walk, program: Program, turns: Mapping[str, int]) -> Script:
-    parts: list[Part] = []
-    futures: dict[str, None] = {}
+    parts = []
+    blocks, futures, sources = list[str](), dict[str, None](), dict[str, None]()
     for number in sorted(walk.kept):
         run = program.runs[number - 1]
         every = program.statements(run)
-        statements = [every[index] for index in walk.kept[number]]
-        futures |= dict.fromkeys(each.source for each in statements if is_future(each))
-        plain = [each for each in statements if not is_future(each)]
+        kept = [every[index] for index in walk.kept[number]]
+        futures |= dict.fromkeys(each.source for each in kept if is_future(each))
+        plain = tuple(each for each in kept if not is_future(each))
         if plain:
-            texts, lines = [each.source for each in plain], [each.lines for each in plain]
-            parts.append(Part(run, tuple(texts), tuple(lines)))
-    sources = tuple(
-        dict.fromkeys(
-            source
-            for part in parts
-            for source in part.run.sources
-            if _is_read_by(source, part, program)
-        )
-    )
-    imports = sorted(SEEDS[each] for each in walk.seeds)
-    code = _text(name, parts, (*futures,), imports, sources, turns)
-    return Script(name, code, tuple(parts), sources, tuple(sorted(walk.unknown)))
+            parts.append((run, plain))
+            blocks += ["", f"# {_one_line(_place(run, turns))}", *(each.source for each in plain)]
+            sources |= dict.fromkeys(each for each in run.sources if _is_read(each, plain, every))
+    head = [f"# Rebuilds {name}.", *(f"# Reads {_one_line(each)}" for each in sources)]
+    for first in (futures, sorted(SEEDS[each] for each in walk.seeds)):
+        head += ["", *first] if first else []
+    return Script(name, "\n".join([*head, *blocks]) + "\n", tuple(parts), tuple(sources))
 
 
-def _is_read_by(source: str, part: Part, program: Program) -> bool:
-    """Whether it is one of the statements of ``part`` that reads ``source``: its text stands in
-    one of them, or in no statement of the cell at all."""
-    naming = [
-        each.lines
-        for each in program.statements(part.run)
-        if any(_names(literal, source) for literal in each.literals)
-    ]
-    return not naming or not set(naming).isdisjoint(part.lines)
+def _is_read(source: str, kept: Sequence[Statement], every: Sequence[Statement]) -> bool:
+    """Whether ``kept`` read ``source``: its text stands there, or nowhere in the cell."""
+    naming = [each for each in every if any(_names(text, source) for text in each.literals)]
+    return not naming or any(each in kept for each in naming)
 
 
 def _names(literal: str, source: str) -> bool:
     return literal == source or PurePath(literal).name == PurePath(source).name
-
-
-def _text(
-    name: str,
-    parts: Sequence[Part],
-    futures: Sequence[str],
-    imports: Sequence[str],
-    sources: Sequence[str],
-    turns: Mapping[str, int],
-) -> str:
-    blocks = [f"# Rebuilds {name}."]
-    blocks += [f"# Reads {_one_line(source)}" for source in sources]
-    if futures:
-        blocks += ["", *futures]
-    if imports:
-        blocks += ["", *imports]
-    for part in parts:
-        blocks += ["", f"# {_one_line(_place(part.run, turns))}"]
-        blocks += part.statements
-    return "\n".join(blocks) + "\n"
 
 
 def _place(run: CellRun, turns: Mapping[str, int]) -> str:

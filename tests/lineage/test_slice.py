@@ -46,7 +46,7 @@ def desk(tmp_path: Path) -> Desk:
 
 
 def kept(script: Script) -> list[str]:
-    return [each for part in script.parts for each in part.statements]
+    return [each.source for _, statements in script.parts for each in statements]
 
 
 # Cells, the variable, and the statements that its script holds.
@@ -416,17 +416,6 @@ async def test_two_versions_of_a_name_are_never_mixed(desk: Desk) -> None:
 async def test_a_name_that_was_deleted_gives_way_to_the_builtin(desk: Desk, tmp_path: Path) -> None:
     await desk.run("list = [5]\ny = list", "del list", "x = list((1,)) + y")
     assert desk.rebuilt("x", tmp_path) == [1, 5]
-
-
-async def test_the_parts_say_which_lines_of_which_run_are_in(desk: Desk) -> None:
-    await desk.run("a = 1\nb = 2\nc = (\n    a\n)")
-    (part,) = desk.slice("c").parts
-    assert (part.run.number, part.lines) == (1, ((1, 1), (3, 5)))
-
-
-async def test_a_function_s_names_that_nobody_bound_are_listed(desk: Desk) -> None:
-    await desk.run("def f():\n    return nowhere")
-    assert desk.slice("f").unknown == ("nowhere",)
 
 
 def test_a_cell_that_runs_text_finds_all_that_stood_before(tmp_path: Path) -> None:
