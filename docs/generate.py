@@ -153,9 +153,9 @@ def offline() -> str:
             "# What the built-in model understands",
             "The model `offline` is built in and rule-based: no LLM, no key, no network. It "
             "answers a request only when it can account for every word of it: as a word of the "
-            "table below, a column, a value or a table. Column names are matched loosely; where several "
-            "fit, it asks. Anything else is declined in one line that names the word, with two "
-            "requests that work on your own columns.",
+            "table below, a column, a value or a table. Column names are matched loosely; where "
+            "several fit, it asks. Anything else is declined in one line that names the word, with "
+            "two requests that work on your own columns.",
             "A text file is read as it is written: separator, decimal mark, thousands, encoding "
             "and the order of day and month are found, shown in the code that loads it, and asked "
             "about where two readings fit. A workbook with several sheets asks for one.",

@@ -68,12 +68,6 @@ def looked(expression: str, why: str) -> Cell:
     return Cell("import pandas as pd\n\n" * ("pd." in expression) + f"print({expression})", why)
 
 
-def sheets(path: str) -> Cell:
-    """Look which sheets a workbook has."""
-    names = f'pd.Series(pd.ExcelFile({literal(path)}).sheet_names).to_json(orient="values")'
-    return looked(names, f"Look which sheets {path} has")
-
-
 def values_like(table: Table, words: Sequence[str]) -> str:
     """The expression that finds where the texts of a table have words: pairs as JSON."""
     names = [c.name for c in table.columns if c.kind == "text" and not c.is_date]
@@ -375,12 +369,6 @@ class Writer:
             return self.name
         melted = f'{literal(self._values)}, var_name="measure", value_name="reading"'
         return f"{self.name}.melt({literal(self.keys[0])}, {melted})"
-
-    @property
-    def filled(self) -> str:
-        """What missing values are filled with."""
-        how = self.q.text
-        return f"{of(self.source, self.q.columns[0])}.{how}()" if how in ("mean", "median") else how
 
 
 def _call(m: Measure) -> str:

@@ -25,11 +25,15 @@ _CODES = frozenset({"id", "no", "nr", "code", "number"})
 
 
 class Ask(Exception):
-    """A person must say which. ``is_guess`` where the request names what is not there."""
+    """A person must say which."""
 
-    def __init__(self, question: str, choices: Sequence[str], *, is_guess: bool = False) -> None:
+    def __init__(self, question: str, choices: Sequence[str]) -> None:
         super().__init__(question)
-        self.question, self.choices, self.is_guess = question, tuple(choices), is_guess
+        self.question, self.choices = question, tuple(choices)
+
+
+class Guess(Ask):
+    """A person must say which column, for the one that was named is not there."""
 
 
 class Look(Exception):
@@ -292,19 +296,25 @@ class Marks:
 
     # -- looking and choosing ----------------------------------------------------------------
 
-    def fetch(self, expression: str, why: str) -> Any:
-        """What an expression gives on the data; raises ``Look`` until that is known."""
+    def fetch(self, expression: str, why: str, otherwise: Any = None) -> Any:
+        """What an expression gives on the data; raises ``Look`` until that is known.
+
+        Where the values are kept from the model it is ``otherwise``, and without that a no.
+        """
         if expression not in self.known:
             raise Look(expression, why)
-        return self.known[expression]
+        value = self.known[expression]
+        if value is None and otherwise is None:
+            raise No("That depends on values of the data, which the model is not shown here.")
+        return otherwise if value is None else value
 
-    def choose(self, question: str, choices: Sequence[str]) -> str:
+    def choose(self, question: str, choices: Sequence[str], kind: type[Ask] = Ask) -> str:
         """The choice that the person made; raises ``Ask`` until one was."""
         if len(choices) > MOST:
             question = f"{question} (of {len(choices)})"
         reply = self.answers.get(question)
         if reply is None:
-            raise Ask(question, choices[:MOST])
+            raise kind(question, choices[:MOST])
         low = reply.strip().casefold().rstrip(".!")
         if low in ("stop", STOP.casefold(), "no", "cancel", "never mind"):
             raise Stopped

@@ -6,6 +6,7 @@ Where a turn stands is read off its transcript each time; nothing is remembered 
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,12 +14,20 @@ from rapidfuzz import fuzz
 
 from parsimony_kernel.offline import code
 from parsimony_kernel.offline.code import Cell
-from parsimony_kernel.offline.marks import STOP, Ask, Look, Marks, No, Stopped, table
+from parsimony_kernel.offline.marks import STOP, Ask, Guess, Look, Marks, No, Stopped, table
 from parsimony_kernel.offline.query import Query
 from parsimony_kernel.offline.reader import Reader
 from parsimony_kernel.offline.schema import Table, read_table
 from parsimony_kernel.offline.transcript import Call, Transcript, bound_names
-from parsimony_kernel.offline.words import Token, fold, identifier, is_data_file, spoken, tokenize
+from parsimony_kernel.offline.words import (
+    Token,
+    fold,
+    identifier,
+    is_data_file,
+    literal,
+    spoken,
+    tokenize,
+)
 
 MAX_REQUEST = 2_000
 REAL_MODEL = (
@@ -249,7 +258,9 @@ class _Planner:
         options: dict[str, Any] = {}
         path = self._path(path)
         if path.casefold().endswith(("xlsx", "xls")):
-            listed = json.loads(self._done(code.sheets(path)).printed or "[]")
+            of = f'pd.Series(pd.ExcelFile({literal(path)}).sheet_names).to_json(orient="values")'
+            call = self._done(code.looked(of, f"Look which sheets {path} has"))
+            listed = json.loads(call.printed or "[]")
             if len(listed) > 1:
                 named = [each for each in listed if str(each).casefold() in (said or ())]
                 question = f"{path} has several sheets. Which one do you mean?"
@@ -350,42 +361,37 @@ class _Planner:
 
     def _read(self, clause: list[Token], before: Query | None) -> tuple[Reader, Query]:
         tables = self._candidates(clause, before)
-        if not tables and self.turn.kept_back:
-            raise No("The model was not told what is in this notebook.")
         if not tables:
-            raise No(f"There is no table for {self.turn.request[:80]!r}: load a file first.")
-        if len(tables) == 1:
-            try:
-                return self._read_about(tables[0], clause, before)
-            except No:
-                # A column of another table may have the name of this one.
-                tables = self._originals()
-                if len(tables) < 2:
-                    raise
-        fit: list[Table] = []
-        asks: list[Table] = []
-        guesses: list[Table] = []
-        for each in tables:
-            try:
-                self._read_about(each, clause, before)
-                fit.append(each)
-            except Ask as ask:
-                (guesses if ask.is_guess else asks).append(each)
-            except Stopped:
-                asks.append(each)
-            except No:
-                continue
-        listed = fit or asks or (guesses if len(guesses) == len(tables) else [])
-        if not listed:
-            return self._read_about(tables[0], clause, before)
+            untold = "The model was not told what is in this notebook."
+            nothing = f"There is no table for {self.turn.request[:80]!r}: load a file first."
+            raise No(untold if self.turn.kept_back else nothing)
+        fit = self._fitting(tables, clause, before)
+        # A column of another table may have the name of the one that is named.
+        fit = fit or self._fitting(self._originals(), clause, before)
         # The newest that has all that the others have is meant, and said.
-        names = [{c.name for c in t.columns} for t in listed]
-        wide = [t for t, own in zip(listed, names, strict=True) if all(own >= n for n in names)]
-        listed = wide[-1:] or listed
-        if len(listed) > 1:
-            name = self._choose("Which table do you mean?", [t.name for t in listed])
-            listed = [t for t in listed if t.name == name]
-        return self._read_about(listed[0], clause, before)
+        names = [{c.name for c in t.columns} for t in fit]
+        wide = [t for t, own in zip(fit, names, strict=True) if all(own >= n for n in names)]
+        fit = wide[-1:] or fit
+        if len(fit) > 1:
+            name = self._choose("Which table do you mean?", [t.name for t in fit])
+            fit = [t for t in fit if t.name == name]
+        return self._read_about((fit or tables)[0], clause, before)
+
+    def _fitting(
+        self, tables: Sequence[Table], clause: Sequence[Token], before: Query | None
+    ) -> list[Table]:
+        """The tables that a request can be about, else those about which it leaves a question."""
+        fit, asks = list[Table](), list[Table]()
+        for each in tables:
+            with suppress(No, Guess):
+                try:
+                    self._read_about(each, clause, before)
+                    fit.append(each)
+                except Guess:
+                    raise
+                except (Ask, Stopped):
+                    asks.append(each)
+        return fit or asks
 
     def _candidates(self, clause: Sequence[Token], before: Query | None) -> list[Table]:
         known, said = self.turn.tables(), {t.low for t in clause if t.kind in ("word", "quoted")}
@@ -415,10 +421,9 @@ class _Planner:
                 return reader, reader.read()
             except Look as look:
                 call = self._done(code.looked(look.expression, look.why))
-                try:
+                known[look.expression] = None
+                with suppress(ValueError):
                     known[look.expression] = json.loads(call.printed)
-                except ValueError:
-                    known[look.expression] = 0
 
     def _before(self, about: Table, clause: Sequence[Token]) -> Query | None:
         """The request before, where this one may go on from it."""
@@ -428,16 +433,10 @@ class _Planner:
         for request, _ in self.turn.earlier[-4:] if begins else ():
             for part in _clauses(tokenize(request, self.turn.files)):
                 left = [t for t in part if t.kind != "file"]
-                try:
-                    _, query = self._read_about(about, left, query) if query else (
-                        self._read_alone(about, left))  # fmt: skip
-                except (Ask, No, Stopped):
-                    continue
+                with suppress(Ask, No, Stopped):
+                    # The first of them goes on from nothing.
+                    _, query = self._read_about(about, left, query or Query(about.name))
         return query
-
-    def _read_alone(self, about: Table, clause: Sequence[Token]) -> tuple[Reader, Query]:
-        """A request of before, which goes on from none."""
-        return self._read_about(about, clause, Query(about.name))
 
     def _compute(self, query: Query) -> None:
         about = self.turn.tables().get(query.table)
