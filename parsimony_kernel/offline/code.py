@@ -335,7 +335,7 @@ class Writer:
         hues = [query.color] if query.color else []
         hues = hues or [g.column for g in query.groups if not g.is_time and query.do != "box"]
         self.colour = _axis(hues[0], "Color", "N") if hues else ""
-        used = [*query.columns, *(g.column for g in query.groups), *hues[:1]]
+        used = [*(g.column for g in query.groups), *hues[:1], *query.columns]
         self.data = f"{self.source}[{literal(list(dict.fromkeys(c.name for c in used)))}]"
         if query.do == "line":
             self.value, self.units = self.columns[0], (unit_of(query.columns[0]),)

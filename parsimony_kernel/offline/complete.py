@@ -33,8 +33,9 @@ class Completion(Marks):
         """Decide what the slots come to, and ask where that is open."""
         query = self.query
         slots = (query.do, query.measures, query.groups, query.filters, self.columns)
-        if self.before and (self.goes_on or (query.chart and not any(slots))):
-            self._go_on(self.before)
+        goes_on = self.goes_on or (query.chart and not any(slots))
+        if goes_on and (before := self.before()) is not None:
+            self._go_on(before)
         times = {g.column for g in query.groups} | {f.column for f in query.filters}
         times |= {m.over.column for m in query.measures if m.over}
         bare = [c for c in self.columns if not (c.is_date and c in times)]

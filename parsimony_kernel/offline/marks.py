@@ -6,7 +6,7 @@ a mark may stand for is decided where it is used; where that is open, a person s
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -126,7 +126,7 @@ class Marks:
         answers: what the person has replied, by question.
         known: what was looked up in the data, by its expression.
         tables: the names of all tables.
-        before: the query of the request before, which this one may go on from.
+        before: gives the query of the request before, which this one may go on from.
         told: what earlier requests came to.
     """
 
@@ -138,7 +138,7 @@ class Marks:
         answers: Mapping[str, str],
         known: Mapping[str, Any] | None = None,
         tables: Sequence[str] = (),
-        before: Query | None = None,
+        before: Callable[[], Query | None] = lambda: None,
         told: str = "",
     ) -> None:
         self.tokens, self.table, self.answers = tokens, about, answers

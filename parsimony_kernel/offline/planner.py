@@ -200,7 +200,7 @@ class _Planner:
         return query
 
     def _help(self) -> None:
-        listed = "; ".join([*self._suggestions(), *examples()[1:]])
+        listed = "; ".join([*self._suggestions(), *examples()[9::4]])
         told = f"The built-in rule-based model (no LLM) understands, for example: {listed}."
         self.made.append(_Made("help", told=f"{told} {REAL_MODEL}"))
 
@@ -373,6 +373,9 @@ class _Planner:
         wide = [t for t, own in zip(fit, names, strict=True) if all(own >= n for n in names)]
         fit = wide[-1:] or fit
         if len(fit) > 1:
+            reader, query = self._read_about(fit[-1], clause, before)
+            if reader.publishes and query == Query(query.table, "rows"):
+                return reader, query
             name = self._choose("Which table do you mean?", [t.name for t in fit])
             fit = [t for t in fit if t.name == name]
         return self._read_about((fit or tables)[0], clause, before)
@@ -414,7 +417,7 @@ class _Planner:
                 answers=self.turn.answers,
                 known=known,
                 tables=names,
-                before=before or self._before(about, clause),
+                before=lambda: before or self._before(about),
                 told=self.told,
             )
             try:
@@ -425,14 +428,14 @@ class _Planner:
                 with suppress(ValueError):
                     known[look.expression] = json.loads(call.printed)
 
-    def _before(self, about: Table, clause: Sequence[Token]) -> Query | None:
+    def _before(self, about: Table) -> Query | None:
         """The request before, where this one may go on from it."""
-        words = {t.low for t in clause}
-        begins = words & {"same", "instead", "now", "and", "what", "how", "as", "chart", "plot"}
         query: Query | None = None
-        for request, _ in self.turn.earlier[-4:] if begins else ():
+        for request, _ in self.turn.earlier[-4:]:
             for part in _clauses(tokenize(request, self.turn.files)):
                 left = [t for t in part if t.kind != "file"]
+                if all(_LOADING.fullmatch(t.low) for t in left if t.kind == "word"):
+                    continue
                 with suppress(Ask, No, Stopped):
                     # The first of them goes on from nothing.
                     _, query = self._read_about(about, left, query or Query(about.name))

@@ -89,7 +89,7 @@ class Group:
     @property
     def is_ordered(self) -> bool:
         """Whether its values have an order of their own."""
-        return self.part in CYCLES or self.is_time
+        return self.part in CYCLES or self.is_time or self.column.kind == "number"
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class Query:
     @property
     def what(self) -> str:
         """What is computed, in words."""
-        text = spoken(m.label for m in self.measures)
+        text = spoken(m.label for m in self.measures) or spoken(map(in_words, self.columns))
         if self.window == "rolling":
             is_other = any(m.agg != self.agg for m in self.measures)
             names = spoken(in_words(m.column) for m in self.measures if m.column)

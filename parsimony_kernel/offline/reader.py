@@ -185,11 +185,11 @@ class Reader(Completion):
         self.publishes.append((row["kind"], title, "new" in given))
 
     def _again(self, given: _Given, row: _Row, words: str) -> bool | None:
-        if self.before is None or ("agg" in given and not self.goes_on):
+        if ("agg" in given and not self.goes_on) or (before := self.before()) is None:
             return False
         self.goes_on = True
         if agg := aggregate(given.get("agg", "")):
-            self.query.measures = [replace(m, agg=agg) for m in self.before.measures]
+            self.query.measures = [replace(m, agg=agg) for m in before.measures]
         return None
 
     def _pair(self, given: _Given, row: _Row, words: str) -> bool | None:
