@@ -189,9 +189,9 @@ class Writer:
         values = [v for f in query.filters for v in f.values][:3]
         self.name = unique(identifier(" ".join(map(str, (words, *values)))), taken)
         self.chart = unique(f"{self.name}_chart", taken)
-        self.side = query.superlative or (
-            f"{'lowest' if query.ascending else 'highest'} {query.what}"
-        )
+        side = "lowest" if query.ascending else "highest"
+        what = query.what.removeprefix(f"{side} ")
+        self.side = (query.superlative or f"{side} {what}") + query.where
 
     # -- groups and numbers ----------------------------------------------------------------------
 

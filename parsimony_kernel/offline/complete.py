@@ -64,6 +64,8 @@ class Completion(Marks):
                     query.groups.insert(0, Group(each.column, part))
         if query.color is not None and query.measures:
             query.groups += [Group(query.color)] if Group(query.color) not in query.groups else []
+        if query.measures and query.measures[0].agg == "min" and not query.limit:
+            query.ascending = True
         self._ends()
         query.do = query.do or ("aggregate" if query.measures else "rows")
 

@@ -178,8 +178,13 @@ class Query:
     def by(self) -> str:
         """The groups and filters, in words."""
         groups = f" by {spoken(g.label for g in self.groups)}" if self.groups else ""
+        return groups + self.where
+
+    @property
+    def where(self) -> str:
+        """The filters, in words."""
         word = " or " if self.any_of else ", "
-        return groups + (f" ({word.join(map(str, self.filters))})" if self.filters else "")
+        return f" ({word.join(map(str, self.filters))})" if self.filters else ""
 
     @property
     def what(self) -> str:

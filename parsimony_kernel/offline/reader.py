@@ -14,7 +14,7 @@ from rapidfuzz import fuzz
 
 from parsimony_kernel.offline.code import of, values_like
 from parsimony_kernel.offline.complete import IN_PARTS, Completion, adds_up
-from parsimony_kernel.offline.marks import STOP, Guess, No, aggregate, rows, table
+from parsimony_kernel.offline.marks import STOP, Guess, No, aggregate, keywords, rows, table
 from parsimony_kernel.offline.query import CYCLES, Filter, Group, Measure, Query
 from parsimony_kernel.offline.schema import Column
 from parsimony_kernel.offline.words import canonical, fold, spoken
@@ -107,14 +107,13 @@ class Reader(Completion):
             found = self.fetch(values_like(self.table, grams[:12]), why, ())
             raise _Found([[*pair] for pair in found])
         word, rest = runs[0][0], " ".join(runs[0][1:])
+        is_noun = not rest and len(runs) == 1 and word.endswith("s") and word not in keywords()
         said, measures = self.raw.get(word, word), [c.name for c in self.table.measures]
         if rest and aggregate(word) and measures and len(runs) == 1:
             question = f"`{self.table.name}` has no column {rest!r}. Which one do you mean?"
             column = self.table.column(self.choose(question, measures, Guess))
             self.query.measures.append(Measure(aggregate(word), column))
-        elif not rest and len(runs) == 1 and word.endswith("s") and (
-            self.query.filters or self.query.limit or self.query.measures
-        ):  # fmt: skip
+        elif is_noun and (self.query.filters or self.query.limit or self.query.measures):
             # What the rows are called: a person must say so, once.
             known = f"Read {word!r} as the rows of {self.table.name}"
             if known not in self.told:
