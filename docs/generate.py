@@ -19,7 +19,7 @@ from parsimony_kernel.cli import main as cli
 from parsimony_kernel.core.causes import CAUSES
 from parsimony_kernel.core.kinds import FailureKind, default_action_for
 from parsimony_kernel.core.policy import DefaultPolicy
-from parsimony_kernel.offline.phrases import as_markdown
+from parsimony_kernel.offline.planner import as_markdown
 from parsimony_kernel.view.outline import ACTION_WORDS, KIND_WORDS
 
 FOLDER = Path(__file__).parent / "reference"
@@ -150,9 +150,15 @@ def offline() -> str:
     """What the offline model understands."""
     return "\n\n".join(
         [
-            "# What the offline model understands",
-            "Column names are matched loosely; where several fit, it asks. Everything else is "
-            "declined, with what it can do.",
+            "# What the built-in model understands",
+            "The model `offline` is built in and rule-based: no LLM, no key, no network. It "
+            "answers a request only when it can account for every word of it: as a word of the "
+            "table below, a column, a value or a table. Column names are matched loosely; where "
+            "several fit, it asks. Anything else is declined in one line that names the word, with "
+            "two requests that work on your own columns.",
+            "A text file is read as it is written: separator, decimal mark, thousands, encoding "
+            "and the order of day and month are found, shown in the code that loads it, and asked "
+            "about where two readings fit. A workbook with several sheets asks for one.",
             as_markdown().strip(),
         ]
     )

@@ -40,7 +40,7 @@ def test_a_question_is_listed_and_answered_in_the_live_kernel(
         assert "monthly mean temperature" in listed
         assert cli.main(["resume", "1"]) == 0
         said = capsys.readouterr().out
-        assert "Mean temp_max by month" in said
+        assert "Mean temp max by month" in said
         made = kernel.run("'mean_temp_max_by_month' in globals()")
         assert made.text == "True"
     assert cli.main(["resume"]) == 0

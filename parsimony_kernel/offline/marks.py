@@ -1,27 +1,27 @@
 """What stands in the data is recognised in a request: columns, values, tables, numbers, dates.
 
-Each becomes a mark, a letter with a number, which the patterns then speak of. Where a mark may
-stand for several things, a person says which.
+Each becomes a mark, a letter with a number, which the rows of ``patterns.toml`` then speak of. What
+a mark may stand for is decided where it is used; where that is open, a person says which.
 """
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from rapidfuzz import fuzz
+from rapidfuzz import fuzz, process
 
 from parsimony_kernel.core.fuzzy import alike
-from parsimony_kernel.offline.query import MONTHS, Filter, Group, Query
+from parsimony_kernel.offline.query import MONTHS, Query, is_part_of
 from parsimony_kernel.offline.schema import Column, Table
-from parsimony_kernel.offline.words import Token, canonical, fold, singular, spoken
+from parsimony_kernel.offline.words import Token, canonical, fold, literal, singular, spoken
 
 STOP = "Stop here"
 MOST = 4
-TOGETHER = "The built-in model can't tell which conditions belong together: ask for one at a time."
+_CODES = frozenset({"id", "no", "nr", "code", "number"})
 
 
 class Ask(Exception):
@@ -37,19 +37,22 @@ class Guess(Ask):
 
 
 class Look(Exception):
-    """The data must be searched for these words."""
+    """This expression must be looked up in the data first."""
 
-    def __init__(self, words: Sequence[str]) -> None:
-        super().__init__(*words)
-        self.words = tuple(words)
+    def __init__(self, expression: str, why: str) -> None:
+        super().__init__(expression)
+        self.expression, self.why = expression, why
 
 
 class No(Exception):
-    """It cannot be done; ``word`` is what stands in the way."""
+    """It cannot be done; the text says why, in one line."""
 
 
 class Stopped(Exception):
     """The person said to stop."""
+
+
+# -- the table of patterns -----------------------------------------------------------------------
 
 
 @cache
@@ -60,51 +63,60 @@ def table() -> Mapping[str, Any]:
 
 
 @cache
-def rows() -> list[tuple[re.Pattern[str], str, Mapping[str, Any]]]:
-    sides = table()["superlatives"].values()
-    comparatives = [w for _, up, down in sides for w in f"{up}|{down}".split("|") if w]
+def rows() -> list[tuple[re.Pattern[str], Mapping[str, Any]]]:
+    """The rows of the table, with what their braces mean put in."""
+    operators = {k: "|".join(map(_escaped, v.split("|"))) for k, v in table()["operators"].items()}
+    adjectives = [w for _, *sides in table()["adjectives"].values() for w in _split(sides)]
     macros = {
         "the": "(?:(?:the|a|an|its|their|all|my|each) )*",
         "agg": f"(?:{'|'.join(table()['words'].values())})",
-        "op": f"(?:{'|'.join(_escaped(w) for w in table()['operators'].values())})",
-        "comparative": f"(?:{'|'.join(w for w in comparatives if not w.endswith('st'))})",
-        "superlative": f"(?:{'|'.join(w for w in comparatives if not w.endswith('er'))})",
+        "op": f"(?:{'|'.join(operators.values())})",
+        "comparative": f"(?:{'|'.join(w for w in adjectives if not w.endswith('st'))})",
+        "superlative": f"(?:{'|'.join(w for w in adjectives if not w.endswith('er'))})",
         **{each: rf"{each}\d+" for each in "CVNTQFPDM"},
-        **{f"{e}s": rf"{e}\d+(?: (?:,|and|or|&|, and|, or) (?:the )?{e}\d+)*" for e in "CVQ"},
-        "G": r"[CP]\d+",
+        **{f"{e}s": rf"{e}\d+(?: (?:,|and|or|&|, and|, or) (?:the )?{e}\d+)*" for e in "CV"},
         "Gs": r"[CP]\d+(?: (?:,|and|&|, and|by|, by) (?:the |by )*[CP]\d+)*",
     }
-    rows = []
+    found = []
     for row in table()["row"]:
         text = re.sub(r"\{(\w+)\}", lambda m: macros[m[1]], row["re"])
-        rows.append((re.compile(rf"(?<![^ ])(?:{text})(?![^ ])"), row["do"], row))
-    return rows
+        found.append((re.compile(rf"(?<![^ ])(?:{text})(?![^ ])"), row))
+    return found
 
 
-def _escaped(words: str) -> str:
-    return "|".join(
-        each if each.isalpha() or " " in each else re.escape(each) for each in words.split("|")
-    )
+def _split(sides: Sequence[str]) -> list[str]:
+    return [word for side in sides for word in side.split("|") if word]
 
 
-@cache
-def _keywords() -> frozenset[str]:
-    """The words that the patterns are made of: no part of a name is guessed from them."""
-    texts = [row["re"] for row in table()["row"]]
-    for section in ("words", "parts", "operators"):
-        texts += table()[section].values()
-    texts += [words for row in table()["superlatives"].values() for words in row[1:]]
-    return frozenset(re.findall(r"[a-z]{2,}", " ".join(texts))) | fillers()
+def _escaped(word: str) -> str:
+    return word if word.replace(" ", "").isalpha() else re.escape(word)
 
 
 @cache
 def fillers() -> frozenset[str]:
+    """Words that say nothing of their own."""
     return frozenset(table()["fillers"]["words"].split())
 
 
+@cache
+def keywords() -> frozenset[str]:
+    """The words that the patterns are made of: no part of a name is guessed from them."""
+    texts = [row["re"] for row in table()["row"]]
+    texts += [w for part in ("words", "parts", "operators") for w in table()[part].values()]
+    texts += [words for row in table()["adjectives"].values() for words in row[1:]]
+    plain = re.sub(r"\(\?P<\w+>|\{\w+\}|\\\w", " ", " ".join(texts))
+    whole = re.findall(r"[a-z]{2,}", plain.replace("?", "") + " " + re.sub(r"\w\?", "", plain))
+    return frozenset(whole) | fillers()
+
+
 def aggregate(word: str) -> str:
-    found = (name for name, words in table()["words"].items() if re.fullmatch(words, word.strip()))
-    return next(found, "mean")
+    """The function that a word names; empty for any other word."""
+    word = {"in total": "total", "on average": "average"}.get(word.strip(), word.strip())
+    found = (name for name, words in table()["words"].items() if re.fullmatch(words, word))
+    return next(found, "")
+
+
+# -- marks ---------------------------------------------------------------------------------------
 
 
 class Marks:
@@ -112,9 +124,9 @@ class Marks:
 
     Args:
         answers: what the person has replied, by question.
-        values: what was looked for in the data: for each word, the columns and values it names.
+        known: what was looked up in the data, by its expression.
         tables: the names of all tables.
-        before: the query of the request before, which this one may go on from.
+        before: gives the query of the request before, which this one may go on from.
         told: what earlier requests came to.
     """
 
@@ -124,185 +136,185 @@ class Marks:
         about: Table,
         *,
         answers: Mapping[str, str],
-        values: Mapping[str, Sequence[tuple[str, str]]] | None,
+        known: Mapping[str, Any] | None = None,
         tables: Sequence[str] = (),
-        before: Query | None = None,
+        before: Callable[[], Query | None] = lambda: None,
         told: str = "",
     ) -> None:
-        self.table, self.answers, self.values = about, answers, values
-        self.tables, self.before, self.told = tables, before, told
+        self.tokens, self.table, self.answers = tokens, about, answers
+        self.known, self.tables, self.before, self.told = known or {}, tables, before, told
         self.query = Query(about.name)
-        self.tokens = tokens
-        # What the marks stand for, by their text.
+        # What the marks stand for, by their text, and the words as they were written.
         self.marks: dict[str, Any] = {}
         self.raw: dict[str, str] = {}
-        self._made = 0
-        self.columns: list[Column] = []
-        self._goes_on = self._is_chart = self._compares = False
-        # What is to be published: its kind, or nothing, and its title, or nothing.
-        self.published: list[tuple[str, str]] = []
-        self.exports: list[str] = []
-        self.refreshes: list[tuple[str, bool]] = []
+        self.values: list[tuple[Column, str]] | None = None
 
-    # -- marks -------------------------------------------------------------------------------
-
-    def _marked(self) -> str:
+    def marked(self) -> str:
+        """The request with its marks."""
         said: list[str] = []
         at = 0
         while at < len(self.tokens):
-            token = self.tokens[at]
-            found = self._mark_at(at, said)
+            found = next(self._names_at(at, said), None)
             if found is not None:
-                mark, size = found
-                said.append(mark)
-                at += size
+                said.append(found[0])
+                at += found[1]
                 continue
-            word = token.text.casefold()
-            if token.kind == "quoted":
-                word = self._mark("Q", token.bare)
-            elif token.kind == "number":
-                word = self._mark("N", token.number)
-            elif token.kind in ("file", "date"):
-                word = self._mark(token.kind[0].upper(), token.bare)
-            elif token.kind == "word":
-                # Written in capitals it is a name, and no word of the language: IT, US.
-                word = (
-                    token.text
-                    if word in fillers() and token.text.isupper() and len(word) > 1
-                    else word
-                )
-                self.raw.setdefault(word, token.text)
-            elif word in "?.!:;\n":
-                word = "~" if word in ";\n" else ""
-            said.append(word)
+            said.append(self._plain(self.tokens[at]))
             at += 1
         return " ".join(filter(None, said))
 
-    def _mark(self, letter: str, value: Any) -> str:
-        self._made += 1
-        mark = f"{letter}{self._made}"
+    def _plain(self, token: Token) -> str:
+        match token.kind:
+            case "quoted":
+                return self.mark("Q", token.bare)
+            case "number":
+                return self.mark("N", token.number)
+            case "file" | "date":
+                return self.mark(token.kind[0].upper(), token.bare)
+            case "sign":
+                return {";": "~", "\n": "~"}.get(token.text, token.text.strip("?.!:"))
+        word = token.low
+        if len(word) > 5 and word not in keywords() and not self._is_value(word):
+            near = process.extractOne(word, keywords(), scorer=fuzz.ratio, score_cutoff=88)
+            word = near[0] if near and near[0][0] == word[0] else word
+        self.raw.setdefault(word, token.text)
+        return word
+
+    def _is_value(self, word: str) -> bool:
+        samples = (s.casefold() for c in self.table.columns for s in c.samples)
+        return any(word in each for each in samples)
+
+    def mark(self, letter: str, value: Any, words: str = "") -> str:
+        """A new mark for ``value``, which the request calls ``words``."""
+        mark = f"{letter}{len(self.marks) + 1}"
         self.marks[mark] = value
+        self.raw[mark] = words or str(value)
         return mark
 
-    def _mark_at(self, at: int, said: Sequence[str]) -> tuple[str, int] | None:
-        """The mark for the longest name that begins with the token there, and its length."""
+    def _names_at(self, at: int, said: Sequence[str]) -> Iterator[tuple[str, int]]:
+        """Marks for the names that begin with the token there, longest first, with their length."""
         for size in range(min(5, len(self.tokens) - at), 0, -1):
             piece = self.tokens[at : at + size]
-            if any(each.kind not in ("word", "quoted", "number") for each in piece):
+            kinds = {each.kind for each in piece}
+            if kinds - {"word", "quoted", "number"} or kinds == {"number"}:
                 continue
-            if size > 1 and any(each.kind == "quoted" for each in piece):
+            if size > 1 and "quoted" in kinds:
                 continue
-            if all(each.kind == "number" for each in piece):
-                continue
-            text = " ".join(each.bare for each in piece)
-            found = self._name(text, piece, said)
-            if found:
-                return found, size
-        return None
+            if mark := self._name(piece, said[-1] if said else "", at + size):
+                yield mark, size
 
-    def _name(self, text: str, piece: Sequence[Token], said: Sequence[str]) -> str:
-        if (
-            piece[0].kind == "quoted"
-            and said
-            and said[-1] in ("as", "titled", "called", "named", "title", "to", "into")
-        ):
-            return ""
-        words = fold(text)
+    def _name(self, piece: Sequence[Token], behind: str, end: int) -> str:
+        text = " ".join(each.bare for each in piece)
+        words, is_quoted = fold(text), piece[0].kind == "quoted"
         low = " ".join(words)
-        is_key = len(words) == 1 and low in _keywords() and piece[0].kind != "quoted"
+        if is_quoted and behind in ("as", "titled", "called", "named", "title", "to", "into"):
+            return ""
+        is_key = len(words) == 1 and low in keywords() and not is_quoted
         is_key = is_key and not (text.isupper() and len(text) > 1)
-        whole = [c for c in self.table.columns if _is_name(words, c.name)]
-        is_table = any(low == each.casefold() for each in self.tables)
-        joins = any(t.text.casefold() in ("join", "merge") for t in self.tokens)
-        if is_table and (joins or not whole) and not any(low == c.name.casefold() for c in whole):
-            return self._mark("T", next(e for e in self.tables if low == e.casefold()))
-        is_function = is_key and any(re.fullmatch(w, low) for w in table()["words"].values())
-        behind = said[-1] if said else ""
-        if whole and not (is_function and behind not in ("of", "by", "column", "per")):
-            return self._mark("C", tuple(whole))
-        if any(
-            words == fold(each)
-            or low == singular("".join(fold(each)))
-            or tuple(map(singular, words)) == tuple(map(singular, fold(each)))
-            for each in self.tables
-        ):
-            return self._mark(
-                "T",
-                next(
-                    e
-                    for e in self.tables
-                    if set(map(singular, words)) == set(map(singular, fold(e)))
-                ),
-            )
+        exact = [c for c in self.table.columns if _is_name(words, c.name)]
+        if self._is_rows(words) and not is_key and not is_quoted:
+            return self.mark("T", self.table.name, text)
+        named = [t for t in self.tables if low == t.casefold() or words == fold(t)]
+        if named and not exact:
+            return self.mark("T", named[0], text)
+        if exact and not (is_key and aggregate(low) and self._is_column(end)):
+            return self.mark("C", exact, text)
+        parts = [p for p, w in table()["parts"].items() if re.fullmatch(w, text.casefold())]
+        if parts:
+            return self.mark("P", parts[-1], text)
         values = self._values_of(text)
-        if values and not (is_key and not (behind and behind[0] == "C")):
-            return self._mark("V", values)
-        part = next(
-            (p for p, w in table()["parts"].items() if re.fullmatch(w, text.casefold())), ""
-        )
-        if part and part not in ("year", "quarter", "month", "week", "day", "hour"):
-            return self._mark("P", part)
-        if part and not text.casefold().endswith("ly") and text.casefold() != "annual":
-            return self._mark("P", part)
+        partly = [] if is_key or is_quoted else self._partly(piece, words)
+        if partly and values and aggregate(behind) and any(c.is_measure for c in partly):
+            values = []
+        if is_key:
+            values = [p for p in values if p[1] == text and behind.startswith("C")]
+        if values and (measures := [c.name for c in partly if c.is_measure]):
+            value = f"{values[0][0].name} is {values[0][1]}"
+            if self.choose(f"What do you mean by {text!r}?", [value, *measures]) != value:
+                values = []
+        if values:
+            return self.mark("V", values, text)
         months = [i for i, m in enumerate(MONTHS, 1) if low in (m.lower(), m[:3].lower())]
-        if months and self.table.times and not (low == "may" and piece[0].text == "may"):
-            return self._mark("M", months[0])
-        if piece[0].kind == "quoted" or any(
-            w in _keywords()
-            and w not in ("max", "min", "maximum", "minimum", "average", "mean", "total", "rate")
-            for w in words
+        if (
+            months
+            and self.table.times
+            and (low != "may" or behind in ("in", "of", "for", "during"))
         ):
-            return ""
-        if any(each.kind == "number" for each in piece):
-            return ""
-        partly = self._partly(words)
-        is_id = bool(partly) and all(map(is_code, partly)) and len(words) == 1
-        if is_id and partly[0] == self.table.columns[0]:
-            # What has an id is what the rows are, where it is the first column.
-            return self._mark("T", self.table.name)
-        if partly and not (len(words) == 1 and is_key):
-            mark = self._mark("C", tuple(partly))
-            self.marks[f"{mark} words"] = text
-            return mark
-        return ""
+            return self.mark("M", months[0], text)
+        return self.mark("C", partly, text) if partly else ""
 
-    def _partly(self, words: tuple[str, ...]) -> list[Column]:
+    def _is_column(self, at: int) -> bool:
+        """Whether a column is named from the token there on: then a function stands before it."""
+        pieces = (self.tokens[at : at + size] for size in (1, 2, 3))
+        folded = [fold(" ".join(t.bare for t in piece)) for piece in pieces if piece]
+        return any(_is_name(w, c.name) for w in folded for c in self.table.columns) or (
+            bool(folded) and bool(self._partly(self.tokens[at : at + 1], folded[0]))
+        )
+
+    def _is_rows(self, words: tuple[str, ...]) -> bool:
+        """Whether ``words`` are what the rows are called: the table, or what its ids number."""
+        mine = tuple(map(singular, words))
+        table = tuple(map(singular, fold(self.table.name)))
+        first = self.table.columns[0] if self.table.columns else None
+        id_of = tuple(w for w in fold(first.name) if w not in _CODES) if first else ()
+        if first and first.is_code and id_of and mine == tuple(map(singular, id_of)):
+            return len(words) == len(id_of)
+        named = any(_is_name(words, c.name) for c in self.table.columns)
+        return not named and mine in (table, table[-1:])
+
+    def _partly(self, piece: Sequence[Token], words: tuple[str, ...]) -> list[Column]:
         """The columns of whose names all ``words`` are a part, or nearly the whole."""
+        if any(w in keywords() for w in words) or any(t.kind != "word" for t in piece):
+            return []
         mine = canonical(words)
         found = [
             c
             for c in self.table.columns
             if all(any(alike(w, each) for each in canonical(fold(c.name))) for w in mine)
         ]
-        if not found and sum(map(len, words)) > 4:
-            joined = "".join(words)
-            near = [(fuzz.ratio(joined, "".join(fold(c.name))), c) for c in self.table.columns]
+        joined = "".join(words)
+        if not found and len(joined) > 4:
+            near = [
+                (fuzz.ratio(joined, "".join(fold(c.name))), c)
+                for c in self.table.columns
+                if len(words) in (1, len(fold(c.name)))
+            ]
             found = [c for score, c in near if score >= 84]
-        exact = [c for c in found if canonical(fold(c.name)) == mine]
-        return exact or found
+        same = [c for c in found if canonical(fold(c.name)) == mine]
+        return same or found
 
-    def _values_of(self, text: str) -> tuple[tuple[Column, str], ...]:
+    def _values_of(self, text: str) -> list[tuple[Column, str]]:
         low = text.casefold()
-        found = dict[tuple[str, str], Column]()
-        for column in self.table.columns:
-            for sample in column.samples if column.kind == "text" and not column.is_date else ():
-                if low == sample.casefold() or singular(low) == sample.casefold():
-                    found[column.name, sample] = column
-        for name, value in (self.values or {}).get(low, ()):
-            owner = self.table.column(name)
-            if owner is not None and value.casefold() in (low, singular(low)):
-                found[name, value] = owner
-        return tuple((column, value) for (_, value), column in found.items())
+        seen = [
+            (column, sample)
+            for column in self.table.columns
+            if column.kind == "text" and not column.is_date
+            for sample in column.samples
+        ]
+        fit = [p for p in (*seen, *(self.values or ())) if p[1].casefold() in (low, singular(low))]
+        return list(dict.fromkeys(fit))
 
-    # -- choosing ----------------------------------------------------------------------------
+    # -- looking and choosing ----------------------------------------------------------------
 
-    def choose(self, question: str, choices: Sequence[str]) -> str:
+    def fetch(self, expression: str, why: str, otherwise: Any = None) -> Any:
+        """What an expression gives on the data; raises ``Look`` until that is known.
+
+        Where the values are kept from the model it is ``otherwise``, and without that a no.
+        """
+        if expression not in self.known:
+            raise Look(expression, why)
+        value = self.known[expression]
+        if value is None and otherwise is None:
+            raise No("That depends on values of the data, which the model is not shown here.")
+        return otherwise if value is None else value
+
+    def choose(self, question: str, choices: Sequence[str], kind: type[Ask] = Ask) -> str:
         """The choice that the person made; raises ``Ask`` until one was."""
         if len(choices) > MOST:
             question = f"{question} (of {len(choices)})"
         reply = self.answers.get(question)
         if reply is None:
-            raise Ask(question, choices[:MOST])
+            raise kind(question, choices[:MOST])
         low = reply.strip().casefold().rstrip(".!")
         if low in ("stop", STOP.casefold(), "no", "cancel", "never mind"):
             raise Stopped
@@ -313,75 +325,84 @@ class Marks:
             return self.choose(f"{reply[:80]!r} is none of the choices. {question}", choices)
         return found[0]
 
-    def _pick(self, mark: str, want: str = "") -> Column:
+    def note(self, text: str) -> None:
+        """Say what has changed the meaning, once."""
+        self.query.notes += [text] if text not in self.query.notes else []
+
+    def pick(self, mark: str, want: str = "") -> Column:
         """The column that is meant, of those that a mark may stand for."""
-        listed: Sequence[Column] = self.marks[mark]
+        listed: list[Column] = self.marks[mark]
+        words = self.raw[mark]
         fit = {
             "measure": [c for c in listed if c.kind in ("number", "boolean")],
-            "group": [c for c in listed if c.kind != "number"] or list(listed),
-        }.get(want, list(listed))
-        if not listed:
-            raise No("The built-in model doesn't know which column that is about.")
-        words = self.marks.get(f"{mark} words", listed[0].name)
+            "group": [c for c in listed if not c.is_measure] or listed,
+        }.get(want, listed)
         if not fit:
             raise No(f"{spoken(c.name for c in listed)} holds no numbers.")
-        if len(fit) == 1:
-            chosen = fit[0]
-        else:
-            question = f"Which column of `{self.table.name}` do you mean by {words!r}?"
-            chosen = self.table.column(self.choose(question, [c.name for c in fit])) or fit[0]
-        if f"{mark} words" in self.marks and fold(words) != fold(chosen.name):
-            note = f"Read {words!r} as {chosen.name}"
-            self.query.notes += [note] if note not in self.query.notes and len(fit) == 1 else []
+        chosen = fit[0]
+        if len(fit) > 1:
+            before = re.findall(rf"Read {re.escape(repr(words))} as ([^.]+?)(?:, as before)?\.",
+                                self.told)  # fmt: skip
+            names = [c.name for c in fit]
+            if before and before[-1] in names:
+                name = before[-1]
+                self.note(f"Read {words!r} as {name}, as before")
+            else:
+                question = f"Which column of `{self.table.name}` do you mean by {words!r}?"
+                name = self.choose(question, names)
+            chosen = next(c for c in fit if c.name == name)
+        if canonical(fold(words)) != canonical(fold(chosen.name)) and not any(
+            each.startswith(f"Read {words!r} as {chosen.name}") for each in self.query.notes
+        ):
+            self.note(f"Read {words!r} as {chosen.name}")
         return self._ordered(chosen)
 
     def _ordered(self, column: Column) -> Column:
-        """A column of dates like 03/04/2024, once the person has said which is the day."""
+        """A column of dates like 03/04/2024, once it is known which is the day."""
         if column.dates != "slashes":
             return column
-        sample = column.samples[0]
-        days, months = f"{sample} begins with the day", f"{sample} begins with the month"
-        chosen = self.choose(f"How are the dates of {column.name} written?", [days, months])
-        return replace(column, dates="dayfirst=True" if chosen == days else "")
+        dates = f"{self.table.name}[{literal(column.name)}]"
+        first, second = (
+            self.fetch(
+                f'{dates}.dropna().str.split("/").str[{at}].astype(int).max()',
+                f"Look which part of {column.name} is the day",
+            )
+            for at in (0, 1)
+        )
+        begins = first > 12 if (first > 12) != (second > 12) else None
+        if begins is None:
+            sample = column.samples[0]
+            days, months = f"{sample} begins with the day", f"{sample} begins with the month"
+            begins = days == self.choose(f"How are the dates of {column.name} written?",
+                                         [days, months])  # fmt: skip
+        return replace(column, dates="dayfirst=True" if begins else "")
 
-    def _all(self, text: str, want: str = "") -> list[Column]:
-        return [self._pick(mark, want) for mark in re.findall(r"C\d+", text or "")]
-
-    def _time(self, why: str) -> Column:
-        times = self.table.times or tuple(c for c in self.table.columns if c.is_year)
+    def time(self, why: str) -> Column:
+        """The column of dates that is meant."""
+        times = self.table.times
         if not times:
             raise No(f"{self.table.name} has no column of dates for {why!r}.")
-        name = times[0].name
-        if len(times) > 1:
-            name = self.choose(f"Which date do you mean for {why!r}?", [c.name for c in times])
-        return self._ordered(next(c for c in times if c.name == name))
+        said = [c for m in self.marks if m[0] == "C" for c in self.marks[m] if c in times]
+        listed = list(dict.fromkeys(said)) or times
+        name = listed[0].name
+        if len(listed) > 1:
+            name = self.choose(f"Which date do you mean for {why!r}?", [c.name for c in listed])
+        return self._ordered(next(c for c in listed if c.name == name))
 
-    def _part(self, part: str) -> Group:
-        column = self._time(part)
-        if column.is_year:
-            if part != "year":
-                raise No(f"{self.table.name} has years and no dates, so there is no {part!r}.")
-            return Group(column)
-        return Group(column, part)
-
-    def _groups(self, text: str) -> list[Group]:
-        return [
-            Group(self._pick(mark, "group")) if mark[0] == "C" else self._part(self.marks[mark])
-            for mark in re.findall(r"[CP]\d+", text)
-        ]
-
-    def _number(self, mark: str) -> float:
-        return float(self.marks[mark])
-
-    def _title(self, word: str | None) -> str:
-        return str(self.marks.get(word or "", self.raw.get(word or "", word or "")))
-
-    def _keep(self, column: Column, op: str, *values: Any, part: str = "") -> None:
-        self.query.filters.append(Filter(column, op, values, part))
-
-
-def is_code(column: Column) -> bool:
-    return bool({"id", "code", "no", "nr"} & set(fold(column.name)[-1:]))
+    def adjective(self, word: str) -> tuple[Column, bool]:
+        """The column that an adjective measures, and whether it means the low end."""
+        for nouns, *sides in table()["adjectives"].values():
+            if word in _split(sides):
+                fit = [c for c in self.table.measures if is_part_of(nouns.split(), c)]
+                if not fit:
+                    raise No(f'The built-in model doesn\'t know which column "{word}" is about.')
+                column = self.pick(self.mark("C", fit, word), "measure")
+                self.query.notes = [
+                    n for n in self.query.notes if not n.startswith(f"Read {word!r}")
+                ]
+                self.note(f'Ranked "{word}" by {column.name}')
+                return column, word in sides[1].split("|")
+        raise No(f'The built-in model doesn\'t know "{word}".')
 
 
 def _is_name(words: tuple[str, ...], name: str) -> bool:

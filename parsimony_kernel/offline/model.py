@@ -18,7 +18,7 @@ from parsimony_kernel.core.chat import (
     Usage,
     answer,
 )
-from parsimony_kernel.offline.steps import Step, next_step
+from parsimony_kernel.offline.planner import Step, next_step
 from parsimony_kernel.offline.transcript import read
 
 _CHARACTERS_PER_TOKEN = 4

@@ -1,49 +1,50 @@
-"""What a request asks for, with everything decided: real columns, real values."""
+"""What a request asks for, with everything decided: real columns, real values, and its words."""
 
-from collections.abc import Iterable, Sequence
+import re
+from calendar import month_name
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from parsimony_kernel.offline.schema import Column
-from parsimony_kernel.offline.words import slug, spoken
+from parsimony_kernel.offline.words import fold, slug, spoken
 
-MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
-# How often the parts of a calendar come again: those that do not run on.
+MONTHS = month_name[1:]
+# Parts of a calendar that come again: the columns they make, and their words.
 CYCLES = {
-    "weekday": "day of the week",
-    "month_name": "month of the year",
-    "hour_name": "hour of the day",
+    "weekday": ("weekday", "day of the week"),
+    "month_name": ("month", "month of the year"),
+    "hour_name": ("hour", "hour of the day"),
 }
-WORDS = {
+_WORDS = {
     "mean": "mean",
     "sum": "total",
-    "median": "median",
     "max": "highest",
     "min": "lowest",
     "std": "standard deviation of",
     "var": "variance of",
     "nunique": "number of different",
-    "first": "first",
-    "last": "last",
     "count": "number of",
 }
+_UNITS = re.compile(
+    r"(?:[ _]|(?<=[a-z])(?= ?\())"
+    r"\(?(°?C|kg|mg/kg|g|lbs|km|cm|mm|m²|min|hours|h|kWh|EUR|USD|€|%)\)?$"
+)
+
+
+def in_words(column: Column) -> str:
+    """A column's name as people say it, without its unit."""
+    return " ".join(_UNITS.sub("", column.name).replace("_", " ").split()) or column.name
+
+
+def unit_of(column: Column) -> str:
+    """The unit that a column's name ends with; empty without one."""
+    found = _UNITS.search(column.name)
+    return found[1] if found and _UNITS.sub("", column.name) else ""
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Rows to keep. ``part`` is the part of a date that is compared."""
+    """Rows to keep. ``part`` is the part of a date that is compared: a period, a year, a month."""
 
     column: Column
     op: str
@@ -51,12 +52,14 @@ class Filter:
     part: str = ""
 
     def __str__(self) -> str:
+        name = in_words(self.column)
         shown = [MONTHS[int(v) - 1] if self.part == "month" else str(v) for v in self.values]
-        name = f"{self.part} of {self.column.name}" if self.part else self.column.name
         if self.op in ("missing", "present"):
-            return f"{name} is {'' if self.op == 'missing' else 'not '}missing"
+            return f"{name} is {'not ' * (self.op == 'present')}missing"
+        if self.op == "true":
+            return name
         if self.op == "between":
-            return f"{name} is {shown[0]} to {shown[1]}"
+            return f"{name} {shown[0]} to {shown[1]}"
         word = {"in": "is", "not in": "is not"}.get(self.op, self.op)
         return f"{name} {word} {spoken(shown, 'or')}"
 
@@ -69,35 +72,46 @@ class Group:
     part: str = ""
 
     @property
+    def key(self) -> str:
+        """The column that it becomes."""
+        return "year" if self.part == "year" else CYCLES.get(self.part, (self.column.name, ""))[0]
+
+    @property
     def label(self) -> str:
         """What it is, in words."""
-        return CYCLES.get(self.part) or self.part or self.column.name
+        return CYCLES.get(self.part, ("", self.part))[1] or in_words(self.column)
 
     @property
     def is_time(self) -> bool:
         """Whether it runs along a time axis."""
         return self.part not in CYCLES and (self.column.is_date or self.column.is_year)
 
+    @property
+    def is_ordered(self) -> bool:
+        """Whether its values have an order of their own."""
+        return self.part in CYCLES or self.is_time or self.column.kind == "number"
+
 
 @dataclass(frozen=True)
 class Measure:
     """A function over a column, or over two by ``sign``; without a column, rows are counted.
 
-    ``over`` is a part of a date by which it is summed first; ``q`` the percentile.
+    ``over`` is a part of a date by which it is summed first, or for ``first`` and ``last`` the
+    column that orders the rows; ``q`` the percentile.
     """
 
     agg: str
     column: Column | None = None
     other: Column | None = None
     sign: str = ""
-    over: str = ""
+    over: Group | None = None
     q: float = 0
 
     @property
-    def what(self) -> str:
-        """The column, or what is made of two, in words."""
+    def source(self) -> str:
+        """The name of the column that the function is over."""
         if self.column is None:
-            return "rows"
+            return ""
         return (
             f"{self.column.name} {self.sign} {self.other.name}" if self.other else self.column.name
         )
@@ -105,21 +119,30 @@ class Measure:
     @property
     def label(self) -> str:
         """What it is, in words."""
+        what = in_words(self.column) if self.column else "rows"
+        if self.other:
+            what = f"{what} {self.sign} {in_words(self.other)}"
         if self.agg == "percentile":
-            return f"{self.q:g}th percentile of {self.what}"
+            return f"{self.q:g}th percentile of {what}"
         if self.agg == "nunique" and self.over:
-            return f"number of {self.over}s"
-        by = "by" if self.agg in ("first", "last") else "per"
-        over = f" {by} {self.over}" if self.over else ""
-        return f"{WORDS.get(self.agg, self.agg)} {self.what}{over}".strip()
+            return f"number of {self.over.label}s"
+        per = f" per {self.over.label}" if self.over and self.agg not in ("first", "last") else ""
+        total = "total " if per and self.column and self.agg != "count" else ""
+        return f"{_WORDS.get(self.agg, self.agg)} {total}{what}{per}".strip()
 
     @property
     def name(self) -> str:
         """The column that it becomes."""
-        if self.column is None:
+        if self.column is None and not self.over:
             return "count"
         word = {"sum": "total", "nunique": "distinct", "percentile": f"p{self.q:g}"}
-        return f"{word.get(self.agg, self.agg)}_{slug(self.what) or 'value'}"
+        return f"{word.get(self.agg, self.agg)}_{slug(self.source) or 'rows'}"
+
+    @property
+    def unit(self) -> str:
+        """The unit of its values."""
+        counts = self.agg in ("count", "nunique", "ratio", "var") or self.sign == "/"
+        return unit_of(self.column) if self.column and not counts else ""
 
 
 @dataclass
@@ -134,7 +157,7 @@ class Query:
     measures: list[Measure] = field(default_factory=list)
     columns: list[Column] = field(default_factory=list)
     sort: Column | None = None
-    ascending: bool | None = None
+    ascending: bool = False
     limit: float | None = None
     is_percent: bool = False
     chart: str = ""
@@ -142,74 +165,72 @@ class Query:
     bins: int = 20
     stacked: bool = False
     share: bool = False
-    base: list[Filter] = field(default_factory=list)
     window: str = ""
+    agg: str = ""
     rows: int = 0
-    unit: str = "row"
     text: str = ""
+    unit: str = ""
     expression: str = ""
-    other: str = ""
+    superlative: str = ""
     notes: list[str] = field(default_factory=list)
 
     @property
     def by(self) -> str:
         """The groups and filters, in words."""
         groups = f" by {spoken(g.label for g in self.groups)}" if self.groups else ""
+        return groups + self.where
+
+    @property
+    def where(self) -> str:
+        """The filters, in words."""
         word = " or " if self.any_of else ", "
-        return groups + (f" ({word.join(map(str, self.filters))})" if self.filters else "")
+        return f" ({word.join(map(str, self.filters))})" if self.filters else ""
+
+    @property
+    def what(self) -> str:
+        """What is computed, in words."""
+        text = spoken(m.label for m in self.measures) or spoken(map(in_words, self.columns))
+        if self.window == "rolling":
+            is_other = any(m.agg != self.agg for m in self.measures)
+            names = spoken(in_words(m.column) for m in self.measures if m.column)
+            rolled = f"the {text}" if is_other else names
+            return f"{self.rows}-{self.unit or 'row'} rolling {self.agg} of {rolled}"
+        window = {"growth": "growth of ", "cumulative": "cumulative "}.get(self.window, "")
+        return f"{window}{'share of the ' * self.share}{text}"
 
     @property
     def title(self) -> str:
         """What it shows, as a heading."""
         text = self._words() + (self.by if self.do != "line" else "")
-        is_name = self.columns and self.do in ("rows", "line", "scatter")
-        return text if is_name else text[:1].upper() + text[1:]
-
-    @property
-    def what(self) -> str:
-        """What is computed, in words."""
-        text = spoken(m.label for m in self.measures)
-        is_other = any(m.agg != self.text for m in self.measures)
-        window = {
-            "growth": "growth of ",
-            "cumulative": "cumulative ",
-            "rolling": f"{self.rows}-{self.unit} rolling "
-            + (f"{self.text} of the " if is_other else ""),
-        }.get(self.window, "")
-        return window + (f"share of the {text}" if self.share else text)
+        return text[:1].upper() + text[1:]
 
     def _words(self) -> str:
-        names = spoken(c.name for c in self.columns)
+        names = spoken(map(in_words, self.columns))
         side = "lowest" if self.ascending else "highest"
         size = f"{self.limit:g} %" if self.is_percent else f"{self.limit:g}" if self.limit else ""
         match self.do:
             case "aggregate":
-                return f"the {size} {side}: {self.what}" if size and self.groups else self.what
+                return f"{size} {side}: {self.what}" if size and self.groups else self.what
             case "rows" if self.sort is not None:
-                by = f"by {self.sort.name}"
-                return f"the {size} {side} rows {by}" if size else f"rows sorted {by}"
+                return f"{size} {side} rows by {in_words(self.sort)}" if size else (
+                    f"rows sorted by {in_words(self.sort)}"
+                )  # fmt: skip
             case "rows":
                 return names or f"rows of {self.table}"
             case "head":
                 return f"the {'last' if self.ascending else 'first'} {size} rows"
-            case "histogram":
-                return f"distribution of {names}"
-            case "box":
-                return f"spread of {names}"
             case "scatter":
-                return f"{self.columns[1].name} against {self.columns[0].name}"
+                return f"{in_words(self.columns[1])} against {in_words(self.columns[0])}"
             case "line":
                 return f"{names} over time"
-            case "correlation":
-                return f"correlation of {names}" if names else "correlations"
-            case "unique":
-                return f"values of {names}"
-            case "describe":
-                return f"summary of {names or self.table}"
+            case "derive" | "rename":
+                return f"{self.table} with {self.text}"
             case _:
-                return self.text or f"{self.do} {names or self.table}"
+                words = {"histogram": "distribution", "box": "spread", "describe": "summary"}
+                words |= {"dropna": "complete rows", "missing": "missing values"}
+                return f"{words.get(self.do, self.do)} of {names or self.table}"
 
 
-def names_of(columns: Iterable[Column]) -> Sequence[str]:
-    """The names of columns."""
-    return [each.name for each in columns]
+def is_part_of(words: Sequence[str], column: Column) -> bool:
+    """Whether a column's name has one of the words."""
+    return bool(set(fold(column.name)) & set(words))

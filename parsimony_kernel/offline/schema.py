@@ -13,13 +13,11 @@ from parsimony_kernel.offline.words import fold
 Kind = Literal["number", "date", "boolean", "text"]
 
 # Dates as text: what they look like, and what ``pd.to_datetime`` needs to read them.
-_DATES: tuple[tuple[str, str], ...] = (
-    (r"\d{4}-\d{1,2}-\d{1,2}([ T]\d{1,2}:\d{2}.*)?", ""),
-    (r"\d{4}/\d{1,2}/\d{1,2}( \d{1,2}:\d{2}.*)?", ""),
+_MONTH = r"[A-Z][a-z]{2,8}"
+_DATES = (
+    (r"\d{4}[-/]\d{1,2}[-/]\d{1,2}([ T]\d{1,2}:\d{2}.*)?", ""),
     (r"\d{4}-\d{2}", 'format="%Y-%m"'),
-    (r"[A-Z][a-z]{2} \d{1,2},? \d{4}", 'format="mixed"'),
-    (r"\d{1,2}[ -][A-Z][a-z]{2}[ -]\d{4}", 'format="mixed"'),
-    (r"[A-Z][a-z]{3,8} \d{1,2}, \d{4}", 'format="mixed"'),
+    (rf"{_MONTH} \d{{1,2}},? \d{{4}}|\d{{1,2}}[ -]{_MONTH}[ -]\d{{4}}", 'format="mixed"'),
     (r"\d{1,2}\.\d{1,2}\.\d{4}( \d{1,2}:\d{2}.*)?", "dayfirst=True"),
     (r"\d{1,2}/\d{1,2}/\d{4}( \d{1,2}:\d{2}.*)?", "slashes"),
 )
@@ -49,24 +47,26 @@ class Column:
         return self.kind == "number" and "year" in fold(self.name) and years
 
     @property
-    def is_measure(self) -> bool:
-        """Numbers of which a sum or a mean says something."""
-        codes = {"id", "code", "zip", "index", "year", "no", "nr"}
-        is_code = bool(codes & set(fold(self.name)[-1:])) or self._counts_up
-        return self.kind == "number" and not is_code
+    def is_code(self) -> bool:
+        """Whether it names or numbers things, by its name or because it counts up."""
+        last = fold(self.name)[-1:]
+        ends = [re.search(r"(\d+)$", each) for each in self.samples]
+        numbers = [int(each[1]) for each in ends if each]
+        counts = len(numbers) > 3 and numbers == list(
+            range(numbers[0], numbers[0] + len(self.samples))
+        )
+        is_whole = self.kind == "text" or self.dtype.startswith(("int", "uint"))
+        return bool({"id", "code", "zip", "index", "no", "nr"} & set(last)) or (counts and is_whole)
 
     @property
-    def _counts_up(self) -> bool:
-        """Whether it numbers the rows."""
-        first = self.samples[0] if len(self.samples) > 3 else ""
-        return first.isdigit() and self.samples == tuple(
-            str(int(first) + n) for n in range(len(self.samples))
-        )
+    def is_measure(self) -> bool:
+        """Numbers of which a sum or a mean says something."""
+        return self.kind == "number" and not self.is_code and "year" not in fold(self.name)[-1:]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table by the name of its variable."""
+    """A table by the name of its variable; ``rows`` are ``None`` where they were not counted."""
 
     name: str
     rows: int | None
@@ -77,14 +77,15 @@ class Table:
         return next((each for each in self.columns if each.name == name), None)
 
     @property
-    def measures(self) -> tuple[Column, ...]:
+    def measures(self) -> list[Column]:
         """Columns that can be measured."""
-        return tuple(each for each in self.columns if each.is_measure)
+        return [each for each in self.columns if each.is_measure]
 
     @property
-    def times(self) -> tuple[Column, ...]:
-        """Columns that hold dates."""
-        return tuple(each for each in self.columns if each.is_date)
+    def times(self) -> list[Column]:
+        """Columns that hold dates, else those that hold years."""
+        dates = [each for each in self.columns if each.is_date]
+        return dates or [each for each in self.columns if each.is_year]
 
 
 def read_table(summary: Mapping[str, Any], name: str = "") -> Table | None:
@@ -107,17 +108,13 @@ def _column(name: str, dtype: str, samples: Any) -> Column:
     listed = samples if isinstance(samples, list | tuple) else ()
     seen = tuple(each for each in map(str, listed) if each.strip().casefold() not in _MISSING)
     low = dtype.lower()
-    if low.startswith(("datetime", "date", "timestamp")):
-        return Column(name, "date", dtype, seen)
-    if "bool" in low:
-        return Column(name, "boolean", dtype, seen)
-    if re.match(r"u?int|float|double|decimal|number", low):
-        return Column(name, "number", dtype, seen)
-    dates = next((d for shape, d in _DATES if seen and all(re.fullmatch(shape, s) for s in seen)),
-                 None)  # fmt: skip
-    if dates == "slashes":
-        parts = [tuple(map(int, each.split("/")[:2])) for each in seen]
-        day_first = any(first > 12 for first, _ in parts)
-        month_first = any(second > 12 for _, second in parts)
-        dates = "dayfirst=True" if day_first else "" if month_first else "slashes"
-    return Column(name, "text", dtype, seen, dates)
+    kinds: tuple[tuple[str, Kind], ...] = (
+        ("datetime|date|timestamp", "date"),
+        ("bool", "boolean"),
+        ("u?int|float|double|decimal|number", "number"),
+    )
+    kind: Kind = next((kind for words, kind in kinds if re.match(words, low)), "text")
+    if kind != "text":
+        return Column(name, kind, dtype, seen)
+    shapes = (how for shape, how in _DATES if seen and all(re.fullmatch(shape, s) for s in seen))
+    return Column(name, "text", dtype, seen, next(shapes, None))

@@ -1,7 +1,9 @@
 """Text becomes tokens and comparable words, and names become Python."""
 
+import builtins
 import keyword
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,8 +17,9 @@ _TOKEN = re.compile(
         |(?<!\w)['‘][^'’\n]{{1,200}}['’](?!\w))
     | (?P<file>(?:(?<!\w)(?:/|(?:\.{{1,2}}/)+))?[\w~][\w\-./~]{{0,250}}\.(?:{_ANY})(?!\w|\.\w))
     | (?P<date>\d{{4}}-\d{{1,2}}(?:-\d{{1,2}})?(?![\w-]))
-    | (?P<number>(?<![\w.])[$€£]?(?:(?<=\s)-|^-)?\d(?:\d|,(?=\d{{3}})){{0,30}}(?:\.\d{{1,30}})?
-        (?=[kKmM]?(?:st|nd|rd|th)?(?!\w)))
+    | (?P<number>(?<![\w.])\d+,\d{{1,2}}(?![\w,])
+        |(?<![\w.])[$€£]?(?:(?<=\s)-|^-)?\d(?:\d|,(?=\d{{3}}(?!\d))){{0,30}}
+        (?:\.\d{{1,30}})?(?=[kKmM]?(?:st|nd|rd|th)?(?!\w)))
     | (?P<word>[^\W\d]\w*(?:['’](?!s\b)[a-z]+)?|\d+\w+)
     | (?P<sign>>=|<=|==|!=|<>|[-<>=≥≤≠%,&+*/^();:?!.\n])
     """,
@@ -37,9 +40,16 @@ class Token:
         return self.text[1:-1] if self.kind == "quoted" else self.text
 
     @property
+    def low(self) -> str:
+        """The text for comparing."""
+        return self.text.casefold()
+
+    @property
     def number(self) -> float | int:
         """The value of a number."""
-        value = float(self.text.strip("$€£").replace(",", ""))
+        text = self.text.strip("$€£")
+        comma = "." if re.fullmatch(r"\d+,\d{1,2}", text) else ""
+        value = float(text.replace(",", comma))
         return int(value) if value.is_integer() else value
 
 
@@ -106,18 +116,36 @@ def spoken(items: Iterable[str], last: str = "and") -> str:
     return f"{', '.join(listed[:-1])} {last} {listed[-1]}" if len(listed) > 1 else "".join(listed)
 
 
-# -- Python ------------------------------------------------------------------------------------
-
-_TAKEN = """
-pd np alt json math list dict set str int float sum min max len map filter print open type id
-input all any range object table"""
-_RESERVED = frozenset(_TAKEN.split())
+# What is never bound: builtins, and modules that a notebook may have imported.
+_RESERVED = (
+    frozenset(dir(builtins))
+    | sys.stdlib_module_names
+    | {
+        "pd",
+        "np",
+        "alt",
+        "plt",
+        "sns",
+        "px",
+        "pandas",
+        "numpy",
+        "altair",
+        "scipy",
+        "table",
+        "display",
+    }
+)
 
 
 def literal(value: object) -> str:
     """``value`` as Python source, in double quotes where that is possible."""
-    if isinstance(value, str) and value.isprintable() and '"' not in value and "\\" not in value:
-        return f'"{value}"'
+    if isinstance(value, list):
+        return f"[{', '.join(map(literal, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{literal(k)}: {literal(v)}' for k, v in value.items())}}}"
+    plain = str(value).replace("\t", "")
+    if isinstance(value, str) and plain.isprintable() and not set(plain) & {'"', "\\"}:
+        return '"' + value.replace("\t", "\\t") + '"'
     return repr(value)
 
 
@@ -127,7 +155,7 @@ def slug(text: str, limit: int = 40) -> str:
 
 
 def identifier(text: str, fallback: str = "table") -> str:
-    """A valid name that reads like ``text``."""
+    """A valid name that reads like ``text``, of no builtin and no module."""
     name = re.sub(r"\W+", "_", slug(text, 60)) or fallback
     name = f"{fallback}_{name}" if name[0].isdigit() else name
     if keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in _RESERVED:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from parsimony_kernel.execution.reading import readings
 from parsimony_kernel.identity import ARTIFACT_FOLDER, checked_name
 from parsimony_kernel.storage import durable
 from parsimony_kernel.tools import Tools, tool
@@ -78,7 +79,11 @@ class WorkspaceFiles:
         return answer
 
     def read(self, path: str, start: int, lines: int) -> dict[str, Any]:
-        """``lines`` lines of a text file from line ``start`` on, at most 16 KiB of them."""
+        """``lines`` lines of a text file from line ``start`` on, at most 16 KiB of them.
+
+        Of a file of data also ``read_csv``: the arguments that pandas reads it with, where they are
+        not its defaults; several where two readings fit.
+        """
         place = self._existing(path)
         with durable.reading(place) as stream:
             # What is small is read once, so that what is known of it is what was shown of it.
@@ -89,7 +94,11 @@ class WorkspaceFiles:
             shown = lines_of(io.BytesIO(head) if is_small else stream, path, start, lines)
         if is_small:
             self._known[place] = sha_of(head)
-        return {"path": self._told(place), **shown}
+        answer = {"path": self._told(place), **shown}
+        if place.suffix.casefold() in (".csv", ".tsv"):
+            options = [each.options for each in readings(head) if each.options]
+            answer |= {"read_csv": options[0] if len(options) == 1 else options} if options else {}
+        return answer
 
     def write(self, path: str, content: str) -> dict[str, Any]:
         """Write a text file; one that is there must be what this run knows of it."""

@@ -75,7 +75,7 @@ def test_a_turn_ends_as_the_text_that_its_journal_tells(kernel: LiveKernel, fold
     cell = kernel.run(f"%%agent\n{REQUEST}", cell_id="turn")
     assert cell.status == "ok"
     assert lines(cell.text) == recorded(folder)
-    assert "Fossil Fuels 620,129" in cell.text
+    assert "Fossil Fuels, 620,129" in cell.text
     assert printed(kernel, "len(iowa_electricity)") == "51"
 
 

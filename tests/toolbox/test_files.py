@@ -402,3 +402,11 @@ class TestEditing:
         (root / "dos.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
         await answered(gate, "edit_file", path="../dos.txt", old="two", new="2")
         assert (root / "dos.txt").read_bytes() == b"\xef\xbb\xbfone\r\n2\r\n"
+
+
+async def test_of_a_file_of_data_it_is_said_how_pandas_reads_it(gate: Gate, root: Path) -> None:
+    (root / "analysis" / "rent.csv").write_text("flat;rent\na;1.200,50\n", encoding="utf-8")
+    (root / "analysis" / "plain.csv").write_text("flat,rent\na,1200.5\n", encoding="utf-8")
+    found = await answered(gate, "read_file", path="rent.csv")
+    assert found["read_csv"] == {"sep": ";", "decimal": ",", "thousands": "."}
+    assert "read_csv" not in await answered(gate, "read_file", path="plain.csv")

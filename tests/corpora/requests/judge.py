@@ -1,6 +1,11 @@
-"""Judge the built-in model by the corpus: python -m tests.corpora.requests.judge [--only ID]."""
+"""Judge the built-in model by the corpus: python -m tests.corpora.requests.judge [FILE ...].
+
+Each request is put in a fresh notebook beside its file. What is computed must be the truth that
+plain pandas gives; a question must be one that the request leaves open, and lead to the truth.
+"""
 
 import argparse
+import ast
 import asyncio
 import re
 import shutil
@@ -21,6 +26,7 @@ from offline_notebook import Notebook, Turn, encodings, mark
 HERE = Path(__file__).parent
 TOLERANCE = 0.005
 NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?")
+OUTCOMES = ("right", "asked well", "refused well", "asked sillily", "refused", "WRONG")
 
 
 def entries() -> list[dict[str, Any]]:
@@ -28,15 +34,25 @@ def entries() -> list[dict[str, Any]]:
     found = []
     for path in sorted(HERE.glob("*.toml")):
         corpus = tomllib.loads(path.read_text(encoding="utf-8"))
-        found += [{**r, "file": corpus["file"], "load": corpus["load"]} for r in corpus["request"]]
+        of = {"data": corpus["file"], "load": corpus["load"], "sheet": corpus.get("sheet")}
+        found += [
+            {**of, **request, "id": f"{path.stem}-{at:02}"}
+            for at, request in enumerate(corpus["requests"], 1)
+        ]
     return found
+
+
+def scope_of(entry: dict[str, Any]) -> dict[str, Any]:
+    """What the truths of an entry are evaluated in."""
+    scope: dict[str, Any] = {"pd": pd, "path": HERE / "files" / entry["data"]}
+    exec(entry["load"], scope)
+    return scope
 
 
 def truths(entry: dict[str, Any]) -> list[Any]:
     """Every accepted answer."""
-    scope: dict[str, Any] = {"pd": pd, "path": HERE / "files" / entry["file"]}
-    exec(entry["load"], scope)
-    return [eval(code, scope) for code in entry.get("python", [])]
+    scope = scope_of(entry)
+    return [eval(code, scope) for code in entry.get("is", [])]
 
 
 def frame(value: Any) -> pd.DataFrame:
@@ -79,6 +95,14 @@ def same_table(truth: Any, shown: Any) -> bool:
     """Are the truth's columns in the shown table, row for row, whatever the order?"""
     left, right = frame(truth), frame(shown)
     wide = isinstance(truth, pd.DataFrame)
+    # A date that was left as the text of its file is the same row.
+    dates = [
+        name
+        for name in left.select_dtypes("datetime").columns
+        if name in right and pd.api.types.is_string_dtype(right[name])
+    ]
+    if wide and dates:
+        left, right = left.drop(columns=dates), right.drop(columns=dates)
     if len(left) != len(right) or (not wide and right.shape[1] > left.shape[1] + 2):
         return False
     a = [plain(left.iloc[:, i]) for i in range(left.shape[1])]
@@ -131,81 +155,146 @@ def told(truth: Any, summary: str) -> bool:
 def drawn(entry: dict[str, Any], chart: Any, accepted: list[Any]) -> bool:
     """Is it the kind of chart asked for, over the columns and values asked for?"""
     fields = [field.replace("\\", "") for field, _ in encodings(chart).values()]
-    wanted = [entry["x"]] + ([entry["y"]] if "y" in entry else [])
-    if mark(chart) != entry["chart"] or any(w not in f for w in wanted[:1] for f in [fields]):
+    kind = {"point": "circle"}.get(mark(chart), mark(chart))
+    wanted = [entry[axis] for axis in ("x", "y") if axis in entry]
+    if kind != {"point": "circle"}.get(entry["chart"], entry["chart"]):
         return False
-    if any(not any(w in field for field in fields) for w in wanted[1:]):
+    if any(not any(name in field for field in fields) for name in wanted):
         return False
     return not accepted or any(same(t, chart.data) for t in accepted)
 
 
-def classify(entry: dict[str, Any], turn: Turn, bound: list[Any], accepted: list[Any]) -> str:
-    """right, asked, no, or WRONG."""
-    if turn.ending == "ask_user":
-        return "right" if entry.get("question") else "asked"
-    if turn.ending != "return_done":
-        return "right" if entry.get("no", "\0") in str(turn.arguments).lower() else "no"
-    if entry.get("question") or "no" in entry:
-        return "WRONG"
-    charts = [p["value"] for p in turn.published if p["kind"] == "chart"]
-    charts += [each for each in bound if hasattr(each, "to_dict") and hasattr(each, "mark")]
-    if "chart" in entry:
-        return "right" if any(drawn(entry, c, accepted) for c in charts) else "WRONG"
-    shown = [p["value"] for p in turn.published if p["kind"] == "dataset"] or bound
-    right = any(same(t, s) for t in accepted for s in shown)
-    return "right" if right or any(told(t, turn.summary) for t in accepted) else "WRONG"
+class Play:
+    """One request in its own folder: what it led to."""
 
+    def __init__(self, entry: dict[str, Any], folder: Path) -> None:
+        self.entry, self.folder = entry, folder
+        self.accepted = truths(entry)
+        self.loaded = False
 
-async def play(entry: dict[str, Any]) -> tuple[str, str, bool]:
-    """One request in a fresh notebook: the outcome, what was shown, and whether it loaded."""
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(HERE / "files" / entry["file"], folder)
-        book = Notebook(Path(folder))
-        turn = await book.ask(f"load {entry['file']}")
-        scope: dict[str, Any] = {"pd": pd, "path": HERE / "files" / entry["file"]}
-        exec(entry["load"], scope)
+    async def _notebook(self) -> Notebook:
+        """A notebook that has loaded the file; by other means where the model did not."""
+        for each in self.folder.iterdir():
+            each.unlink()
+        shutil.copy(HERE / "files" / self.entry["data"], self.folder)
+        book = Notebook(self.folder)
+        turn = await book.ask(f"load {self.entry['data']}")
+        if turn.ending == "ask_user" and self.entry["sheet"]:
+            turn = await book.reply(self.entry["sheet"])
+        right = scope_of(self.entry)["df"].select_dtypes("number")
         frames = [v for v in book.executor.variables().values() if isinstance(v, pd.DataFrame)]
-        loaded = turn.ending == "return_done" and any(f.shape == scope["df"].shape for f in frames)
-        if not loaded:
-            book = Notebook(Path(folder))
-            await book.run(f"import pandas as pd\npath = {entry['file']!r}\n{entry['load']}")
+        self.loaded = turn.ending == "return_done" and any(
+            set(right.columns) <= set(f.columns) and f[right.columns].equals(right) for f in frames
+        )
+        if not self.loaded:
+            book = Notebook(self.folder)
+            name = self.entry["sheet"] or Path(self.entry["data"]).stem
+            load = f"import pandas as pd\npath = {self.entry['data']!r}\n{self.entry['load']}"
+            await book.run(f"{load}\n{name} = df\ndel df")
+        if "after" in self.entry:
+            await book.ask(self.entry["after"])
+        return book
+
+    async def _turn(self, replies: tuple[str, ...]) -> tuple[Turn, list[Any]]:
+        book = await self._notebook()
         before = {name: id(v) for name, v in book.executor.variables().items()}
-        try:
-            turn = await book.ask(entry["ask"])
-        except AssertionError as error:
-            return "no", f"broke: {error}", loaded
+        turn = await book.ask(self.entry["ask"])
+        for reply in replies:
+            turn = await book.reply(reply)
         now = book.executor.variables()
-        bound = [v for name, v in now.items() if before.get(name) != id(v)]
-        seen = f"{turn.ending} {turn.arguments} {[type(b).__name__ for b in bound]}"
-        return classify(entry, turn, bound, truths(entry)), seen, loaded
+        made = [v for name, v in now.items() if before.get(name) != id(v)]
+        made += [await _shown(book, code) for code in turn.codes[-1:]]
+        made += [_read(p) for p in self.folder.iterdir() if p.name != self.entry["data"]]
+        return turn, made
+
+    def _is_right(self, turn: Turn, made: list[Any]) -> bool:
+        entry = self.entry
+        if turn.ending != "return_done":
+            return False
+        charts = [p["value"] for p in turn.published if p["kind"] == "chart"]
+        charts += [each for each in made if hasattr(each, "to_dict") and hasattr(each, "mark")]
+        if "chart" in entry:
+            return any(drawn(entry, c, self.accepted) for c in charts)
+        if "file" in entry and not any(p.suffix[1:] == entry["file"] and p.name != entry["data"]
+                                       for p in self.folder.iterdir()):  # fmt: skip
+            return False
+        shown = [p["value"] for p in turn.published if p["kind"] == "dataset"] or made
+        is_right = any(same(t, s) for t in self.accepted for s in shown)
+        return is_right or any(told(t, turn.summary) for t in self.accepted)
+
+    async def outcome(self) -> tuple[str, str]:
+        """One of ``OUTCOMES``, and what was shown."""
+        must = self.entry.get("must", "")
+        turn, made = await self._turn(())
+        seen = f"{turn.ending} {turn.arguments} {[type(each).__name__ for each in made]}"
+        if turn.ending == "ask_user":
+            leads = not (self.accepted or "chart" in self.entry) or await self._leads(turn, ())
+            good = leads and ("ask" in must or self.entry.get("may_ask"))
+            return "asked well" if good else "asked sillily", seen
+        if turn.ending != "return_done":
+            return "refused well" if "refuse" in must else "refused", seen
+        return "right" if self._is_right(turn, made) else "WRONG", seen
+
+    async def _leads(self, turn: Turn, replies: tuple[str, ...]) -> bool:
+        """Whether one of the choices comes to the truth, after three questions at most."""
+        for choice in turn.choices:
+            path = (*replies, choice)
+            after, made = await self._turn(path)
+            if self._is_right(after, made):
+                return True
+            asks = after.ending == "ask_user" and len(path) < 3
+            if asks and await self._leads(after, path):
+                return True
+        return False
 
 
-async def judge(only: str, show: bool) -> None:
-    """Play the requests and print the shares and what was wrong."""
-    counts: Counter[str] = Counter()
-    unloaded: set[str] = set()
-    wrong = []
+async def _shown(book: Notebook, code: str) -> Any:
+    """The value of the last line of a cell, where it is an expression."""
+    last = ast.parse(code).body[-1]
+    if not isinstance(last, ast.Expr):
+        return None
+    await book.run(f"shown_ = {ast.unparse(last)}")
+    return book["shown_"]
+
+
+def _read(path: Path) -> pd.DataFrame:
+    return pd.read_excel(path) if path.suffix == ".xlsx" else pd.read_csv(path)
+
+
+async def judge(only: list[str], *, show: bool = False) -> dict[str, Counter[str]]:
+    """The outcomes by corpus; what was wrong is printed."""
+    counts: dict[str, Counter[str]] = {}
     for entry in entries():
-        if not entry["id"].startswith(only):
+        stem = entry["id"].rpartition("-")[0]
+        if only and not {stem, entry["id"]} & set(only):
             continue
-        outcome, seen, loaded = await play(entry)
-        counts[outcome] += 1
-        if not loaded:
-            unloaded.add(entry["file"])
-        line = f"{outcome:6} {entry['id']}  {entry['ask']}\n       {seen[:300]}"
-        wrong += [line] if outcome == "WRONG" else []
-        if show:
-            print(line)
-    print("\n".join(wrong))
-    total = sum(counts.values())
-    for outcome, count in counts.most_common():
-        print(f"{outcome:6} {count:4} {count / max(total, 1):6.1%}")
-    print(f"files not loaded as they are: {', '.join(sorted(unloaded)) or 'none'}")
+        with tempfile.TemporaryDirectory() as folder:
+            play = Play(entry, Path(folder))
+            try:
+                outcome, seen = await play.outcome()
+            except AssertionError as error:
+                outcome, seen = "WRONG", f"broke: {error}"
+        counts.setdefault(stem, Counter())[outcome] += 1
+        counts[stem]["not loaded"] += not play.loaded
+        if show or outcome == "WRONG":
+            print(f"{outcome:13} {entry['id']}  {entry['ask']}\n              {seen[:400]}")
+    return counts
+
+
+def as_table(counts: dict[str, Counter[str]]) -> str:
+    """Shares by corpus, and of all."""
+    total = sum(counts.values(), Counter[str]())
+    lines = [f"{'':20}" + "".join(f"{each:>15}" for each in (*OUTCOMES, "not loaded"))]
+    for name, row in [*counts.items(), ("all", total)]:
+        size = max(sum(row[each] for each in OUTCOMES), 1)
+        shares = "".join(f"{row[each]:>7} {row[each] / size:6.1%}" for each in OUTCOMES)
+        lines.append(f"{name:20}{shares}{row['not loaded']:>15}")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="id, or how it begins")
+    parser.add_argument("only", nargs="*", help="names of corpora, or ids; all without")
     parser.add_argument("--show", action="store_true", help="every outcome")
     options = parser.parse_args()
-    asyncio.run(judge(options.only, options.show))
+    print(as_table(asyncio.run(judge(options.only, show=options.show))))

@@ -34,9 +34,9 @@ async def test_every_example_of_the_table_is_understood(
     notebook: Notebook, row: dict[str, Any]
 ) -> None:
     await notebook.run(TABLES)
-    if row["do"] == "publish":
+    if row.get("act") == "publish":
         await to_the_end(notebook, "plot mean horsepower by origin")
-    if row["do"] in ("refresh", "report"):
+    if "publish" in row.get("act", ""):
         notebook.tools += [{"type": "function", "function": {"name": n}}
                            for n in ("refresh", "return_report")]  # fmt: skip
     if "after" in row:
@@ -91,9 +91,6 @@ GROUPS = [
     ("which origin has the highest mean horsepower?",
      by("Origin", "Horsepower", "mean").nlargest(1)),
     ("share of the cars by origin", 100 * CARS.Origin.value_counts(normalize=True)),
-    ("share of weight after 1980 by origin",
-     100 * CARS[CARS.Year.dt.year > 1980].groupby("Origin").Weight_in_lbs.sum()
-     / CARS.groupby("Origin").Weight_in_lbs.sum()),
     ("number of cars from Japan and Europe", CARS.Origin.value_counts().drop("USA")),
 ]  # fmt: skip
 
@@ -118,10 +115,19 @@ async def test_two_months_are_set_side_by_side(notebook: Notebook) -> None:
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        ("growth of total precipitation by year", "Highest growth of total precipitation, in perc"),
-        ("cumulative precipitation by month", "Highest cumulative total precipitation"),
-        ("share of the cars by origin", "Highest share of the number of rows, in percent"),
-        ("7 day rolling mean of temp_max", "Highest 7-day rolling mean temp_max"),
+        (
+            "growth of total precipitation by year",
+            "Highest growth of total precipitation: 2014, 48.89 %",
+        ),
+        (
+            "cumulative precipitation by month",
+            "Highest cumulative total precipitation: 2015-12-01, 4,426",
+        ),
+        ("share of the cars by origin", "Highest share of the number of rows: USA, 62.56 %"),
+        (
+            "7 day rolling mean of temp_max",
+            "Highest 7-day rolling mean of temp max: 2015-07-06, 32.21",
+        ),
     ],
 )
 async def test_an_answer_says_what_its_number_is(
@@ -180,9 +186,8 @@ async def test_a_chart(
     [
         ("horsepower per weight by origin", "total Horsepower / total Weight_in_lbs"),
         ("average precipitation per week", "the mean of the totals of each week"),
-        ("7 week rolling mean of temp_max", "7 weeks, by the total of each week"),
-        ("total precipitation in January and February", "each by itself"),
-        ("share of the cars from Japan after 1980", "of all rows of cars"),
+        ("7 week rolling mean of temp_max", "by the total of each week"),
+        ("gap between temp_max and temp_min", "the mean of temp_max - temp_min"),
         ("average weekly precipitation", "the mean of the totals of each week"),
         ("plot the mean temperature by month", "temp_max"),
         ("only the top 3 origins", "the number of rows"),
@@ -207,6 +212,8 @@ async def test_two_readings_are_a_question(notebook: Notebook, request_: str, ch
         ("predict horsepower with a random forest", "predict"),
         ("mean horsepower by customer", "customer"),
         ("cluster the cars", "cluster"),
+        ("share of the cars from Japan after 1980", "the share of what"),
+        ("share of weight after 1980 by origin", "the share of what"),
         ("make me a sandwich", "me"),
         ("fix the error in this cell", "reads and writes Python"),
     ],

@@ -1,0 +1,63 @@
+"""How a file of data is written is found in its text, or left to a person."""
+
+import json
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from parsimony_kernel.execution.reading import readings, sniff
+
+FOUND = [
+    ("a,b\n1.5,x\n2,y\n", {}),
+    ("a;b\n1,5;x\n2.000,25;y\n", {"sep": ";", "decimal": ",", "thousands": "."}),
+    ("a|b\n1.5|x\n", {"sep": "|"}),
+    ("a\tb\n1.5\tx\n", {"sep": "\t"}),
+    ('a,b\n"1,500",x\n"2,000.5",y\n', {"thousands": ","}),
+    ("a;b\n0.123;x\n1.234;y\n12.5;z\n", {"sep": ";"}),
+    ("day,n\n24.12.2024,1\n", {"parse_dates": ["day"], "date_format": {"day": "%d.%m.%Y"}}),
+    ("day,n\n12/24/2024 08:00,1\n",
+     {"parse_dates": ["day"], "date_format": {"day": "%m/%d/%Y %H:%M"}}),
+    ("day,n\n2024-12-24,1\n", {}),
+    ('name,text\nAnn,"one, two"\nBo,three\n', {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "options"), FOUND, ids=[t.split("\n")[0] for t, _ in FOUND])
+def test_what_the_text_says_is_found(text: str, options: dict[str, Any]) -> None:
+    (only,) = readings(text.encode())
+    assert (only.options, only.says) == (options, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a;b\n1.234;x\n5.678;y\n", ["1.234 means 1,234", "1.234 has three decimals"]),
+        ("a;b\n1,234;x\n5,678;y\n", ["1,234 means 1,234", "1,234 has three decimals"]),
+        ("day,n\n03/04/2024,1\n",
+         ["03/04/2024 begins with the day", "03/04/2024 begins with the month"]),
+    ],
+)  # fmt: skip
+def test_two_readings_are_both_given(text: str, says: list[str]) -> None:
+    found = readings(text.encode())
+    assert [each.says for each in found] == says
+    frames = [pd.read_csv(BytesIO(text.encode()), **each.options) for each in found]
+    assert not frames[0].equals(frames[1])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_the_encoding_is_found(encoding: str) -> None:
+    data = "stadt;größe €\nKöln;405\n".encode(encoding)
+    (only,) = readings(data)
+    frame = pd.read_csv(BytesIO(data), **only.options)
+    assert frame.to_dict("list") == {"stadt": ["Köln"], "größe €": [405]}
+
+
+def test_numbers_with_signs_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text('price,share\n"$1,200.50",47%\n$3.00,5%\n')
+    (only,) = json.loads(sniff(str(path)))
+    assert only["signed"] == ["price", "share"]
+    assert only["options"] == {"thousands": ","}
