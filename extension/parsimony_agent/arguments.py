@@ -351,7 +351,7 @@ def help_text(name: str = "agent") -> str:
             f"%%{name} --max-steps 10",
             EXAMPLE.partition("\n")[2],
             "",
-            f"%{name} <sub-command>; TURN is a number of the history, the newest by default.",
+            f"%{name} <sub-command>; TURN is a number of the history (default: newest).",
             "",
             *commands,
             f"Flags of %%{name}, before the request:",

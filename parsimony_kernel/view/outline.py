@@ -248,7 +248,7 @@ def _recovery(block: RecoveryBlock) -> Section:
         parts.append(Paragraph(spans_of(block.message), "note"))
     if block.blockers:
         parts.append(_items(block.blockers))
-    parts.extend(_labelled("Went back", block.put_back))
+    parts.extend(_labelled("Gone back", block.put_back))
     return Section("recovery", "Recovery", tuple(parts))
 
 

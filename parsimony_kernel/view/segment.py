@@ -140,7 +140,7 @@ def _recovered(block: RecoveryBlock) -> Iterator[str]:
     """A recovery that was felt, in one line."""
     why = block.message.strip()
     if block.put_back:
-        yield f"Went back: {block.put_back}"
+        yield f"Gone back: {block.put_back}"
     if block.fallback:
         yield f"Went on with {block.fallback}: {why}"
     elif block.kind in _FELT:

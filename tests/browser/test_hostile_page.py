@@ -3,6 +3,8 @@
 import pytest
 from playwright.sync_api import Locator, expect
 
+from parsimony_kernel.view.html import style_sheet
+
 from .lab import Lab
 
 pytestmark = pytest.mark.browser
@@ -16,12 +18,13 @@ _MENU = ".vega-actions a, .vega-embed style, .vega-embed form.vega-bindings"
 
 
 def active(area: Locator) -> list[str]:
-    """What in ``area`` is active and neither a widget nor the menu of a chart."""
+    """What in ``area`` is active and neither a widget, the menu of a chart, nor the sheet."""
     found: list[str] = area.evaluate(
-        """(root, [active, menu]) => [...root.querySelectorAll(active)]
+        """(root, [active, menu, sheet]) => [...root.querySelectorAll(active)]
             .filter(each => !each.matches(menu) && !each.matches('.jupyter-button'))
+            .filter(each => each.outerHTML !== sheet)
             .map(each => each.outerHTML.slice(0, 200))""",
-        [_ACTIVE, _MENU],
+        [_ACTIVE, _MENU, style_sheet()],
     )
     return found
 

@@ -93,6 +93,7 @@ def test_a_question_is_found_and_answered_by_keyboard(lab: Lab) -> None:
     assert focused(lab)["inOutput"]
 
     # What a screen reader is told: landmarks with names, states in words, changes politely.
+    cell.locator("details").evaluate_all("all => all.forEach(each => { each.open = true; })")
     told = cell.locator(".jp-OutputArea").first.aria_snapshot()
     for each in (
         'region "Recovery"',

@@ -242,7 +242,7 @@ def test_going_back_is_said_with_what_it_did() -> None:
     )
     text = text_of(replay([started(), *code(), gone_back]).blocks)
     assert "going back, attempt 1 of 3" in text
-    assert "Went back: df is as before step 2." in text
+    assert "Gone back: df is as before step 2." in text
 
 
 def held() -> list[ev.AgentEvent]:
