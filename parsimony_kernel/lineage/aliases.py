@@ -7,7 +7,7 @@ from itertools import compress, islice
 from sys import getrefcount
 from typing import Any
 
-from parsimony_kernel.lineage.classes import SIMPLE, are_simple, is_frame, loaded
+from parsimony_kernel.lineage.classes import SIMPLE, are_simple, copies_lazily, is_frame, loaded
 from parsimony_kernel.lineage.object_graph import (
     DEEPEST,
     MOST_BLOCKS,
@@ -40,6 +40,15 @@ def owners_of_kind(kind: type) -> Callable[[Any], Sequence[int]] | None:
         if issubclass(kind, (array, memoryview)):
             return lambda value: (id(owner(value, array)),)
     return None
+
+
+def _blocks_of(frame: Any) -> Iterator[tuple[int, int]]:
+    """The ids of what owns the memory of each block of a frame, and of pandas' own record of who
+    shares it."""
+    for array in loaded("numpy", "ndarray"):
+        for block in frame._mgr.blocks[:MOST_BLOCKS]:
+            if type(block.values) is array:
+                yield id(owner(block.values, array)), id(block.refs)
 
 
 def contents_of(values: Iterable[Any]) -> Iterator[tuple[Callable[[], Any], bytes]]:
@@ -130,11 +139,20 @@ def names_of(
     memory -= {id(array) for get, content in contents if is_still(array := get(), content)}
     if memory:
         owning = {key: look for key, kind in distinct.items() if (look := owners_of_kind(kind))}
+        # A changed frame has copied first what pandas knows that another frame shares.
+        lazy = {key for key, kind in distinct.items() if is_frame(kind) and copies_lazily()}
+        frames = [each for each in touched.values() if id(type(each)) in lazy]
+        known = {pair for frame in frames for pair in _blocks_of(frame)}
         found |= {
             name
             for (name, value), kind in zip(after.items(), kinds, strict=True)
             if kind in owning
             and not memory.isdisjoint(owning[kind](value))
+            and not (
+                kind in lazy
+                and len(frames) == len(touched)
+                and known.issuperset(pair for pair in _blocks_of(value) if pair[0] in memory)
+            )
             and shares_memory(value, touched)
         }
     holding = {key: parts_of_kind(kind) for key, kind in distinct.items() if can_hold(kind)}

@@ -71,6 +71,14 @@ def is_frame(kind: type) -> bool:
     return issubclass(kind, loaded("pandas", "DataFrame", "Series"))
 
 
+def copies_lazily() -> bool:
+    """Whether a copy of a frame takes no room until either is written to."""
+    pandas = sys.modules["pandas"]
+    if int(pandas.__version__.partition(".")[0]) >= 3:
+        return True
+    return pandas.get_option("mode.copy_on_write") is True
+
+
 def is_tabular(value: Any) -> bool:
     """Whether a value is of a class of pandas or polars."""
     return module_of(type(value)).startswith(("pandas.", "polars."))

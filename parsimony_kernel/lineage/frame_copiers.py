@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import starmap
 from typing import Any
 
-from parsimony_kernel.lineage.classes import is_atomic, is_frame, loaded
+from parsimony_kernel.lineage.classes import copies_lazily, is_atomic, is_frame, loaded
 from parsimony_kernel.lineage.copiers import (
     MAPPING,
     Kind,
@@ -23,14 +23,6 @@ from parsimony_kernel.lineage.copiers import (
 
 _ABSENT = object()
 _SAMPLED = 1_000
-
-
-def copies_lazily() -> bool:
-    """Whether a copy of a frame takes no room until either is written to."""
-    pandas = sys.modules["pandas"]
-    if int(pandas.__version__.partition(".")[0]) >= 3:
-        return True
-    return pandas.get_option("mode.copy_on_write") is True
 
 
 def is_free(value: Any) -> bool:

@@ -284,6 +284,14 @@ CASES: dict[str, tuple[str, str]] = {
         "d = {'k': {'l': a}}", "a.append(2)"
     ),
     "a list that an object holds": (f"{CLASS}a = [1]\nbox = Box([a])", "a.append(2)"),
+    "a column of a new frame that shares the old one's memory": (
+        "import pandas as pd\njobs = pd.DataFrame({'n': [1, 2]})",
+        "b = jobs.assign(a=1)\nb['year'] = 1\nc = jobs.sort_values('n')\nc['x'] = 1",
+    ),
+    "a value of a frame that shares another one's memory": (
+        "import pandas as pd\njobs = pd.DataFrame({'n': [1, 2]})\nb = jobs.rename(columns={'n': 'm'})",
+        "b.iloc[0, 0] = 9",
+    ),
     "two frames over an array": (
         f"{ARRAY}import pandas as pd\ndf = pd.DataFrame(arr, copy=False)\n"
         "other = pd.DataFrame(arr, copy=False)", "df.iloc[0, 0] = 99"
