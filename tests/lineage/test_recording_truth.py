@@ -289,7 +289,8 @@ CASES: dict[str, tuple[str, str]] = {
         "b = jobs.assign(a=1)\nb['year'] = 1\nc = jobs.sort_values('n')\nc['x'] = 1",
     ),
     "a value of a frame that shares another one's memory": (
-        "import pandas as pd\njobs = pd.DataFrame({'n': [1, 2]})\nb = jobs.rename(columns={'n': 'm'})",
+        "import pandas as pd\njobs = pd.DataFrame({'n': [1, 2]})\n"
+        "b = jobs.rename(columns={'n': 'm'})",
         "b.iloc[0, 0] = 9",
     ),
     "two frames over an array": (
