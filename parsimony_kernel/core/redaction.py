@@ -16,8 +16,17 @@ from urllib.parse import quote
 
 REDACTED = "[redacted]"
 
+# Names of environment variables that hold a key: one list for what code may read unasked and for
+# what is taken out of texts.
+NAMES_A_KEY = re.compile(
+    r"(?:^|_|API|SSH|ACCESS)KEY(?:S|_?ID)?(?:$|_)|TOKEN(?!IZ)|SECRET|PASSW|PASSPHRASE|_PWD"
+    r"|CREDENTIAL|AUTH(?!OR)|PRIVATE|(?:^|_)(?:PAT|PASS|SK)(?:$|_)|DSN|WEBHOOK"
+    r"|(?:DATABASE|DB|REDIS|MONGO\w*)_UR[LI]|CONN\w*_STR",
+    re.IGNORECASE,
+)
+# Those whose value is one whatever it looks like.
 _SECRET_NAME = re.compile(
-    r"(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|_PWD"
+    r"(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|_PWD|_PASS|_PAT|_SK|CONN\w*_STR(?:ING)?"
     r"|(?:ACCESS|SECRET|PRIVATE|ACCOUNT|STORAGE|SIGNING|ENCRYPTION)_?KEY)$",
     re.IGNORECASE,
 )
@@ -32,6 +41,9 @@ _PLACEHOLDER = re.compile(
 # A shorter value of the environment is no key: removing every "1" or "true" would spoil the text.
 # A shorter one that was handed in is removed where it stands alone.
 _SECRET_LENGTH = 6
+# Under any other name of a key stand settings too, such as AUTH_METHOD=oauth.
+_DRAWN = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])(?!\S*://)\S{8,}")
+_USER_IN_ADDRESS = re.compile(r"://([^\s:/@]{16,400})@")
 _PASSWORD_IN_ADDRESS = re.compile(r"://[^\s:/@]{0,200}:([^\s/@]{1,400})@")
 
 
@@ -80,7 +92,7 @@ def scrubber(*, secrets: Iterable[str] = (), environ: Mapping[str, str] | None =
 
 def replacer(*, secrets: Iterable[str] = (), environ: Mapping[str, str] | None = None) -> Scrub:
     """A function that takes known values out of texts: ``secrets``, the values of environment
-    variables whose name ends like a key's, and the passwords in addresses that stand in others.
+    variables that are named like a key, and the passwords in addresses that stand in others.
 
     They are found as they are, and as they stand in JSON, in Python and in an address.
     """
@@ -105,13 +117,23 @@ def known_values(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
     source = os.environ if environ is None else environ
     values: set[str] = set()
     for name in source:
+        value = source.get(name, "")
         if _is_secret(name):
-            value = source.get(name, "")
             if not (_IN_NAME_ONLY.fullmatch(value) or _PLACEHOLDER.fullmatch(value)):
                 values.add(value)
-        elif _is_address(name) and (found := _PASSWORD_IN_ADDRESS.search(source.get(name, ""))):
-            values.add(found[1])
+        elif _is_address(name):
+            found = _PASSWORD_IN_ADDRESS.search(value) or _USER_IN_ADDRESS.search(value)
+            values.update(found.groups() if found else ())
+        elif NAMES_A_KEY.search(name) and _DRAWN.fullmatch(value) and not _is_path(value):
+            values.add(value)
     return tuple(sorted(value for value in values if len(value) >= _SECRET_LENGTH))
+
+
+def _is_path(value: str) -> bool:
+    try:
+        return Path(value).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _forms(value: str) -> set[str]:

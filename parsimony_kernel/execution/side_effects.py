@@ -27,6 +27,7 @@ from typing import Any
 
 from parsimony_kernel.analysis.calls import PATTERNS
 from parsimony_kernel.core.reach import ReachKind, runner_of
+from parsimony_kernel.core.redaction import NAMES_A_KEY
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.lineage.file_access import WRITES, WRITTEN
 
@@ -178,7 +179,7 @@ class Judge:
                 return self._unpickling(by)
             case "environment":
                 reads = by.is_own and by.modules <= _LISTS["mappings"]
-                is_key = reads and PATTERNS["key_name"].search(str(arguments[0]))
+                is_key = reads and NAMES_A_KEY.search(str(arguments[0]))
                 return (ReachKind.secret, str(arguments[0])) if is_key else None
             case "address":
                 return _connecting(event, *arguments[:2])

@@ -16,6 +16,7 @@ from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text, Value
 from parsimony_kernel.core.reach import Finding, Reach, ReachKind, runner_of
+from parsimony_kernel.core.redaction import NAMES_A_KEY
 from parsimony_kernel.gate.origins import Origins, PathPolicy, Said
 
 _MAX_WHAT = 120
@@ -28,7 +29,7 @@ _PYTHON = frozenset({".py", ".pyw", ".ipy"})
 _MODE = re.compile(r"[rwaxbtcn+]{1,3}")
 
 _ADDRESS, _LOOPBACK = PATTERNS["address"], PATTERNS["loopback"]
-_KEY_FILE, _KEY_NAME = PATTERNS["key_file"], PATTERNS["key_name"]
+_KEY_FILE, _KEY_NAME = PATTERNS["key_file"], NAMES_A_KEY
 _CALLS = {name: kind for kind in ReachKind for name in names(kind, "calls")}
 _MODULES = {name: kind for kind in ReachKind for name in names(kind, "modules")}
 _MAGICS = {name: kind for kind in ReachKind for name in names(kind, "magics")}
