@@ -33,7 +33,7 @@ from parsimony_kernel.core.events import (
 from parsimony_kernel.display import StatusLine
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.view.blocks import RequestBlock, StepBlock, lasting
-from parsimony_kernel.view.bundle import segment_bundles
+from parsimony_kernel.view.bundle import NOTHING, segment_bundles
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.segment import segment_of
 
@@ -169,7 +169,7 @@ def of_segment(events: Sequence[AgentEvent]) -> list[dict[str, Any]]:
 def unpictured(area: OutputArea) -> list[dict[str, Any]]:
     """What the outputs show that is compared: all but the pixels of charts."""
     return [
-        {kind: data for kind, data in display.data.items() if kind != "image/png"}
+        {kind: data for kind, data in display.data.items() if kind != "image/png"} or NOTHING
         for display in area.displays
     ]
 

@@ -92,9 +92,10 @@ def test_a_recorded_notebook_gives_its_outputs_elsewhere_without_the_model(
 @pytest.mark.kernel
 def test_recoveries_are_replayed_but_for_attempts_that_failed(tmp_path: Path) -> None:
     def outcomes(cells: list[Any]) -> list[str]:
-        """The block that each agent cell ends with."""
+        """The answer of each agent cell."""
         agent = [cell for cell in cells if cell.source.startswith("%%agent") and cell.outputs]
-        return [str(cell.outputs[-1].get("data", {}).get("text/plain")) for cell in agent]
+        heads = (str(cell.outputs[0].get("data", {}).get("text/plain")) for cell in agent)
+        return [head.partition("\n\n")[0] for head in heads]
 
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
