@@ -150,7 +150,10 @@ def _held(value: Any, state: State) -> Any:
         return value if is_table(value) else None
     if is_frame(type(value)):
         return plain_frame(value, None if copy is None else copy.held)
-    held = kind.copy(value) if copy is None else copy.held
+    try:
+        held = kind.copy(value) if copy is None else copy.held
+    except Exception:  # boundary: user object - such as an open file
+        return None
     if (named := fields(kind, held)) is not None:
         return named
     return bytes(held) if isinstance(held, bytearray) else held

@@ -16,6 +16,11 @@ from typing import Any
 
 import pytest
 
+# What a notebook says before it first asks a model, which a replay does not.
+_NOTICE = (
+    r"From\s+now\s+on,\s+requests\s+in\s+this\s+notebook\s+are\s+sent\s+to\s"
+    r".*?does\s+so\s+always\."
+)
 # What clocks and dice make: in history, why, sent and cost, and where a model is waited for.
 TIMES = {
     r"(?<=· )\d{4}(-\d\d){2} \d\d:\d\d|\d{4}(-\d\d){2} \d\d:\d\d(?=</td></tr>|$)": "STARTED",
@@ -27,8 +32,9 @@ TIMES = {
 # Besides, what other versions of libraries make, and what is said only while one records.
 VOLATILE = TIMES | {
     r"(\w+/[0-9a-f]{64}[/@])[0-9a-f]{64}": r"\1CONTENT",
-    r'(?s:(<p class="pk-note"[^>]*>|\s*)From\s+(?:now\s+on,\s+requests\s+in|here\s+on\s+each'
-    r"\s+request\s+of)\s+this\s+notebook\s.*?does\s+so\s+always\.(</p>)?)": "",
+    r'(?s:<section class="pk-section pk-notes"[^>]*><p class="pk-note">'
+    rf"{_NOTICE}</p></section>)": "",
+    rf'(?s:(<p class="pk-note"[^>]*>|\s*){_NOTICE}(</p>)?)': "",
 }
 _OURS = re.compile(r"\b(?:agent|parsimony)|\.ockham\b")
 _MODELS = pytest.StashKey[str]()

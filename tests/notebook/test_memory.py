@@ -35,7 +35,7 @@ from parsimony_kernel.testing.clock import START, ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.text import text_of
+from parsimony_kernel.view.text import record_of
 
 Start = Callable[..., NotebookSession]
 
@@ -292,15 +292,15 @@ async def test_what_was_bound_or_changed_since_stays(scripted: Start) -> None:
 
 def told_of(session: NotebookSession, place: int) -> str:
     """The record of a turn, as text."""
-    return text_of(lasting(replay(session.events(session.turns()[place].turn_id)).blocks))
+    return record_of(lasting(replay(session.events(session.turns()[place].turn_id)).blocks))
 
 
 async def test_the_record_says_in_words_what_was_taken_back_first(scripted: Start) -> None:
     session = scripted(run("total = 1"), DONE, DONE)
     await turn(session, "a")
-    assert "Taken back first" not in told_of(session, 0)
+    assert "previous run first" not in told_of(session, 0)
     await turn(session, "a")
-    assert "Taken back first, of what this cell did before: total." in told_of(session, 1)
+    assert "Undid this cell's previous run first (total)." in told_of(session, 1)
 
 
 @pytest.mark.parametrize("end", [UNABLE, ASK], ids=["handed off", "asks"])
