@@ -176,7 +176,7 @@ async def test_below_a_cell_a_run_has_three_displays_which_are_updated(
         displays[each["transient"]["display_id"]] = each["data"]
     head, figure, work = (data["text/plain"] for data in displays.values())
     assert "There are 7." in head
-    assert figure == ""
+    assert figure == " "
     assert work.startswith("1 step")
     assert all("text/html" in data for data in displays.values())
 

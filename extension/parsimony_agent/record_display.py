@@ -230,8 +230,7 @@ class StaticPlace:
             outputs = outputs[:1]
         last, metadata = outputs[-1]
         for data, told in (*outputs[:-1], (last, {**metadata, **facts})):
-            # What is saved empty is not read back, and is not to be compared.
-            self._outlet.show({} if data == NOTHING else data, told)
+            self._outlet.show(data, told)
 
 
 class NoPlace:

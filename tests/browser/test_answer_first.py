@@ -75,7 +75,7 @@ def turns(lab: Lab) -> Iterator[tuple[str, Locator, bool]]:
     lab.run("player = players.troubled()\n%agent model player")
     cell = lab.run("%%agent\nadd up the sales")
     expect(cell.locator(".pk-result")).to_be_visible()
-    expect(cell.locator(".pk-notes")).to_contain_text("Retried once")
+    expect(cell.locator(".pk-notes").first).to_contain_text("Retried once")
     yield "recovery", cell, False
 
     lab.run("player = players.reaching()\n%agent model player")

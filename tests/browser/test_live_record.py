@@ -69,7 +69,7 @@ def test_what_goes_wrong_and_how_it_is_mended_is_told_in_the_cell(lab: Lab) -> N
     expect(result).to_contain_text("The sales are 7 in all.")
     lab.wait_until_idle()
 
-    expect(cell.locator(".pk-notes")).to_contain_text("Retried once")
+    expect(cell.locator(".pk-notes").first).to_contain_text("Retried once")
     expect(cell.get_by_role("region", name="Recovery").first).not_to_be_visible()
     lab.picture("recovery", cell)
     cell.locator("details.pk-fold > summary").click()

@@ -72,7 +72,7 @@ def test_an_analysis_with_a_question_a_chart_and_a_restart(lab: Lab) -> None:
     # The saved file reads complete without a kernel.
     saved = lab.save()
     record = texts(saved, 0)
-    for expected in ("→ temp_max", "Highest mean temp_max", "pd.read_csv"):
+    for expected in ("→ temp_max", "Highest mean temp max", "pd.read_csv"):
         assert expected in record
     assert any(VEGA in output.get("data", {}) for output in outputs(saved, 0))
     kinds = {out["output_type"] for cell in saved["cells"] for out in cell.get("outputs", ())}

@@ -6,6 +6,7 @@ A copy lies beside the notebook: ``from actors import analyst``, then ``%agent m
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from parsimony_kernel.core.chat import Completion, Delta, ModelRequest
 from parsimony_kernel.testing.scripted import ScriptedModel, call, calls
@@ -98,12 +99,13 @@ endless = ScriptedModel([_WAITING, _WAITING], name="endless")
 
 
 class Silent:
-    """Says a sentence and falls silent for ever."""
+    """Says a sentence, rings ``bell`` and falls silent for ever."""
 
     name = "silent"
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
         yield Delta(text="Waiting for a thought.\n")
+        Path("bell").write_text("now")
         await asyncio.Event().wait()
 
 

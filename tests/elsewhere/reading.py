@@ -43,7 +43,9 @@ class Page(HTMLParser):
         given = {name: value or "" for name, value in attrs}
         self.addresses += [value for name, value in given.items() if name in _ADDRESSED]
         self.handlers += [name for name in given if name.startswith(("on", "data-commandlinker"))]
-        if tag == "img":
+        if tag == "br":
+            self._said.append("\n")
+        elif tag == "img":
             self.pictures += 1
         elif tag == "ol":
             self._items.append(0)

@@ -23,6 +23,8 @@ CTRL_C = "\x03"
 _ALT_ENTER = "\x1b\r"
 _PATIENCE_S = 60.0
 _AGAIN_S = 3.0
+# A line that says what is going on is taken away so, and read as a line of its own.
+_WRITTEN_OVER = "\r\x1b[2K"
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[=>]|\r|\x08")
 # Ctrl-C reaches the programs of the terminal that a session of processes is controlled by.
 _AT_TERMINAL = (
@@ -68,7 +70,7 @@ class Terminal:
         return True
 
     def _shown(self) -> str:
-        return _CONTROL.sub("", self._written)
+        return _CONTROL.sub("", self._written.replace(_WRITTEN_OVER, "\n"))
 
     def type(self, keys: str) -> None:
         os.write(self._screen, keys.encode())

@@ -406,14 +406,14 @@ async def test_below_a_question_four_outputs_look_empty_until_it_goes_on() -> No
     await record.follow(stream(RUN[:4]))
     shown = len(area.displays)
     record.go_on_in(LivePlace(area, below_question=True))
-    assert [each.text for each in area.displays[shown:]] == [""] * 4
+    assert [each.text for each in area.displays[shown:]] == [" "] * 4
     await record.follow(stream(RUN[4:]))
     assert len(area.displays) == shown + 4
     head, chart, work, control = area.displays[shown:]
     assert "There it is." in head.text
     assert VEGA in chart.data
     assert work.text.index("x = 1") < work.text.index("x = 2")
-    assert control.text == ""
+    assert control.text == " "
     assert "x = 1" not in "\n".join(each.text for each in area.displays[:shown])
 
 

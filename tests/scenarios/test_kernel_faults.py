@@ -36,9 +36,15 @@ ROWS = {
 
 
 # What stalls a turn in a phase, and the sign of it; after more attempts the breaker would open.
-RUNNING = {**STALLING, "back-off": (STALLING["back-off"][0], "attempt 1")}
-KEEP = "ScriptedModel([call('run_code', code='kept = 41 + 1'), call('return_done', summary='ok')])"
-DONE = "call('return_done', summary='ok')"
+# Where no token comes, the time goes by while nothing but the request is told.
+RUNNING = {
+    **STALLING,
+    "first token": (STALLING["first token"][0], "Reading the request … · "),
+    "back-off": (STALLING["back-off"][0], "attempt 1"),
+}
+SUMMARY = "All of it is done."
+DONE = f"call('return_done', summary={SUMMARY!r})"
+KEEP = f"ScriptedModel([call('run_code', code='kept = 41 + 1'), {DONE}])"
 
 
 @pytest.fixture
@@ -72,6 +78,14 @@ def assert_usable(kernel: LiveKernel, use: Use) -> None:
     assert printed(kernel, "again") == "42"
 
 
+def assert_finished(cell: Cell, made: str) -> None:
+    """``AssertionError`` unless it reads as a turn of two steps that came to its end: first what
+    the agent says of it, then what it took and what it bound, of which ``made`` is a part."""
+    assert cell.text.startswith(f"{SUMMARY}\n"), cell.text
+    assert re.search(rf"^2 steps · (?:.*, )?{made}\b", cell.text, re.M), cell.text
+    assert "Stopped" not in cell.text
+
+
 # -- sys.exit, os._exit, MemoryError
 
 
@@ -94,7 +108,7 @@ def test_code_that_leaves_ends_its_step_and_neither_the_run_nor_the_kernel(
     use(running(LEAVING[how], f"call('run_code', code='after = 1'), {DONE}"))
     cell = agent(kernel, how, cell_id=f"leaving {how}")
     assert cell.status == "ok"
-    assert "Result" in cell.text
+    assert_finished(cell, "after")
     assert "ask_exit" not in str(cell.reply.get("payload"))
     assert printed(kernel, "mine, after") == "[1, 2] 1"
     assert_usable(kernel, use)
@@ -108,7 +122,7 @@ def test_a_task_that_leaves_does_not_take_the_kernel_along(desk: Desk) -> None:
     desk.use(running(leaving, f"call('run_code', code='after = 1'), {DONE}"))
     request = desk.kernel.begin("%%agent --approve auto\nleave", cell_id="leaving")
     cell = desk.kernel.end(request, patience_s=10)
-    assert "Result" in cell.text
+    assert_finished(cell, "after")
     assert_usable(desk.kernel, desk.use)
 
 
@@ -187,7 +201,7 @@ def test_code_that_finds_no_memory_fails_and_the_run_goes_on(
     cell = agent(kernel, how, cell_id=f"hungry {how}")
     assert cell.status == "ok"
     assert "RecursionError" in cell.text if how == "recursion" else "MemoryError" in cell.text
-    assert "Result" in cell.text
+    assert_finished(cell, "after")
     assert printed(kernel, "mine, after") == "[1, 2] 1"
     assert_usable(kernel, use)
 
@@ -339,7 +353,8 @@ def test_stop_pressed_while_the_journal_is_written_ends_the_turn_and_tears_no_en
         cell = agent(desk.kernel, f"write {nth}", cell_id=f"write {nth}")
         desk.kernel.run("database.Database.transaction = _transaction")
         assert cell.of_type("error") == []
-        assert "Stopped" in cell.text or "Result" in cell.text, cell.text
+        first, _, _ = cell.text.partition("\n")
+        assert first == (SUMMARY if cell.status == "ok" else "Stopped · by the user"), cell.text
         outcomes.append(cell.status)
         assert "running" not in desk.statuses()
         assert printed(desk.kernel, "6 * 7") == "42"

@@ -17,7 +17,7 @@ def code(source: str) -> str:
 
 
 PHASES = {
-    "first token": ("HangingModel('first token')", "What the run used"),
+    "first token": ("HangingModel('first token')", "Reading the request … · "),
     "mid-stream": ("HangingModel('mid-stream')", "Thinking"),
     "back-off": ("HangingModel('back-off')", "attempt 3"),
     "python": (code("while True: pass"), "while True"),
