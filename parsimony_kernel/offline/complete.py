@@ -66,6 +66,9 @@ class Completion(Marks):
             query.groups += [Group(query.color)] if Group(query.color) not in query.groups else []
         if query.measures and query.measures[0].agg == "min" and not query.limit:
             query.ascending = True
+        if not re.search("different|distinct|unique", self.text):
+            own = [Measure("nunique", g.column) for g in query.groups if not g.part]
+            query.measures = [Measure("count") if m in own else m for m in query.measures]
         self._ends()
         query.do = query.do or ("aggregate" if query.measures else "rows")
 
@@ -240,9 +243,8 @@ class Completion(Marks):
     def _rank_groups(self, column: Column, agg: str = "") -> None:
         """Rank groups by a function of a column, or the rows by the column."""
         query = self.query
-        options = {"total": "sum", "mean": "mean"}
-        options = {f"{word} {column.name}": how for word, how in options.items()}
-        options[f"{column.name} of a single row"] = ""
+        name = column.name
+        options = {f"total {name}": "sum", f"mean {name}": "mean", f"{name} of a single row": ""}
         agg = agg or ("sum" if adds_up(column) else "")
         question = f"By what should I rank {query.groups[0].label}?"
         agg = agg or options[self.choose(question, list(options))]

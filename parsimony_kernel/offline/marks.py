@@ -196,9 +196,8 @@ class Marks:
         for size in range(min(5, len(self.tokens) - at), 0, -1):
             piece = self.tokens[at : at + size]
             kinds = {each.kind for each in piece}
-            if kinds - {"word", "quoted", "number"} or kinds == {"number"}:
-                continue
-            if size > 1 and "quoted" in kinds:
+            is_name = not kinds - ({"word", "number"} if size > 1 else {"word", "quoted"})
+            if not is_name or kinds == {"number"}:
                 continue
             if mark := self._name(piece, said[-1] if said else "", at + size):
                 yield mark, size
@@ -235,11 +234,8 @@ class Marks:
         if values:
             return self.mark("V", values, text)
         months = [i for i, m in enumerate(MONTHS, 1) if low in (m.lower(), m[:3].lower())]
-        if (
-            months
-            and self.table.times
-            and (low != "may" or behind in ("in", "of", "for", "during"))
-        ):
+        is_month = low != "may" or behind in ("in", "of", "for", "during")
+        if months and self.table.times and is_month:
             return self.mark("M", months[0], text)
         return self.mark("C", partly, text) if partly else ""
 
@@ -397,9 +393,8 @@ class Marks:
                 if not fit:
                     raise No(f'The built-in model doesn\'t know which column "{word}" is about.')
                 column = self.pick(self.mark("C", fit, word), "measure")
-                self.query.notes = [
-                    n for n in self.query.notes if not n.startswith(f"Read {word!r}")
-                ]
+                notes = self.query.notes
+                self.query.notes = [n for n in notes if not n.startswith(f"Read {word!r}")]
                 self.note(f'Ranked "{word}" by {column.name}')
                 return column, word in sides[1].split("|")
         raise No(f'The built-in model doesn\'t know "{word}".')
@@ -407,5 +402,4 @@ class Marks:
 
 def _is_name(words: tuple[str, ...], name: str) -> bool:
     own = fold(name)
-    same = tuple(map(singular, words)) == tuple(map(singular, own))
-    return words == own or same or "".join(words) == "".join(own)
+    return [*map(singular, words)] == [*map(singular, own)] or "".join(words) == "".join(own)

@@ -43,6 +43,11 @@ _LOADING = re.compile(
     "load|read|open|import|the|file|please|data|from|and|table|it|me|show|let's|sheet|of|to|for|in|"
     "with|as|into"
 )
+# What a thing is published as, where that is no title.
+_KINDS = re.compile(
+    r"(?i:new|stacked|data ?set|table|report|bar|line|area|chart|plot|graph|csv|excel|xlsx|parquet|"
+    r"json|histogram|scatter|box|file|title|titled|called|named|as)s?\b")  # fmt: skip
+_IT = re.compile(r"\bpublish (?:it|this|that|them)\b.*? as (?:\w+ )?[CVTPM]\d")
 _NUMBER = re.compile(r"(?<![\w.-])-?\d{1,15}(?:\.\d+)?(?:e[+-]?\d+)?(?![\w-]|\.\d)")
 # What a number or a date looks like in text: such a file may be written in another way.
 _ODD = re.compile(r"[-$€£ ]*\d[\d.,]*[ ]?[€$£%]?|\d{1,2}[./-]\d{1,2}[./-]\d{4}.*")
@@ -193,6 +198,8 @@ class _Planner:
             self.subject = query.table
         elif query.do == "help":
             self._help()
+        elif reader.publishes and not is_all and _IT.search(reader.text):
+            raise No("The built-in model can't tell what to publish: put its title in quotes.")
         elif not (reader.publishes and is_all):
             self._compute(query)
         for kind, title, is_new in reader.publishes:
@@ -234,20 +241,9 @@ class _Planner:
 
     def _load(self, clause: list[Token]) -> list[Token]:
         """Load the files that a clause names; what is left of it."""
-        left: list[Token] = []
-        at = 0
-        while at < len(clause):
-            token = clause[at]
-            at += 1
-            if token.kind != "file" or (left and left[-1].low in ("to", "as", "into")):
-                left.append(token)
-                continue
-            name = ""
-            if at + 1 < len(clause) and clause[at].low in ("as", "into"):
-                name, at = clause[at + 1].bare, at + 2
-            while left and _LOADING.fullmatch(left[-1].low):
-                left.pop()
-            self._load_file(token.bare, name, said={t.low for t in clause})
+        left, files = _apart(clause)
+        for path, name in files:
+            self._load_file(path, name, said={t.low for t in clause})
         names = {t.name.casefold() for _, t in self.loaded}
         words = {t.low for t in left if t.kind == "word"} - names
         return [] if self.loaded and all(map(_LOADING.fullmatch, words)) else left
@@ -431,10 +427,12 @@ class _Planner:
     def _before(self, about: Table) -> Query | None:
         """The request before, where this one may go on from it."""
         query: Query | None = None
+        names = {name.casefold() for name in self.turn.tables()}
         for request, _ in self.turn.earlier[-4:]:
             for part in _clauses(tokenize(request, self.turn.files)):
-                left = [t for t in part if t.kind != "file"]
-                if all(_LOADING.fullmatch(t.low) for t in left if t.kind == "word"):
+                left, _ = _apart(part)
+                words = {t.low for t in left if t.kind == "word"} - names
+                if all(map(_LOADING.fullmatch, words)):
                     continue
                 with suppress(Ask, No, Stopped):
                     # The first of them goes on from nothing.
@@ -498,10 +496,8 @@ class _Planner:
             return None
         files = [p for p, t in self.loaded if t.name == made.source] or [made.source or variable]
         body = [f"![{_plain(own)}](artifact:{variable})", _plain(made.told)]
-        body.append(
-            f"## How it was made\n\nThe {as_kind} `{variable}` was made from "
-            f"{_plain(spoken(files))}."
-        )
+        how = f"The {as_kind} `{variable}` was made from {_plain(spoken(files))}."
+        body.append(f"## How it was made\n\n{how}")
         text = "\n\n".join(filter(None, body))
         call = self._tool("return_report", {"title": title or own, "body": text, "language": "en"})
         place = call.result.get("page") or call.result.get("path") or ""
@@ -550,11 +546,50 @@ def _clauses(tokens: Sequence[Token]) -> Iterator[list[Token]]:
         is_verb = re.fullmatch(f"{_VERBS}|then", following)
         ends = token.text in (";", "\n", ".") or token.low == "then"
         if ends or (token.low in (",", "and") and is_verb):
-            yield clause
+            yield _titled(clause)
             clause = []
         else:
             clause.append(token)
-    yield clause
+    yield _titled(clause)
+
+
+def _titled(clause: list[Token]) -> list[Token]:
+    """A clause whose title is quoted: what follows "publish it as" names no column."""
+    verbs = [at for at, t in enumerate(clause) if t.low in ("publish", "report")]
+    for at in range(verbs[0] + 1 if verbs else len(clause), len(clause)):
+        if clause[at].low not in ("as", "titled", "called", "named", "title"):
+            continue
+        rest = clause[at + 1 :]
+        while rest and rest[-1].low in (",", "?", "!", ":", "please", "pls", "thanks"):
+            rest.pop()
+        title = re.sub(r"(?i)^(the|an?) ", "", " ".join(t.bare for t in rest))
+        if title and not _KINDS.match(title):
+            odd = [t for t in rest if t.kind in ("quoted", "file") or t.low in (",", "and")]
+            if odd and (rest[1:] or rest[0].kind == "file"):
+                return clause
+            begin, said = verbs[0] + 1, [clause[at], Token("quoted", f'"{title}"')]
+            if any(_KINDS.match(t.low) for t in clause[begin:at]):
+                return [*clause[:at], *said]
+            return [*clause[:begin], *said, *clause[begin:at]]
+    return clause
+
+
+def _apart(clause: Sequence[Token]) -> tuple[list[Token], list[tuple[str, str]]]:
+    """A clause without its loading, and the files to load with the names they are given."""
+    left, files, at = list[Token](), list[tuple[str, str]](), 0
+    while at < len(clause):
+        token = clause[at]
+        at += 1
+        if token.kind != "file" or (left and left[-1].low in ("to", "as", "into")):
+            left.append(token)
+            continue
+        name = ""
+        if at + 1 < len(clause) and clause[at].low in ("as", "into"):
+            name, at = clause[at + 1].bare, at + 2
+        while left and _LOADING.fullmatch(left[-1].low):
+            left.pop()
+        files.append((token.bare, name))
+    return left, files
 
 
 def _is_odd(table: Table) -> bool:

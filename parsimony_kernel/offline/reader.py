@@ -146,10 +146,8 @@ class Reader(Completion):
         kind = given.get("kind") or query.chart or row.get("chart", "")
         query.do, query.chart = row.get("do", query.do), kind
         query.window = row.get("window", query.window)
-        query.share, query.stacked = (
-            query.share or "share" in row,
-            query.stacked or "stacked" in row,
-        )
+        query.share = query.share or "share" in row
+        query.stacked = query.stacked or "stacked" in row
         self.compares = self.compares or "compares" in row
         if "cs" in given:
             columns = self._all(given["cs"], row.get("want", ""))
@@ -227,11 +225,8 @@ class Reader(Completion):
         elif canonical(fold(said)) != canonical(fold(column.name)):
             rows_ = f"the rows of {self.table.name}"
             options = [rows_, f"different values of {column.name}"]
-            measure = (
-                Measure("count")
-                if self.choose(f"What are {said!r}?", options) == rows_
-                else measure
-            )
+            if self.choose(f"What are {said!r}?", options) == rows_:
+                measure = Measure("count")
         self.query.measures.append(measure)
         return None
 
@@ -254,10 +249,8 @@ class Reader(Completion):
             return False
         group = self._groups(over)[0]
         column = None if is_rows else self.pick(mark, "measure")
-        total, each = (
-            f"the mean of the totals of each {group.label}",
-            f"the mean of each {group.label}",
-        )
+        total = f"the mean of the totals of each {group.label}"
+        each = f"the mean of each {group.label}"
         if column is None or adds_up(column) or total == self.choose(
             f"What is the average {column.name} of a {group.label}?", [total, each]
         ):  # fmt: skip
@@ -288,8 +281,8 @@ class Reader(Completion):
 
     def _missing(self, given: _Given, row: _Row, words: str) -> bool | None:
         columns = self.marks[given["c"]]
-        is_done = "closed" in row  # a date that is not there yet
-        if is_done and not any(c.is_date for c in columns):
+        # What is "closed" is a date that is not there yet.
+        if "closed" in row and not any(c.is_date for c in columns):
             return False
         if any(c.kind == "boolean" for c in columns) or (
             re.match("no |without ", words) and any(c.kind == "number" for c in columns)

@@ -117,24 +117,8 @@ def spoken(items: Iterable[str], last: str = "and") -> str:
 
 
 # What is never bound: builtins, and modules that a notebook may have imported.
-_RESERVED = (
-    frozenset(dir(builtins))
-    | sys.stdlib_module_names
-    | {
-        "pd",
-        "np",
-        "alt",
-        "plt",
-        "sns",
-        "px",
-        "pandas",
-        "numpy",
-        "altair",
-        "scipy",
-        "table",
-        "display",
-    }
-)
+_OTHERS = "pd np alt plt sns px pandas numpy altair scipy table display"
+_RESERVED = {*dir(builtins), *sys.stdlib_module_names, *_OTHERS.split()}
 
 
 def literal(value: object) -> str:

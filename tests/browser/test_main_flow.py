@@ -78,7 +78,9 @@ def test_an_analysis_with_a_question_a_chart_and_a_restart(lab: Lab) -> None:
     kinds = {out["output_type"] for cell in saved["cells"] for out in cell.get("outputs", ())}
     assert "error" not in kinds
 
-    # A question outlives its kernel; answered after a restart, the run is told what is gone.
+    # A question outlives its kernel; answered after a restart, the run is told what is gone. The
+    # choice made above holds until the turns are forgotten.
+    lab.run("%agent reset --yes")
     second = lab.run("%%agent\nuse seattle_weather and plot the weekly mean temperature")
     expect(second.get_by_role("button", name="temp_min")).to_be_visible()
     lab.wait_until_idle()

@@ -265,6 +265,28 @@ async def test_two_requests_in_one(notebook: Notebook) -> None:
     assert len(turn.codes) == 2
 
 
+@pytest.mark.parametrize(
+    "end", ["publish it as wind", "publish as the Wind", "publish it as 'wind'"]
+)
+async def test_a_title_without_quotes_is_no_column(notebook: Notebook, end: str) -> None:
+    request = "load data/seattle-weather.csv as sky, mean wind by weather, and"
+    turn = await done(notebook, f"{request} {end}")
+    assert [(p["title"].lower(), len(p["value"])) for p in turn.published] == [("wind", 5)]
+
+
+@pytest.mark.parametrize("request_", ["the same, but the median", "now by year"])
+async def test_what_was_loaded_before_is_not_looked_for(notebook: Notebook, request_: str) -> None:
+    await done(notebook, "load data/seattle-weather.csv as power, mean wind by weather")
+    assert not [p for p in (await done(notebook, request_)).purposes if "Look" in p]
+
+
+async def test_a_column_counted_by_itself_gives_its_rows(notebook: Notebook) -> None:
+    await notebook.run(TABLES)
+    turn = await done(notebook, "count weather by weather")
+    made = notebook[turn.summary.split("Saved as `")[1].split("`")[0]]
+    assert made.iloc[:, -1].sum() == len(WEATHER)
+
+
 @pytest.mark.parametrize("listed", [True, False], ids=["still listed", "no longer listed"])
 async def test_a_table_that_has_gone_with_its_kernel_is_loaded_again(
     notebook: Notebook, listed: bool
