@@ -159,7 +159,7 @@ def test_a_page_that_was_loaded_again_is_told_in_the_widget_how_it_went_on() -> 
     prompt = Prompt(CHOICES, lambda _: None)
     click(prompt.buttons[0])
     prompt.settle("")
-    assert prompt.bundle()[0]["text/plain"] == ""
+    assert prompt.bundle()[0]["text/plain"] == " "
     (shown,) = prompt.box.children
     assert "Going on" in shown.value
     prompt.tell("<p>There it is.</p>")

@@ -52,7 +52,7 @@ def test_settled_it_is_nothing_and_a_late_click_stops_nothing() -> None:
     click(button)
     assert not request.is_set
     data, _ = button.bundle()
-    assert not any(data.values())
+    assert not any(each.strip() for each in data.values())
 
 
 def test_without_a_kernel_no_click_is_heard() -> None:

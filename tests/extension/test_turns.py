@@ -168,7 +168,7 @@ async def test_a_question_has_buttons_and_empty_reserves_and_stops_what_is_queue
     assert "Which one?" in area.text
     assert "alpha" in area.text
     assert widgets(area) == 1
-    assert [each.text for each in area.displays[4:]] == [""] * 4
+    assert [each.text for each in area.displays[4:]] == [" "] * 4
     assert area.displays[3].is_widget
 
 
