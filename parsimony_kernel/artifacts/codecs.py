@@ -22,6 +22,8 @@ from parsimony_kernel.identity import canonical_json, content_sha
 _PNG = b"\x89PNG\r\n\x1a\n"
 PNG_SCALE = 1.5
 MAX_CHART_ROWS = 5_000
+# A smaller table is digested before a thread for it would have begun.
+_SMALL_BYTES = 2**20
 HEAD_ROWS = 10
 HEAD_COLUMNS = 12
 _CELL_CHARS = 60
@@ -94,6 +96,9 @@ def encode_dataset(value: object, variable: str) -> Encoded:
     table = _arrow_table(value, variable)
     sink = io.BytesIO()
     try:
+        if table.nbytes < _SMALL_BYTES:
+            pyarrow.parquet.write_table(table, sink)
+            return Encoded(sink.getvalue(), table_digest(table))
         # Neither holds the interpreter's lock for long.
         with ThreadPoolExecutor(1) as pool:
             digest = pool.submit(table_digest, table)

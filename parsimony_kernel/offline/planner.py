@@ -254,7 +254,8 @@ class _Planner:
         options: dict[str, Any] = {}
         path = self._path(path)
         if path.casefold().endswith(("xlsx", "xls")):
-            of = f'pd.Series(pd.ExcelFile({literal(path)}).sheet_names).to_json(orient="values")'
+            heads = f"pd.read_excel({literal(path)}, sheet_name=None, nrows=0)"
+            of = f'pd.Series(list({heads})).to_json(orient="values")'
             call = self._done(code.looked(of, f"Look which sheets {path} has"))
             listed = json.loads(call.printed or "[]")
             if len(listed) > 1:
