@@ -95,17 +95,21 @@ class Turns:
         cell: Cell,
         stop: CancellationRequest | None = None,
         sign: FirstSign | None = None,
+        *,
+        elsewhere: bool = False,
     ) -> None:
         """Run the turn of an agent cell and show it there, in the place of ``sign``.
 
-        ``stop`` says that Stop was pressed before the session listened.
+        ``stop`` says that Stop was pressed before the session listened, ``elsewhere`` that the
+        request does not stand in the cell.
 
         Raises ``TurnError`` when it cannot begin, ``QuestionPending`` and ``TurnStopped`` when
         the cells behind it are not to run.
         """
         mode, outlet = self._surroundings()
         session = self._open()
-        record = TurnRecord(self._place(mode, outlet, sign=sign), clock=self._clock)
+        place = self._place(mode, outlet, elsewhere=elsewhere, sign=sign)
+        record = TurnRecord(place, clock=self._clock)
         options = in_notebook(
             options_of(request, self._settings), session, self._shell, f"%{self._magic}"
         )

@@ -35,6 +35,8 @@ _INTERNAL = frozenset({"plan"})
 _COMMANDS = "While this is the newest turn: `%agent code` shows its code, `%agent undo` undoes it."
 _TIMES = {1: "once", 2: "twice"}
 _NAMED = 6
+# A request of more lines, such as one to fix an error with its code, would push the answer away.
+_REQUEST_LINES = 4
 # Failures that cost time or state, whatever came of them.
 _FELT = frozenset({"transient_provider", "kernel_invalidated"})
 
@@ -56,7 +58,7 @@ def segment_of(
     """``blocks``, in the order in which things happened, as they are read.
 
     Args:
-        echo: the request stands first; under its own cell it is not said again.
+        echo: no cell above holds the request. It stands first, and a long one in the fold.
         is_reply_told: the answer that this goes on from stands just above.
     """
     steps = [each for each in blocks if isinstance(each, StepBlock)]
@@ -64,7 +66,8 @@ def segment_of(
     outcome = next((each for each in reversed(blocks) if isinstance(each, OUTCOMES)), None)
     figure = next((each for each in reversed(blocks) if isinstance(each, FigureBlock)), None)
     head: list[Block] = [each for each in blocks if isinstance(each, ProgressBlock)]
-    head += [replace(each, shared=()) for each in requests if echo]
+    told = [replace(each, shared=()) for each in requests if echo]
+    head += [each for each in told if not _is_long(each)]
     if outcome is not None:
         head.append(outcome)
         head += [each for each in steps if each.state == "waiting"]
@@ -80,7 +83,8 @@ def segment_of(
     if lines := tuple(dict.fromkeys(_notes(blocks, is_reply_told or bool(answered)))):
         head.append(NotesBlock("notes", lines))
     first = {each.key for each in head} | ({figure.key} if figure is not None else set())
-    work: list[Block] = [
+    work: list[Block] = list(filter(_is_long, told))
+    work += [
         _without(each, table) for each in blocks if each.key not in first and _is_work(each)
     ]
     if work:
@@ -91,6 +95,10 @@ def segment_of(
     if not work:
         return Segment(tuple(head), figure)
     return Segment(tuple(head), figure, tuple(work), _summary(steps, outcome))
+
+
+def _is_long(request: RequestBlock) -> bool:
+    return request.words.count("\n") >= _REQUEST_LINES
 
 
 def _is_work(block: Block) -> bool:
