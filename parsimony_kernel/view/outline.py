@@ -263,7 +263,7 @@ def _question(block: QuestionBlock) -> Section:
         parts.append(Paragraph(spans_of(block.context)))
     how = "%agent answer YOUR WORDS"
     if block.choices:
-        how = f"%agent answer {min(2, len(block.choices))}"
+        how = "%agent answer NUMBER"
         if block.has_buttons:
             choices = "\n".join(f"{at}. {each}" for at, each in enumerate(block.choices, start=1))
             parts.append(Folded("Answer without buttons", Passage(f"{choices}\n{how}")))

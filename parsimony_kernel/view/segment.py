@@ -4,7 +4,7 @@ From its run, or from an answer, to its end or the next question: what is read f
 that answers, and the work behind it, which stands in one closed fold.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from parsimony_kernel.core.chat import OFFLINE
@@ -62,6 +62,7 @@ def segment_of(
         is_reply_told: the answer that this goes on from stands just above.
     """
     steps = [each for each in blocks if isinstance(each, StepBlock)]
+    settled = [each for each in blocks if not isinstance(each, ProgressBlock | FooterBlock)]
     requests = [each for each in blocks if isinstance(each, RequestBlock)]
     outcome = next((each for each in reversed(blocks) if isinstance(each, OUTCOMES)), None)
     figure = next((each for each in reversed(blocks) if isinstance(each, FigureBlock)), None)
@@ -80,13 +81,14 @@ def segment_of(
         head.append(TableBlock("table", table))
     answered = [each for each in blocks if isinstance(each, QuestionBlock) and each != outcome]
     head += answered
-    if lines := tuple(dict.fromkeys(_notes(blocks, is_reply_told or bool(answered)))):
+    if lines := tuple(dict.fromkeys(_notes(settled, is_reply_told or bool(answered)))):
         head.append(NotesBlock("notes", lines))
     first = {each.key for each in head} | ({figure.key} if figure is not None else set())
-    work: list[Block] = list(filter(_is_long, told))
-    work += [
-        _without(each, table) for each in blocks if each.key not in first and _is_work(each)
-    ]
+    work: list[Block] = [each for each in told if _is_long(each)]
+    work += [_without(each, table) for each in blocks if each.key not in first and _is_work(each)]
+    for each in blocks:
+        if isinstance(each, QuestionBlock) and each.reply is not None and _asked(each).lines:
+            work.append(_asked(each))
     if work:
         work += [replace(each, words="") for each in requests if each.shared]
     if any(each.tool_type == "code" and each.state == "done" for each in steps) and is_end:
@@ -99,6 +101,15 @@ def segment_of(
 
 def _is_long(request: RequestBlock) -> bool:
     return request.words.count("\n") >= _REQUEST_LINES
+
+
+def _asked(question: QuestionBlock) -> NotesBlock:
+    """What stood in the card of an answered question and does not stand in its line."""
+    others = [f"{at + 1}. {each}" for at, each in enumerate(question.choices)]
+    if question.chosen is not None:
+        del others[question.chosen]
+    lines = [question.context, *([f"Not chosen: {'; '.join(others)}"] if others else [])]
+    return NotesBlock(f"asked-{question.key}", tuple(filter(str.strip, lines)))
 
 
 def _is_work(block: Block) -> bool:
@@ -125,7 +136,7 @@ def _without(block: Block, table: DataFrameObject | None) -> Block:
     return replace(block, outputs=tuple(each for each in block.outputs if each is not table))
 
 
-def _notes(blocks: Iterable[Block], is_reply_told: bool) -> Iterator[str]:
+def _notes(blocks: Sequence[Block], is_reply_told: bool) -> Iterator[str]:
     """What changed the meaning of the turn, or its course."""
     for block in blocks:
         match block:
@@ -138,14 +149,14 @@ def _notes(blocks: Iterable[Block], is_reply_told: bool) -> Iterator[str]:
                     gone = ", ".join(f"`{name}`" for name in block.gone)
                     yield f"No longer in the notebook since the question: {gone}"
             case RecoveryBlock():
-                yield from _recovered(block)
+                yield from _recovered(block, is_under_way=block is blocks[-1])
             case BudgetBlock():
                 name = "cost" if block.guard == "cost" else "token"
                 yield f"Most of the {name} budget is used."
 
 
-def _recovered(block: RecoveryBlock) -> Iterator[str]:
-    """A recovery that was felt, in one line."""
+def _recovered(block: RecoveryBlock, *, is_under_way: bool) -> Iterator[str]:
+    """A recovery that is or was felt, in one line."""
     why = block.message.strip()
     if block.put_back:
         yield f"Gone back: {block.put_back}"
@@ -153,7 +164,8 @@ def _recovered(block: RecoveryBlock) -> Iterator[str]:
         yield f"Went on with {block.fallback}: {why}"
     elif block.kind in _FELT:
         times = _TIMES.get(block.attempt, f"{block.attempt} times")
-        yield f"Retried {times}: {why}" if block.action == "retry" and block.attempt else why
+        done = "Trying again" if is_under_way else f"Retried {times}"
+        yield f"{done}: {why}" if block.action == "retry" and block.attempt else why
 
 
 def _summary(steps: Sequence[StepBlock], outcome: Block | None) -> Sentence:

@@ -71,7 +71,7 @@ def test_a_question_that_is_left_open_is_answered_later(ipython: Ipython, key: s
 def test_a_console_says_how_its_question_is_answered(console: Ipython) -> None:
     console.run("%agent model asking")
     asked = console.run("%%agent", "together")
-    assert "To answer, run %agent answer 2 in a cell." in asked
+    assert "To answer, run %agent answer NUMBER in a cell." in asked
     assert OPEN not in asked
     assert "Together they are 7." in console.run("%agent answer 1")
     assert "7" in console.run("together")

@@ -22,7 +22,7 @@ from parsimony_kernel.view.text import text_of
 
 SENTENCES = {
     "done": ("plot it", "I look first.", "x = 1", "hello", "2001", "My chart", "Made"),
-    "suspended": ("Which column of", "Several fit.", "temp_max", "%agent answer 2"),
+    "suspended": ("Which column of", "Several fit.", "temp_max", "%agent answer NUMBER"),
     "answered": ("temp_min", "(you chose)", "No longer in the notebook", "df"),
     "recovered": ("the provider is busy", "attempt 2 of 3", "trying again"),
     "rerouted": ("going on with openai/b", "Most of the token budget is used"),
