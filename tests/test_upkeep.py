@@ -1,8 +1,10 @@
 """The commands that look after what a workspace has published."""
 
 import json
+import shutil
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from parsimony_kernel.identity import content_sha
 from parsimony_kernel.lineage.ledger import InputRef, VariableOrigin, source_state
 from parsimony_kernel.session import upkeep
 from parsimony_kernel.storage import durable
+from parsimony_kernel.storage.store import SqliteJournal
 
 CODE = "import pandas as pd\nt = pd.read_csv('a.csv')"
 DRAW = "import altair as alt\nt_chart = alt.Chart(t).mark_bar().encode(x='v:Q')"
@@ -210,3 +213,39 @@ class TestTheCommand:
     def test_where_nothing_is_published_nothing_is_done(self, tmp_path: Path) -> None:
         assert refresh(tmp_path) == 0
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_came_with_a_copy_runs_once_it_was_accepted(
+    work: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copy = tmp_path_factory.mktemp("elsewhere") / "copy"
+    shutil.copytree(work, copy)
+    assert refresh(copy) == 1
+    told = capsys.readouterr().err
+    assert "was not begun here, and its code would run as you" in told
+    assert main(["verify", "--folder", str(copy)]) == 0  # looking runs nothing
+    monkeypatch.setenv("PARSIMONY_TRUST", "1")
+    assert refresh(copy) == 0
+    monkeypatch.delenv("PARSIMONY_TRUST")
+    assert main(["trust", "--folder", str(copy)]) == 0
+    assert refresh(copy) == 0
+
+
+def test_accepting_a_journal_says_what_was_found_in_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / ".ockham" / "journal.sqlite"
+    with closing(SqliteJournal(path)) as journal:
+        journal.begin_turn("a", notebook="n", cell_key="c", request="add", model="m")
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("UPDATE turns SET request = 'subtract'")
+    assert main(["verify", "--folder", str(tmp_path)]) == 1
+    assert "The journal cannot be vouched for: the rows of 'turns'" in capsys.readouterr().err
+    assert main(["trust", "--folder", str(tmp_path)]) == 0
+    assert "What was found before: the rows of 'turns'" in capsys.readouterr().out
+    assert main(["verify", "--folder", str(tmp_path)]) == 0
+    assert "by its seal" in capsys.readouterr().out

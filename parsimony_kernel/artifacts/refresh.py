@@ -27,6 +27,7 @@ from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.identity import LiveNameCollisionError, snapshot_sha
 from parsimony_kernel.lineage.ledger import source_state
+from parsimony_kernel.storage.workspace import require_trust
 
 TIMEOUT_S = 600.0
 _ACCEPT = "(--accept, or accept_changed_sources)"
@@ -97,10 +98,11 @@ async def refresh_named(
 
     A report is published and written anew only where something that it shows is another.
 
-    Raises: those of ``NOT_REFRESHED``, and StorageError.
+    Raises: those of ``NOT_REFRESHED``, and StorageError, also where the workspace is not trusted.
     """
     store = publisher.store
     found = await asyncio.to_thread(publisher.find, words)
+    require_trust(store.root)
     entry = store.latest(found.kind, found.logical_id) or found
 
     async def again(part: LogEntry) -> Refreshed:

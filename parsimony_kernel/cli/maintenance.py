@@ -21,7 +21,7 @@ def verify(arguments: argparse.Namespace) -> int:
     is_well = bad is None and found.ok
     if arguments.json:
         entry, problem = bad or (None, None)
-        head = {"ok": is_well, "journal_entry": entry, "journal_problem": problem}
+        head = {"ok": is_well, "journal_entry": entry or None, "journal_problem": problem}
         output.as_json({**head, **asdict(found)})
     elif is_well:
         output.say("\n".join(audit.report_of(bad, found)))
@@ -117,6 +117,22 @@ def journal(arguments: argparse.Namespace) -> int:
     if kept is None:
         return output.fail(f"There is no journal {str(path)!r}. Name its folder with --folder.")
     output.say(f"The journal is {str(kept)!r} now, with its logs. The next turn begins a new one.")
+    return output.DONE
+
+
+def trust(arguments: argparse.Namespace) -> int:
+    """Accept what is published and the journal as they are."""
+    from parsimony_kernel.storage import workspace
+
+    root = workspace.find_workspace(arguments.folder.resolve())
+    workspace.trust(root)
+    output.say(f"The code of what is published in {str(root)!r} may run when it is refreshed.")
+    if workspace.journal_path(root).is_file():
+        with audit.journal_of(root, writes=True) as opened:
+            bad = opened.verify()
+            opened.database.seal_as_it_is()
+        found = f" What was found before: {bad[1]}." if bad else ""
+        output.say(f"The journal is sealed as it is now.{found}")
     return output.DONE
 
 

@@ -72,7 +72,12 @@ def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
     """What a verification has found, a line each: first what is well, last what is no fault."""
     well, wrong = list[str](), list[str]()
     if bad is None:
-        well.append("The journal is as it was written.")
+        well.append(
+            "The journal is as it was written: its entries by their chain, and with the turns, "
+            "questions, writes and requests sent by its seal."
+        )
+    elif not bad[0]:
+        wrong.append(f"The journal cannot be vouched for: {bad[1]}.")
     else:
         wrong.append(f"Entry {bad[0]} of the journal is the first bad one: {bad[1]}.")
     if found.ok:

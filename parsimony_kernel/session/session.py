@@ -777,8 +777,8 @@ def open_session(
     workspace = find_workspace(folder, environ)
     history = history_name(name_in(workspace, folder / notebook))
     try:
-        journal = SqliteJournal(journal_path(workspace), clock)
         keyring = Keyring.open(None, environ, clock)
+        journal = SqliteJournal(journal_path(workspace), clock, keyring=keyring)
         adopted = adopt(journal, workspace, folder / notebook, alive=is_alive)
         abandon_cut_off(journal, history)
         store = ArtifactStore(workspace)

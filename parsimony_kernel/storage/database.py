@@ -16,7 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from parsimony_kernel.identity import ARTIFACT_FOLDER
-from parsimony_kernel.storage import durable
+from parsimony_kernel.storage import durable, seal
+from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.workspace import ENVIRONMENT_VARIABLE, prepare
 
 MEMORY = ":memory:"
@@ -24,7 +25,7 @@ MEMORY = ":memory:"
 BUSY_TIMEOUT_S = 2.0
 
 _APPLICATION_ID = 0x5041524A  # "PARJ": tells our file from any other database
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
 # What SQLite keeps beside a journal, and replays into whatever lies at the journal's name.
 _LOGS = ("-wal", "-shm")
 
@@ -39,6 +40,7 @@ class Database:
     Args:
         path: the file, created with its folder when it is missing, or ``":memory:"``.
         schema: the statements that make its tables.
+        keyring: the keys that seal it.
         busy_timeout_s: how long to wait for another writer.
 
     Raises:
@@ -46,12 +48,18 @@ class Database:
     """
 
     def __init__(
-        self, path: Path | str, schema: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S
+        self,
+        path: Path | str,
+        schema: str,
+        keyring: Keyring,
+        *,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> None:
         self.path = str(path)
+        self._keyring = keyring
         self._schema = (
             f"PRAGMA application_id = {_APPLICATION_ID};\n"
-            f"PRAGMA user_version = {_SCHEMA_VERSION};\n{schema}"
+            f"PRAGMA user_version = {_SCHEMA_VERSION};\n{schema}{seal.TABLE}"
         )
         self._lock = threading.RLock()
         self._closed = False
@@ -87,6 +95,7 @@ class Database:
                 # Both fail here, in the open, where the file or its folder cannot be written.
                 self._db.execute("BEGIN IMMEDIATE")
                 self._db.execute("ROLLBACK")
+                self._seal = seal.Seal(self._db, self._keyring)
         except BaseException:
             self._db.close()
             raise
@@ -171,8 +180,10 @@ class Database:
             # FULL syncs the log at this commit, and with it every earlier one.
             db.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
             db.execute("BEGIN IMMEDIATE")
+            self._seal.begin()
             try:
                 yield db
+                self._seal.write()
                 db.execute("COMMIT")
             except BaseException:
                 if db.in_transaction:
@@ -194,6 +205,19 @@ class Database:
                 yield db
             finally:
                 db.execute("ROLLBACK")
+
+    def broken_seal(self) -> str:
+        """What does not fit its seal, inside a ``snapshot``; empty where all does."""
+        return self._seal.problem()
+
+    def seal_as_it_is(self) -> None:
+        """Seal what is there now with the key that signs now; synced.
+
+        ``KeyringError`` when there is none.
+        """
+        with self.transaction(synced=True):
+            self._seal.renew()
+            self._seal.begin()
 
     def select(self, statement: str, *arguments: Any) -> list[Any]:
         """All rows of one statement."""

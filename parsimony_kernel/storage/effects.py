@@ -1,7 +1,4 @@
-"""The record of writes in the journal's file: synced, and shared by every process.
-
-Made on first need, beside the journal's own tables.
-"""
+"""The record of writes in the journal's file: synced, and shared by every process."""
 
 import json
 import sqlite3
@@ -12,8 +9,8 @@ from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.effects import Standing
 from parsimony_kernel.storage.database import Database, JournalError, storable
 
-_TABLE = """
-CREATE TABLE IF NOT EXISTS effects (
+TABLE = """
+CREATE TABLE effects (
     key TEXT PRIMARY KEY,
     run_id TEXT NOT NULL,
     action TEXT NOT NULL,
@@ -21,7 +18,8 @@ CREATE TABLE IF NOT EXISTS effects (
     state TEXT NOT NULL,
     answer TEXT NOT NULL DEFAULT 'null',
     at TEXT NOT NULL
-)"""
+);
+"""
 
 _STATE: dict[str, Literal["intended", "committed"]] = {
     "intended": "intended",
@@ -47,7 +45,6 @@ class JournalEffects:
     ) -> Standing | None:
         """Where the write stands, or ``None``; a turn that is running may be at it."""
         with self._database.transaction() as db:
-            db.execute(_TABLE)
             row = db.execute("SELECT state, answer FROM effects WHERE key = ?", (key,)).fetchone()
             others = () if inputs is None else _open(db, key, action, inputs)
         if row is None and not others:
@@ -70,7 +67,6 @@ class JournalEffects:
     def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
         """Put down, synced, that the write is about to run; ``False`` when it had begun before."""
         with self._database.transaction(synced=True) as db:
-            db.execute(_TABLE)
             others = _open(db, key, action, inputs)
             made = db.execute(
                 "INSERT INTO effects (key, run_id, action, inputs, state, at) "
@@ -82,7 +78,6 @@ class JournalEffects:
     def commit(self, key: str, answer: Any) -> None:
         """Put down, synced, that the write happened and what it answered."""
         with self._database.transaction(synced=True) as db:
-            db.execute(_TABLE)
             # The intent is gone where the journal was taken away in between.
             db.execute(
                 "INSERT INTO effects (key, run_id, action, inputs, state, answer, at) "
@@ -98,7 +93,6 @@ class JournalEffects:
     def withdraw(self, key: str) -> None:
         """Put down, synced, that the write did not happen."""
         with self._database.transaction(synced=True) as db:
-            db.execute(_TABLE)
             db.execute(
                 f"DELETE FROM effects WHERE {_SAME_WRITE} AND EXISTS "
                 "(SELECT 1 FROM effects WHERE key = ? AND state = 'intended')",

@@ -155,6 +155,24 @@ class Keyring:
             secret = self._held(key_id).secret
         return None if secret is None else Key(key_id, secret)
 
+    def sealing(self, key_id: str = "") -> Key:
+        """The key of this id, however old, or with no id the one that signs now.
+
+        A secret of the environment is named by its digest here, so that another secret there is
+        another key. ``KeyringError`` when there is no such key, or it was revoked.
+        """
+        if self._from_environment is not None:
+            secret = self._from_environment.secret
+            if key_id in ("", _id_of(secret)):
+                return Key(_id_of(secret), secret)
+        elif not key_id:
+            return self.current()
+        with _explained():
+            secret = self._held(key_id).secret or "" if _KEY_ID.fullmatch(key_id) else ""
+        if not secret:
+            raise KeyringError(f"The key {_shown(key_id)} is not on this machine.")
+        return Key(key_id, secret)
+
     def rotate(self, now: datetime | None = None) -> Key:
         """Make a new current key. The old one signs no more; ``get`` gives it for ``GRACE_S``.
 

@@ -173,16 +173,10 @@ def _asked_at(record: str, unknown: datetime) -> datetime:
 
 
 def _unknown_writes(db: sqlite3.Connection) -> Iterator[str]:
-    if _has_effects(db):
-        yield from (run for (run,) in db.execute(_INTENDED))
+    yield from (run for (run,) in db.execute(_INTENDED))
 
 
 _INTENDED = "SELECT DISTINCT run_id FROM effects WHERE state != 'committed'"
-
-
-def _has_effects(db: sqlite3.Connection) -> bool:
-    named = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'effects'"
-    return db.execute(named).fetchone() is not None
 
 
 def _size(db: sqlite3.Connection, run_id: str) -> tuple[int, int]:
@@ -200,11 +194,8 @@ def _rest(db: sqlite3.Connection, run_id: str) -> int:
     statements = [
         "SELECT SUM(LENGTH(CAST(request || summary AS BLOB))) FROM turns WHERE run_id = ?",
         "SELECT SUM(LENGTH(CAST(record AS BLOB))) FROM suspensions WHERE run_id = ?",
+        "SELECT SUM(LENGTH(CAST(inputs || answer AS BLOB))) FROM effects WHERE run_id = ?",
     ]
-    if _has_effects(db):
-        statements.append(
-            "SELECT SUM(LENGTH(CAST(inputs || answer AS BLOB))) FROM effects WHERE run_id = ?"
-        )
     rest = sum(db.execute(each, (run_id,)).fetchone()[0] or 0 for each in statements)
     return int(rest) + sent.size_of(db, run_id)
 
@@ -233,8 +224,7 @@ def _blank(db: sqlite3.Connection, run_id: str) -> None:
     """Empty what a run has beside its entries."""
     db.execute("UPDATE turns SET request = '', summary = '' WHERE run_id = ?", (run_id,))
     db.execute("DELETE FROM suspensions WHERE run_id = ?", (run_id,))
-    if _has_effects(db):
-        db.execute("DELETE FROM effects WHERE run_id = ?", (run_id,))
+    db.execute("DELETE FROM effects WHERE run_id = ?", (run_id,))
     sent.forget(db, run_id)
 
 

@@ -1,6 +1,6 @@
 """The requests that went to models, in the journal's file, each message of a run kept once.
 
-Made on first need, beside the journal's own tables. A request is a list of parts by number: what
+A request is a list of parts by number: what
 it has in common with others of its run, in whatever order, is not written again.
 """
 
@@ -14,27 +14,23 @@ from typing import Any
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.storage.database import Database, JournalError, storable
 
-TABLES = ("sent", "sent_parts")
-
-_MADE = (
-    """
-CREATE TABLE IF NOT EXISTS sent (
+TABLES = """
+CREATE TABLE sent (
     run_id TEXT NOT NULL,
     seq INTEGER NOT NULL,
     at TEXT NOT NULL,
     model TEXT NOT NULL,
     request TEXT NOT NULL,
     PRIMARY KEY (run_id, seq)
-)""",
-    """
-CREATE TABLE IF NOT EXISTS sent_parts (
+);
+CREATE TABLE sent_parts (
     id INTEGER PRIMARY KEY,
     run_id TEXT NOT NULL,
     sha TEXT NOT NULL,
     body TEXT NOT NULL,
     UNIQUE (run_id, sha)
-)""",
-)
+);
+"""
 _LISTS = ("messages", "tools")
 
 
@@ -62,8 +58,6 @@ def put_down(database: Database, run_id: str, at: str, model: str, request: Mode
             f"A request cannot be put on record ({exc}): report it with this sentence."
         ) from exc
     with database.transaction() as db:
-        for table in _MADE:
-            db.execute(table)
         numbers = {name: [_number(db, run_id, text) for text in parts[name]] for name in _LISTS}
         db.execute(
             "INSERT INTO sent (run_id, seq, at, model, request) VALUES (?, "
@@ -78,8 +72,6 @@ def sent_by(database: Database, run_id: str) -> tuple[SentRequest, ...]:
     ``JournalError`` when they cannot be read.
     """
     with database.reading("read") as db:
-        if not exists(db):
-            return ()
         rows = db.execute(
             "SELECT at, model, request FROM sent WHERE run_id = ? ORDER BY seq", (run_id,)
         ).fetchall()
@@ -100,22 +92,12 @@ def sent_by(database: Database, run_id: str) -> tuple[SentRequest, ...]:
 def models_asked(database: Database, run_ids: Collection[str]) -> frozenset[str]:
     """The names of the models to which these runs have sent anything."""
     with database.reading("read") as db:
-        if not exists(db):
-            return frozenset()
         rows = db.execute("SELECT DISTINCT run_id, model FROM sent").fetchall()
     return frozenset(model for run_id, model in rows if run_id in run_ids)
 
 
-def exists(db: sqlite3.Connection) -> bool:
-    """Whether anything was ever put down in this journal."""
-    named = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name IN (?, ?)"
-    return bool(db.execute(named, TABLES).fetchone()[0] == len(TABLES))
-
-
 def size_of(db: sqlite3.Connection, run_id: str) -> int:
     """The bytes of what a run has sent, as far as they are kept."""
-    if not exists(db):
-        return 0
     lengths = (
         "SELECT SUM(LENGTH(CAST(model || request AS BLOB))) FROM sent WHERE run_id = ?",
         "SELECT SUM(LENGTH(CAST(body AS BLOB))) FROM sent_parts WHERE run_id = ?",
@@ -125,9 +107,8 @@ def size_of(db: sqlite3.Connection, run_id: str) -> int:
 
 def forget(db: sqlite3.Connection, run_id: str) -> None:
     """Take what a run has sent out of the journal."""
-    if exists(db):
-        for table in TABLES:
-            db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
+    for table in ("sent", "sent_parts"):
+        db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
 
 
 def _number(db: sqlite3.Connection, run_id: str, text: str) -> int:

@@ -24,19 +24,20 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.state import SCHEMA_VERSION, SuspensionRecord
 from parsimony_kernel.identity import ArtifactRef
-from parsimony_kernel.storage import chain, notebooks
+from parsimony_kernel.storage import chain, effects, notebooks, sent
 from parsimony_kernel.storage.database import (
     BUSY_TIMEOUT_S,
     Database,
     JournalError,
     storable,
 )
+from parsimony_kernel.storage.keyring import Keyring
 
 # Of turns that later ones are told nothing of, and whose questions wait no more.
 GONE: Final = frozenset({"replaced", "forgotten"})
 STATUSES: Final = GONE | {"running", "done", "suspended", "handed_off", "stopped", "cancelled"}
 
-_SCHEMA = """
+_SCHEMA = f"""{effects.TABLE}{sent.TABLES}
 CREATE TABLE turns (
     run_id TEXT PRIMARY KEY,
     notebook TEXT NOT NULL,
@@ -238,7 +239,10 @@ class Journal(Protocol):
         ...
 
     def verify(self) -> tuple[int, str] | None:
-        """Check the chain: ``None``, or the first bad entry and what is wrong with it."""
+        """Check the chain and the seal: ``None``, or the first bad entry and what is wrong with it.
+
+        The entry is 0 where the chain is sound and the seal does not fit.
+        """
         ...
 
     def news(self) -> str:
@@ -256,6 +260,7 @@ class SqliteJournal:
     Args:
         path: the file, created with its folder when it is missing, or ``":memory:"``.
         clock: the time of entries and leases.
+        keyring: the keys that seal it, by default those of the user.
         busy_timeout_s: how long to wait for another writer.
 
     Raises:
@@ -267,9 +272,12 @@ class SqliteJournal:
         path: Path | str,
         clock: Clock = SYSTEM_CLOCK,
         *,
+        keyring: Keyring | None = None,
         busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> None:
-        self.database = Database(path, _SCHEMA, busy_timeout_s=busy_timeout_s)
+        self.database = Database(
+            path, _SCHEMA, keyring or Keyring.open(), busy_timeout_s=busy_timeout_s
+        )
         self._clock = clock
 
     @property
@@ -505,7 +513,9 @@ class SqliteJournal:
 
     def verify(self) -> tuple[int, str] | None:
         with self.database.snapshot("check") as db:
-            return chain.first_bad(db)
+            bad = chain.first_bad(db)
+            problem = "" if bad else self.database.broken_seal()
+        return (0, problem) if problem else bad
 
     # -- suspensions
 

@@ -9,12 +9,14 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.storage import durable
 
 ENVIRONMENT_VARIABLE = "PARSIMONY_WORKSPACE"
+TRUST_VARIABLE = "PARSIMONY_TRUST"
 JOURNAL_NAME = "journal.sqlite"
 
 # What belongs to this machine alone, or holds what was asked and seen. Artifacts are to be shared.
@@ -57,12 +59,45 @@ def journal_path(workspace: Path, *, mounts: str | None = None) -> Path:
 def prepare(workspace: Path) -> None:
     """Create the folder of ``workspace``, with a ``.gitignore`` for what is not to be shared.
 
-    A ``.gitignore`` that is there is the person's, whatever it leaves out. ``StorageError`` when
-    it cannot be written.
+    A ``.gitignore`` that is there is the person's, whatever it leaves out. A folder that is made
+    here is trusted. ``StorageError`` when it cannot be written.
     """
     ignored = workspace / ARTIFACT_FOLDER / ".gitignore"
+    is_new = not os.path.lexists(ignored.parent)
     if not os.path.lexists(ignored):
         durable.create(ignored, _IGNORED)
+    if is_new:
+        with suppress(durable.StorageError):  # it is asked about later, then
+            trust(workspace)
+
+
+def trust(workspace: Path) -> None:
+    """Let what is published in ``workspace`` be made again by its code, for this user.
+
+    ``StorageError`` when that cannot be written down.
+    """
+    durable.create(_trusted(workspace), os.fsencode(workspace.resolve()), mode=0o600)
+
+
+def require_trust(workspace: Path, environ: Mapping[str, str] = os.environ) -> None:
+    """``StorageError`` unless ``workspace`` began on this machine, or was accepted here.
+
+    Its artifacts carry code, and what came with a clone or an archive is somebody else's.
+    """
+    if environ.get(TRUST_VARIABLE, "").strip() in ("", "0") and not _trusted(workspace).exists():
+        raise durable.StorageError(
+            f"What is published in {str(workspace)!r} was not begun here, and its code would run "
+            "as you: look through it, then accept it once with 'jupyter parsimony trust', or set "
+            f"{TRUST_VARIABLE}=1."
+        )
+
+
+def _trusted(workspace: Path) -> Path:
+    """The file that says so, in the user's data directory: a folder can say nothing of itself."""
+    from jupyter_core.paths import jupyter_data_dir  # deferred: few workspaces are new
+
+    name = hashlib.sha256(os.fsencode(workspace.resolve())).hexdigest()[:32]
+    return Path(jupyter_data_dir()) / "parsimony" / "trusted" / name
 
 
 def is_on_network(path: Path, mounts: str) -> bool:

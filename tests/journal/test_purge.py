@@ -269,15 +269,11 @@ def test_a_long_turn_is_emptied_in_pieces_and_counted_once(
     assert journal.verify() is None
 
 
-def test_a_journal_written_before_there_was_a_purge_opens_and_can_be_purged(
-    journal: SqliteJournal, place: Path, clock: ManualClock
-) -> None:
+def test_purging_changes_no_table(journal: SqliteJournal, place: Path, clock: ManualClock) -> None:
     aged(journal, clock)
     with closing(sqlite3.connect(place)) as db:
-        version = db.execute("PRAGMA user_version").fetchone()[0]
         before = db.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
         purge(journal, BEFORE, dry_run=False)
-        assert db.execute("PRAGMA user_version").fetchone()[0] == version == 1
         assert db.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall() == before
 
 

@@ -1,0 +1,155 @@
+"""The seal of a journal: what its rows come to, under a key that the journal does not hold.
+
+Whoever can write the file can change a row, but cannot make the seal fit. It is brought up to date
+with every transaction, by what that changed: of each table the number of rows and the sum of their
+HMACs, which needs no order (Clarke et al., "Incremental Multiset Hash Functions", 2003), and one
+HMAC over all of these. The rule of the place: a seal that does not fit is never made to fit again,
+unless a person accepts the journal as it is.
+"""
+
+import hmac
+import json
+import sqlite3
+from collections.abc import Iterable
+from typing import Final
+
+from parsimony_kernel.storage.keyring import Key, Keyring, KeyringError
+
+# Those that people and resumed turns rely on. On the state of breakers nobody does.
+SEALED: Final = ("turns", "events", "suspensions", "effects", "sent", "sent_parts")
+_CREATE = "CREATE TABLE IF NOT EXISTS seal (key_id TEXT, sums TEXT, mac TEXT)"
+TABLE: Final = f"{_CREATE}; INSERT INTO seal VALUES ('', '', '');"
+_FRESH, _NOBODY = "", "nobody"  # nobody seals a journal that was begun without a key
+_MODULUS = 1 << 256
+_ACCEPT = "look through it, and accept it as it is with 'jupyter parsimony trust'"
+
+Row = tuple[bytes | None, ...]
+# Of each table how many rows it has, and the sum of their HMACs.
+Sums = dict[str, tuple[int, int]]
+
+
+class Seal:
+    """The seal over one open connection to a journal.
+
+    Temporary triggers tell it which rows this connection changes. Other programs that write to
+    the file know of no seal, and break it.
+    """
+
+    def __init__(self, db: sqlite3.Connection, keyring: Keyring) -> None:
+        self._db = db
+        self._keyring = keyring
+        self._keys: dict[str, Key] = {}  # those that were read already
+        self._changes: list[tuple[str, int, Row]] = []
+        self._columns = {
+            table: [str(name) for _, name, *_ in db.execute(f"PRAGMA table_info({table})")]
+            for table in SEALED
+        }
+        db.create_function("changed_row", -1, self._changed)
+        for table in SEALED:
+            for act, rows in (("INSERT", "NEW"), ("DELETE", "OLD"), ("UPDATE", "OLD NEW")):
+                told = "".join(
+                    f"SELECT changed_row('{table}', {1 if row == 'NEW' else -1}, "
+                    f"{self._values(table, row + '.')}); "
+                    for row in rows.split()
+                )
+                db.execute(
+                    f"CREATE TEMP TRIGGER sealed_{table}_{act} AFTER {act} ON main.{table} "
+                    f"BEGIN {told}END"
+                )
+
+    def _values(self, table: str, prefix: str = "") -> str:
+        # As bytes: a damaged text need not be UTF-8.
+        return ", ".join(f"CAST({prefix}{name} AS BLOB)" for name in self._columns[table])
+
+    def _changed(self, table: str, sign: int, *row: bytes | None) -> None:
+        self._changes.append((table, sign, row))
+
+    def begin(self) -> None:
+        """Forget what an earlier transaction has changed."""
+        self._changes.clear()
+
+    def write(self) -> None:
+        """Bring the seal up to date, at the end of the transaction that has changed rows."""
+        if not self._changes:
+            return
+        key_id, text, mac = self._kept()
+        key = self._key(key_id)
+        if key_id == _FRESH:
+            self._put(key, self._changes, {})
+        elif key is not None and hmac.compare_digest(_mac(key, text), mac):
+            self._put(key, self._changes, json.loads(text))
+
+    def renew(self) -> None:
+        """Seal what is there now, whatever it is, with the key that signs now.
+
+        ``KeyringError`` when there is none.
+        """
+        self._db.execute(_CREATE)
+        self._put(self._keyring.sealing(), self._rows(), {})
+
+    def problem(self) -> str:
+        """What does not fit, as the end of a sentence about the journal; empty where all does."""
+        key_id, text, mac = self._kept()
+        if key_id == _FRESH and not any(True for _ in self._rows()):
+            return ""
+        if key_id in (_FRESH, _NOBODY):
+            return f"nothing seals it, so that anybody could have changed it; {_ACCEPT}"
+        key = self._key(key_id)
+        if key is None:
+            return f"the key that sealed it is not here; {_ACCEPT}"
+        if not hmac.compare_digest(_mac(key, text), mac):
+            return f"its seal was not made with its key; {_ACCEPT}"
+        sealed, found = json.loads(text), _summed(key, self._rows(), {})
+        for table in SEALED:
+            written, there = sealed.get(table, [0, 0]), found.get(table, (0, 0))
+            if tuple(written) != there:
+                return (
+                    f"the rows of {table!r} are not those that were written: {there[0]:,} are "
+                    f"there and {written[0]:,} were sealed"
+                )
+        return ""
+
+    def _kept(self) -> tuple[str, str, str]:
+        try:
+            rows = self._db.execute("SELECT key_id, sums, mac FROM seal").fetchall()
+        except sqlite3.OperationalError:  # there is no such table any more
+            rows = []
+        texts = [str(part) for row in rows for part in row]
+        # One that was taken away, or doubled, fits nothing.
+        return (texts[0], texts[1], texts[2]) if len(rows) == 1 else ("?", "", "")
+
+    def _put(self, key: Key | None, changes: Iterable[tuple[str, int, Row]], before: Sums) -> None:
+        sealed = _NOBODY, "", ""
+        if key is not None:
+            text = json.dumps(_summed(key, changes, before))
+            sealed = key.key_id, text, _mac(key, text)
+        self._db.execute("DELETE FROM seal")
+        self._db.execute("INSERT INTO seal VALUES (?, ?, ?)", sealed)
+
+    def _key(self, key_id: str) -> Key | None:
+        if key_id not in self._keys:
+            try:
+                self._keys[key_id] = self._keyring.sealing(key_id)
+            except KeyringError:
+                return None
+        return self._keys[key_id]
+
+    def _rows(self) -> Iterable[tuple[str, int, Row]]:
+        for table in SEALED:
+            for row in self._db.execute(f"SELECT {self._values(table)} FROM {table}"):
+                yield table, 1, row
+
+
+def _summed(key: Key, changes: Iterable[tuple[str, int, Row]], before: Sums) -> Sums:
+    """``before`` with the rows that came (a sign of 1) and went (of -1)."""
+    sums, secret = dict(before), key.secret.encode()
+    for table, sign, row in changes:
+        parts = (b"-" if part is None else b"%d:%b" % (len(part), part) for part in row)
+        mac = hmac.digest(secret, b" ".join((table.encode(), *parts)), "sha256")
+        count, total = sums.get(table, (0, 0))
+        sums[table] = count + sign, (total + sign * int.from_bytes(mac)) % _MODULUS
+    return sums
+
+
+def _mac(key: Key, text: str) -> str:
+    return hmac.new(key.secret.encode(), f"seal {text}".encode(), "sha256").hexdigest()

@@ -1,0 +1,184 @@
+"""The seal of a journal: what another program changes in the file is found."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.core.chat import ModelRequest
+from parsimony_kernel.core.events import TextDelta
+from parsimony_kernel.storage import chain, sent
+from parsimony_kernel.storage.effects import JournalEffects
+from parsimony_kernel.storage.keyring import Keyring
+from parsimony_kernel.storage.store import SqliteJournal
+
+_QUESTION = (
+    "INSERT INTO suspensions (nonce, run_id, record) VALUES ('q', 'a', '{\"approve\": \"ask\"}')"
+)
+
+
+@pytest.fixture
+def keyring(tmp_path: Path) -> Keyring:
+    return Keyring(tmp_path / "keys")
+
+
+@pytest.fixture
+def place(tmp_path: Path, keyring: Keyring) -> Path:
+    """A journal with two turns, a question, two writes and two requests."""
+    path = tmp_path / ".ockham" / "journal.sqlite"
+    with closing(SqliteJournal(path, keyring=keyring)) as journal:
+        for run in ("a", "b"):
+            journal.begin_turn(run, notebook="n", cell_key=run, request="add", model="m")
+            for number in range(3):
+                journal.append(run, TextDelta(content=f"{run}{number}"))
+            JournalEffects(journal.database, run).intend(f"key of {run}", "send", {"to": run})
+            sent.put_down(journal.database, run, "now", "m", ModelRequest([{"role": "user"}], []))
+            journal.end_turn(run, "done", "Done.")
+        with journal.database.transaction() as db:
+            db.execute(_QUESTION)
+        assert journal.verify() is None
+    return path
+
+
+def changed(path: Path, script: str) -> None:
+    """What another program does to the file."""
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(script)
+
+
+@pytest.fixture
+def opened(place: Path, keyring: Keyring) -> Iterator[SqliteJournal]:
+    with closing(SqliteJournal(place, keyring=keyring)) as journal:
+        yield journal
+
+
+TAMPERINGS = {
+    "a request": "UPDATE turns SET request = 'subtract' WHERE run_id = 'a'",
+    "a summary": "UPDATE turns SET summary = 'All well.' WHERE run_id = 'b'",
+    "how a turn ended": "UPDATE turns SET status = 'cancelled' WHERE run_id = 'a'",
+    "when a turn began": "UPDATE turns SET started_at = '2020-01-01' WHERE run_id = 'a'",
+    "the model of a turn": "UPDATE turns SET model = 'other' WHERE run_id = 'a'",
+    "whose turns they are": "UPDATE turns SET notebook = 'other'",
+    "a turn that went": "DELETE FROM turns WHERE run_id = 'b'",
+    "a turn that came": (
+        "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
+        "started_at) VALUES ('c', 'n', 'c', 9, '', 'm', 'done', '')"
+    ),
+    "all turns": "DELETE FROM turns",
+    "an entry": "UPDATE events SET body = '{}' WHERE seq = 2",
+    "an entry that went": "DELETE FROM events WHERE seq = 3",
+    "the newest entries, counted down": (
+        "DELETE FROM events WHERE seq > 4; UPDATE sqlite_sequence SET seq = 4"
+    ),
+    "all entries, counted down": "DELETE FROM events; UPDATE sqlite_sequence SET seq = 0",
+    "an entry that was emptied": "UPDATE events SET run_id = '', body = '' WHERE seq = 2",
+    "what a question may do": 'UPDATE suspensions SET record = \'{"approve": "auto"}\'',
+    "a question that went": "DELETE FROM suspensions",
+    "a question that waits again": "UPDATE suspensions SET state = 'leased'",
+    "a question that came": _QUESTION.replace("'q'", "'r'"),
+    "a write that happened": "UPDATE effects SET state = 'committed'",
+    "a write that went": "DELETE FROM effects WHERE run_id = 'a'",
+    "to which model": "UPDATE sent SET model = 'local'",
+    "a request that went": "DELETE FROM sent WHERE run_id = 'b'",
+    "what was sent": "UPDATE sent_parts SET body = '{}'",
+    "what was sent, gone": "DELETE FROM sent_parts",
+    "no text any more": "UPDATE turns SET request = x'ff00' WHERE run_id = 'a'",
+    "two rows swapped": (
+        "UPDATE turns SET request = CASE run_id WHEN 'a' THEN 'add ' ELSE 'add' END"
+    ),
+    "the sums": "UPDATE seal SET sums = '{}'",
+    "the seal": "UPDATE seal SET mac = 'ab'",
+    "who sealed it": "UPDATE seal SET key_id = '0123456789abcdef'",
+    "that nobody sealed it": "UPDATE seal SET key_id = 'nobody'",
+    "that it is new": "UPDATE seal SET key_id = '', sums = '', mac = ''",
+    "no seal": "DELETE FROM seal",
+    "two seals": "INSERT INTO seal SELECT * FROM seal",
+    "no table of seals": "DROP TABLE seal",
+}
+
+
+@pytest.mark.parametrize("script", TAMPERINGS.values(), ids=TAMPERINGS)
+def test_what_another_program_changes_is_found_and_no_later_write_covers_it(
+    opened: SqliteJournal, place: Path, script: str
+) -> None:
+    changed(place, script)
+    assert opened.verify() is not None
+    opened.append("a", TextDelta(content="later"))
+    opened.begin_turn("z", notebook="m", cell_key="z", request="more", model="m")
+    assert opened.verify() is not None
+
+
+def test_a_chain_that_was_made_anew_does_not_fit(opened: SqliteJournal, place: Path) -> None:
+    with closing(sqlite3.connect(place, isolation_level=None)) as db:
+        rows = db.execute("SELECT run_id, at, body FROM events ORDER BY seq").fetchall()
+        db.executescript("DELETE FROM events; DELETE FROM sqlite_sequence")
+        for run_id, at, body in rows:
+            chain.append(db, run_id, at, body.replace("a1", "lie"))
+        assert chain.first_bad(db) is None
+    assert opened.verify() == (
+        0,
+        "the rows of 'events' are not those that were written: 6 are there and 6 were sealed",
+    )
+
+
+def taken_back(journal: SqliteJournal) -> None:
+    """A transaction that deletes every turn and fails."""
+    try:
+        with journal.database.transaction() as db:
+            db.execute("DELETE FROM turns")
+            raise ZeroDivisionError
+    except ZeroDivisionError:
+        assert journal.turns()
+
+
+def test_it_holds_beside_other_writers_after_a_rollback_and_with_a_new_key(
+    opened: SqliteJournal, place: Path, keyring: Keyring
+) -> None:
+    with closing(SqliteJournal(place, keyring=keyring)) as other:
+        for number in range(5):
+            opened.append("a", TextDelta(content=str(number)))
+            other.append("b", TextDelta(content=str(number)))
+        taken_back(other)
+        keyring.rotate()
+        other.end_turn("b", "done")
+    opened.append("a", TextDelta(content="last"))
+    assert opened.verify() is None
+
+
+def test_where_its_key_is_not_it_is_read_and_written_and_not_vouched_for(
+    place: Path, tmp_path: Path
+) -> None:
+    elsewhere = Keyring(tmp_path / "other keys")
+    with closing(SqliteJournal(place, keyring=elsewhere)) as journal:
+        assert len(journal.turns()) == 2
+        journal.append("a", TextDelta(content="from elsewhere"))
+        assert (journal.verify() or (1, ""))[1].startswith("the key that sealed it is not here")
+        journal.database.seal_as_it_is()
+        journal.append("a", TextDelta(content="accepted"))
+        assert journal.verify() is None
+
+
+def test_a_secret_of_the_environment_seals_and_another_one_is_another_key(tmp_path: Path) -> None:
+    def journal(secret: str) -> Any:
+        environ = {"PARSIMONY_SUSPENSION_SECRET": secret}
+        keyring = Keyring.open(tmp_path / "keys", environ)
+        return closing(SqliteJournal(tmp_path / "journal.sqlite", keyring=keyring))
+
+    with journal("one") as begun:
+        begun.append("a", TextDelta(content="x"))
+    with journal("two") as other:
+        assert "is not here" in other.verify()[1]
+    with journal("one") as again:
+        assert again.verify() is None
+
+
+def test_a_journal_without_any_key_says_so(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("a file, where the folder of keys would lie")
+    with closing(
+        SqliteJournal(tmp_path / "j.sqlite", keyring=Keyring(tmp_path / "keys"))
+    ) as journal:
+        journal.append("a", TextDelta(content="x"))
+        assert (journal.verify() or (1, ""))[1].startswith("nothing seals it")
