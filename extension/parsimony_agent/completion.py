@@ -28,7 +28,7 @@ MODEL_NAMES = (
 )
 
 
-def sources(shell: Any, opened: Callable[[], Session | None]) -> Sources:
+def sources(shell: Any, opened: Callable[[], "Session | None"]) -> Sources:
     """What ``shell`` and its session, where one is open, have to propose."""
 
     def variables() -> list[str]:

@@ -1,108 +1,21 @@
 """The one session of a kernel process, opened when it is first needed.
 
-What the magics ask of it is the protocol here, so that they can be driven by anything that keeps
-it. The real one is imported on first use: loading the extension costs nothing of it.
+It is imported on first use: loading the extension costs nothing of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from parsimony_agent.pending import TurnError
 
 if TYPE_CHECKING:
-    from parsimony_kernel.artifacts.refresh import Refreshed
-    from parsimony_kernel.artifacts.verify import Verification
-    from parsimony_kernel.core.chat import ChatModel, ModelRequest
-    from parsimony_kernel.core.events import AgentEvent
-    from parsimony_kernel.execution.base import BaseCodeExecutor
-    from parsimony_kernel.gate.task_file import Playbook
-    from parsimony_kernel.session.past import Past
-    from parsimony_kernel.session.sent import SentRequest
-    from parsimony_kernel.session.turns import (
-        PendingQuestion,
-        PublishedArtifact,
-        TurnOptions,
-        TurnSummary,
-    )
-    from parsimony_kernel.tools import Tool, Tools
+    from parsimony_kernel.core.chat import ChatModel
+    from parsimony_kernel.session.session import NotebookSession
 
 
-class Session(Protocol):
-    """What the extension uses of ``parsimony_kernel.session.session.NotebookSession``."""
-
-    @property
-    def executor(self) -> BaseCodeExecutor: ...
-
-    @property
-    def model_name(self) -> str: ...
-
-    def set_model(self, model: str | ChatModel) -> None: ...
-
-    def configure(self, variables: Mapping[str, str]) -> None: ...
-
-    def turn(
-        self, request: str, *, cell_key: str, options: TurnOptions | None = ...
-    ) -> AsyncIterator[AgentEvent]: ...
-
-    def resume(
-        self,
-        reply: str,
-        *,
-        turn_id: str | None = None,
-        nonce: str | None = None,
-        notebook_cost_usd: float | None = None,
-    ) -> AsyncIterator[AgentEvent]: ...
-
-    def pending(self) -> tuple[PendingQuestion, ...]: ...
-
-    def turns(self) -> tuple[TurnSummary, ...]: ...
-
-    def origins(self) -> tuple[str, ...]: ...
-
-    def events(self, turn_id: str) -> tuple[AgentEvent, ...]: ...
-
-    @property
-    def tools(self) -> Tools: ...
-
-    @property
-    def kept_tools(self) -> Mapping[str, str]: ...
-
-    def add_tool(self, name: str) -> Tool: ...
-
-    def remove_tool(self, name: str) -> None: ...
-
-    def playbook(self, file: str) -> Playbook: ...
-
-    @property
-    def past(self) -> Past: ...
-
-    async def refresh(
-        self, name: str, *, accept: bool = False, allow: bool = False
-    ) -> Refreshed: ...
-
-    def verify(self) -> tuple[tuple[int, str] | None, Verification]: ...
-
-    def preview(
-        self, request: str, *, cell_key: str = ..., options: TurnOptions | None = ...
-    ) -> ModelRequest: ...
-
-    def forget(self, turn_id: str) -> None: ...
-
-    def reset(self) -> int: ...
-
-    def artifacts(self) -> tuple[PublishedArtifact, ...]: ...
-
-    def sent(self, turn_id: str) -> tuple[SentRequest, ...]: ...
-
-    def spent_usd(self) -> float: ...
-
-    def stop(self, reason: str = ...) -> bool: ...
-
-    def close(self) -> None: ...
-
-
+Session: TypeAlias = "NotebookSession"
 SessionFactory = Callable[[Any], Session]
 
 

@@ -38,7 +38,7 @@ from parsimony_kernel.session.share import Share, Step, shared
 from parsimony_kernel.session.turn_log import is_at_work
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.effects import JournalEffects
-from parsimony_kernel.storage.store import Journal, SqliteJournal
+from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.toolbox.publish import announcement
 from parsimony_kernel.tools import Tools
 
@@ -69,7 +69,7 @@ class NotebookPlace:
     workspace: Path
     folder: Path
     executor: BaseCodeExecutor
-    journal: Journal
+    journal: SqliteJournal
     clock: Clock
 
 
@@ -211,11 +211,9 @@ class NotebookHooks(RunHooks):
         return self._secrets
 
     def effects(self, state: RunState) -> Effects:
-        journal = self._place.journal
-        if isinstance(journal, SqliteJournal):
-            effects = JournalEffects(journal.database, state.run_id, self._place.clock)
-            return DiscreetEffects(effects, self._secrets)
-        return super().effects(state)
+        database = self._place.journal.database
+        effects = JournalEffects(database, state.run_id, self._place.clock)
+        return DiscreetEffects(effects, self._secrets)
 
     def variables(self, state: RunState) -> tuple[str, ...]:
         ledger = self._place.executor.origin_ledger

@@ -17,7 +17,7 @@ from typing import Any, Final
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.notebooks import Forked, Moved, Origin
-from parsimony_kernel.storage.store import Alive, Journal, SqliteJournal, TurnRow
+from parsimony_kernel.storage.store import Alive, SqliteJournal, TurnRow
 
 # What a notebook is called whose name nobody tells.
 NAMELESS: Final = "untitled"
@@ -203,7 +203,7 @@ def adopt(
     return in_words(take_over(journal, name, found))
 
 
-def origins_in_words(journal: Journal, name: str) -> tuple[str, ...]:
+def origins_in_words(journal: SqliteJournal, name: str) -> tuple[str, ...]:
     """How the notebook came to turns that were not begun in it: a sentence each, oldest first."""
     return tuple(in_words(origin) for origin in journal.origins(name))
 

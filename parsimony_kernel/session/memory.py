@@ -19,7 +19,7 @@ from parsimony_kernel.session.own_tools import OwnTools
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import MENDING, PublishedArtifact, SessionError
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.store import GONE, Journal, TurnRow
+from parsimony_kernel.storage.store import GONE, SqliteJournal, TurnRow
 
 # Of earlier turns: how many are told, and the characters of each part and of all together.
 MOST_TURNS = 10
@@ -151,7 +151,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def published(
-    store: ArtifactStore, journal: Journal, notebook: str, *, most: int | None = None
+    store: ArtifactStore, journal: SqliteJournal, notebook: str, *, most: int | None = None
 ) -> tuple[PublishedArtifact, ...]:
     """The newest snapshot of each artifact of the workspace, as far as it is nobody's who is gone.
 
@@ -171,7 +171,7 @@ def published(
     return tuple(_as_told(entry) for entry in (*own, *others))
 
 
-def _standing(store: ArtifactStore, journal: Journal) -> Sequence[LogEntry]:
+def _standing(store: ArtifactStore, journal: SqliteJournal) -> Sequence[LogEntry]:
     """The newest line of each artifact that is nobody's who is gone, in their order."""
     gone = {row.run_id for row in journal.turns() if row.status in GONE}
     newest = store.list()
@@ -204,7 +204,7 @@ def _as_told(entry: LogEntry) -> PublishedArtifact:
 # -- forgetting
 
 
-def forget(journal: Journal, notebook: str, turn_id: str) -> None:
+def forget(journal: SqliteJournal, notebook: str, turn_id: str) -> None:
     """Tell later turns nothing of this one. Variables, files and the text on the disk stay.
 
     Raises:
@@ -221,7 +221,7 @@ def forget(journal: Journal, notebook: str, turn_id: str) -> None:
     raise SessionError(f"Turn {row.ordinal} is still running: stop it first, or wait for it.")
 
 
-def reset(journal: Journal, notebook: str, tools: OwnTools) -> int:
+def reset(journal: SqliteJournal, notebook: str, tools: OwnTools) -> int:
     """Forget every turn of the notebook, and take the person's tools away; how many turns.
 
     Raises:

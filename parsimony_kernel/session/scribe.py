@@ -10,13 +10,13 @@ from parsimony_kernel.core.events import (
     UserInputRequested,
 )
 from parsimony_kernel.llm.secrets import Secrets
-from parsimony_kernel.storage.store import Journal
+from parsimony_kernel.storage.store import SqliteJournal
 
 
 class Scribe:
     """Writes events down, prose in whole pieces, and nothing of ``secrets``."""
 
-    def __init__(self, journal: Journal, run_id: str, secrets: Secrets) -> None:
+    def __init__(self, journal: SqliteJournal, run_id: str, secrets: Secrets) -> None:
         self._journal = journal
         self._run_id = run_id
         self._secrets = secrets

@@ -19,39 +19,35 @@ from parsimony_kernel.session.share import WORDS, Share
 from parsimony_kernel.storage import sent as record
 from parsimony_kernel.storage.database import Database, JournalError
 from parsimony_kernel.storage.sent import SentRequest
-from parsimony_kernel.storage.store import Journal, SqliteJournal
+from parsimony_kernel.storage.store import SqliteJournal
 
 __all__ = ["Sending", "SentRecord", "SentRequest", "first_notice", "noted"]
 
 
 class SentRecord:
-    """What the turns of one notebook have sent. A journal that is no file of ours keeps none.
+    """What the turns of one notebook have sent.
 
     Args:
         history: the name under which the journal keeps the notebook's turns.
     """
 
-    def __init__(self, journal: Journal, history: str, clock: Clock) -> None:
+    def __init__(self, journal: SqliteJournal, history: str, clock: Clock) -> None:
         self._journal = journal
-        self._database = journal.database if isinstance(journal, SqliteJournal) else None
+        self._database = journal.database
         self._history = history
         self._clock = clock
 
     def of_turn(self, run_id: str) -> tuple[SentRequest, ...]:
         """What a turn has sent, in order. ``JournalError`` when it cannot be read."""
-        return () if self._database is None else record.sent_by(self._database, run_id)
+        return record.sent_by(self._database, run_id)
 
     def models_asked(self) -> frozenset[str]:
         """The models to which turns of the notebook have sent anything."""
-        if self._database is None:
-            return frozenset()
         turns = {row.run_id for row in self._journal.turns(self._history)}
         return record.models_asked(self._database, turns)
 
     def noting(self, models: Sequence[ChatModel], run_id: str) -> tuple[ChatModel, ...]:
         """``models``, with what is sent to them on record; a recording is sent nothing."""
-        if self._database is None:
-            return tuple(models)
         sending = Sending(self._database, run_id, self._clock)
         return tuple(
             model if isinstance(model, Player) else noted(model, sending) for model in models

@@ -97,7 +97,7 @@ from parsimony_kernel.session.upkeep import effects_in, refresh_watched
 from parsimony_kernel.storage.breakers import JournalBreakers
 from parsimony_kernel.storage.durable import sweep_temporary
 from parsimony_kernel.storage.keyring import Keyring
-from parsimony_kernel.storage.store import Journal, PendingRow, SqliteJournal
+from parsimony_kernel.storage.store import PendingRow, SqliteJournal
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
 from parsimony_kernel.tools import Tool, Tools
 from parsimony_kernel.triage.classify import Classifier, HybridClassifier
@@ -132,7 +132,7 @@ class NotebookSession:
         history: str,
         folder: Path,
         executor: BaseCodeExecutor,
-        journal: Journal,
+        journal: SqliteJournal,
         store: ArtifactStore,
         keyring: Keyring,
         model: str | ChatModel = DEFAULT_MODEL,

@@ -21,7 +21,7 @@ from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.trouble import TROUBLE
 from parsimony_kernel.session.turns import LIMITS, PendingQuestion, SessionError, TurnSummary
 from parsimony_kernel.storage.keyring import GRACE_S
-from parsimony_kernel.storage.store import Journal, PendingRow
+from parsimony_kernel.storage.store import PendingRow, SqliteJournal
 
 # A question may wait over a long weekend.
 MAX_QUESTION_AGE_S = GRACE_S
@@ -49,7 +49,7 @@ class TurnLog:
     """
 
     def __init__(
-        self, journal: Journal, notebook: str, *, owner: str, connection_file: str = ""
+        self, journal: SqliteJournal, notebook: str, *, owner: str, connection_file: str = ""
     ) -> None:
         self._journal = journal
         self._notebook = notebook
@@ -189,7 +189,7 @@ def limits_of(begun: RunStarted | None) -> AgentGuardrails:
     return AgentGuardrails(**{name: getattr(begun, name) for name in LIMITS})
 
 
-def abandon_cut_off(journal: Journal, notebook: str) -> None:
+def abandon_cut_off(journal: SqliteJournal, notebook: str) -> None:
     """Close the turns of ``notebook`` that ended with their kernel."""
     for run_id in journal.abandon_running(notebook, is_alive):
         journal.append(run_id, RunCancelled(reason=_CUT_OFF))

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
@@ -129,133 +129,10 @@ def _nobody(_pid: int, _since: str) -> bool:
     return False
 
 
-class Journal(Protocol):
-    """What a run and its readers need of a journal. Every method may raise ``JournalError``."""
-
-    def begin_turn(
-        self,
-        run_id: str,
-        *,
-        notebook: str,
-        cell_key: str,
-        request: str,
-        model: str,
-        connection_file: str = "",
-        pid: int = 0,
-        alive: Alive = _nobody,
-    ) -> int:
-        """Record a new turn as running; returns its ordinal in the notebook.
-
-        Earlier turns of the same notebook and cell become ``replaced``, unless they are forgotten.
-        ``JournalError`` when a turn of the notebook runs in another process that is ``alive``.
-        """
-        ...
-
-    def resume_turn(
-        self,
-        run_id: str,
-        *,
-        connection_file: str = "",
-        pid: int = 0,
-        alive: Alive = _nobody,
-    ) -> None:
-        """Record that a turn runs again, in this process. One that is gone stays so."""
-        ...
-
-    def end_turn(self, run_id: str, status: str, summary: str = "") -> None:
-        """Record how a turn ended. One that is gone stays so."""
-        ...
-
-    def turn(self, run_id: str) -> TurnRow | None:
-        """The turn of this run, or ``None``."""
-        ...
-
-    def turns(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
-        """The turns, of one notebook or of all, oldest first.
-
-        A notebook that is a copy sees those that its parent had when it was copied.
-        """
-        ...
-
-    def origins(self, notebook: str) -> tuple[notebooks.Origin, ...]:
-        """How the notebook came to turns that were not begun in it, oldest first."""
-        ...
-
-    def forget(self, notebook: str, run_ids: Collection[str]) -> tuple[str, ...]:
-        """Mark these turns of ``notebook`` as forgotten; synced. Nothing of them is emptied.
-
-        Their questions wait no more. Those of another notebook are forgotten in this one alone.
-        The runs that were marked: not those that run, or are forgotten already.
-        """
-        ...
-
-    def published(self, since: str) -> frozenset[ArtifactRef]:
-        """The snapshots that turns which are not gone have published since then (ISO 8601)."""
-        ...
-
-    def append(self, run_id: str, event: AgentEvent) -> None:
-        """Append an event to the chain."""
-        ...
-
-    def events(self, run_id: str) -> tuple[AgentEvent, ...]:
-        """The events of a run, in order."""
-        ...
-
-    def suspend(self, record: SuspensionRecord) -> None:
-        """Keep a question until it is answered; synced. A nonce that is known stays as it is."""
-        ...
-
-    def pending(
-        self, notebook: str | None = None, at_work: AtWork = _anybody
-    ) -> tuple[PendingRow, ...]:
-        """The questions that wait, newest first, of turns that are not gone.
-
-        One that was claimed waits again once its lease has run out, or its owner is not
-        ``at_work`` any more.
-        """
-        ...
-
-    def claim(self, nonce: str, owner: str, lease_s: float, at_work: AtWork = _anybody) -> bool:
-        """Take a waiting question for ``lease_s`` seconds; exactly one of all callers gets it."""
-        ...
-
-    def consume(self, nonce: str, owner: str | None = None) -> bool:
-        """End a claimed question for good; whether it was claimed (by ``owner``, if given)."""
-        ...
-
-    def release(self, nonce: str, owner: str | None = None) -> bool:
-        """Give a claimed question back; whether it was claimed (by ``owner``, if given)."""
-        ...
-
-    def reopen(self, nonce: str, owner: str) -> bool:
-        """Let a question wait again that ``owner`` has consumed and from which nothing came."""
-        ...
-
-    def abandon_running(self, notebook: str, alive: Alive) -> tuple[str, ...]:
-        """Mark as cancelled what a dead process left running; returns the run ids.
-
-        ``alive`` is asked about process ids; a turn without one counts as dead.
-        """
-        ...
-
-    def verify(self) -> tuple[int, str] | None:
-        """Check the chain and the seal: ``None``, or the first bad entry and what is wrong with it.
-
-        The entry is 0 where the chain is sound and the seal does not fit.
-        """
-        ...
-
-    def news(self) -> str:
-        """What a person is to be told of the journal itself, in a sentence, once."""
-        ...
-
-    def close(self) -> None:
-        """Close it; closing twice is fine."""
-        ...
-
-
 class SqliteJournal:
     """The journal as one SQLite file, for many processes and threads at once.
+
+    Every method may raise ``JournalError``.
 
     Args:
         path: the file, created with its folder when it is missing, or ``":memory:"``.
@@ -299,6 +176,11 @@ class SqliteJournal:
         pid: int = 0,
         alive: Alive = _nobody,
     ) -> int:
+        """Record a new turn as running; returns its ordinal in the notebook.
+
+        Earlier turns of the same notebook and cell become ``replaced``, unless they are forgotten.
+        ``JournalError`` when a turn of the notebook runs in another process that is ``alive``.
+        """
         with self.database.transaction() as db:
             self._refuse_beside_another(db, notebook, pid, alive)
             db.execute(
@@ -334,6 +216,7 @@ class SqliteJournal:
         pid: int = 0,
         alive: Alive = _nobody,
     ) -> None:
+        """Record that a turn runs again, in this process. One that is gone stays so."""
         row = self.turn(run_id)
         with self.database.transaction() as db:
             self._refuse_beside_another(db, row.notebook if row else "", pid, alive)
@@ -360,6 +243,7 @@ class SqliteJournal:
                 )
 
     def end_turn(self, run_id: str, status: str, summary: str = "") -> None:
+        """Record how a turn ended. One that is gone stays so."""
         if status not in STATUSES:
             known = ", ".join(sorted(STATUSES))
             raise ValueError(f"{status!r} is not a status of a turn: use one of {known}")
@@ -371,10 +255,15 @@ class SqliteJournal:
             )
 
     def turn(self, run_id: str) -> TurnRow | None:
+        """The turn of this run, or ``None``."""
         rows = self.database.select(f"SELECT {_TURN_COLUMNS} FROM turns WHERE run_id = ?", run_id)
         return TurnRow(*rows[0]) if rows else None
 
     def turns(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
+        """The turns, of one notebook or of all, oldest first.
+
+        A notebook that is a copy sees those that its parent had when it was copied.
+        """
         with self.database.reading("read") as db:
             return self._turns(db, None if notebook is None else storable(notebook))
 
@@ -439,6 +328,11 @@ class SqliteJournal:
         return newest
 
     def forget(self, notebook: str, run_ids: Collection[str]) -> tuple[str, ...]:
+        """Mark these turns of ``notebook`` as forgotten; synced. Nothing of them is emptied.
+
+        Their questions wait no more. Those of another notebook are forgotten in this one alone.
+        The runs that were marked: not those that run, or are forgotten already.
+        """
         name, at = storable(notebook), self._now()
         with self.database.transaction(synced=True) as db:
             found = [
@@ -459,6 +353,10 @@ class SqliteJournal:
         return tuple(turn.run_id for turn in found)
 
     def abandon_running(self, notebook: str, alive: Alive) -> tuple[str, ...]:
+        """Mark as cancelled what a dead process left running; returns the run ids.
+
+        ``alive`` is asked about process ids; a turn without one counts as dead.
+        """
         running = [turn for turn in self.turns(notebook) if turn.status == "running"]
         dead = [
             turn for turn in running if turn.pid <= 0 or not alive(turn.pid, turn.running_since)
@@ -475,17 +373,20 @@ class SqliteJournal:
     # -- events
 
     def append(self, run_id: str, event: AgentEvent) -> None:
+        """Append an event to the chain."""
         body, at = _body(event), self._now()
         with self.database.transaction() as db:
             chain.append(db, run_id, at, body)
 
     def events(self, run_id: str) -> tuple[AgentEvent, ...]:
+        """The events of a run, in order."""
         rows = self.database.select(
             "SELECT seq, body FROM events WHERE run_id = ? ORDER BY seq", run_id
         )
         return tuple(self._event(seq, body) for seq, body in rows)
 
     def published(self, since: str) -> frozenset[ArtifactRef]:
+        """The snapshots that turns which are not gone have published since then (ISO 8601)."""
         rows = self.database.select(
             "SELECT events.seq, body FROM events JOIN turns ON turns.run_id = events.run_id "
             f"WHERE events.at >= ? AND turns.status NOT IN {_GONE} "
@@ -512,6 +413,10 @@ class SqliteJournal:
             ) from exc
 
     def verify(self) -> tuple[int, str] | None:
+        """Check the chain and the seal: ``None``, or the first bad entry and what is wrong with it.
+
+        The entry is 0 where the chain is sound and the seal does not fit.
+        """
         with self.database.snapshot("check") as db:
             bad = chain.first_bad(db)
             problem = "" if bad else self.database.broken_seal()
@@ -520,6 +425,7 @@ class SqliteJournal:
     # -- suspensions
 
     def suspend(self, record: SuspensionRecord) -> None:
+        """Keep a question until it is answered; synced. A nonce that is known stays as it is."""
         with self.database.transaction(synced=True) as db:
             # Known or not, a page is written: without one nothing would be synced, and whoever
             # wrote the question before may have been killed just then.
@@ -532,6 +438,11 @@ class SqliteJournal:
     def pending(
         self, notebook: str | None = None, at_work: AtWork = _anybody
     ) -> tuple[PendingRow, ...]:
+        """The questions that wait, newest first, of turns that are not gone.
+
+        One that was claimed waits again once its lease has run out, or its owner is not
+        ``at_work`` any more.
+        """
         rows = self.database.select(
             "SELECT suspensions.nonce, suspensions.record, suspensions.state, suspensions.owner, "
             f"suspensions.lease_expires, {_TURN_COLUMNS} FROM suspensions "
@@ -575,6 +486,7 @@ class SqliteJournal:
             ) from exc
 
     def claim(self, nonce: str, owner: str, lease_s: float, at_work: AtWork = _anybody) -> bool:
+        """Take a waiting question for ``lease_s`` seconds; exactly one of all callers gets it."""
         now = self._clock.now().timestamp()
         with self.database.transaction(synced=True) as db:
             row = db.execute(
@@ -596,12 +508,15 @@ class SqliteJournal:
         return True
 
     def consume(self, nonce: str, owner: str | None = None) -> bool:
+        """End a claimed question for good; whether it was claimed (by ``owner``, if given)."""
         return self._settle(nonce, owner, "leased", "consumed")
 
     def release(self, nonce: str, owner: str | None = None) -> bool:
+        """Give a claimed question back; whether it was claimed (by ``owner``, if given)."""
         return self._settle(nonce, owner, "leased", "pending")
 
     def reopen(self, nonce: str, owner: str) -> bool:
+        """Let a question wait again that ``owner`` has consumed and from which nothing came."""
         return self._settle(nonce, owner, "consumed", "pending")
 
     def _settle(self, nonce: str, owner: str | None, before: str, after: str) -> bool:
@@ -614,10 +529,12 @@ class SqliteJournal:
         return changed == 1
 
     def news(self) -> str:
+        """What a person is to be told of the journal itself, in a sentence, once."""
         told, self.database.notice = self.database.notice, ""
         return told
 
     def close(self) -> None:
+        """Close it; closing twice is fine."""
         self.database.close()
 
     def _now(self) -> str:

@@ -75,7 +75,7 @@ class FakePast:
         return ordinal or len(self._session.by_turn)
 
 
-class FakeSession:
+class FakeSession(Any):
     """Keeps the protocol of ``parsimony_agent.sessions``; remembers what it was asked."""
 
     def __init__(self, *segments: Segment) -> None:

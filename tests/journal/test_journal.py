@@ -20,7 +20,7 @@ from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.session.turn_log import is_at_work, owner_of
 from parsimony_kernel.storage.database import JournalError, set_aside
-from parsimony_kernel.storage.store import Journal, SqliteJournal
+from parsimony_kernel.storage.store import SqliteJournal
 
 
 class _Clock:
@@ -57,7 +57,9 @@ def journal(
     opened.close()
 
 
-def _begin(journal: Journal, run_id: str, *, cell: str = "", notebook: str = "n.ipynb") -> int:
+def _begin(
+    journal: SqliteJournal, run_id: str, *, cell: str = "", notebook: str = "n.ipynb"
+) -> int:
     return journal.begin_turn(
         run_id,
         notebook=notebook,

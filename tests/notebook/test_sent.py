@@ -105,8 +105,8 @@ async def test_what_cannot_be_put_on_record_is_not_sent(start: Start) -> None:
     session = start(DONE)
     model = session._model
     assert isinstance(model, ScriptedModel)
-    with session._journal.database.transaction() as db:  # type: ignore[attr-defined]
-        db.execute("CREATE TABLE sent (run_id TEXT)")
+    with session._journal.database.transaction() as db:
+        db.execute("DROP TABLE sent")
     events = await gather(session.turn("go on", cell_key="a"))
     assert isinstance(events[-1], Handoff)
     assert "could not be put on record" in events[-1].rationale
@@ -134,7 +134,7 @@ class Paid(ScriptedModel):
 
 async def test_a_model_keeps_its_price_on_record(start: Start) -> None:
     session = start()
-    sending = Sending(session._journal.database, "r1", session._clock)  # type: ignore[attr-defined]
+    sending = Sending(session._journal.database, "r1", session._clock)
     paid, free = noted(Paid([]), sending), noted(ScriptedModel([]), sending)
     assert await paid.estimate_cost_usd(1, 1) == 0.125  # type: ignore[attr-defined]
     assert not hasattr(free, "estimate_cost_usd")

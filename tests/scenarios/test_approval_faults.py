@@ -118,7 +118,7 @@ async def test_what_was_changed_on_disk_after_it_was_shown_is_not_run(
     (row,) = session._journal.pending()
     record = row.record.model_dump(mode="json")
     TAMPERED[what](record)
-    with session._journal.database.transaction() as db:  # type: ignore[attr-defined]
+    with session._journal.database.transaction() as db:
         db.execute("UPDATE suspensions SET record = ?", (json.dumps(record),))
     said = await refusal_of(session.resume(reply))
     assert "seal" in said
@@ -145,7 +145,7 @@ async def test_what_a_turn_may_do_is_under_the_seal_of_its_question(
 ) -> None:
     """Whoever may write the journal may also chain its entries again."""
     session = await asking(notebook)
-    with session._journal.database.transaction() as db:  # type: ignore[attr-defined]
+    with session._journal.database.transaction() as db:
         prev = chain.GENESIS
         for seq, run_id, at, text in db.execute("SELECT seq, run_id, at, body FROM events"):
             body = json.loads(text)
