@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parsimony_kernel.artifacts.refresh import Refreshed
 from parsimony_kernel.artifacts.store import LogEntry
@@ -75,7 +75,13 @@ class FakePast:
         return ordinal or len(self._session.by_turn)
 
 
-class FakeSession(Any):
+if TYPE_CHECKING:
+    _Session = Any  # as far as it is used, it is one
+else:
+    _Session = object
+
+
+class FakeSession(_Session):
     """Keeps the protocol of ``parsimony_agent.sessions``; remembers what it was asked."""
 
     def __init__(self, *segments: Segment) -> None:
