@@ -86,10 +86,9 @@ def segment_of(
     first = {each.key for each in head} | ({figure.key} if figure is not None else set())
     work: list[Block] = [each for each in told if _is_long(each)]
     work += [_without(each, table) for each in blocks if each.key not in first and _is_work(each)]
-    for each in blocks:
-        if isinstance(each, QuestionBlock) and each.reply is not None and _asked(each).lines:
-            work.append(_asked(each))
     if work:
+        asked = [_asked(each) for each in blocks if isinstance(each, QuestionBlock)]
+        work += [each for each in asked if each.lines]
         work += [replace(each, words="") for each in requests if each.shared]
     if any(each.tool_type == "code" and each.state == "done" for each in steps) and is_end:
         work.append(NotesBlock("commands", (_COMMANDS,)))
@@ -105,6 +104,8 @@ def _is_long(request: RequestBlock) -> bool:
 
 def _asked(question: QuestionBlock) -> NotesBlock:
     """What stood in the card of an answered question and does not stand in its line."""
+    if question.reply is None:
+        return NotesBlock(f"asked-{question.key}", ())
     others = [f"{at + 1}. {each}" for at, each in enumerate(question.choices)]
     if question.chosen is not None:
         del others[question.chosen]

@@ -106,7 +106,7 @@ async def test_what_cannot_be_put_on_record_is_not_sent(start: Start) -> None:
     model = session._model
     assert isinstance(model, ScriptedModel)
     with session._journal.database.transaction() as db:
-        db.execute("DROP TABLE sent")
+        db.execute("CREATE TRIGGER no BEFORE INSERT ON sent BEGIN SELECT RAISE(ABORT, ''); END")
     events = await gather(session.turn("go on", cell_key="a"))
     assert isinstance(events[-1], Handoff)
     assert "could not be put on record" in events[-1].rationale
