@@ -56,7 +56,7 @@ from parsimony_kernel.core.text import encodable
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.loops import Repetition
-from parsimony_kernel.gate.unfinished import DONE
+from parsimony_kernel.gate.rules import DONE
 from parsimony_kernel.lineage.undo import PutBack
 from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.chain import Chain

@@ -11,9 +11,9 @@ from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.taxonomy import FailureContext, FailureType, TriageContext
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.procedure import ProcedureError
-from parsimony_kernel.gate.rules import NO_RULES, Rules
+from parsimony_kernel.gate.rules import NO_RULES, Rules, task_stages
 from parsimony_kernel.gate.stages import STAGES
-from parsimony_kernel.gate.task_file import Playbook, from_yaml, task_stages
+from parsimony_kernel.gate.task_file import Playbook, from_yaml
 from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.policy import RecoveryAction
 
