@@ -37,10 +37,8 @@ from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.groundedness import Seen, groundedness, was_refused
 from parsimony_kernel.gate.loops import Repetition, not_repeating
 from parsimony_kernel.gate.procedure import Procedure, Walker
-from parsimony_kernel.gate.rules import NO_RULES, Rules
+from parsimony_kernel.gate.rules import NO_RULES, Rules, nothing_open, task_stages
 from parsimony_kernel.gate.stages import STAGES, Stage
-from parsimony_kernel.gate.task_file import task_stages
-from parsimony_kernel.gate.unfinished import about_the_goal, nothing_open
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.lineage.files import Files
@@ -94,11 +92,8 @@ class RunHooks:
         """
         strict = context.guardrails.claims == "strict"
         checks = () if state.code_executor is None else _grounded(tools, state, strict=strict)
-        contract, procedure = context.contract, context.procedure
-        task = (
-            *task_stages(contract, context.rules, lambda: from_messages(state.messages)),
-            *about_the_goal(contract, lambda: from_messages(state.messages)),
-        )
+        procedure = context.procedure
+        task = task_stages(context.contract, context.rules, lambda: from_messages(state.messages))
         return Gate(
             tools,
             timeout_s=context.guardrails.tool_timeout_s,

@@ -7,6 +7,7 @@ of the workspace come back where a step fails.
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,22 +16,18 @@ from parsimony_kernel.lineage.checkpoint import Change, Checkpoints, PutBack
 from parsimony_kernel.lineage.files import Files
 
 _MOST_NAMES = 12
+# What a run knows again once it has gone back.
+_KNOWN = ("repetition", "procedure_state", "subgoals", "done_subgoals")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A state whose checks had passed. ``number`` is the executor's, the rest the run's."""
+    """A state whose checks had passed. ``number`` is the executor's, and ``known`` what the run
+    knew then."""
 
     id: str
     number: int
-    repetition: tuple[dict[str, Any], ...]
-    procedure_state: str
-    subgoals: tuple[str, ...]
-    done_subgoals: tuple[str, ...]
-
-
-class NoCheckpoint(LookupError):
-    """There is no such state to go back to."""
+    known: dict[str, Any]
 
 
 class Progress:
@@ -105,16 +102,13 @@ class Progress:
         outside = f"What it did outside stays: {' '.join(paused.left)}" if paused.left else ""
         return " ".join(filter(None, (*map(told, back), outside)))
 
-    def _put_back_files(self, since: int) -> tuple[str, ...]:
-        return () if self._files is None else self._files.put_back(since)
-
     def _paused(self) -> Any:
         return getattr(self._state.code_executor, "paused", None)
 
     def failed(self) -> PutBack:
         """What was begun has failed: what it did to names that existed before is taken back."""
         self._is_good = False
-        files = self._put_back_files(self._files_before)
+        files = () if self._files is None else self._files.put_back(self._files_before)
         if self._store is None or self._before not in self._store:
             return PutBack(restored=files)
         back = self._store.put_back(self._before, keep_new=True)
@@ -124,22 +118,19 @@ class Progress:
         """Go back to a state, by default the newest, and tell the model so.
 
         What the run knew then is known again: its procedure's place, its plan, and what it had
-        been shown. ``NoCheckpoint`` when there is none, or none of that id.
+        been shown. ``LookupError`` when there is none, or none of that id.
         """
         self._note()
         known = self._known()
         found = [each for each in known if checkpoint_id in (None, each.id)]
         if self._store is None or not found:
-            named = f" {checkpoint_id!r}" if checkpoint_id else ""
-            raise NoCheckpoint(f"there is no checkpoint{named}")
+            raise LookupError(f"there is no checkpoint {checkpoint_id or ''!r}")
         target = found[-1]
         back = self._store.put_back(target.number)
         self._passed = [each for each in self._passed if each.number <= target.number]
         self._is_good = True
-        state = self._state
-        state.repetition = list(target.repetition)
-        state.procedure_state = target.procedure_state
-        state.subgoals, state.done_subgoals = list(target.subgoals), list(target.done_subgoals)
+        for name, value in target.known.items():
+            setattr(self._state, name, copy(value))
         number = target.id.rpartition("-")[2]
         when = "before the first step of this run" if number == "0" else f"after step {number}"
         return f"The variables are as they were {when}. {told(back)}".rstrip()
@@ -162,18 +153,10 @@ class Progress:
             self._record(self._store.take())
 
     def _record(self, number: int) -> None:
-        state, name = self._state, f"step-{self._steps}"
+        name = f"step-{self._steps}"
+        known = {each: copy(getattr(self._state, each)) for each in _KNOWN}
         self._passed = [each for each in self._passed if each.id != name]
-        self._passed.append(
-            Checkpoint(
-                name,
-                number,
-                tuple(state.repetition),
-                state.procedure_state,
-                tuple(state.subgoals),
-                tuple(state.done_subgoals),
-            )
-        )
+        self._passed.append(Checkpoint(name, number, known))
 
 
 def told(back: PutBack) -> str:

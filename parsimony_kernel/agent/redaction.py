@@ -65,27 +65,23 @@ async def redacted(
                 continue
             if not isinstance(event, Heartbeat) and (rest := words.end()):
                 yield kind(content=rest)
-            yield event if isinstance(event, _CLEAN) else without_secrets(event, secrets)
+            yield without_secrets(event, secrets)
     if rest := words.end():
         yield kind(content=rest)
 
 
 def without_secrets(event: _Event, secrets: Secrets) -> _Event:
-    """``event``, or one like it without secrets.
-
-    The result of a tool has passed the gate, so only what is known is looked for in it.
-    """
-    match event:
-        case ToolEvent():
-            changed = _changed(event, secrets, frozenset({"arguments", "failure"}))
-            result = secrets.of_cleaned(event.result)
-            if result != event.result:
-                changed["result"] = result
-        case ToolResultObserved():
-            content = secrets.known(event.content)
-            changed = {} if content == event.content else {"content": content}
-        case _:
-            changed = _changed(event, secrets, frozenset(type(event).model_fields) - _IDENTITIES)
+    """``event``, or one like it without secrets."""
+    if isinstance(event, _CLEAN):
+        return event
+    changed: dict[str, Any] = {}
+    for name, value in event:
+        if name in _IDENTITIES:
+            continue
+        is_failure = isinstance(value, Failure)  # those are compared by less than they hold
+        cleaned = of_failure(value, secrets) if is_failure else secrets.of_json(value)
+        if is_failure or cleaned != value:
+            changed[name] = cleaned
     return event.model_copy(update=changed) if changed else event
 
 
@@ -97,20 +93,6 @@ def of_failure(failure: Failure, secrets: Secrets) -> Failure:
         blockers=tuple(secrets.clean(each) for each in failure.blockers),
         metadata=secrets.of_json(failure.metadata),
     )
-
-
-def _changed(event: AgentEvent, secrets: Secrets, names: frozenset[str]) -> dict[str, Any]:
-    changed: dict[str, Any] = {}
-    for name, value in event:
-        if name not in names:
-            continue
-        cleaned = (
-            of_failure(value, secrets) if isinstance(value, Failure) else secrets.of_json(value)
-        )
-        # Failures are compared by less than they hold.
-        if isinstance(value, Failure) or cleaned != value:
-            changed[name] = cleaned
-    return changed
 
 
 class Words:

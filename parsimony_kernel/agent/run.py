@@ -21,10 +21,18 @@ from parsimony_kernel.agent.failure.detectors import (
     record_tool_call,
     text_only,
 )
-from parsimony_kernel.agent.failure.diagnosis import diagnose
 from parsimony_kernel.agent.failure.recovery import FALLBACK, handle_failure, suspend
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.model_calls import ModelCalls, given_up
+from parsimony_kernel.agent.outcomes import (
+    adding,
+    as_restored,
+    diagnose,
+    for_people,
+    is_late,
+    shown,
+    with_type,
+)
 from parsimony_kernel.agent.progress import Progress, told
 from parsimony_kernel.agent.redaction import of_failure
 from parsimony_kernel.agent.written_calls import is_written, written_calls
@@ -48,23 +56,21 @@ from parsimony_kernel.core.events import (
     is_terminal,
 )
 from parsimony_kernel.core.kinds import HELD, SOLVED, Action, Effect, Failure, FailureKind
-from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.state import HeldCall, RunState, TurnSubstate, remember
-from parsimony_kernel.core.taxonomy import FailureType, TriageContext
+from parsimony_kernel.core.taxonomy import TriageContext
 from parsimony_kernel.core.text import encodable
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.loops import Repetition
-from parsimony_kernel.gate.unfinished import DONE
-from parsimony_kernel.lineage.undo import PutBack
+from parsimony_kernel.gate.rules import DONE
 from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.chain import Chain
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.toolbox.plan import Plan
 from parsimony_kernel.toolbox.stored_files import stored_file_tools
 from parsimony_kernel.tools import Tools
-from parsimony_kernel.triage.classify import HINTS, RulesClassifier
+from parsimony_kernel.triage.classify import RulesClassifier
 
 # An answer that asks for more calls than this has lost its way; the rest of them is not run.
 MAX_CALLS = 50
@@ -293,7 +299,7 @@ class Run:
             outcome = self._settled(outcome)
         if approved is not None:
             note = outcome.envelope.get("note", "")
-            outcome = _adding(outcome, "note", f"Allowed by the person. {note}".rstrip())
+            outcome = adding(outcome, "note", f"Allowed by the person. {note}".rstrip())
         whole = await self._explained(call, await self._kept(call, outcome))
         # What the model reads, and what people do: the second stays on this machine.
         read, outcome = self._told(self.hooks.shared(call, whole)), self._told(whole)
@@ -312,9 +318,9 @@ class Run:
             seen = Repetition.from_json(state.repetition).after(
                 name,
                 shown_arguments,
-                _shown(outcome),
-                is_late=tool_type == "code" and _is_late(outcome),
-                read=_shown(read),
+                shown(outcome),
+                is_late=tool_type == "code" and is_late(outcome),
+                read=shown(read),
             )
             state.repetition = seen.to_json()
             # Asking again for what changes is no loop; code that fails anew each time is one.
@@ -326,7 +332,7 @@ class Run:
             update={
                 "completed": True,
                 "ok": outcome.ok,
-                "result": self._for_people(outcome),
+                "result": for_people(outcome, self.secrets, stopped=self.cancellation.is_set),
                 "failure": outcome.failure and outcome.failure.without_data(),
                 "duration_s": self.clock.monotonic() - started,
             }
@@ -441,7 +447,7 @@ class Run:
             self.progress.spoil()
             return outcome
         back = self.progress.failed()
-        return _adding(_as_restored(outcome, back), "variables", told(back)) if back else outcome
+        return adding(as_restored(outcome, back), "variables", told(back)) if back else outcome
 
     def _told(self, outcome: StepOutcome) -> StepOutcome:
         """The outcome as everyone reads it: without what this run has to keep to itself."""
@@ -456,9 +462,9 @@ class Run:
 
     async def _picture(self, outcome: StepOutcome) -> None:
         """Show what a step drew to a model that sees."""
-        shown = self.hooks.pictures(outcome) if self.model_calls.sees_pictures else ()
-        if shown:
-            drawing = asyncio.to_thread(picture_messages, shown, list(self.state.messages))
+        figures = self.hooks.pictures(outcome) if self.model_calls.sees_pictures else ()
+        if figures:
+            drawing = asyncio.to_thread(picture_messages, figures, list(self.state.messages))
             # A run that is stopped meanwhile ends at its next phase.
             with suppress(Cancelled):
                 drawn = await self.cancellation.race(drawing)
@@ -485,16 +491,9 @@ class Run:
             clock=self.clock,
         )
         try:
-            kind = await self.cancellation.race(judging)
+            return with_type(outcome, await self.cancellation.race(judging))
         except Cancelled:
             return outcome  # what the step came to is told first
-        if kind is FailureType.UNKNOWN:
-            return outcome
-        # A type chooses a hint; it changes neither effect nor action.
-        if outcome.failure is not None:
-            metadata = {**outcome.failure.metadata, "type": kind}
-            outcome = replace(outcome, failure=replace(outcome.failure, metadata=metadata))
-        return _adding(outcome, "hint", HINTS[kind]) if kind in HINTS else outcome
 
     async def _held(
         self,
@@ -614,15 +613,6 @@ class Run:
         self.gate = self.hooks.gate(self.tools, self.context, self.state)
         return words
 
-    def _for_people(self, outcome: StepOutcome) -> dict[str, Any]:
-        result = dict(outcome.envelope)
-        if self.cancellation.is_set and not outcome.ok:
-            result["stopped"] = True
-        data = outcome.result.data if outcome.ok else outcome.result.partial_data
-        if isinstance(data, KernelOutput):
-            result["output"] = self.secrets.of_json(data.model_dump(mode="json"))
-        return result
-
     async def _skip(self, calls: Sequence[ToolCall], why: str) -> None:
         await self.let_fall()
         for call in calls:
@@ -664,34 +654,6 @@ def _assistant(
 def _last_words(messages: Sequence[Mapping[str, Any]]) -> str:
     said = (each["content"] for each in reversed(messages) if each["role"] == "assistant")
     return next(said, None) or ""
-
-
-def _shown(outcome: StepOutcome) -> str:
-    return to_text(outcome.envelope.get("result", outcome.envelope))
-
-
-def _as_restored(outcome: StepOutcome, back: PutBack) -> StepOutcome:
-    """``outcome`` without what a failed step had made of the variables that are as before."""
-    result = outcome.envelope.get("result")
-    if not isinstance(result, dict):
-        return outcome
-    gone = {*back.restored, *back.removed}
-    left = {key: each for key, each in result.items() if key not in ("overwritten", "deleted")}
-    variables = [each for each in left.pop("variables", ()) if each.get("name") not in gone]
-    if variables:
-        left["variables"] = variables
-    return _adding(outcome, "result", left)
-
-
-def _is_late(outcome: StepOutcome) -> bool:
-    failure = outcome.failure
-    return failure is not None and (
-        failure.type is FailureType.TIMEOUT or failure.kind is FailureKind.kernel_invalidated
-    )
-
-
-def _adding(outcome: StepOutcome, key: str, told: Any) -> StepOutcome:
-    return replace(outcome, envelope={**outcome.envelope, key: told})
 
 
 def _is_cut_off(failure: Failure | None) -> bool:

@@ -22,7 +22,7 @@ from parsimony_kernel.gate.envelope import Envelope, refused, succeeded, told
 from parsimony_kernel.gate.procedure import Walker, reachable_in
 from parsimony_kernel.gate.running import run_body
 from parsimony_kernel.gate.stages import STAGES, Attempt, Stage, reachable
-from parsimony_kernel.gate.tool_breakers import ToolBreakers, tell
+from parsimony_kernel.gate.tool_breakers import admit, tell
 from parsimony_kernel.gate.tool_result import answer_of
 from parsimony_kernel.gate.writes import Writes
 from parsimony_kernel.limits.breaker import Breakers
@@ -91,7 +91,7 @@ class Gate:
         asked = () if approvals is None else (approvals.stage,)
         self._stages = (*(stages if walker is None else _walked(stages, walker)), *asked)
         self._writes = Writes(effects or MemoryEffects(), run_id, self._run)
-        self._breakers = ToolBreakers(breakers or Breakers())
+        self._breakers = breakers or Breakers()
         self._over = False
 
     @property
@@ -100,11 +100,8 @@ class Gate:
         if self._over:
             return ()
         if self._walker is not None:
-            names = self._walker.valid_next_actions(self._tools)
-        else:
-            names = tuple(self._tools)
-        # A service may come back: what is left alone is better than nothing.
-        return tuple(name for name in names if not self._breakers.is_left_alone(name)) or names
+            return self._walker.valid_next_actions(self._tools)
+        return tuple(self._tools)
 
     @property
     def place(self) -> str:
@@ -179,7 +176,7 @@ class Gate:
     ) -> ToolResult:
         """Run ``tool`` behind its breaker; a call that is stopped frees the place of a probe."""
         run = self._writes.run if tool.effect == "write" else self._run
-        permit = self._breakers.admit(tool, self._deadline_s(tool))
+        permit = admit(self._breakers, tool, self._deadline_s(tool))
         if permit is None:
             return await run(tool, inputs, cancellation)
         if isinstance(permit, Failure):

@@ -47,9 +47,9 @@ _REASONS: Mapping[Kind, str] = {
 class Call:
     """What a call is, for comparing; lists are sorted.
 
-    ``subjects`` are the identifiers in it, ``numbers`` its other numbers and signs, ``words`` the
-    words of its free text; ``exact`` is a digest of everything that is not free text, and
-    ``is_bare`` says that this is nothing but subjects.
+    ``subjects`` are the identifiers in it, ``marks`` the numbers, signs and short codes of its free
+    text, ``words`` the words there; ``exact`` is a digest of everything that is not free text, and
+    ``is_bare`` says that this is nothing but identifiers.
     """
 
     tool: str
@@ -57,7 +57,7 @@ class Call:
     exact: str
     is_bare: bool
     subjects: list[str]
-    numbers: list[str]
+    marks: list[str]
     words: list[str]
 
 
@@ -163,12 +163,15 @@ class Repetition:
         first, second = last[:length], last[length:]
         # One call whose answer goes to and fro is polled, not gone round in.
         is_turning = length == 1 or len({each.signature for each in second}) > 1
-        alike = _are_equal if length == 1 else _are_alike
+
+        def are_equal(a: Call, b: Call) -> bool:
+            return a.signature == b.signature or (length > 1 and _are_alike(a, b))
+
         same = all(
-            a.observation == b.observation and alike(a, b)
+            a.observation == b.observation and are_equal(a, b)
             for a, b in zip(first, second, strict=True)
         )
-        return second[0] if is_turning and same and alike(second[0], call) else None
+        return second[0] if is_turning and same and are_equal(second[0], call) else None
 
     def to_json(self) -> list[dict[str, Any]]:
         """Plain values; see ``from_json``."""
@@ -216,7 +219,8 @@ _SUBJECT = re.compile(
 )
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _SIGN = re.compile(r"[+#<>=!$€£%&*^|]+")
-_YEAR = re.compile(r"(?:19|20)\d\d")
+# What says which part of a thing is meant, such as 2023 or Q1, not which thing.
+_PART = re.compile(r"[\w.,-]{1,3}|\w{0,2}(?:19|20)\d\d\w{0,2}")
 _WORD = re.compile(r"[^\W\d_]+")
 _LITTLE = frozenset(
     _WORD.findall(
@@ -236,54 +240,31 @@ def _call_of(tool_name: str, args: Mapping[str, Any]) -> Call:
         free = {}
     text = " ".join(free.values())
     rest = _SUBJECT.sub(" ", text)
-    long = [each for each in _NUMBER.findall(rest) if len(each) >= 4]
-    told = {each.strip("\"'`") for each in (*_SUBJECT.findall(text), *long)}
+    told = {each.strip("\"'`") for each in _SUBJECT.findall(text)}
+    parts = {each for each in told if _PART.fullmatch(each)}
+    words = {word.casefold() for word in _WORD.findall(rest)}
     exact = {name: value for name, value in args.items() if name not in {*free, "_ui_message"}}
-    named = [_as_subject(value) for value in exact.values()]
-    subjects = {each for each in told if not _is_qualifier(each)}
-    words = (word.casefold() for word in _WORD.findall(rest))
+    named = {each for each in map(str, exact.values()) if _SUBJECT.fullmatch(each[:200])}
     return Call(
         tool_name,
         loop_signature(tool_name, dict(args)),
         loop_signature(tool_name, exact),
-        None not in named,
-        sorted(subjects.union(filter(None, named))),
-        sorted({*_NUMBER.findall(rest), *_SIGN.findall(rest), *told} - subjects),
-        sorted({word for word in words if word not in _LITTLE}),
+        len(named) == len(exact),
+        sorted(named | told - parts),
+        sorted({*_NUMBER.findall(rest), *_SIGN.findall(rest), *parts}),
+        sorted(words - _LITTLE),
     )
-
-
-def _is_qualifier(token: str) -> bool:
-    """Whether it says which part of something is meant, such as 2023 or Q1, not which thing."""
-    if not re.fullmatch(r"[\w.,-]+", token) or not re.search(r"\d", token):
-        return False
-    return len(token) < 4 or (len(token) <= 6 and _YEAR.search(token) is not None)
-
-
-def _as_subject(value: Any) -> str | None:
-    """The thing that an argument names, where it is nothing else."""
-    if not isinstance(value, str | int) or isinstance(value, bool) or len(str(value)) > 200:
-        return None
-    token = str(value).strip("\"'`")
-    is_one = _SUBJECT.fullmatch(str(value)) or re.fullmatch(r"\d{4,}", token)
-    return token if is_one and not _is_qualifier(token) else None
-
-
-def _are_equal(a: Call, b: Call) -> bool:
-    return a.signature == b.signature
 
 
 def _are_alike(a: Call, b: Call) -> bool:
     """Whether two calls ask the same in other words."""
     if a.signature == b.signature:
         return True
-    if (a.subjects, a.numbers) != (b.subjects, b.numbers):
+    if (a.subjects, a.marks) != (b.subjects, b.marks):
         return False
     if a.tool != b.tool:
         return bool(a.subjects) and a.is_bare and b.is_bare
-    if a.exact != b.exact:
-        return False
-    return bool(a.subjects) or _say_the_same(a.words, b.words)
+    return a.exact == b.exact and (bool(a.subjects) or _say_the_same(a.words, b.words))
 
 
 def _say_the_same(a: Sequence[str], b: Sequence[str]) -> bool:

@@ -17,15 +17,13 @@ from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.gate.checks import LateError, StoppedError, run_check
 from parsimony_kernel.gate.stages import Attempt, Stage
-from parsimony_kernel.tools import Tools
+from parsimony_kernel.tools import Tools, is_bool
 
 Guard = Callable[[], bool]
 
 GUARD_S = 1.0
 # The key of a failure's metadata which says that its words quote what a guard raised.
 QUOTES_A_GUARD = "quotes_a_guard"
-# numpy's truth values are what comparisons of data give.
-_TRUTHS = frozenset({"bool", "bool_"})
 # What is no syntax in a drawing.
 _PLAIN = frozenset(" _-.,'")
 
@@ -133,8 +131,8 @@ class Procedure:
         """
         return tuple(dict.fromkeys(e.action for e in self.leading_on(state) if self._may(e)))
 
-    def mermaid(self, *, at: str | None = None) -> str:
-        """The procedure as Mermaid's ``stateDiagram-v2``, with the state ``at`` marked.
+    def mermaid(self) -> str:
+        """The procedure as Mermaid's ``stateDiagram-v2``.
 
         States have numbers for names and their own names as text, in which whatever could be
         syntax is written as a character reference.
@@ -147,8 +145,6 @@ class Procedure:
             label = _escaped(edge.action if edge.guard is None else f"{edge.action} [{edge.guard}]")
             lines.append(f"    {number[edge.source]} --> {number[edge.target]} : {label}")
         lines += [f"    {number[state]} --> [*]" for state in dict.fromkeys(self.final)]
-        if at is not None:
-            lines += ["    classDef here stroke-width:3px", f"    class {number[at]} here"]
         return "\n".join(lines) + "\n"
 
     def _may(self, edge: Edge) -> bool:
@@ -161,7 +157,12 @@ class Procedure:
         if edge.guard is None:
             return True
         try:
-            kind, answer = run_check(GUARD_S, _answer_of, self.guards[edge.guard])
+            answer = run_check(GUARD_S, self.guards[edge.guard])
+            if not is_bool(answer):
+                raise GuardError(edge, f"gave {type(answer).__name__}, not True or False")
+            return bool(answer)
+        except GuardError:
+            raise
         except LateError as exc:
             raise GuardError(edge, f"gave no answer within {GUARD_S:g} s") from exc
         except StoppedError as exc:
@@ -169,15 +170,6 @@ class Procedure:
         except BaseException as exc:  # boundary: tool - a guard may raise anything
             said = ": ".join(filter(None, (type(exc).__name__, words_of(exc))))
             raise GuardError(edge, f"raised {said}") from exc
-        if kind not in _TRUTHS:
-            raise GuardError(edge, f"gave {kind}, not True or False")
-        return answer
-
-
-def _answer_of(guard: Guard) -> tuple[str, bool]:
-    answer = guard()
-    kind = type(answer).__name__
-    return kind, kind in _TRUTHS and bool(answer)
 
 
 def _escaped(text: str) -> str:
@@ -305,7 +297,7 @@ def _broken(procedure: Procedure, exc: GuardError) -> Failure:
 
 
 def _problems(procedure: Procedure) -> Iterator[str]:
-    states = procedure.states
+    states, placed = procedure.states, _placed(procedure)
     for state in dict.fromkeys(states):
         if not state.strip():
             yield "states: a state has no name; give it one."
@@ -313,7 +305,6 @@ def _problems(procedure: Procedure) -> Iterator[str]:
             yield f"states: {state!r} stands twice; leave one out."
     if not procedure.final:
         yield "final: no state is final; name the state in which the work is done."
-    placed = _placed(procedure)
     named = [("start", procedure.start), *(("final", state) for state in procedure.final)]
     for place, edge in placed:
         named += [(f"{place}, from", edge.source), (f"{place}, to", edge.target)]
@@ -322,21 +313,16 @@ def _problems(procedure: Procedure) -> Iterator[str]:
         yield _unknown(place, "state", state, states, "add it to the states")
     for number, (place, edge) in enumerate(placed):
         yield from _problems_of_edge(procedure, place, edge, placed[:number])
-    if not unknown and procedure.final:  # what is reachable means little while names are wrong
-        steps = [(edge.source, edge.target) for edge in procedure.edges]
-        reached = _closure({procedure.start}, steps)
-        ending = _closure(set(procedure.final), [(target, source) for source, target in steps])
-        for state in states:
-            if state not in reached:
-                yield (
-                    f"states: {state!r} is never reached from {procedure.start!r}; add an edge "
-                    "that leads to it, or leave it out."
-                )
-            if state not in ending:
-                yield (
-                    f"states: {state!r} is a dead end, no final state can be reached from it; add "
-                    "an edge that leads on, or make it final."
-                )
+    if unknown or not procedure.final:  # what is reachable means little while names are wrong
+        return
+    steps = [(edge.source, edge.target) for edge in procedure.edges]
+    reached = _closure({procedure.start}, steps)
+    ending = _closure(set(procedure.final), [(target, source) for source, target in steps])
+    for state in states:
+        if state not in reached:
+            yield f"states: {state!r} is never reached; add an edge that leads to it, or drop it."
+        if state not in ending:
+            yield f"states: {state!r} is a dead end; add an edge that leads on, or make it final."
 
 
 def _problems_of_edge(
@@ -347,29 +333,21 @@ def _problems_of_edge(
     for first, other in earlier:
         is_like = (other.action, other.source) == (edge.action, edge.source)
         if is_like and other.guard in (None, edge.guard):
-            yield (
-                f"{place}: {edge} is never taken, because {first} comes first and is open whenever "
-                "this one is; leave one out, or guard them apart."
-            )
+            yield f"{place}: {edge} is never taken, because {first} comes first; leave one out."
             break
-    if edge.guard is not None and edge.guard not in procedure.guards:
+    if edge.guard is None:
+        return
+    guard: object = procedure.guards.get(edge.guard)
+    if guard is None:
         yield _unknown(place, "guard", edge.guard, procedure.guards, "define it")
-    elif edge.guard is not None:
-        guard: object = procedure.guards[edge.guard]
-        if not callable(guard) or inspect.iscoroutinefunction(guard):
-            yield (
-                f"{place}: the guard {edge.guard!r} is no plain function; give one that takes "
-                "nothing and answers True or False."
-            )
+    elif not callable(guard) or inspect.iscoroutinefunction(guard):
+        yield f"{place}: the guard {edge.guard!r} is no plain function; give one without arguments."
 
 
 def _closure(states: set[str], steps: list[tuple[str, str]]) -> set[str]:
     """``states``, and whatever ``steps`` lead to from them."""
-    found, size = set(states), 0
-    while len(found) > size:
-        size = len(found)
-        found |= {target for source, target in steps if source in found}
-    return found
+    more = {target for source, target in steps if source in states} - states
+    return _closure(states | more, steps) if more else states
 
 
 def _placed(procedure: Procedure) -> list[tuple[str, Edge]]:

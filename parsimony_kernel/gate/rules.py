@@ -1,26 +1,31 @@
-"""Rules of a task that an action is held to before it runs: keys of the task's file.
+"""What a task asks of each action before it runs: its contract, its rules, its plan and its goal.
 
-No boundary against an attack: code has many names for one thing. What code reaches is watched.
+No boundary against an attack: code has many names for one thing. What code reaches is watched. A
+plan is no business of a contract or a rule, nor is a tool that ends or suspends a run: there must
+be a way out.
 """
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 from parsimony_kernel.analysis.read import read
-from parsimony_kernel.core.causes import RULE_BROKEN
+from parsimony_kernel.core.causes import GOAL_DRIFT, PLAN_OPEN, RULE_BROKEN
+from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.kinds import Action, Failure
 from parsimony_kernel.core.refusals import RefusalError
-from parsimony_kernel.core.taxonomy import Step
-from parsimony_kernel.gate.contract import is_work
+from parsimony_kernel.core.taxonomy import Step, TriageContext
 from parsimony_kernel.gate.stages import Attempt, Stage
+from parsimony_kernel.tools import Tool
+from parsimony_kernel.triage.classify import changed_an_identifier
 from parsimony_kernel.triage.constraints import given, holds
 
-_COMMENT = re.compile(
-    r"(\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')|#[^\n]*", re.DOTALL
-)
+DONE = "return_done"
 # The errors of calls that began to run.
 _RAN = frozenset({RefusalError.action_error, RefusalError.action_timeout})
+
+# The steps of the run so far.
+Made = Callable[[], Sequence[Step]]
 
 
 @dataclass(frozen=True)
@@ -48,67 +53,86 @@ class Rules:
 
     def in_words(self) -> tuple[str, ...]:
         """A line for each rule: the key, and what it says."""
-        lines = []
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if value not in ((), None):
-                told = ", ".join(value) if isinstance(value, tuple) else value
-                lines.append(f"{each.name}: {told}")
-        return tuple(lines)
+        held = ((each.name, getattr(self, each.name)) for each in fields(self))
+        told = ((name, ", ".join(v) if isinstance(v, tuple) else v) for name, v in held)
+        return tuple(f"{name}: {value}" for name, value in told if value not in ("", None))
+
+    def broken_by(self, attempt: Attempt, made: Made) -> Iterator[str]:
+        """The rules that an action breaks."""
+        tool, inputs = attempt.tools[attempt.action], attempt.inputs
+        if is_work(tool):
+            yield from self._broken_by_work(attempt, made)
+        elif tool.terminal and isinstance(summary := inputs.get("summary"), str):
+            yield from self._texts_in(summary)
+            words = len(summary.split())
+            if self.max_words is not None and words > self.max_words:
+                yield f"max_words: {self.max_words}, and the summary has {words}"
+
+    def _broken_by_work(self, attempt: Attempt, made: Made) -> Iterator[str]:
+        action = attempt.action
+        if action in self.forbid_tools:
+            yield f"forbid_tools: {action}"
+        if self.only_tools and action not in self.only_tools:
+            yield f"only_tools: {', '.join(self.only_tools)}"
+        if attempt.tools[action].tool_type == "code":
+            imported = read(str(attempt.inputs.get("code", ""))).imported
+            for module in self.forbid_imports:
+                if any(each == module or each.startswith(f"{module}.") for each in imported):
+                    yield f"forbid_imports: {module}"
+        yield from self._texts_in(given(dict(attempt.inputs)))
+        most = self.max_tool_calls
+        if most is not None and sum(_has_run(each, attempt) for each in made()) >= most:
+            yield f"max_tool_calls: {most}"
+
+    def _texts_in(self, text: str) -> Iterator[str]:
+        return (f"forbid_text: {each}" for each in self.forbid_text if holds(each, text))
 
 
 NO_RULES = Rules()
 
 
-def within_rules(rules: Rules, made: Callable[[], Sequence[Step]]) -> tuple[Stage, ...]:
-    """The stage that refuses what breaks ``rules``, naming the rule; none without any.
+def task_stages(
+    contract: ActionContract | None, rules: Rules = NO_RULES, made: Made = tuple
+) -> tuple[Stage, ...]:
+    """The stages of a task's own terms, which stand behind the tools' validators: its contract,
+    its rules, and that the answer is to what was asked."""
+    stages: list[Stage] = []
+    if contract is not None:
+        stages.append(lambda attempt: _out_of_contract(contract, attempt))
+    if rules:
+        stages.append(lambda attempt: _against_a_rule(rules, attempt, made))
+    # Those that are texts or numbers: they are written one way only.
+    goal = {
+        name: str(value)
+        for name, value in ({} if contract is None else contract.identifiers).items()
+        if isinstance(value, str | int | float) and not isinstance(value, bool)
+    }
+    if goal:
+        stages.append(lambda attempt: _beside_the_goal(goal, attempt, made))
+    return tuple(stages)
 
-    ``made`` gives the steps of the run so far, as ``from_messages`` makes them. A plan passes, and
-    a tool that ends or suspends the run, save for what a summary says.
-    """
+
+def nothing_open(open_parts: Callable[[], Sequence[str]]) -> Stage:
+    """A stage that refuses ``return_done`` while ``open_parts`` has any, naming the first."""
 
     def stage(attempt: Attempt) -> Failure | None:
-        found = _of_work if is_work(attempt.tools[attempt.action]) else _of_an_answer
-        broken = next(found(rules, attempt, made), None)
-        return None if broken is None else _refusal(attempt, broken)
+        waiting = tuple(open_parts()) if attempt.action == DONE else ()
+        if not waiting:
+            return None
+        reason = f"the plan is open: {'; '.join(waiting)}"
+        return PLAN_OPEN.failure(
+            f"The run has not ended, for {reason}. Go on with {waiting[0]!r}; call plan again "
+            "with what is done, or without a part that is not needed any more.",
+            tool_name=DONE,
+            envelope={"reason": reason, "details": {"open": list(waiting)}},
+        )
 
-    return (stage,) if rules else ()
-
-
-def _of_work(rules: Rules, attempt: Attempt, made: Callable[[], Sequence[Step]]) -> Iterator[str]:
-    action = attempt.action
-    if action in rules.forbid_tools:
-        yield f"forbid_tools: {action}"
-    if rules.only_tools and action not in rules.only_tools:
-        yield f"only_tools: {', '.join(rules.only_tools)}"
-    inputs = dict(attempt.inputs)
-    if attempt.tools[action].tool_type == "code":
-        # The rest of it, and its comments, are words about the code.
-        inputs = {"code": _without_comments(str(attempt.inputs.get("code", "")))}
-        imported = read(inputs["code"]).imported
-        for module in rules.forbid_imports:
-            if any(each == module or each.startswith(f"{module}.") for each in imported):
-                yield f"forbid_imports: {module}"
-    yield from _text(rules, given(inputs))
-    if rules.max_tool_calls is not None:
-        done = sum(_has_run(each, attempt) for each in made())
-        if done >= rules.max_tool_calls:
-            yield f"max_tool_calls: {rules.max_tool_calls}"
+    return stage
 
 
-def _of_an_answer(
-    rules: Rules, attempt: Attempt, made: Callable[[], Sequence[Step]]
-) -> Iterator[str]:
-    summary = attempt.inputs.get("summary")
-    if attempt.tools[attempt.action].terminal and isinstance(summary, str):
-        yield from _text(rules, summary)
-        words = len(summary.split())
-        if rules.max_words is not None and words > rules.max_words:
-            yield f"max_words: {rules.max_words}, and the summary has {words}"
-
-
-def _text(rules: Rules, text: str) -> Iterator[str]:
-    return (f"forbid_text: {each}" for each in rules.forbid_text if holds(each, text))
+def is_work(tool: Tool) -> bool:
+    """Whether a call of ``tool`` does something, and does not only plan, end or suspend the run."""
+    return not tool.terminal and tool.tool_type != "plan"
 
 
 def _has_run(step: Step, attempt: Attempt) -> bool:
@@ -117,17 +141,57 @@ def _has_run(step: Step, attempt: Attempt) -> bool:
     return tool is not None and is_work(tool) and ran
 
 
-def _refusal(attempt: Attempt, rule: str) -> Failure:
-    return RULE_BROKEN.failure(
-        f"{attempt.action} breaks a rule of this task: {rule}. Nothing was run. Keep to the rule, "
-        "or end the run and say what it leaves undone.",
-        # The model may send another action; one that breaks a rule again goes to a person.
-        action=Action.retry,
-        tool_name=attempt.action,
-        envelope={"reason": f"it breaks the rule {rule}", "details": {"rule": rule}},
+def _against_a_rule(rules: Rules, attempt: Attempt, made: Made) -> Failure | None:
+    rule = next(rules.broken_by(attempt, made), None)
+    if rule is None:
+        return None
+    said = f"breaks a rule of this task: {rule}"
+    remedy = "Keep to the rule, or end the run and say what it leaves undone."
+    return _breaking(attempt, said, remedy, f"it breaks the rule {rule}", {"rule": rule})
+
+
+def _out_of_contract(contract: ActionContract, attempt: Attempt) -> Failure | None:
+    tool = attempt.tools[attempt.action]
+    parameters = tool.parameters_schema.get("properties", {})
+    broken = contract.violation(attempt.action, attempt.inputs, parameters)
+    if broken is None or not is_work(tool):
+        return None
+    working = {name for name, each in attempt.tools.items() if is_work(each)}
+    serving = sorted(working if contract.tools is None else contract.tools)
+    kept = ", ".join(f"{name}={value!r}" for name, value in contract.identifiers.items())
+    return _breaking(
+        attempt,
+        f"breaks the contract of this task: {broken}",
+        f"The task allows: {', '.join(serving) or 'no tool'}{f', with {kept}' if kept else ''}.",
+        broken,
+        {"allowed_tools": serving, "identifiers": dict(contract.identifiers)},
     )
 
 
-def _without_comments(code: str) -> str:
-    """``code`` as it runs; its texts stay."""
-    return _COMMENT.sub(lambda found: found[1] or "", code) if "#" in code else code
+def _breaking(
+    attempt: Attempt, said: str, remedy: str, reason: str, details: Mapping[str, Any]
+) -> Failure:
+    return RULE_BROKEN.failure(
+        f"{attempt.action} {said}. Nothing was run. {remedy}",
+        # The model may send another action; one that breaks a rule again goes to a person.
+        action=Action.retry,
+        tool_name=attempt.action,
+        envelope={"reason": reason, "details": dict(details)},
+    )
+
+
+def _beside_the_goal(goal: Mapping[str, str], attempt: Attempt, made: Made) -> Failure | None:
+    summary = attempt.inputs.get("summary")
+    if attempt.action != DONE or not isinstance(summary, str):
+        return None
+    known = TriageContext(summary=summary, identifiers=dict(goal))
+    if not changed_an_identifier(made(), known):
+        return None
+    named = ", ".join(f"{name}={value!r}" for name, value in goal.items())
+    reason = f"the answer is to another question than was asked, which is about {named}"
+    return GOAL_DRIFT.failure(
+        f"The run has not ended, for {reason}. Do what was asked with {named}, and name it in "
+        "the summary; or call return_unable with what stands in the way.",
+        tool_name=DONE,
+        envelope={"reason": reason, "details": {"identifiers": dict(goal)}},
+    )

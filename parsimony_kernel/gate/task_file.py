@@ -26,7 +26,7 @@ Each part is optional. Every error names the line.
     classifier: hybrid
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
@@ -44,11 +44,8 @@ from pydantic import (
 from parsimony_kernel.core.config import MAX_PINNED, MAX_PINNED_LENGTH
 from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.fuzzy import nearest
-from parsimony_kernel.core.taxonomy import Step
-from parsimony_kernel.gate.contract import within_contract
 from parsimony_kernel.gate.procedure import Edge, Guard, Procedure, ProcedureError
-from parsimony_kernel.gate.rules import NO_RULES, Rules, within_rules
-from parsimony_kernel.gate.stages import Stage
+from parsimony_kernel.gate.rules import NO_RULES, Rules
 from parsimony_kernel.gate.yaml_lines import UNREADABLE, Written
 from parsimony_kernel.tools import Tools
 from parsimony_kernel.triage.policy import FailurePolicy
@@ -77,19 +74,6 @@ class Playbook:
     constraints: tuple[str, ...] = ()
     policy: FailurePolicy | None = None
     classifier: str = ""
-
-
-def task_stages(
-    contract: ActionContract | None,
-    rules: Rules,
-    made: Callable[[], Sequence[Step]] = tuple,
-) -> tuple[Stage, ...]:
-    """The stages of a task's own terms, which stand behind the tools' validators.
-
-    ``made`` gives the steps of the run so far.
-    """
-    held = () if contract is None else (within_contract(contract),)
-    return (*held, *within_rules(rules, made))
 
 
 def from_yaml(

@@ -28,33 +28,18 @@ _TROUBLE = frozenset({FailureType.EXTERNAL_FAULT, FailureType.TIMEOUT})
 _GRACE_S = 60.0
 
 
-class ToolBreakers:
-    """The breakers of a run's tools. Code has none, nor has what ends a run."""
-
-    def __init__(self, breakers: Breakers) -> None:
-        self._breakers = breakers
-        self._services: dict[str, str] = {}
-        self._refused: dict[str, CircuitBreaker] = {}
-
-    def admit(self, tool: Tool, deadline_s: float) -> Permit | Failure | None:
-        """A permit for one call; a refusal while the breaker is open; ``None`` without one."""
-        if tool.tool_type == "code" or tool.terminal:
-            return None
-        service = self._services.get(tool.name) or service_of(tool)
-        self._services[tool.name] = service
-        breaker = self._breakers.of(service, probe_lease_s=_lease_s(tool, deadline_s))
-        try:
-            permit = breaker.admit()
-        except CircuitOpenError as exc:
-            self._refused[tool.name] = breaker
-            return _left_alone(tool, breaker, exc.retry_in_s)
-        self._refused.pop(tool.name, None)
-        return permit
-
-    def is_left_alone(self, name: str) -> bool:
-        """Whether the tool was refused and still would be."""
-        breaker = self._refused.get(name)
-        return breaker is not None and breaker.state == "open"
+def admit(breakers: Breakers, tool: Tool, deadline_s: float) -> Permit | Failure | None:
+    """A permit for one call of ``tool``, which takes at most ``deadline_s`` seconds; a refusal
+    while its breaker is open. Code has none, nor has what ends a run."""
+    if tool.tool_type == "code" or tool.terminal:
+        return None
+    # A write whose end is not known is looked up, under a deadline of its own.
+    lease_s = max(PROBE_LEASE_S, 2 * deadline_s + _GRACE_S)
+    breaker = breakers.of(service_of(tool), probe_lease_s=lease_s)
+    try:
+        return breaker.admit()
+    except CircuitOpenError as exc:
+        return _left_alone(tool, breaker, exc.retry_in_s)
 
 
 def service_of(tool: Tool) -> str:
@@ -72,33 +57,23 @@ def service_of(tool: Tool) -> str:
     return f"tool:{tool.name}:{hashlib.sha256(made_of.encode()).hexdigest()[:16]}"
 
 
-def _lease_s(tool: Tool, deadline_s: float) -> float:
-    # A write whose end is not known is looked up, under a deadline of its own.
-    bodies = 1 if tool.reconcile is None else 2
-    return max(PROBE_LEASE_S, bodies * deadline_s + _GRACE_S)
-
-
 def tell(permit: Permit, tool: Tool, result: ToolResult) -> None:
     """Say what the end of the call means for the service behind ``tool``."""
     failure = result.failure
     if failure is None:
         permit.succeeded()
-    elif failure.kind is FailureKind.capability_gap:
-        permit.released()  # something of ours is missing
-    elif type_of_end(failure, tool.name) in _TROUBLE:
+    elif failure.kind is not FailureKind.capability_gap and (  # where something of ours is missing
+        type_of_end(failure, tool.name) in _TROUBLE
+    ):
         permit.failed()
     else:
         permit.released()
 
 
 def _left_alone(tool: Tool, breaker: CircuitBreaker, seconds: float) -> Failure:
+    since = f"it is left alone for {seconds:.0f} s more"
     if breaker.state == "half_open":
         since = "one call finds out just now whether it works again"
-    else:
-        since = (
-            f"it has been left alone for {breaker.reset_timeout - seconds:.0f} s, and is for "
-            f"{seconds:.0f} s more"
-        )
     reason = f"it failed {breaker.failure_count} times in a row; {since}"
     return TOOL_BREAKER_OPEN.failure(
         f"{tool.name} is not reachable: {reason}. Nothing was run: another way is needed.",

@@ -27,7 +27,6 @@ from parsimony_kernel.core.error_table import (
 )
 from parsimony_kernel.core.evidence import Evidence, chain_of, evidence_of, facts_of
 from parsimony_kernel.core.kinds import Action, Effect, Failure
-from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import FailureType, Step
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.inspection import attempt
@@ -140,25 +139,19 @@ def _data(tool: Tool, data: Any) -> ToolResult:
     if issubclass(kind, GeneratorType | AsyncGeneratorType):
         what = "answered a generator, whose body has not run; return a list of what it yields"
         return _failed(tool, _failure(tool, what, is_done=True))
-    for request, words, lists in _REQUESTS:
-        if issubclass(kind, request) and not _can_be_read(data, words, lists):
-            return _failed(tool, _failure(tool, f"answered a {request.__name__} without words"))
+    is_request = issubclass(kind, TerminationRequest | SuspensionRequest)
+    if is_request and not attempt(lambda: _has_words(data), lambda _: False):
+        return _failed(tool, _failure(tool, f"answered a {kind.__name__} without words"))
     is_seen = attempt(lambda: hasattr(data, "__class__"), lambda _: False)
     return ToolResult.from_data(data if is_seen else plain(data))
 
 
-# What ends or suspends a run: the fields with its words, and those with lists of words.
-_REQUESTS = (
-    (TerminationRequest, "message", ("blockers", "suggested_next_steps")),
-    (SuspensionRequest, "question", ("choices",)),
-)
-
-
-def _can_be_read(data: Any, words: str, lists: tuple[str, ...]) -> bool:
-    return isinstance(getattr(data, words), str) and all(
-        isinstance(each, list | tuple) and all(isinstance(text, str) for text in each)
-        for each in (getattr(data, name) for name in lists)
-    )
+def _has_words(request: Any) -> bool:
+    if issubclass(type(request), TerminationRequest):
+        words = [request.message, *request.blockers, *request.suggested_next_steps]
+    else:
+        words = [request.question, *request.choices]
+    return all(isinstance(each, str) for each in words)
 
 
 def _raised(tool: Tool, exc: BaseException) -> Failure:
@@ -226,33 +219,29 @@ def _names(exc: BaseException) -> set[str]:
 
 
 def _sound(tool: Tool, failure: Any) -> Failure:
-    """A failure that a tool made, or what stands in the place of one."""
+    """A failure that a tool made, without facts: those are what was seen, and what a tool knows of
+    its failure is its type. What cannot be read is none, and may have happened."""
     if not issubclass(type(failure), Failure):
         return _failure(tool, f"failed: {plain(failure)}")
-    return _mended(tool, failure)
+    metadata = {key: value for key, value in failure.metadata.items() if key != FACTS}
+    sound: Failure = replace(failure, metadata=metadata)
+    if attempt(lambda: _is_readable(sound), lambda _: False):
+        return sound
+    failed = _failure(tool, f"failed: {failure.explanation}")
+    if "effect" in metadata and not tool.is_repeatable:
+        return replace(failed, metadata={**failed.metadata, "effect": Effect.uncertain})
+    return failed
 
 
-def _mended(tool: Tool, failure: Failure) -> Failure:
-    """The failure without what nobody can read in its metadata, and without facts: those are what
-    was seen, and what a tool knows of its failure is its type."""
-    metadata = {
-        key: value for key, value in failure.metadata.items() if key != FACTS and _fits(key, value)
-    }
-    if "effect" in failure.metadata.keys() - metadata.keys() and not tool.is_repeatable:
-        metadata["effect"] = Effect.uncertain
-    return replace(failure, metadata=metadata)
+def _is_readable(failure: Failure) -> bool:
+    _ = failure.type, failure.refusal, failure.effect  # ``ValueError`` for what is none
+    said = ((failure.metadata.get(key), kind) for key, kind in _SHAPES.items())
+    return all(value is None or isinstance(value, kind) for value, kind in said)
 
 
-_VOCABULARIES: Mapping[str, Any] = {"type": FailureType, "refusal": RefusalError, "effect": Effect}
 _SHAPES: Mapping[str, Any] = {
     "envelope": dict,
     "question": str,
     "choices": list | tuple,
     "remedy": str,
 }
-
-
-def _fits(key: str, value: Any) -> bool:
-    if key in _VOCABULARIES:
-        return isinstance(value, str) and value in set(_VOCABULARIES[key])
-    return isinstance(value, _SHAPES.get(key, object))

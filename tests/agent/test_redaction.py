@@ -16,8 +16,6 @@ from parsimony_kernel.core.events import (
     ReasoningDelta,
     RunCompleted,
     TextDelta,
-    ToolEvent,
-    ToolResultObserved,
 )
 from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.llm.secrets import Secrets
@@ -107,14 +105,6 @@ async def test_words_keep_their_place_among_other_events() -> None:
 
 EVENTS = [
     AgentError(message="x in-environment", failure=RAISED.failure("password=hunter2")),
-    ToolEvent(tool_name="t", tool_call_id="1", arguments={"password": "hunter2"}),
-    ToolEvent(
-        tool_name="t",
-        tool_call_id="1",
-        result={"text": "in-environment"},
-        failure=RAISED.failure("in-environment", blockers=("password=hunter2",)),
-    ),
-    ToolResultObserved(tool_name="t", tool_call_id="1", content='{"text": "in-environment"}'),
     RunCompleted(summary="password=hunter2"),
 ]
 

@@ -9,8 +9,8 @@ from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.kinds import Action, FailureKind
 from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.gate.contract import within_contract
 from parsimony_kernel.gate.gate import Gate
+from parsimony_kernel.gate.rules import task_stages
 from parsimony_kernel.gate.stages import STAGES, Attempt
 from parsimony_kernel.patterns.critic import ActionMismatch, review, validate_action_contract
 from parsimony_kernel.toolbox.plan import plan_tools
@@ -108,7 +108,7 @@ async def calculate_shipping() -> str:
 
 async def test_the_stage_refuses_what_breaks_the_contract_and_names_the_rule() -> None:
     tools = Tools([query_db, calculate_shipping]) + termination_tools()
-    gate = Gate(tools, timeout_s=5, stages=(*STAGES, within_contract(CONTRACT)))
+    gate = Gate(tools, timeout_s=5, stages=(*STAGES, *task_stages(CONTRACT)))
     assert (await gate.step("query_db", {"id": "A102"})).ok
     outcome = await gate.step("calculate_shipping", {})
     assert outcome.failure is not None
@@ -152,7 +152,7 @@ async def test_an_identifier_binds_the_tools_that_take_it(
     name: str, args: dict[str, Any], reason: str | None
 ) -> None:
     tools = Tools([query_db, track, run_code, calculate_shipping]) + termination_tools()
-    stage = within_contract(ActionContract(None, None, {"order_id": "A102"}))
+    stage, *_ = task_stages(ActionContract(None, None, {"order_id": "A102"}))
     failure = stage(Attempt(name, args, tools))
     said = None if failure is None else failure.metadata["envelope"]["reason"]
     assert said == reason
@@ -179,7 +179,7 @@ def test_a_number_is_the_identifier_that_is_written_the_same() -> None:
 
 async def test_without_a_list_of_tools_the_refusal_tells_those_that_work() -> None:
     tools = Tools([query_db, track]) + plan_tools() + termination_tools()
-    stage = within_contract(ActionContract(None, None, {"order_id": "A102"}))
+    stage, *_ = task_stages(ActionContract(None, None, {"order_id": "A102"}))
     outcome = await Gate(tools, timeout_s=5, stages=(*STAGES, stage)).step("query_db", {"id": "B"})
     assert outcome.envelope["details"]["allowed_tools"] == ["query_db", "track"]
 
@@ -210,7 +210,7 @@ async def test_no_contract_keeps_a_run_from_planning_or_ending(
     gate = Gate(
         Tools([query_db]) + plan_tools() + termination_tools(),
         timeout_s=5,
-        stages=(*STAGES, within_contract(contract)),
+        stages=(*STAGES, *task_stages(contract)),
     )
     assert not (await gate.step("query_db", {"id": "A102"})).ok
     assert (await gate.step(name, args)).ok

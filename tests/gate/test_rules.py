@@ -9,7 +9,7 @@ from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.kinds import Action, FailureKind
 from parsimony_kernel.core.taxonomy import FailureType, Step
 from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.gate.rules import NO_RULES, Rules, within_rules
+from parsimony_kernel.gate.rules import NO_RULES, Rules, task_stages
 from parsimony_kernel.gate.stages import STAGES, Attempt
 from parsimony_kernel.gate.task_file import from_yaml
 from parsimony_kernel.toolbox.plan import plan_tools
@@ -41,7 +41,7 @@ REFUSED = Step(0, "search", tool_called="search")
 
 def refusal(rules: Rules, name: str, made: Sequence[Step] = (), **args: Any) -> str:
     """The rule that a call breaks; empty where it may run."""
-    for stage in within_rules(rules, lambda: made):
+    for stage in task_stages(None, rules, lambda: made):
         if (failure := stage(Attempt(name, args, TOOLS))) is not None:
             return str(failure.metadata["envelope"]["details"]["rule"])
     return ""
@@ -72,7 +72,6 @@ def done(summary: str) -> tuple[str, dict[str, str]]:
         ("forbid_imports: [sklearn.svm]", code("import sklearn.svm.libsvm"),
          "forbid_imports: sklearn.svm"),
         ("forbid_text: [DROP TABLE]", code("q = 'drop table x'"), "forbid_text: DROP TABLE"),
-        ("forbid_text: [DROP TABLE]", code("x = 1  # DROP TABLE"), ""),
         ("forbid_text: [prod]", ("search", {"text": "the prod host"}), "forbid_text: prod"),
         ("forbid_text: [prod]", ("search", {"text": "a product"}), ""),
         ("forbid_text: [Acme]", done("We asked acme."), "forbid_text: Acme"),
@@ -95,11 +94,11 @@ def test_calls_are_counted_that_ran(made: list[Step], is_over: bool) -> None:
 
 def test_without_rules_nothing_is_asked_of_anybody() -> None:
     assert not NO_RULES
-    assert within_rules(NO_RULES, tuple) == ()
+    assert task_stages(None) == ()
 
 
 async def test_the_refusal_names_the_rule_and_the_run_goes_on() -> None:
-    stages = within_rules(Rules(forbid_tools=("refund",)), tuple)
+    stages = task_stages(None, Rules(forbid_tools=("refund",)))
     gate = Gate(TOOLS, timeout_s=5, stages=(*STAGES, *stages))
     outcome = await gate.step("refund", {"order": 1})
     assert outcome.failure is not None

@@ -11,9 +11,9 @@ from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.taxonomy import FailureContext, FailureType, TriageContext
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.procedure import ProcedureError
-from parsimony_kernel.gate.rules import NO_RULES, Rules
+from parsimony_kernel.gate.rules import NO_RULES, Rules, task_stages
 from parsimony_kernel.gate.stages import STAGES
-from parsimony_kernel.gate.task_file import Playbook, from_yaml, task_stages
+from parsimony_kernel.gate.task_file import Playbook, from_yaml
 from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.policy import RecoveryAction
 
@@ -59,10 +59,6 @@ policy:
   timeout: [replan, {action: ABORT, reason: it is late}]
   default: escalate
 """
-# Nine levels of lists of nine, so some 400 million when it is written out.
-BOMB = "x0: &a0 [x]\n" + "".join(
-    f"x{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n" for level in range(1, 10)
-)
 WHOLE = STATES + CONTRACT + RULES + POLICY
 
 
@@ -158,9 +154,11 @@ def test_a_single_rule_and_an_identifier_alone_are_enough() -> None:
         ),
         (WHOLE.replace("reason", "raeson"), "line 18: TIMEOUT: ABORT has no such field"),
         (WHOLE.replace("default", "Timeout"), "line 19: TIMEOUT stands twice; leave one out."),
-        (WHOLE.replace("escalate", "&x [*x]"), "line 19: this contains itself; write it out."),
-        (WHOLE.replace("escalate", "2020-13-45"), "line 19: month must be in 1..12"),
-        (WHOLE.replace("escalate", "!!python/name:os"), "line 19: this cannot be read"),
+        (WHOLE.replace("escalate", "&x [*x]"), "line 19: an alias (*) repeats this; write"),
+        (
+            WHOLE.replace("escalate", "!!python/name:os"),
+            "line 19: a value here does not fit its tag",
+        ),
         (WHOLE.replace("escalate", "[]"), "line 19: DEFAULT has no strategy; write one"),
         (WHOLE.replace("escalate", ""), "line 19: DEFAULT: None is no strategy: write its name"),
         (WHOLE.replace("start: new\n", ""), "line 1: the procedure lacks 'start'; add it."),
@@ -170,23 +168,17 @@ def test_a_single_rule_and_an_identifier_alone_are_enough() -> None:
             "line 6: there is no tool 'qery_db'",
         ),
         (WHOLE.replace("escalate", "!!bool abc"), "line 19: a value here does not fit its tag; me"),
-        (WHOLE.replace("escalate", "!!timestamp x"), "line 19: a value here does not fit its tag"),
         (
             WHOLE.replace("attempts: 2", "attempts: two"),
             "line 17: HALLUCINATED_STATE: max_attempts",
         ),
-        (WHOLE.replace("contract:", "? {a: b}\n:"), "line 7: a key is a name, and this is a mapp"),
+        (WHOLE.replace("contract:", "? {a: b}\n:"), "line 7: a key is a name; write"),
         (
             WHOLE.replace("EXTERNAL_FAULT", "? [a]\n  "),
-            "line 16: a key is a name, and this is a li",
+            "line 16: a key is a name; write",
         ),
-        (WHOLE.replace("order_id", "[a]"), "line 10: a key is a name, and this is a list;"),
-        (BOMB + "? *a9\n", "line 1: with its aliases written out this is more than"),
-        (BOMB + "start: *a9\n", "line 1: with its aliases written out this is more than"),
-        (BOMB + "policy: {UNKNOWN: *a9}\n", "line 1: with its aliases written out this is"),
-        ("name: &a " + "x" * 99_999 + "\nstates: [" + "*a, " * 99 + "]", "line 1: with its alia"),
+        (WHOLE.replace("order_id", "[a]"), "line 10: a key is a name; write"),
         ("#" * 300_000, "task.yaml: it has more than 262144 characters; shorten it."),
-        ("states: [" + "a, " * 20_000 + "]", "line 1: with its aliases written out this is mo"),
         ("name: x", "line 1: the file says nothing; give it some of start, final"),
         ("contract:", "line 1: the contract has to be fields: tools, intent_tools"),
         ("classifier: best", "line 1: classifier: this is none of '', 'rules', 'hybrid' or"),

@@ -5,16 +5,13 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.causes import GOAL_DRIFT, cause_of
 from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.taxonomy import Step
+from parsimony_kernel.gate.rules import task_stages
 from parsimony_kernel.gate.stages import Attempt
-from parsimony_kernel.gate.unfinished import about_the_goal
-from parsimony_kernel.testing.scripted import ScriptedModel, call
-from parsimony_kernel.tools import tool
 
 ORDER = ActionContract(identifiers={"order_id": "A102"})
 
@@ -29,7 +26,7 @@ def judged(
     action: str = "return_done",
     contract: ActionContract = ORDER,
 ) -> Failure | None:
-    (stage,) = about_the_goal(contract, lambda: steps)
+    *_, stage = task_stages(contract, made=lambda: steps)
     return stage(Attempt(action, inputs, termination_tools()))
 
 
@@ -80,20 +77,9 @@ def test_the_other_ways_to_end_are_open() -> None:
 
 
 @pytest.mark.parametrize(
-    "contract", [None, ActionContract(), ActionContract(identifiers={"dry": True})], ids=str
+    "contract", [ActionContract(), ActionContract(identifiers={"dry": True})], ids=str
 )
 def test_a_task_that_is_about_nothing_in_particular_has_no_such_check(
-    contract: ActionContract | None,
+    contract: ActionContract,
 ) -> None:
-    assert about_the_goal(contract, tuple) == ()
-
-
-@tool(effect="none")
-async def look() -> str:
-    """Look the newest order up."""
-    return "it is delayed"
-
-
-def agent(*summaries: str) -> Agent:
-    steps = [call("look"), *(call("return_done", summary=each) for each in summaries)]
-    return Agent(ScriptedModel(steps), tools=[look], contract=ORDER, suspension_secret="s")
+    assert len(task_stages(contract)) == 1

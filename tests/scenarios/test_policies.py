@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.failure.diagnosis import diagnose
 from parsimony_kernel.agent.hooks import RunHooks
 from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.agent.outcomes import diagnose
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import RAISED

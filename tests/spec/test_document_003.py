@@ -18,10 +18,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from parsimony_kernel.agent.events import AgentError, AgentEvent, RunCompleted, RunStarted
 from parsimony_kernel.agent.failure.kinds import Effect, Failure, FailureKind
 from parsimony_kernel.core.contract import ActionContract
-from parsimony_kernel.gate.contract import within_contract
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.loops import Repetition, not_repeating
+from parsimony_kernel.gate.rules import task_stages
 from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.limits.breaker import CircuitBreaker, CircuitOpenError
 from parsimony_kernel.limits.breaker_store import OwnStore
@@ -728,7 +728,7 @@ async def test_the_gate_refuses_what_breaks_the_contract_naming_the_rule(
 ) -> None:
     contract = ActionContract(frozenset(ALLOWED), frozenset({"query_db"}), {"order_id": "A102"})
     asked: list[str] = []
-    stages = (*STAGES, within_contract(contract))
+    stages = (*STAGES, *task_stages(contract))
     gate = Gate(lookup(asked.append), timeout_s=30, stages=stages)
     outcome = await gate.step(name, {"id": order})
     assert outcome.envelope["error"] == "validation_failed"

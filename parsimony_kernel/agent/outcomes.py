@@ -1,0 +1,103 @@
+"""What a step came to, as it is told: with the type of its failure, and without what was undone."""
+
+from dataclasses import replace
+from typing import Any
+
+from parsimony_kernel.agent.failure.recovery import outlived, within
+from parsimony_kernel.core.calls import arguments_of
+from parsimony_kernel.core.chat import ToolCall
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.conversation import request_in
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.outputs import KernelOutput
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.core.taxonomy import FailureType, TriageContext
+from parsimony_kernel.gate.envelope import to_text
+from parsimony_kernel.gate.gate import StepOutcome
+from parsimony_kernel.gate.tool_result import step_of_end
+from parsimony_kernel.lineage.undo import PutBack
+from parsimony_kernel.llm.secrets import Secrets
+from parsimony_kernel.triage.classify import HINTS, Classifier, from_messages
+
+# The longest that a classifier thinks, in seconds.
+JUDGING_S = 10.0
+
+
+async def diagnose(
+    failure: Failure,
+    call: ToolCall,
+    classifier: Classifier,
+    *,
+    state: RunState,
+    known: TriageContext,
+    is_idempotent: bool = False,
+    within_s: float = JUDGING_S,
+    clock: Clock = SYSTEM_CLOCK,
+) -> FailureType:
+    """What ``classifier`` says of the failure of ``call``, in the light of its run.
+
+    A classifier that breaks, or takes longer than ``within_s`` and ``JUDGING_S`` seconds of
+    ``clock``, says nothing.
+    """
+    made = from_messages(state.messages)
+    last = step_of_end(failure, call.function.name, index=len(made), inputs=arguments_of(call))
+    trajectory = (*made, replace(last, idempotent=is_idempotent))
+
+    async def judged() -> FailureType:
+        request = request_in(state.messages)
+        return FailureType(await classifier.classify(trajectory, request, run=known))
+
+    with outlived("the classifier broke; the type of the failure is not known"):
+        return await within(judged(), min(within_s, JUDGING_S), clock)
+    return FailureType.UNKNOWN
+
+
+def with_type(outcome: StepOutcome, kind: FailureType) -> StepOutcome:
+    """The outcome of a failure of this type, with what helps against it. A type chooses a hint; it
+    changes neither effect nor action."""
+    if outcome.failure is not None and kind is not FailureType.UNKNOWN:
+        metadata = {**outcome.failure.metadata, "type": kind}
+        outcome = replace(outcome, failure=replace(outcome.failure, metadata=metadata))
+    return adding(outcome, "hint", HINTS[kind]) if kind in HINTS else outcome
+
+
+def as_restored(outcome: StepOutcome, back: PutBack) -> StepOutcome:
+    """The outcome without what a failed step had made of the variables that are as before."""
+    result = outcome.envelope.get("result")
+    if not isinstance(result, dict):
+        return outcome
+    gone = {*back.restored, *back.removed}
+    left = {key: each for key, each in result.items() if key not in ("overwritten", "deleted")}
+    variables = [each for each in left.pop("variables", ()) if each.get("name") not in gone]
+    if variables:
+        left["variables"] = variables
+    return adding(outcome, "result", left)
+
+
+def adding(outcome: StepOutcome, key: str, told: Any) -> StepOutcome:
+    """The outcome whose envelope has ``told`` under ``key``."""
+    return replace(outcome, envelope={**outcome.envelope, key: told})
+
+
+def shown(outcome: StepOutcome) -> str:
+    """What the step has shown."""
+    return to_text(outcome.envelope.get("result", outcome.envelope))
+
+
+def is_late(outcome: StepOutcome) -> bool:
+    """Whether it was not done in time, or at the cost of the state."""
+    failure = outcome.failure
+    return failure is not None and (
+        failure.type is FailureType.TIMEOUT or failure.kind is FailureKind.kernel_invalidated
+    )
+
+
+def for_people(outcome: StepOutcome, secrets: Secrets, *, stopped: bool) -> dict[str, Any]:
+    """The envelope, and beside it all that code has given back."""
+    result = dict(outcome.envelope)
+    if stopped and not outcome.ok:
+        result["stopped"] = True
+    data = outcome.result.data if outcome.ok else outcome.result.partial_data
+    if isinstance(data, KernelOutput):
+        result["output"] = secrets.of_json(data.model_dump(mode="json"))
+    return result
