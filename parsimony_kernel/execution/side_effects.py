@@ -172,7 +172,7 @@ class Judge:
                 return _starting(_command(*(arguments[each] for each in at)), by)
             case "fork":
                 is_worker = not (_WORKERS | {"subprocess"}).isdisjoint(by.modules)
-                return None if is_worker else (ReachKind.shell, event.partition(".")[2])
+                return None if is_worker else (ReachKind.shell, str(at[0]))
             case "kill":
                 return _killing(event, arguments, by)
             case "unpickle":
