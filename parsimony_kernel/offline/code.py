@@ -185,7 +185,8 @@ class Writer:
         self.units: tuple[str, ...] = ()
         self.steps: list[str] = []
         prepare = getattr(self, f"_{query.do}", None)
-        words = (prepare() if prepare else "") or f"{query.table} {query.title}"
+        told = query.title if query.table in query.title else f"{query.table} {query.title}"
+        words = (prepare() if prepare else "") or told
         values = [v for f in query.filters for v in f.values][:3]
         self.name = unique(identifier(" ".join(map(str, (words, *values)))), taken)
         self.chart = unique(f"{self.name}_chart", taken)

@@ -73,8 +73,8 @@ def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
     well, wrong = list[str](), list[str]()
     if bad is None:
         well.append(
-            "The journal is as it was written: its entries by their chain, and with the turns, "
-            "questions, writes and requests sent by its seal."
+            "The journal is as it was written: turns, events, questions, writes and requests, by "
+            "their chain and its seal."
         )
     elif not bad[0]:
         wrong.append(f"The journal cannot be vouched for: {bad[1]}.")

@@ -278,10 +278,11 @@ def _create_file(path: Path, schema: str) -> None:
     which two processes cannot do at once.
     """
     try:
-        durable.make_folder(path.parent)
         is_there = path.exists()
         if path.parent.name == ARTIFACT_FOLDER:
+            # Before anything else is there: a folder that begins here is trusted.
             _keep_from_git(path.parent.parent, required=not is_there)
+        durable.make_folder(path.parent)
         if is_there:
             return
         with TemporaryDirectory() as folder:

@@ -47,9 +47,10 @@ def execute(notebook: Any, folder: Path, **environ: str) -> None:
     client.execute(env=environment)
 
 
-def kernel_under(name: str, version: str, folder: Path) -> Iterator[LiveKernel]:
+def kernel_under(name: str, version: str, folder: Path, **environ: str) -> Iterator[LiveKernel]:
     """The kernel ``name`` as ``version`` of ipykernel runs it, in ``folder``, ready for cells."""
     environ = {
+        **environ,
         "IPYTHONDIR": str(folder / ".ipython"),
         "PARSIMONY_MODEL": "offline",
         **environment_of(version),
