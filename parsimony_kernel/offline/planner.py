@@ -454,6 +454,8 @@ class _Planner:
         lines = [line for line in call.printed.splitlines() if line.strip()]
         units = [*cell.units, *[""] * len(lines)]
         told = " ".join(_sentence(*each) for each in zip(lines, units, strict=False))
+        if not (told or cell.table or cell.chart) and query.do != "head":
+            told = f"{query.title}: printed by the step below, and no model is told values here."
         self.made.append(_Made(query.title, cell.table, cell.chart, told, about.name))
         if query.do in ("rows", "derive", "rename", "dropna", "fillna") and cell.table:
             self.subject = cell.table
