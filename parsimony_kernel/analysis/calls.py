@@ -40,8 +40,11 @@ def _rows(table: str, rows: str) -> list[frozenset[str]]:
 MUTATES_RECEIVER, PURE_METHODS, STREAM_METHODS, VIEW_METHODS = _rows(
     "methods", "mutate pure stream view"
 )
-MUTATES_ARGUMENT, GIVES_PARTS, RUNS_TEXT, NAMESPACES, SQL_CALLS = _rows(
-    "functions", "mutate parts run_text namespace sql"
+MUTATES_ARGUMENT, GIVES_PARTS, RUNS_TEXT, NAMESPACES = _rows(
+    "functions", "mutate parts run_text namespace"
+)
+SQL_CALLS, READS_TABLE, CHANGES_TABLE, READS_FILES = _rows(
+    "functions", "sql reads_table changes_table reads_files"
 )
 ATOMIC_FUNCTIONS, COPYING_FUNCTIONS, STREAM_FUNCTIONS, SEEDING_FUNCTIONS = _rows(
     "functions", "atomic copy stream seed"

@@ -82,7 +82,7 @@ def stamp_effect(
     sha = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
     made = tuple(
         InputRef(name=name, version=ledger.next_version(name))
-        for name in sorted({*effect.changed, *bound, *imported})
+        for name in sorted({*effect.changed, *bound, *imported, *effect.tables})
     )
     derivation = Derivation(read(code), inputs, made, effect.in_place, stopped_at)
     states = _states(effect.sources, cwd, at)
