@@ -4,20 +4,25 @@ Each row is a library: it reads the same file, and what comes of it is the same 
 """
 
 from dataclasses import dataclass
+from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 from parsimony_kernel.artifacts.codecs import CodecError, decode_dataset, encode_dataset
 from parsimony_kernel.core.outputs import DataFrameObject, KernelOutput
 from parsimony_kernel.execution.factory import OutputFactory, summarise
 from parsimony_kernel.execution.frames import in_words
+from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.script import slice_of
 from parsimony_kernel.session.changes import Changes
+from parsimony_kernel.session.inventory import notebook_in_words
 
 # Ibis asks DuckDB by a name that DuckDB will drop.
 pytestmark = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
@@ -339,3 +344,37 @@ async def test_a_table_in_many_files_has_their_folder_or_pattern_as_its_source(
     origin = executor.origin_ledger.get("frame")
     assert origin is not None
     assert origin.sources == (("parts/*.parquet",) if "*" in many else ("parts",))
+
+
+@pytest.mark.filterwarnings("ignore")
+async def test_a_sql_cell_of_jupysql_has_its_tables_in_its_lineage(
+    shell: InteractiveShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLOOMBER_STATS_ENABLED", "false")  # it would ask the network
+    executor = NotebookExecutor(shell)
+    ledger = executor.origin_ledger
+    await executor.set_cwd(str(tmp_path))
+    for code in (
+        "import duckdb, pandas as pd\nsales = pd.DataFrame({'city': ['Rome'], 'sold': [1]})",
+        "con = duckdb.connect(config={'python_scan_all_frames': True})",
+        "%load_ext sql\n%config SqlMagic.autopandas = True\n%config SqlMagic.feedback = 0",
+        "%sql con --alias db",
+        "%%sql\nCREATE TABLE kept AS SELECT * FROM sales",
+        "%%sql best <<\nSELECT city, max(sold) AS sold FROM kept GROUP BY city",
+    ):
+        with run_scope(USER):
+            output = await executor.execute(code)
+        assert output.error is None, output.error
+    assert executor.variables()["best"].to_dict("list") == {"city": ["Rome"], "sold": [1]}
+    inputs = {ref.name for origin in ledger.ancestry("best") for ref in origin.inputs}
+    assert {"table kept", "sales"} <= inputs
+    shell.run_line_magic("sql", "--close db")
+
+
+def test_a_real_model_is_told_which_libraries_there_are(tmp_path: Path) -> None:
+    context, _ = notebook_in_words(
+        CodeExecutor(), tmp_path, (), earlier_turns=0, replaceable=(), today=date(2024, 5, 1)
+    )
+    for name in ("pandas", "polars", "duckdb", "ibis-framework", "dask"):
+        assert f"{name} {version(name)}" in context
+    assert "pyspark" not in context
