@@ -94,6 +94,13 @@ def is_frame(value: Any) -> bool:
     return comes_from(value, "pandas", "DataFrame", "Series", "Index") or bool(_library(value))
 
 
+def is_plan(value: Any) -> bool:
+    """Whether it is a table that is computed later."""
+    return attempt(
+        lambda: (head := _head(value)) is not None and head.rows is None, lambda _: False
+    )
+
+
 def in_words(value: Any) -> str:
     """A frame within another value: its kind, its size and its first columns, in one line."""
     table = frame(value, preview=False)
