@@ -30,6 +30,7 @@ _SMALL_BYTES = 2**20
 HEAD_ROWS = 10
 HEAD_COLUMNS = 12
 _CELL_CHARS = 60
+_COLUMN = re.compile(r"for column (.*) with type", re.DOTALL)
 
 Spec = dict[str, Any]
 
@@ -136,8 +137,6 @@ def _encode_by(write: Callable[[Any, str, Path], object], value: object, variabl
         try:
             write(value, variable, path)
             file = pyarrow.parquet.ParquetFile(path)
-        except CodecError:
-            raise
         except Exception as exc:  # boundary: user object - what the plan computes may do anything
             raise CodecError(
                 f"{type_name(value)} can't write {variable!r} as Parquet ({_first_line(exc)}): "
@@ -156,9 +155,11 @@ def _not_a_table(value: object, variable: str) -> str:
             f"{variable!r} is a chart ({type_name(value)}) and not a table: publish it with "
             "return_chart, or name the DataFrame behind it."
         )
+    is_spark = type_name(value) == "pyspark.DataFrame"
+    made = f"{variable}.limit(1000).toPandas()" if is_spark else f"pd.DataFrame({variable})"
     return (
         f"{variable!r} is of type {type_name(value)!r}, not a DataFrame: convert it, "
-        f"for example pd.DataFrame({variable})."
+        f"for example {made}."
     )
 
 
@@ -191,10 +192,10 @@ def _write_arrow(value: Any, variable: str, path: Path) -> None:
 
     if isinstance(value, pa.Array | pa.ChunkedArray):
         value = pa.table([value], [variable])
-    reader = value.scanner() if hasattr(value, "scanner") else value
-    reader = reader.to_reader() if hasattr(reader, "to_reader") else reader
-    if isinstance(reader, pa.RecordBatch):
-        reader = pa.Table.from_batches([reader]).to_reader()
+    elif isinstance(value, pa.RecordBatch):
+        value = pa.table(value)
+    scanner = value.scanner() if hasattr(value, "scanner") else value
+    reader = scanner.to_reader() if hasattr(scanner, "to_reader") else scanner
     _write_batches(reader.schema, reader, path)
 
 
@@ -206,13 +207,6 @@ def _write_batches(schema: Any, batches: Iterable[Any], path: Path) -> None:
             writer.write_batch(batch.cast(schema))
 
 
-def _refuse_spark(value: Any, variable: str, path: Path) -> None:
-    raise CodecError(
-        f"{variable!r} is a frame of Spark, which isn't computed here: take the rows that are "
-        f"needed, for example {variable} = {variable}.limit(1000).toPandas()."
-    )
-
-
 _WRITERS: Mapping[str, Callable[[Any, str, Path], object]] = {
     "_duckdb": lambda value, variable, path: value.write_parquet(str(path)),
     "dask": _write_dask,
@@ -220,7 +214,6 @@ _WRITERS: Mapping[str, Callable[[Any, str, Path], object]] = {
     "ibis": lambda value, variable, path: value.as_table().to_parquet(path),
     "polars": _write_polars,
     "pyarrow": _write_arrow,
-    "pyspark": _refuse_spark,
 }
 
 
@@ -265,23 +258,14 @@ def _from_pandas(frame: Any, variable: str) -> Any:
     try:
         return pyarrow.Table.from_pandas(frame, preserve_index=False)
     except (pyarrow.ArrowException, NotImplementedError, OverflowError, TypeError) as exc:
-        column = _unstorable_column(frame)
+        # It names the column last; a number that is too large only says so.
+        named = _COLUMN.search(str(exc.args[-1]))
+        column = repr(named[1]) if named else "…"
         raise CodecError(
-            f"Column {column!r} of {variable!r} holds values that Parquet cannot store together "
+            f"Column {column} of {variable!r} holds values that Parquet cannot store together "
             f"({_first_line(exc)}): convert it to one type, for example "
-            f"{variable}[{column!r}].astype(str)."
+            f"{variable}[{column}].astype(str)."
         ) from exc
-
-
-def _unstorable_column(frame: Any) -> str:
-    import pyarrow  # deferred: a large library
-
-    for name in frame.columns:
-        try:
-            pyarrow.Array.from_pandas(frame[name])
-        except (pyarrow.ArrowException, NotImplementedError, OverflowError, TypeError):
-            return str(name)
-    return "?"
 
 
 def _checked(table: Any, variable: str) -> Any:

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, PURE_METHODS
 from parsimony_kernel.analysis.cell import Cell, Statement
@@ -87,44 +87,33 @@ def stamp_effect(
     derivation = Derivation(read(code), inputs, made, effect.in_place, stopped_at)
     states = _states(effect.sources, cwd, at)
     number = ledger.next_cell_run()
-    run = CellRun(
-        number=number,
-        actor=scope.actor,
-        notebook_path=scope.notebook_path,
-        cell_id=scope.cell_id,
-        run_id=scope.run_id,
-        code=code,
-        code_sha=sha,
-        reads=inputs,
-        made=made,
-        deleted=effect.deleted,
-        sources=effect.sources,
-        source_states=states,
-        at=at,
-        failed=failed,
-        stopped_at=stopped_at,
-    )
+    ran: dict[str, Any] = {
+        "actor": scope.actor,
+        "notebook_path": scope.notebook_path,
+        "cell_id": scope.cell_id,
+        "run_id": scope.run_id,
+        "code": code,
+        "code_sha": sha,
+        "sources": effect.sources,
+        "source_states": states,
+        "at": at,
+    }
     for ref in made:
-        ledger.stamp(
-            VariableOrigin(
-                name=ref.name,
-                version=ref.version,
-                actor=run.actor,
-                notebook_path=run.notebook_path,
-                cell_id=run.cell_id,
-                run_id=run.run_id,
-                code=code,
-                code_sha=sha,
-                inputs=derivation.inputs_of(ref.name),
-                sources=effect.sources,
-                source_states=states,
-                at=at,
-                cell_run=number,
-            )
-        )
+        its = derivation.inputs_of(ref.name)
+        ledger.stamp(VariableOrigin(**ran, **dict(ref), inputs=its, cell_run=number))
     for name in effect.deleted:
         ledger.drop(name)
-    ledger.record(run)
+    ledger.record(
+        CellRun(
+            **ran,
+            number=number,
+            reads=inputs,
+            made=made,
+            deleted=effect.deleted,
+            failed=failed,
+            stopped_at=stopped_at,
+        )
+    )
 
 
 def _states(sources: Iterable[str], cwd: Path | None, at: str) -> tuple[SourceState, ...]:

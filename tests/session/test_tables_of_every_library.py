@@ -296,7 +296,7 @@ def test_a_frame_of_spark_is_described_and_not_published() -> None:
     (told,), _ = summarise({"sales": kind()})
     assert (told["library"], told["rows"]) == ("pyspark", None)
     assert [(each["name"], each["dtype"]) for each in told["columns"]] == list(Spark.dtypes)
-    with pytest.raises(CodecError, match=r"Spark.*sales = sales\.limit\(1000\)\.toPandas\(\)"):
+    with pytest.raises(CodecError, match=r"pyspark.*sales\.limit\(1000\)\.toPandas\(\)"):
         encode_dataset(kind(), "sales")
 
 
