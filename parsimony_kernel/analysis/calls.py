@@ -37,9 +37,7 @@ def _rows(table: str, rows: str) -> list[frozenset[str]]:
     return [names(table, row) for row in rows.split()]
 
 
-MUTATES_RECEIVER, PURE_METHODS, STREAM_METHODS, VIEW_METHODS = _rows(
-    "methods", "mutate pure stream view"
-)
+MUTATES_RECEIVER, PURE_METHODS, STREAM_METHODS = _rows("methods", "mutate pure stream")
 MUTATES_ARGUMENT, GIVES_PARTS, RUNS_TEXT, NAMESPACES = _rows(
     "functions", "mutate parts run_text namespace"
 )

@@ -7,7 +7,7 @@ import tokenize
 import warnings
 from typing import NamedTuple
 
-from parsimony_kernel.analysis.calls import names
+from parsimony_kernel.analysis.calls import PATTERNS, names
 
 Module = ast.Module
 _NONSENSE = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -20,21 +20,9 @@ _BLANKS = re.compile(r"(?<=\S)[ \t\f]{100,}")
 # blank in its name.
 TABLE = "table "
 # Queries in SQL, in which DuckDB takes names of tables for variables.
-_COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)
 _TABLE = r'"?([^\W\d]\w*)"?(?![\w.(])(?:\s+(?:as\s+)?(?!on\b|join\b|where\b)[^\W\d]\w*)?'
 _FROM = re.compile(rf"\b(?:from|join|describe|summarize)\s+{_TABLE}((?:\s*,\s*{_TABLE})*)", re.I)
 _FURTHER = re.compile(rf",\s*{_TABLE}", re.I)
-_NAMED = r'"?([^\W\d]\w*)"?(?![\w.])'
-_MADE = re.compile(
-    r"\bcreate\s+(?:or\s+replace\s+)?(?:temp(?:orary)?\s+)?(?:table|view)\s+(?!if\b)" + _NAMED, re.I
-)
-_CHANGED = re.compile(
-    r"\b(?:(?:insert|replace)\s+(?:or\s+\w+\s+)?into|update|delete\s+from|alter\s+table"
-    rf"|if\s+not\s+exists)\s+{_NAMED}",
-    re.I,
-)
-_READ_TEXT = re.compile(r"(?<!\bto )'([^'\n]+)'", re.I)
-_OWN_TABLES = re.compile(r"(?:\bwith\s+(?:recursive\s+)?|,\s*)([^\W\d]\w*)\s+as\s*\(", re.I)
 # That is Python as well, a subtraction.
 _AMBIGUOUS = re.compile(r"\s*(reset)(?:\s+(-.*))?\s*")
 
@@ -131,19 +119,19 @@ class Query(NamedTuple):
         texts: its quoted texts, but those after ``TO``: files that it may read.
     """
 
-    reads: tuple[str, ...]
-    makes: tuple[str, ...]
-    changes: tuple[str, ...]
-    texts: tuple[str, ...]
+    reads: list[str]
+    makes: list[str]
+    changes: list[str]
+    texts: list[str]
 
 
 def read_query(query: str) -> Query:
     """The tables and files of an SQL query."""
-    plain = _COMMENTS.sub(" ", query)
-    own = {name.casefold() for name in _OWN_TABLES.findall(plain)}
+    plain = PATTERNS["sql_comment"].sub(" ", query)
+    own = {name.casefold() for name in PATTERNS["sql_own"].findall(plain)}
     found = [
         name for match in _FROM.finditer(plain) for name in (match[1], *_FURTHER.findall(match[2]))
     ]
     reads = [name for name in dict.fromkeys(found) if name.casefold() not in own]
-    made, changed = _MADE.findall(plain), _CHANGED.findall(plain)
-    return Query(tuple(reads), tuple(made), tuple(changed), tuple(_READ_TEXT.findall(query)))
+    made, changed = PATTERNS["sql_made"].findall(plain), PATTERNS["sql_changed"].findall(plain)
+    return Query(reads, made, changed, PATTERNS["sql_text"].findall(query))
