@@ -13,7 +13,6 @@ from typing import Any, Literal, Protocol
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, PURE_METHODS
 from parsimony_kernel.analysis.cell import Cell, Statement
 from parsimony_kernel.analysis.read import read
-from parsimony_kernel.lineage.file_access import sources_in
 from parsimony_kernel.lineage.ledger import (
     CellRun,
     InputRef,
@@ -22,18 +21,7 @@ from parsimony_kernel.lineage.ledger import (
     VariableOrigin,
     source_state,
 )
-from parsimony_kernel.lineage.observe import (
-    CellEffect,
-    Looked,
-    before_cell,
-    observe_cell,
-    stopped_line,
-)
-
-__all__ = [
-    "CellEffect", "Looked", "Producer", "before_cell", "observe_cell", "sources_in",
-    "stamp_effect", "stopped_line",
-]  # fmt: skip
+from parsimony_kernel.lineage.observe import CellEffect
 
 
 class Producer(Protocol):
