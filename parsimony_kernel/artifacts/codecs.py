@@ -208,7 +208,6 @@ def _write_batches(schema: Any, batches: Iterable[Any], path: Path) -> None:
 
 
 _WRITERS: Mapping[str, Callable[[Any, str, Path], object]] = {
-    "_duckdb": lambda value, variable, path: value.write_parquet(str(path)),
     "dask": _write_dask,
     "duckdb": lambda value, variable, path: value.write_parquet(str(path)),
     "ibis": lambda value, variable, path: value.as_table().to_parquet(path),

@@ -114,7 +114,7 @@ def in_words(value: Any) -> str:
 
 def _library(value: Any) -> str:
     """The library of a table that is not of pandas; empty for anything else."""
-    return package_among(type(value), TABLES).removeprefix("_")
+    return package_among(type(value), TABLES)
 
 
 def cell(value: Any) -> str:
@@ -298,9 +298,7 @@ def _arrow_head(value: Any) -> _Head | None:
     import narwhals as nw
 
     arrow = sys.modules["pyarrow"]
-    if comes_from(value, "pyarrow.dataset", "Dataset", "Scanner") or is_a(
-        value, arrow.RecordBatchReader
-    ):
+    if not hasattr(value, "__len__"):  # it is read later
         schema = getattr(value, "projected_schema", None) or value.schema
         return _outline(_arrow_head(schema.empty_table()))
     if is_a(value, arrow.Array, arrow.ChunkedArray):

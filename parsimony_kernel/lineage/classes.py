@@ -54,13 +54,13 @@ def package_of(kind: type) -> str:
 
 def package_among(kind: type, names: Mapping[str, Collection[str]]) -> str:
     """The package that defines ``kind``, or a class that it inherits from, under one of ``names``;
-    empty if none does.
+    empty if none does. A private one such as ``_duckdb`` counts as the public one.
 
     Args:
         names: class names by package.
     """
     for each in _mro_of(kind):
-        package, name = package_of(each), _name_of(each)
+        package, name = package_of(each).lstrip("_"), _name_of(each)
         if type(name) is str and name in names.get(package, ()):
             return package
     return ""
@@ -121,7 +121,6 @@ _SCALARS_OF_PANDAS = frozenset({"Timestamp", "Timedelta", "Period", "Interval"})
 _DESCRIBING = frozenset({"dataclasses", "typing"})
 # Tables of libraries beside pandas: by package, the class or one that it inherits from.
 TABLES = {
-    "_duckdb": ("DuckDBPyRelation",),
     "cudf": ("DataFrame", "Series"),
     "dask": ("DataFrame", "Series", "Index"),
     "duckdb": ("DuckDBPyRelation",),
@@ -136,7 +135,6 @@ TABLES = {
 # What libraries never change: single values, types, columns in Arrow, and the plans of frames that
 # are computed later. What a plan reads may change, and is an input of it.
 _CONSTANT = {
-    "_duckdb": ("DuckDBPyRelation",),
     "dask": ("Expr", "HighLevelGraph"),
     "duckdb": ("DuckDBPyRelation",),
     "ibis": ("Expr",),
@@ -176,7 +174,7 @@ def is_atomic(value: Any) -> bool:
         return bool(value.__module__ != "__main__")
     if kind is BuiltinFunctionType:
         return value.__self__ is None or type(value.__self__) is ModuleType
-    if package_of(kind) in _CONSTANT:
+    if package_of(kind).lstrip("_") in _CONSTANT:
         return bool(package_among(kind, _CONSTANT))
     return module_of(kind) in _DESCRIBING or is_scalar_of_pandas(kind)
 

@@ -81,10 +81,6 @@ def test_the_value_itself_is_not_touched() -> None:
     assert "note" in frame.attrs
 
 
-def test_an_arrow_table_is_a_dataset() -> None:
-    assert _columns(pa.table({"a": [1]})) == ["a"]
-
-
 def test_a_column_has_the_name_of_its_variable_and_what_gives_arrow_is_a_dataset() -> None:
     assert _columns(pa.chunked_array([[1, 2]]), "column") == ["column"]
     assert _columns(nw.from_native(pd.DataFrame({"a": [1]}))) == ["a"]
