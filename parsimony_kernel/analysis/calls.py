@@ -37,11 +37,12 @@ def _rows(table: str, rows: str) -> list[frozenset[str]]:
     return [names(table, row) for row in rows.split()]
 
 
-MUTATES_RECEIVER, PURE_METHODS, STREAM_METHODS, VIEW_METHODS = _rows(
-    "methods", "mutate pure stream view"
+MUTATES_RECEIVER, PURE_METHODS, STREAM_METHODS = _rows("methods", "mutate pure stream")
+MUTATES_ARGUMENT, GIVES_PARTS, RUNS_TEXT, NAMESPACES = _rows(
+    "functions", "mutate parts run_text namespace"
 )
-MUTATES_ARGUMENT, GIVES_PARTS, RUNS_TEXT, NAMESPACES, SQL_CALLS = _rows(
-    "functions", "mutate parts run_text namespace sql"
+SQL_CALLS, READS_TABLE, CHANGES_TABLE, READS_FILES = _rows(
+    "functions", "sql reads_table changes_table reads_files"
 )
 ATOMIC_FUNCTIONS, COPYING_FUNCTIONS, STREAM_FUNCTIONS, SEEDING_FUNCTIONS = _rows(
     "functions", "atomic copy stream seed"

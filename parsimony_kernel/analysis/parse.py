@@ -5,8 +5,9 @@ import functools
 import re
 import tokenize
 import warnings
+from typing import NamedTuple
 
-from parsimony_kernel.analysis.calls import names
+from parsimony_kernel.analysis.calls import PATTERNS, names
 
 Module = ast.Module
 _NONSENSE = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -15,12 +16,13 @@ _AUTOMATIC = names("magics", "automatic")
 _CONTINUED = re.compile(r"(\s*(?:[^\W\d][\w., ]*=\s*)?[!%].*)\\")
 # Which takes the tokenizer a minute where an exclamation mark follows.
 _BLANKS = re.compile(r"(?<=\S)[ \t\f]{100,}")
+# Stands before the name of a table of a database among those of variables, none of which has a
+# blank in its name.
+TABLE = "table "
 # Queries in SQL, in which DuckDB takes names of tables for variables.
-_COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)
 _TABLE = r'"?([^\W\d]\w*)"?(?![\w.(])(?:\s+(?:as\s+)?(?!on\b|join\b|where\b)[^\W\d]\w*)?'
 _FROM = re.compile(rf"\b(?:from|join|describe|summarize)\s+{_TABLE}((?:\s*,\s*{_TABLE})*)", re.I)
 _FURTHER = re.compile(rf",\s*{_TABLE}", re.I)
-_OWN_TABLES = re.compile(r"(?:\bwith\s+(?:recursive\s+)?|,\s*)([^\W\d]\w*)\s+as\s*\(", re.I)
 # That is Python as well, a subtraction.
 _AMBIGUOUS = re.compile(r"\s*(reset)(?:\s+(-.*))?\s*")
 
@@ -102,11 +104,34 @@ def _joined(text: str) -> str:
     return "\n".join([*found, *[""] * empty])
 
 
-def names_in_query(query: str) -> list[str]:
-    """The tables that an SQL query reads and does not define itself; no files, no schemas."""
-    plain = _COMMENTS.sub(" ", query)
-    own = {name.casefold() for name in _OWN_TABLES.findall(plain)}
+def is_table(name: str) -> bool:
+    """Whether ``name`` is that of a table of a database, and of no variable."""
+    return name.startswith(TABLE)
+
+
+class Query(NamedTuple):
+    """What an SQL query does with tables, by name; schemas are left out.
+
+    Args:
+        reads: the tables that it reads and does not define itself.
+        makes: those that it makes anew.
+        changes: those that it changes.
+        texts: its quoted texts, but those after ``TO``: files that it may read.
+    """
+
+    reads: list[str]
+    makes: list[str]
+    changes: list[str]
+    texts: list[str]
+
+
+def read_query(query: str) -> Query:
+    """The tables and files of an SQL query."""
+    plain = PATTERNS["sql_comment"].sub(" ", query)
+    own = {name.casefold() for name in PATTERNS["sql_own"].findall(plain)}
     found = [
         name for match in _FROM.finditer(plain) for name in (match[1], *_FURTHER.findall(match[2]))
     ]
-    return [name for name in dict.fromkeys(found) if name.casefold() not in own]
+    reads = [name for name in dict.fromkeys(found) if name.casefold() not in own]
+    made, changed = PATTERNS["sql_made"].findall(plain), PATTERNS["sql_changed"].findall(plain)
+    return Query(reads, made, changed, PATTERNS["sql_text"].findall(query))

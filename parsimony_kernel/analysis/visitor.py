@@ -12,7 +12,7 @@ from parsimony_kernel.analysis import calls
 from parsimony_kernel.analysis.calls import MUTATES, MUTATES_ARGUMENT, names
 from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.columns import call_lookups, item_lookup
-from parsimony_kernel.analysis.parse import names_in_query, parse_cell
+from parsimony_kernel.analysis.parse import TABLE, parse_cell, read_query
 from parsimony_kernel.analysis.roots import is_namespace, last_name, names_in, strings_in, written
 from parsimony_kernel.analysis.state import Found, State, holder_of
 from parsimony_kernel.analysis.values import Ref, Value, arguments_of, item_of, value_of
@@ -360,6 +360,10 @@ class Visitor(State):
             self.may_mutate(node)
         if called in calls.SQL_CALLS:
             self._query(*strings_in(*node.args[:1]))
+        if called in calls.READS_TABLE and (table := _text(*node.args[:1])):
+            self._tables([table], ())
+        elif called in calls.CHANGES_TABLE and (table := _text(*node.args[:1])):
+            self._tables((), [table])
         outs = [each.value for each in node.keywords if each.arg == "out"]
         outs += node.args[:1] if called in MUTATES_ARGUMENT else []
         for out in outs:
@@ -441,10 +445,23 @@ class Visitor(State):
         self.mark_touched(on)
 
     def _query(self, *queries: str) -> None:
-        """Read the tables of SQL queries: DuckDB looks them up among the variables."""
-        for name in (each for query in queries for each in names_in_query(query)):
+        """Note the tables of SQL queries: those of the database, or, as DuckDB looks them up,
+        variables."""
+        for query in map(read_query, queries):
+            self._tables(query.reads, query.changes)
+            for name in query.reads:
+                self.read(name)
+                self.found.touched.add(name)
+            for name in query.makes:
+                self.write(TABLE + name)
+            self.found.literals.update(dict.fromkeys(query.texts))
+
+    def _tables(self, reads: Iterable[str], changes: Iterable[str]) -> None:
+        """Note tables of a database that are read, and those that are changed."""
+        changed = {TABLE + name for name in changes}
+        for name in (*(TABLE + name for name in reads), *changed):
             self.read(name)
-            self.found.touched.add(name)
+        self.found.mutated |= changed
 
     def _command(self, name: str, line: str, body: str | None, node: ast.Call) -> None:
         self.found.magics[Magic(name, line, self._at(node), body)] = None

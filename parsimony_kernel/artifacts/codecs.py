@@ -11,13 +11,16 @@ import re
 import struct
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from parsimony_kernel.identity import canonical_json, content_sha
+from parsimony_kernel.lineage.classes import TABLES, package_among
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 PNG_SCALE = 1.5
@@ -27,6 +30,7 @@ _SMALL_BYTES = 2**20
 HEAD_ROWS = 10
 HEAD_COLUMNS = 12
 _CELL_CHARS = 60
+_COLUMN = re.compile(r"for column (.*) with type", re.DOTALL)
 
 Spec = dict[str, Any]
 
@@ -52,7 +56,7 @@ def type_name(value: object) -> str:
 
 def is_table(value: object) -> bool:
     """Whether ``value`` is a frame or a column of a library that is imported."""
-    return _is_pandas(value) or _narwhals_view(value) is not None
+    return _is_pandas(value) or bool(package_among(type(value), TABLES)) or _gives_arrow(value)
 
 
 def is_chart(value: object) -> bool:
@@ -66,34 +70,47 @@ def _is_pandas(value: object) -> bool:
     return pandas is not None and isinstance(value, pandas.DataFrame | pandas.Series)
 
 
-def _narwhals_view(value: object) -> Any:
-    import narwhals as nw  # deferred: only frames of other libraries need it
-
-    view = nw.from_native(value, allow_series=True, pass_through=True)
-    return view if isinstance(view, nw.DataFrame | nw.LazyFrame | nw.Series) else None
+def _gives_arrow(value: object) -> bool:
+    """Whether ``value`` is a frame of any library that gives its content as Arrow."""
+    return hasattr(type(value), "__arrow_c_stream__")
 
 
 # -- tables
 
 
 def encode_dataset(value: object, variable: str) -> Encoded:
-    """``value`` as Parquet.
+    """``value`` as Parquet, written by its own library.
 
-    An index that says something becomes columns: a named one, several levels, labels that are
-    not numbers, and any index of a column that is not the plain count of rows. The row numbers
-    of a frame are left out.
+    A plan (a lazy frame, a relation, a table of a cluster) is computed for it, and what comes of it
+    is streamed into a file where the library can. An index of pandas that says something becomes
+    columns: a named one, several levels, labels that are not numbers, and any index of a column
+    that is not the plain count of rows. The row numbers of a frame are left out.
 
     Args:
-        value: a frame or column of pandas, polars, pyarrow or another library that narwhals
-            knows, and not lazy.
+        value: a frame, a column or a plan of a library of ``TABLES``, or what gives Arrow.
         variable: its name, for a column without one and for errors.
 
     Raises:
-        CodecError: it is no table, or a column can't be stored.
+        CodecError: it is no table, cannot be computed, or a column can't be stored.
     """
+    import pyarrow  # deferred: a large library
+
+    write = _WRITERS.get(package_among(type(value), TABLES))
+    if write is not None:
+        return _encode_by(write, value, variable)
+    if _is_pandas(value):
+        table = _from_pandas(_flat_frame(value, variable), variable)
+    elif _gives_arrow(value):
+        stream: Any = value
+        table = pyarrow.table(stream)
+    else:
+        raise CodecError(_not_a_table(value, variable))
+    return _encode_arrow(_checked(table, variable), variable)
+
+
+def _encode_arrow(table: Any, variable: str) -> Encoded:
     import pyarrow.parquet  # deferred: a large library
 
-    table = _arrow_table(value, variable)
     sink = io.BytesIO()
     try:
         if table.nbytes < _SMALL_BYTES:
@@ -111,33 +128,92 @@ def encode_dataset(value: object, variable: str) -> Encoded:
     return Encoded(sink.getvalue(), digest.result())
 
 
-def _arrow_table(value: object, variable: str) -> Any:
-    import pyarrow  # deferred: a large library
+def _encode_by(write: Callable[[Any, str, Path], object], value: object, variable: str) -> Encoded:
+    """What ``write`` makes of ``value``. One column at a time is in memory to be digested."""
+    import pyarrow.parquet  # deferred: a large library
 
-    if _is_pandas(value):
-        frame = _flat_frame(value, variable)
-        return _checked(_from_pandas(frame, variable), variable)
-    if isinstance(value, pyarrow.Table):
-        return _checked(value, variable)
-    view = _narwhals_view(value)
-    if view is None:
-        if is_chart(value):
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "table.parquet"
+        try:
+            write(value, variable, path)
+            file = pyarrow.parquet.ParquetFile(path)
+        except Exception as exc:  # boundary: user object - what the plan computes may do anything
             raise CodecError(
-                f"{variable!r} is a chart ({type_name(value)}) and not a table: publish it with "
-                "return_chart, or name the DataFrame behind it."
-            )
-        raise CodecError(
-            f"{variable!r} is of type {type_name(value)!r}, not a DataFrame: convert it, "
-            f"for example pd.DataFrame({variable})."
+                f"{type_name(value)} can't write {variable!r} as Parquet ({_first_line(exc)}): "
+                "collect it in code first, and publish the result."
+            ) from exc
+        with file:
+            _checked(file.schema_arrow.empty_table(), variable)
+            names, rows = file.schema_arrow.names, file.metadata.num_rows
+            digest = _digest(rows, names, lambda name: file.read([name]).column(0))
+        return Encoded(path.read_bytes(), digest)
+
+
+def _not_a_table(value: object, variable: str) -> str:
+    if is_chart(value):
+        return (
+            f"{variable!r} is a chart ({type_name(value)}) and not a table: publish it with "
+            "return_chart, or name the DataFrame behind it."
         )
-    if hasattr(view, "collect"):
-        raise CodecError(
-            f"{variable!r} is lazy ({type_name(value)}): collect it first, for example "
-            f"{variable} = {variable}.collect()."
-        )
-    if not hasattr(view, "columns"):
-        view = view.alias(view.name or variable).to_frame()
-    return _checked(view.to_arrow(), variable)
+    is_spark = type_name(value) == "pyspark.DataFrame"
+    made = f"{variable}.limit(1000).toPandas()" if is_spark else f"pd.DataFrame({variable})"
+    return (
+        f"{variable!r} is of type {type_name(value)!r}, not a DataFrame: convert it, "
+        f"for example {made}."
+    )
+
+
+# How each library writes its own tables. What is computed for it goes to the file piece by piece.
+
+
+def _write_polars(value: Any, variable: str, path: Path) -> None:
+    if hasattr(value, "to_frame"):
+        value = value.alias(value.name or variable).to_frame()
+    (value.sink_parquet if hasattr(value, "sink_parquet") else value.write_parquet)(path)
+
+
+def _write_dask(value: Any, variable: str, path: Path) -> None:
+    """Each partition becomes a file where it is computed, and their rows follow each other."""
+    from pyarrow.parquet import ParquetFile  # deferred: a large library
+
+    if not hasattr(value, "to_parquet"):
+        value = value.to_frame(name=variable if value.name is None else value.name)
+    if any(name is not None for name in value._meta.index.names):
+        value = value.reset_index()
+    folder = path.with_suffix(".parts")
+    value.to_parquet(folder, write_index=False, name_function="{:09}.parquet".format)
+    files = [ParquetFile(each) for each in sorted(folder.glob("*.parquet"))]
+    batches = (batch for file in files for batch in file.iter_batches())
+    _write_batches(files[0].schema_arrow.remove_metadata(), batches, path)
+
+
+def _write_arrow(value: Any, variable: str, path: Path) -> None:
+    import pyarrow as pa  # deferred: a large library
+
+    if isinstance(value, pa.Array | pa.ChunkedArray):
+        value = pa.table([value], [variable])
+    elif isinstance(value, pa.RecordBatch):
+        value = pa.table(value)
+    scanner = value.scanner() if hasattr(value, "scanner") else value
+    reader = scanner.to_reader() if hasattr(scanner, "to_reader") else scanner
+    _write_batches(reader.schema, reader, path)
+
+
+def _write_batches(schema: Any, batches: Iterable[Any], path: Path) -> None:
+    from pyarrow.parquet import ParquetWriter  # deferred: a large library
+
+    with ParquetWriter(path, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch.cast(schema))
+
+
+_WRITERS: Mapping[str, Callable[[Any, str, Path], object]] = {
+    "dask": _write_dask,
+    "duckdb": lambda value, variable, path: value.write_parquet(str(path)),
+    "ibis": lambda value, variable, path: value.as_table().to_parquet(path),
+    "polars": _write_polars,
+    "pyarrow": _write_arrow,
+}
 
 
 def _flat_frame(value: Any, variable: str) -> Any:
@@ -181,23 +257,14 @@ def _from_pandas(frame: Any, variable: str) -> Any:
     try:
         return pyarrow.Table.from_pandas(frame, preserve_index=False)
     except (pyarrow.ArrowException, NotImplementedError, OverflowError, TypeError) as exc:
-        column = _unstorable_column(frame)
+        # It names the column last; a number that is too large only says so.
+        named = _COLUMN.search(str(exc.args[-1]))
+        column = repr(named[1]) if named else "…"
         raise CodecError(
-            f"Column {column!r} of {variable!r} holds values that Parquet cannot store together "
+            f"Column {column} of {variable!r} holds values that Parquet cannot store together "
             f"({_first_line(exc)}): convert it to one type, for example "
-            f"{variable}[{column!r}].astype(str)."
+            f"{variable}[{column}].astype(str)."
         ) from exc
-
-
-def _unstorable_column(frame: Any) -> str:
-    import pyarrow  # deferred: a large library
-
-    for name in frame.columns:
-        try:
-            pyarrow.Array.from_pandas(frame[name])
-        except (pyarrow.ArrowException, NotImplementedError, OverflowError, TypeError):
-            return str(name)
-    return "?"
 
 
 def _checked(table: Any, variable: str) -> Any:
@@ -296,10 +363,14 @@ def table_digest(table: Any) -> str:
     The same for every way to encode it: chunks, dictionaries, 32- or 64-bit offsets, and the
     unit of a timestamp do not count. Values are hashed where Arrow keeps them.
     """
+    return _digest(table.num_rows, table.column_names, table.column)
+
+
+def _digest(rows: int, names: Sequence[str], column: Callable[[str], Any]) -> str:
     digest = hashlib.sha256()
-    digest.update(canonical_json({"rows": table.num_rows, "columns": table.column_names}))
-    for name in table.column_names:
-        for piece in _column_content(table.column(name)):
+    digest.update(canonical_json({"rows": rows, "columns": names}))
+    for name in names:
+        for piece in _column_content(column(name)):
             digest.update(piece)
     return digest.hexdigest()
 

@@ -3,6 +3,7 @@
 import hashlib
 import platform
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,14 +17,13 @@ _LIBRARIES = ("pandas", "pyarrow", "altair", "numpy")
 
 
 @cache
-def environment() -> Mapping[str, str]:
-    """The versions of Python and of the libraries whose values are published."""
+def environment(libraries: Sequence[str] = _LIBRARIES) -> Mapping[str, str]:
+    """The versions of Python and of those of ``libraries`` that are installed; by default of those
+    whose values are published."""
     versions = {"python": platform.python_version()}
-    for name in _LIBRARIES:
-        try:
+    for name in libraries:
+        with suppress(PackageNotFoundError):
             versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return versions
 
 

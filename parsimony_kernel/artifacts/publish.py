@@ -16,6 +16,7 @@ from parsimony_kernel.analysis.parse import parse as parse_python
 from parsimony_kernel.artifacts.chart_words import describe_chart
 from parsimony_kernel.artifacts.codecs import (
     HEAD_COLUMNS,
+    Encoded,
     encode_chart,
     encode_dataset,
     render_png,
@@ -165,7 +166,8 @@ class Publisher:
 
         Args:
             kind: ``dataset``, ``chart``, ``notebook`` (a script) or ``report``.
-            value: the live object; the text of a script; the Markdown of a report.
+            value: the live object, or a dataset that is encoded already; the text of a script; the
+                Markdown of a report.
             variable: the name of a dataset or chart.
             lineage: the ledger's ancestry of ``variable``, newest first.
             script: the code that makes ``variable`` from its sources, kept beside it; by
@@ -299,7 +301,7 @@ class Publisher:
         datasets, others = self._what_it_is_made_from(origins)
         spec = None
         if kind == "dataset":
-            encoded = encode_dataset(value, variable)
+            encoded = value if isinstance(value, Encoded) else encode_dataset(value, variable)
             notebooks = {notebook_logical_id(o.notebook_path or self._notebook) for o in origins}
             logical_id = dataset_logical_id(
                 notebook_ids=notebooks | {self._notebook_id},

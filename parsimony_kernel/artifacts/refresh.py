@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, Protocol
 
 from parsimony_kernel.artifacts.codecs import CodecError, Encoded, encode_chart, encode_dataset
@@ -153,9 +153,10 @@ async def refresh(
     folder = store.root / (entry.folder or PurePosixPath(entry.notebook).parent)
     if not folder.is_dir():
         raise RefreshError(f"The folder {str(folder)!r}, in which the code ran, is gone.")
-    now = await asyncio.to_thread(_measured, entry, folder)
+    paths = [source.path for source in entry.sources]
+    now = tuple(await asyncio.to_thread(lambda: [measured(each, folder) for each in paths]))
     changed = _changed(entry, now, accept)
-    states = [source_state(source.path, folder) for source in now]
+    states = [source_state(each, folder) for each in paths]
     async with clean() as executor:
         await executor.set_cwd(str(folder))
         output = await executor.execute(script, timeout_seconds=timeout_s)
@@ -168,7 +169,7 @@ async def refresh(
                 f"The code of {entry.title!r} no longer defines {entry.variable!r}: run the "
                 "notebook and publish it again."
             ) from None
-    if states != [source_state(source.path, folder) for source in now]:
+    if states != [source_state(each, folder) for each in paths]:
         raise RefreshError(
             f"A source of {entry.title!r} changed while its code ran: refresh it again."
         )
@@ -231,10 +232,6 @@ def _script(store: ArtifactStore, entry: LogEntry) -> str:
             "snapshot: publish it again."
         )
     return store.read(entry.code_ref).decode("utf-8", "surrogateescape")
-
-
-def _measured(entry: LogEntry, folder: Path) -> tuple[SourceFile, ...]:
-    return tuple(measured(source.path, folder) for source in entry.sources)
 
 
 def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[str, ...]:

@@ -342,7 +342,11 @@ class _Interception:
         original = formatter.format
 
         def remembering(capture: Capture, value: Any, *arguments: Any, **named: Any) -> Any:
-            formatted = original(value, *arguments, **named)
+            # The text of a plan is its first rows, computed; the value itself is shown.
+            if frames.is_frame(value):
+                formatted: Any = ({"text/plain": ""}, {})
+            else:
+                formatted = original(value, *arguments, **named)
             capture.remember(formatted[0], value)
             return formatted
 

@@ -18,11 +18,11 @@ from parsimony_kernel.core.outputs import FigureObject
 from parsimony_kernel.execution.inspection import (
     attempt,
     class_name,
-    class_package,
     comes_from,
     is_a,
     plain,
 )
+from parsimony_kernel.lineage.classes import package_of
 
 PLOTLY_MIME = "application/vnd.plotly.v1+json"
 TRACES = 20
@@ -211,7 +211,7 @@ def from_bytes(
         )
     if not is_a(picture, str) or not picture:
         return None
-    library = "" if source is None else class_package(source)
+    library = "" if source is None else package_of(source)
     noun = "picture" if source is None else class_name(source)
     made = FigureObject(
         name=name, library=library, description=f"{noun} of {library}" if library else noun

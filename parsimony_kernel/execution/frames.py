@@ -14,16 +14,8 @@ from typing import Any
 
 from parsimony_kernel.core.outputs import ColumnSummary, DataFrameObject
 from parsimony_kernel.core.redaction import REDACTED
-from parsimony_kernel.execution.inspection import (
-    ancestors,
-    attempt,
-    class_name,
-    class_package,
-    comes_from,
-    is_a,
-    plain,
-    type_name,
-)
+from parsimony_kernel.execution.inspection import attempt, comes_from, is_a, plain, type_name
+from parsimony_kernel.lineage.classes import TABLES, package_among
 from parsimony_kernel.llm.secrets import is_secret
 
 FULL_COLUMNS = 40
@@ -40,17 +32,6 @@ PREVIEW_COLUMNS = 12
 COUNTED_CELLS = 2_000_000
 MODEL_BYTES = 2048
 
-# What narwhals reads, by the package and the name of the class or of one that it inherits from.
-_NARWHALS = {
-    **{
-        package: frozenset({"DataFrame", "LazyFrame", "Series", "Table"})
-        for package in ("polars", "modin", "cudf", "dask", "ibis", "pyspark", "sqlframe")
-    },
-    "pyarrow": frozenset({"Table", "RecordBatch", "Array", "ChunkedArray"}),
-    "duckdb": frozenset({"DuckDBPyRelation"}),
-    "_duckdb": frozenset({"DuckDBPyRelation"}),
-}
-_PUBLIC_NAMES = {"_duckdb": "duckdb"}
 
 _WORDS = {
     "string": "str",
@@ -71,7 +52,6 @@ class _Head:
     ``missing`` of ``names``. The first ``levels`` of them are the index.
     """
 
-    library: str
     rows: int | None
     count: int
     names: Sequence[str]
@@ -80,6 +60,7 @@ class _Head:
     last: Sequence[Sequence[Any]] = field(default_factory=tuple)
     missing: Sequence[int | None] = field(default_factory=tuple)
     levels: int = 0
+    library: str = "pandas"
 
 
 def frame(value: Any, name: str | None = None, *, preview: bool = True) -> DataFrameObject | None:
@@ -113,6 +94,13 @@ def is_frame(value: Any) -> bool:
     return comes_from(value, "pandas", "DataFrame", "Series", "Index") or bool(_library(value))
 
 
+def is_plan(value: Any) -> bool:
+    """Whether it is a table that is computed later."""
+    return attempt(
+        lambda: (head := _head(value)) is not None and head.rows is None, lambda _: False
+    )
+
+
 def in_words(value: Any) -> str:
     """A frame within another value: its kind, its size and its first columns, in one line."""
     table = frame(value, preview=False)
@@ -125,12 +113,8 @@ def in_words(value: Any) -> str:
 
 
 def _library(value: Any) -> str:
-    """The package of a frame that narwhals reads; empty for anything else."""
-    for kind in ancestors(type(value)):
-        package = class_package(kind)
-        if class_name(kind) in _NARWHALS.get(package, ()):
-            return _PUBLIC_NAMES.get(package, package)
-    return ""
+    """The library of a table that is not of pandas; empty for anything else."""
+    return package_among(type(value), TABLES)
 
 
 def cell(value: Any) -> str:
@@ -178,7 +162,8 @@ def _head(value: Any) -> _Head | None:
         last = _levels(value[-LAST_ROWS:])[0] if len(value) > WHOLE_ROWS else []
         return _from_columns(len(value), labels, columns, len(labels), last)
     library = _library(value)
-    return _narwhals_head(value, library) if library else None
+    head = _HEADS.get(library, _narwhals_head)(value) if library else None
+    return None if head is None else replace(head, library=library)
 
 
 def _pandas_head(pandas: Any, value: Any) -> _Head:
@@ -225,7 +210,6 @@ def _from_columns(
 ) -> _Head:
     values = [_read(partial(iter, each)) for each in columns]
     return _Head(
-        library="pandas",
         rows=rows,
         count=count,
         names=names[:NAMED_COLUMNS],
@@ -286,11 +270,14 @@ def _is_null(value: Any) -> bool:
     )
 
 
-def _narwhals_head(value: Any, library: str) -> _Head | None:
+def _outline(head: _Head | None) -> _Head | None:
+    """The columns of a table that is not computed, from an empty one with the same columns."""
+    return None if head is None else replace(head, rows=None, values=(), last=(), missing=())
+
+
+def _narwhals_head(value: Any) -> _Head | None:
     import narwhals as nw
 
-    if library == "pyarrow":
-        return _arrow_head(value)
     native = nw.from_native(value, pass_through=True, allow_series=True)
     rows: int | None
     if isinstance(native, nw.Series):
@@ -303,26 +290,42 @@ def _narwhals_head(value: Any, library: str) -> _Head | None:
     else:
         return None
     schema = native.collect_schema()
-    return _of_narwhals(native, schema, library, list(schema), rows)
+    return _of_narwhals(native, schema, list(schema), rows)
 
 
-def _arrow_head(value: Any) -> _Head:
+def _arrow_head(value: Any) -> _Head | None:
     """Columns of one name are told apart by position: narwhals takes each name once."""
     import narwhals as nw
 
     arrow = sys.modules["pyarrow"]
+    if not hasattr(value, "__len__"):  # it is read later
+        schema = getattr(value, "projected_schema", None) or value.schema
+        return _outline(_arrow_head(schema.empty_table()))
     if is_a(value, arrow.Array, arrow.ChunkedArray):
         value = arrow.table([value], names=["value"])
     elif is_a(value, arrow.RecordBatch):
         value = arrow.Table.from_batches([value])
     names = value.column_names
     native = nw.from_native(value.rename_columns([str(each) for each in range(len(names))]))
-    return _of_narwhals(native, native.collect_schema(), "pyarrow", names, len(value))
+    return _of_narwhals(native, native.collect_schema(), names, len(value))
 
 
-def _of_narwhals(
-    native: Any, schema: Any, library: str, names: Sequence[str], rows: int | None
-) -> _Head:
+def _spark_head(value: Any) -> _Head:
+    names, dtypes = zip(*value.dtypes, strict=True) if value.dtypes else ((), ())
+    return _Head(None, len(names), names[:NAMED_COLUMNS], dtypes[:FULL_COLUMNS])
+
+
+# Of what is read in another way than by narwhals. Nothing is computed: what is not there yet has
+# the columns of the plan.
+_HEADS: dict[str, Callable[[Any], _Head | None]] = {
+    "dask": lambda value: _outline(_head(value._meta)),
+    "ibis": lambda value: _narwhals_head(value.as_table()),
+    "pyarrow": _arrow_head,
+    "pyspark": _spark_head,
+}
+
+
+def _of_narwhals(native: Any, schema: Any, names: Sequence[str], rows: int | None) -> _Head:
     """``names`` are those of the columns as the person knows them, in the order of ``schema``."""
     full = list(schema)[:FULL_COLUMNS]
     values: list[list[Any]] = []
@@ -339,7 +342,6 @@ def _of_narwhals(
                 lambda: [int(native[column].null_count()) for column in full], lambda _: []
             )
     return _Head(
-        library=library,
         rows=rows,
         count=len(names),
         names=names[:NAMED_COLUMNS],

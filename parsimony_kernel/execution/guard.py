@@ -11,11 +11,13 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, Protocol
 
 from parsimony_kernel.core.audit import listen, listening
-from parsimony_kernel.execution.capture import Capture, capture_in_context
-from parsimony_kernel.execution.side_effects import EVENTS
+from parsimony_kernel.execution.capture import Capture, capture_in_context, capturing
+from parsimony_kernel.execution.factory import OutputFactory
+from parsimony_kernel.execution.side_effects import EVENTS, Judge, caller
 from parsimony_kernel.execution.workers import Workers, watch_workers
 
 
@@ -48,6 +50,36 @@ def keep(capture: Capture, keeper: Keeper) -> None:
             _is_listening = True
             listen(_hear)
             watch_workers(_workers_here)
+
+
+class _Refusing:
+    """Judges what is computed outside of a cell: nobody can be asked, so it may not reach."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = str(workspace)
+        self._judge = Judge(workspace, tuple)
+        self.workers = Workers(workspace, self._judge.made)
+
+    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        with ours():
+            found = self._judge.target(event, arguments, caller("", self._workspace))
+        if found is not None:
+            raise PermissionError(f"it may not reach {found[1]}: compute it in code, which asks")
+
+
+@contextmanager
+def computing(workspace: Path) -> Iterator[None]:
+    """What the body computes, such as a plan that is published, may reach nothing outside.
+
+    Raises:
+        PermissionError: where it would.
+    """
+    with capturing(Capture(OutputFactory())) as capture:
+        keep(capture, _Refusing(workspace))
+        try:
+            yield
+        finally:
+            ended(capture)
 
 
 def ended(capture: Capture) -> None:

@@ -41,15 +41,15 @@ from parsimony_kernel.execution.statement_guard import Paused, StatementGuard
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch
 from parsimony_kernel.lineage.ledger import OriginLedger
-from parsimony_kernel.lineage.snapshot import Snapshot, visible
-from parsimony_kernel.lineage.stamp import (
+from parsimony_kernel.lineage.observe import (
     CellEffect,
     Looked,
     before_cell,
     observe_cell,
-    stamp_effect,
     stopped_line,
 )
+from parsimony_kernel.lineage.snapshot import Snapshot, visible
+from parsimony_kernel.lineage.stamp import stamp_effect
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

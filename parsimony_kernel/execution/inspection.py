@@ -17,8 +17,6 @@ T = TypeVar("T")
 NAME_CHARS = 100
 
 _name: Callable[[type], str] = type.__dict__["__name__"].__get__
-_module: Callable[[type], Any] = type.__dict__["__module__"].__get__
-_mro: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 
 
 def attempt(look: Callable[[], T], otherwise: Callable[[BaseException], T]) -> T:
@@ -58,20 +56,6 @@ def comes_from(value: Any, module: str, *names: str) -> bool:
 def class_name(kind: type) -> str:
     """The name of a class, at most 100 characters."""
     return plain(_name(kind))[:NAME_CHARS]
-
-
-def ancestors(kind: type) -> tuple[type, ...]:
-    """The class itself and what it inherits from, nearest first."""
-    return _mro(kind)
-
-
-def class_package(kind: type) -> str:
-    """The package that a class says it is defined in; empty when it says none."""
-    try:
-        module = _module(kind)
-    except AttributeError:
-        return ""
-    return plain(module).partition(".")[0][:NAME_CHARS] if type(module) is str else ""
 
 
 def type_name(value: Any) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parsimony_kernel.core.outputs import KernelOutputType
-from parsimony_kernel.execution.inspection import class_package, comes_from, type_name
+from parsimony_kernel.execution.inspection import comes_from, plain, type_name
+from parsimony_kernel.lineage.classes import package_of
 
 # What ``fetch`` brings at most, in bytes of Arrow or JSON.
 FETCH_BYTES = 64_000_000
@@ -75,7 +76,7 @@ def _is_plain(value: Any, room: list[int], depth: int) -> bool:
 
 def type_in_words(value: Any) -> str:
     """The type of ``value`` with its package: ``pandas.DataFrame``, ``list``."""
-    package = class_package(type(value))
+    package = plain(package_of(type(value)))
     name = type_name(value)
     return name if package in ("", "builtins", "__main__") else f"{package}.{name}"
 
@@ -111,10 +112,8 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, str
         table = pa.Table.from_pandas(frame)
     elif comes_from(value, "polars", "DataFrame"):
         form, table = "polars", value.to_arrow()
-    elif comes_from(value, "pyarrow", "RecordBatch"):
-        form, table = "arrow", sys.modules["pyarrow"].Table.from_batches([value])
-    elif comes_from(value, "pyarrow", "Table"):
-        form, table = "arrow", value
+    elif comes_from(value, "pyarrow", "Table", "RecordBatch"):
+        form, table = "arrow", sys.modules["pyarrow"].table(value)
     elif text is None:
         raise TypeError(
             f"{name!r} is of the type {type_in_words(value)}, which does not leave its "

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parsimony_kernel.analysis.cell import Cell
+from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.classes import is_atomic
 from parsimony_kernel.lineage.copies import (
@@ -144,6 +145,7 @@ class Checkpoints:
                 doubted[name] = kept
         if doubted:
             self._doubt(newest, [bound[name] for name in doubted], bound)
+        doubted |= dict.fromkeys(filter(is_table, what.writes | what.mutated), Kept.ELSEWHERE)
         new = shown(doubted.keys() - self._named)
         self._named.update(new)
         return "".join(f"Undo can't restore {name}: it is {doubted[name].value}.\n" for name in new)

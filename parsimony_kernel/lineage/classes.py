@@ -12,7 +12,7 @@ import re
 import sys
 import uuid
 import weakref
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -29,6 +29,8 @@ from typing import Any
 
 _loaded: dict[tuple[str, tuple[str, ...]], tuple[Any, ...]] = {}
 _module_of = type.__dict__["__module__"].__get__
+_name_of = type.__dict__["__name__"].__get__
+_mro_of = type.__dict__["__mro__"].__get__
 
 
 def said_module(kind: type) -> Any:
@@ -48,6 +50,20 @@ def module_of(kind: type) -> str:
 def package_of(kind: type) -> str:
     """The package of a class, empty where it says none."""
     return module_of(kind).partition(".")[0]
+
+
+def package_among(kind: type, names: Mapping[str, Collection[str]]) -> str:
+    """The package that defines ``kind``, or a class that it inherits from, under one of ``names``;
+    empty if none does. A private one such as ``_duckdb`` counts as the public one.
+
+    Args:
+        names: class names by package.
+    """
+    for each in _mro_of(kind):
+        package, name = package_of(each).lstrip("_"), _name_of(each)
+        if type(name) is str and name in names.get(package, ()):
+            return package
+    return ""
 
 
 def is_theirs(kind: type) -> bool:
@@ -103,7 +119,33 @@ _ATOMIC = (
 _SCALARS_OF_PANDAS = frozenset({"Timestamp", "Timedelta", "Period", "Interval"})
 # What these make describes classes and is never changed.
 _DESCRIBING = frozenset({"dataclasses", "typing"})
-_OF_ARROW = ("_PandasConvertible", "Scalar", "DataType", "Schema", "Field", "Buffer")
+# Tables of libraries beside pandas: by package, the class or one that it inherits from.
+TABLES = {
+    "cudf": ("DataFrame", "Series"),
+    "dask": ("DataFrame", "Series", "Index"),
+    "duckdb": ("DuckDBPyRelation",),
+    "ibis": ("Table", "Column", "Scalar"),
+    "modin": ("DataFrame", "Series"),
+    "polars": ("DataFrame", "LazyFrame", "Series"),
+    "pyarrow": (
+        "Table", "RecordBatch", "Array", "ChunkedArray", "Dataset", "Scanner", "RecordBatchReader",
+    ),
+    "pyspark": ("DataFrame",),
+}  # fmt: skip
+# What libraries never change: single values, types, columns in Arrow, and the plans of frames that
+# are computed later. What a plan reads may change, and is an input of it.
+_CONSTANT = {
+    "dask": ("Expr", "HighLevelGraph"),
+    "duckdb": ("DuckDBPyRelation",),
+    "ibis": ("Expr",),
+    "numpy": ("generic", "dtype", "ufunc"),
+    "polars": ("LazyFrame", "Expr"),
+    "pyarrow": (
+        "_PandasConvertible", "Scalar", "DataType", "Schema", "Field", "Buffer", "Dataset",
+        "Scanner", "Expression",
+    ),
+    "pyspark": ("DataFrame", "Column"),
+}  # fmt: skip
 
 
 # By identity: a class may have a hash of its own.
@@ -132,14 +174,9 @@ def is_atomic(value: Any) -> bool:
         return bool(value.__module__ != "__main__")
     if kind is BuiltinFunctionType:
         return value.__self__ is None or type(value.__self__) is ModuleType
-    module = module_of(kind)
-    if module == "numpy":
-        return issubclass(kind, loaded("numpy", "generic", "dtype", "ufunc"))
-    if module in _DESCRIBING or module.startswith("numpy.dtypes"):
-        return True
-    if module == "pyarrow.lib":
-        return issubclass(kind, loaded("pyarrow.lib", *_OF_ARROW))
-    return is_scalar_of_pandas(kind)
+    if package_of(kind).lstrip("_") in _CONSTANT:
+        return bool(package_among(kind, _CONSTANT))
+    return module_of(kind) in _DESCRIBING or is_scalar_of_pandas(kind)
 
 
 def is_scalar_of_pandas(kind: type) -> bool:

@@ -44,6 +44,7 @@ class Kept(Enum):
     YES = "copied"
     NO_ROOM = "too big to copy"
     NO_WAY = "not something that can be copied"
+    ELSEWHERE = "in a database"
 
 
 class _Refused(Exception):

@@ -7,7 +7,7 @@ import os
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -92,10 +92,17 @@ def _read_path(event: str, args: tuple[Any, ...]) -> str | None:
     return None if os.path.realpath(absolute).startswith(_ELSEWHERE) else str(absolute)
 
 
-def sources_in(literals: Iterable[str], cwd: Path) -> tuple[str, ...]:
-    """The literals that are addresses or existing files; files below ``cwd`` relative to it."""
+def sources_in(
+    literals: Iterable[str], cwd: Path, folders: Collection[str] = ()
+) -> tuple[str, ...]:
+    """The literals that are addresses, files, or patterns such as ``sales/*.parquet`` that files
+    match; what lies below ``cwd`` relative to it.
+
+    Args:
+        folders: literals that may be the folder of a table in many files, too.
+    """
     found: dict[str, None] = {}
-    for text in literals:
+    for text in (*literals, *folders):
         if not text or len(text) > _LONGEST_SOURCE or "\n" in text or "\0" in text:
             continue
         if text.startswith(("http://", "https://")):
@@ -103,7 +110,8 @@ def sources_in(literals: Iterable[str], cwd: Path) -> tuple[str, ...]:
             continue
         try:
             path = cwd / Path(text).expanduser()
-            if not path.is_file():
+            is_folder = text in folders and path.is_dir()
+            if not (path.is_file() or is_folder or _has_files(path)):
                 continue
             resolved, base = path.resolve(), cwd.resolve()
         except (OSError, RuntimeError, ValueError):
@@ -111,3 +119,15 @@ def sources_in(literals: Iterable[str], cwd: Path) -> tuple[str, ...]:
         inside = resolved.is_relative_to(base)
         found.setdefault(resolved.relative_to(base).as_posix() if inside else resolved.as_posix())
     return tuple(found)
+
+
+def _has_files(pattern: Path) -> bool:
+    """Whether files match a pattern, or may where it is for all folders below one; one of any
+    suffix is not taken for one."""
+    text = str(pattern)
+    if "*" not in text or not pattern.suffix or "*" in pattern.suffix:
+        return False
+    base, _, deeper = text.partition("**")
+    if deeper:
+        return Path(base).is_dir()
+    return any(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))

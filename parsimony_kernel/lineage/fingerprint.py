@@ -40,7 +40,7 @@ _MOST_BLOCKS = 32
 # Other classes of classes may have a hash or attributes of a person's making.
 _METACLASSES = (type, ABCMeta, enum.EnumMeta)
 _COMMON_IDS = frozenset(map(id, COMMON))
-_CONSTANT_MODULES = ("pandas.core.indexes.", "polars.series", "polars.expr", "polars.lazyframe")
+_CONSTANT_MODULES = ("pandas.core.indexes.", "polars.series")
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,24 +13,24 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 
-class InputRef(BaseModel):
-    """A variable that was read, at the version it had then."""
-
+class _Fact(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class InputRef(_Fact):
+    """A variable that was read, at the version it had then."""
 
     name: str
     version: int
 
 
-class SourceState(BaseModel):
+class SourceState(_Fact):
     """What a source was when a cell that read it had ended: its size in bytes and the time of its
     last change.
 
     Without them it was no file, or is known to have changed since. What changes a file while the
     cell runs, or keeps its size and that time, is not seen by it.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: str
     size_bytes: int | None = None
@@ -48,57 +48,57 @@ def source_state(source: str, folder: Path) -> SourceState:
     return SourceState(path=source, size_bytes=found.st_size, mtime_ns=found.st_mtime_ns)
 
 
-class VariableOrigin(BaseModel):
-    """Which code made a variable, from what.
+class _Ran(_Fact):
+    """Which code ran, for whom and when.
 
-    ``sources`` are the files and addresses that the code read, relative to the working folder
-    where they lie below it, and ``source_states`` what the files among them were when it had
-    ended. ``version`` counts the bindings of the name from 1. ``cell_run`` is the number of the
-    run of a cell that did it, 0 where none was recorded.
+    Args:
+        sources: the files, folders and addresses that the code read, relative to the working
+            folder where they lie below it.
+        source_states: what the files among them were when the code had ended.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    actor: Literal["user", "agent"]
+    notebook_path: str
+    cell_id: str
+    run_id: str
+    code: str
+    code_sha: str
+    sources: tuple[str, ...] = ()
+    source_states: tuple[SourceState, ...] = ()
+    at: str = ""
+
+
+class VariableOrigin(_Ran):
+    """Which code made a variable, from what.
+
+    Args:
+        version: counts the bindings of the name from 1.
+        cell_run: the number of the run of a cell that did it, 0 where none was recorded.
+    """
 
     name: str
     version: int
-    actor: Literal["user", "agent"]
-    notebook_path: str
-    cell_id: str
-    run_id: str
-    code: str
-    code_sha: str
     inputs: tuple[InputRef, ...] = ()
-    sources: tuple[str, ...] = ()
-    source_states: tuple[SourceState, ...] = ()
-    at: str = ""
     cell_run: int = 0
 
 
-class CellRun(BaseModel):
-    """One run of one cell: what it read, at the versions that stood when it began, and what it
-    bound or changed, at the versions that this gave.
+class CellRun(_Ran):
+    """One run of one cell.
 
-    A name that was read and that nobody is known to have bound has version 0. ``number`` counts
-    the runs of the namespace from 1, in the order in which they ended. ``deleted`` are the names
-    that it unbound. A run that ``failed`` went no further than the statement at the line
-    ``stopped_at`` of its code, which is 0 where that is not known.
+    Args:
+        number: counts the runs of the namespace from 1, in the order in which they ended.
+        reads: what it read, at the versions that stood when it began; 0 for a name that nobody is
+            known to have bound.
+        made: what it bound or changed, at the versions that this gave.
+        deleted: the names that it unbound.
+        failed: it went no further than the statement at the line ``stopped_at`` of its code, which
+            is 0 where that is not known.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     number: int
-    actor: Literal["user", "agent"]
-    notebook_path: str
-    cell_id: str
-    run_id: str
-    code: str
-    code_sha: str
     reads: tuple[InputRef, ...] = ()
     made: tuple[InputRef, ...] = ()
     deleted: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    source_states: tuple[SourceState, ...] = ()
-    at: str = ""
     failed: bool = False
     stopped_at: int = 0
 

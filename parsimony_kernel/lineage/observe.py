@@ -7,16 +7,19 @@ within limits for one cell. Nothing here imports anything heavy, and no code of 
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import compress, islice
-from pathlib import Path
+from pathlib import Path, PosixPath
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, TracebackType
 from typing import Any
 
+from parsimony_kernel.analysis.calls import READS_FILES
 from parsimony_kernel.analysis.cell import Cell
 from parsimony_kernel.analysis.columns import columns_only
+from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
+from parsimony_kernel.analysis.values import Ref, Text
 from parsimony_kernel.lineage.aliases import contents_of, names_of
 from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
 from parsimony_kernel.lineage.file_access import sources_in
@@ -238,6 +241,7 @@ class CellEffect:
         in_place: those of ``changed`` that still have the object they had.
         bound: the names that it bound, though perhaps to what they were bound to before.
         modules: the names that it imported, each with what it is bound to.
+        tables: the tables of databases that its queries make or change.
     """
 
     changed: tuple[str, ...] = ()
@@ -248,6 +252,7 @@ class CellEffect:
     in_place: tuple[str, ...] = ()
     bound: tuple[str, ...] = ()
     modules: tuple[tuple[str, str], ...] = ()
+    tables: tuple[str, ...] = ()
 
 
 def observe_cell(
@@ -310,16 +315,31 @@ def observe_cell(
             changed=tuple(sorted({*found.changed, *in_place})),
             deleted=found.deleted,
             sources=tuple(
-                dict.fromkeys((*sources_in(names.literals, cwd), *sources_in(opened, cwd)))
+                dict.fromkeys(
+                    (
+                        *sources_in(names.literals, cwd, tuple(_handed(names, after))),
+                        *sources_in(opened, cwd),
+                    )
+                )
             ),
             reads=tuple(sorted(reads & before.keys())),
             asked=tuple(sorted(reads - before.keys())),
             in_place=tuple(sorted(in_place - set(found.changed))),
             bound=tuple(sorted(names.writes & after.keys())),
             modules=modules,
+            tables=tuple(sorted(filter(is_table, names.writes | names.mutated))),
         ),
         names,
     )
+
+
+def _handed(names: Cell, bound: Mapping[str, Any]) -> Iterator[str]:
+    """The paths that calls such as ``read_parquet``, which may read many files, are handed."""
+    for path in (call.args[0] for call in names.calls if call.last in READS_FILES and call.args):
+        parts = path.parts if isinstance(path, Text) else [path]
+        texts = [bound.get(each.name) if isinstance(each, Ref) else each for each in parts]
+        if all(type(each) in (str, PosixPath) for each in texts):
+            yield "".join(map(str, texts))
 
 
 def _differing(

@@ -24,6 +24,7 @@ from parsimony_kernel.analysis.calls import (
     names,
 )
 from parsimony_kernel.analysis.cell import NOTHING, Call, Cell, Statement
+from parsimony_kernel.analysis.parse import TABLE, is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.ledger import CellRun
 
@@ -80,6 +81,10 @@ class Program:
         self._of_code = {code: _statements(cell) for code, cell in cells.items()}
         self._every = [each for statements in self._of_code.values() for each in statements]
         self.tracked = {ref.name for run in runs for ref in run.made}
+        # What queries name that was no variable: tables of databases, some of them older.
+        tables = {name for each in self._every for name in each.reads if is_table(name)}
+        self.tables = tables | {name.removeprefix(TABLE) for name in tables}
+        self.tables -= {ref.name for run in runs for ref in run.reads if not is_table(ref.name)}
         self._homes = dict(read("\n".join(SEEDS.values())).modules)
         self._defined = set[str]()
         for cell in cells.values():

@@ -115,7 +115,7 @@ class _Walk:
             self._pass(run)
         self.seeds = self._live & SEEDS.keys()
         left = self._live - self.seeds - self._found - BUILTINS - {RANDOM}
-        self.missing = left & self._asked
+        self.missing = (left & self._asked) - program.tables
 
     # What an undo took back
 

@@ -8,12 +8,11 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, PURE_METHODS
 from parsimony_kernel.analysis.cell import Cell, Statement
 from parsimony_kernel.analysis.read import read
-from parsimony_kernel.lineage.file_access import sources_in
 from parsimony_kernel.lineage.ledger import (
     CellRun,
     InputRef,
@@ -22,18 +21,7 @@ from parsimony_kernel.lineage.ledger import (
     VariableOrigin,
     source_state,
 )
-from parsimony_kernel.lineage.observe import (
-    CellEffect,
-    Looked,
-    before_cell,
-    observe_cell,
-    stopped_line,
-)
-
-__all__ = [
-    "CellEffect", "Looked", "Producer", "before_cell", "observe_cell", "sources_in",
-    "stamp_effect", "stopped_line",
-]  # fmt: skip
+from parsimony_kernel.lineage.observe import CellEffect
 
 
 class Producer(Protocol):
@@ -82,49 +70,38 @@ def stamp_effect(
     sha = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
     made = tuple(
         InputRef(name=name, version=ledger.next_version(name))
-        for name in sorted({*effect.changed, *bound, *imported})
+        for name in sorted({*effect.changed, *bound, *imported, *effect.tables})
     )
     derivation = Derivation(read(code), inputs, made, effect.in_place, stopped_at)
     states = _states(effect.sources, cwd, at)
     number = ledger.next_cell_run()
-    run = CellRun(
-        number=number,
-        actor=scope.actor,
-        notebook_path=scope.notebook_path,
-        cell_id=scope.cell_id,
-        run_id=scope.run_id,
-        code=code,
-        code_sha=sha,
-        reads=inputs,
-        made=made,
-        deleted=effect.deleted,
-        sources=effect.sources,
-        source_states=states,
-        at=at,
-        failed=failed,
-        stopped_at=stopped_at,
-    )
+    ran: dict[str, Any] = {
+        "actor": scope.actor,
+        "notebook_path": scope.notebook_path,
+        "cell_id": scope.cell_id,
+        "run_id": scope.run_id,
+        "code": code,
+        "code_sha": sha,
+        "sources": effect.sources,
+        "source_states": states,
+        "at": at,
+    }
     for ref in made:
-        ledger.stamp(
-            VariableOrigin(
-                name=ref.name,
-                version=ref.version,
-                actor=run.actor,
-                notebook_path=run.notebook_path,
-                cell_id=run.cell_id,
-                run_id=run.run_id,
-                code=code,
-                code_sha=sha,
-                inputs=derivation.inputs_of(ref.name),
-                sources=effect.sources,
-                source_states=states,
-                at=at,
-                cell_run=number,
-            )
-        )
+        its = derivation.inputs_of(ref.name)
+        ledger.stamp(VariableOrigin(**ran, **dict(ref), inputs=its, cell_run=number))
     for name in effect.deleted:
         ledger.drop(name)
-    ledger.record(run)
+    ledger.record(
+        CellRun(
+            **ran,
+            number=number,
+            reads=inputs,
+            made=made,
+            deleted=effect.deleted,
+            failed=failed,
+            stopped_at=stopped_at,
+        )
+    )
 
 
 def _states(sources: Iterable[str], cwd: Path | None, at: str) -> tuple[SourceState, ...]:

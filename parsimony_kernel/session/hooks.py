@@ -7,12 +7,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from parsimony_kernel.agent.evidence import said
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.prompts import notebook_changes
-from parsimony_kernel.artifacts.codecs import is_table
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import SHORT_ID
 from parsimony_kernel.core.calls import arguments_of
@@ -24,6 +22,7 @@ from parsimony_kernel.core.outputs import FigureObject
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
+from parsimony_kernel.execution.frames import is_frame
 from parsimony_kernel.gate.approval import Approval, Approving, Granted
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.preview import preview
@@ -171,7 +170,7 @@ class NotebookHooks(RunHooks):
 
     async def kept(self, call: ToolCall, outcome: StepOutcome, state: RunState) -> StepOutcome:
         table = outcome.result.data
-        if self._publisher is None or not outcome.ok or not _is_frame(table):
+        if self._publisher is None or not outcome.ok or not is_frame(table):
             return outcome
         keep = functools.partial(
             self._publisher.keep,
@@ -266,12 +265,6 @@ class NotebookHooks(RunHooks):
             folder=self._place.folder.resolve(),
             namespace=self._place.executor.variables(),
         )
-
-
-def _is_frame(value: Any) -> bool:
-    # By its real class, so that no object of anybody's is asked.
-    library = type(value).__module__.partition(".")[0]
-    return library in ("pandas", "polars", "pyarrow") and is_table(value)
 
 
 def differences(

@@ -1,20 +1,18 @@
 """What of a notebook is told to a model at the beginning of a turn, within caps."""
 
 import codecs
-import importlib.metadata
 import json
 import os
-import platform
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
 from parsimony_kernel.agent.prompts import notebook_context
+from parsimony_kernel.artifacts.provenance import environment
 from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, rank, summarise
@@ -43,6 +41,11 @@ _ROWS_BYTES = 2 * 1024
 _FIRST_ROWS = 5
 _SCALARS = (str, int, float, bool, type(None))
 _NAMED_COLUMNS = 500
+# A model is told which of these are installed.
+_LIBRARIES = (
+    "pandas", "altair", "pyarrow", "polars", "duckdb", "ibis-framework", "dask", "distributed",
+    "jupysql", "pyspark",
+)  # fmt: skip
 
 _TOLD = {
     Share.full: "variables with samples and first rows",
@@ -189,14 +192,9 @@ def _add_rows(
 
 
 def _around(today: date) -> dict[str, str]:
-    """The day, and the versions of Python and of the libraries that most code uses."""
-    versions = [f"Python {platform.python_version()}", *_libraries()]
+    """The day, and the versions of Python and of the libraries for tables and charts."""
+    versions = (f"{name} {version}" for name, version in environment(_LIBRARIES).items())
     return {"today": f"{today:%Y-%m-%d, %a}", "versions": ", ".join(versions)}
-
-
-@cache
-def _libraries() -> tuple[str, ...]:
-    return tuple(f"{name} {importlib.metadata.version(name)}" for name in ("pandas", "altair"))
 
 
 def data_files(folder: Path) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Literal
 
 from parsimony_kernel.artifacts.chart_words import describe_chart
-from parsimony_kernel.artifacts.codecs import CodecError, table_head
+from parsimony_kernel.artifacts.codecs import CodecError, encode_dataset, table_head
 from parsimony_kernel.artifacts.publish import LiveName, Published, Publisher, PublishError
 from parsimony_kernel.artifacts.reports import ReportError, parse
 from parsimony_kernel.artifacts.store import (
@@ -27,6 +27,8 @@ from parsimony_kernel.core.events import AgentEvent, ArtifactPublished
 from parsimony_kernel.core.evidence import step_of
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.base import BaseCodeExecutor
+from parsimony_kernel.execution.frames import is_plan
+from parsimony_kernel.execution.guard import computing
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError
 from parsimony_kernel.execution.remote_values import RemoteValue
 from parsimony_kernel.identity import LiveNameCollisionError
@@ -117,10 +119,16 @@ def publish_tools(
             return _refused(missing, FailureType.HALLUCINATED_STATE)
         value = variables[variable]
 
+        def content() -> Any:
+            if kind == "dataset" and is_plan(value):
+                with computing(publisher.store.root):
+                    return encode_dataset(value, variable)
+            return value.fetch() if isinstance(value, RemoteValue) else value
+
         def work(**of_this_run: Any) -> Published:
             return publisher.publish(
                 kind,
-                value.fetch() if isinstance(value, RemoteValue) else value,
+                content(),
                 variable=variable,
                 title=title,
                 description=description,

@@ -1,9 +1,13 @@
 """What code says about names."""
 
+from collections.abc import Iterable
+from itertools import filterfalse
+
 import pytest
 
 from parsimony_kernel.analysis.calls import MUTATES_RECEIVER, PURE_METHODS
 from parsimony_kernel.analysis.cell import Cell
+from parsimony_kernel.analysis.parse import TABLE, is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text
 
@@ -205,9 +209,42 @@ def test_a_name_that_is_bound_to_itself_still_has_its_object() -> None:
 )  # fmt: skip
 def test_names_in_queries_and_commands(code: str, reads: set[str], writes: set[str]) -> None:
     cell = read(code)
-    assert cell.reads == reads
+    assert set(filterfalse(is_table, cell.reads)) == reads
     assert cell.writes == set(writes)
     assert not cell.opaque
+
+
+@pytest.mark.parametrize(
+    ("code", "reads", "made", "changed"),
+    [
+        ("con.sql('select * from a join b using (k)')", "a b", "", ""),
+        ("con.sql('create or replace table t as select * from a')", "a", "t", ""),
+        ("con.sql('create temp view if not exists t as select 1')", "t", "", "t"),
+        ("con.execute('insert into t(n) select n from a')", "a t", "", "t"),
+        ("con.execute('update t set n = 1; delete from u')", "t u", "", "t u"),
+        ("con.execute('select updated from main.t -- delete from u')", "", "", ""),
+        ("get_ipython().run_cell_magic('sql', 'con', 'create table t as select 1')", "", "t", ""),
+        ("df.to_sql('t', con); pd.read_sql_table('u', con)", "t u", "", "t"),
+        ("con.create_table('t', df); con.table('u')", "t u", "", "t"),
+        ("alt.table(df); df.register(1)", "", "", ""),
+    ],
+)
+def test_tables_of_a_database_are_names_beside_those_of_variables(
+    code: str, reads: str, made: str, changed: str
+) -> None:
+    def tables(names: Iterable[str]) -> str:
+        return " ".join(sorted(each.removeprefix(TABLE) for each in filter(is_table, names)))
+
+    cell = read(code)
+    assert (tables(cell.reads), tables(cell.writes)) == (reads, made)
+    assert tables(cell.mutated) == changed
+    assert cell.error is None
+
+
+def test_the_files_that_a_query_reads_are_among_its_literals() -> None:
+    cell = read("con.sql(\"COPY (SELECT * FROM 'in.parquet' WHERE k = 'x') TO 'out.csv'\")")
+    assert {"in.parquet", "x"} <= set(cell.literals)
+    assert "out.csv" not in cell.literals
 
 
 def test_each_name_of_a_pair_is_made_from_its_own_value() -> None:

@@ -24,8 +24,9 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.identity import content_sha
 from parsimony_kernel.lineage.ledger import OriginLedger
+from parsimony_kernel.lineage.observe import CellEffect
 from parsimony_kernel.lineage.script import slice_of
-from parsimony_kernel.lineage.stamp import CellEffect, stamp_effect
+from parsimony_kernel.lineage.stamp import stamp_effect
 
 SCOPE = RunScope("r1", "analysis.ipynb", "c1", 1)
 CELLS = (

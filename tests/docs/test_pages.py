@@ -1,5 +1,6 @@
 """What the pages tell to type can be typed."""
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator
@@ -61,7 +62,7 @@ def test_every_command_line_of_a_page_is_one_that_the_parser_takes(page: str, ty
 
 @pytest.mark.parametrize(("page", "code"), list(fences("python")))
 def test_every_example_in_python_compiles(page: str, code: str) -> None:
-    compile(code, page, "exec", dont_inherit=True)
+    compile(code, page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
 
 
 def test_there_are_examples_of_each_sort() -> None:

@@ -17,6 +17,7 @@ POWER = "%%agent\nload data/iowa-electricity.csv as power"
 BEFORE = {
     "how-to/budgets-approval.md": POWER,
     "how-to/ci-nbval.md": POWER,
+    "how-to/frames.md": "",
     "how-to/housekeeping.md": POWER,
     "how-to/memory.md": "",
     "how-to/platforms.md": "",
@@ -26,13 +27,15 @@ BEFORE = {
     "how-to/what-a-model-sees.md": "",
     "how-to/your-tools.md": "",
 }
-# These need what no test has: a provider, a proxy, a server of models, a hub.
+# These need what no test has: a provider, a proxy, a server of models, a hub; and one that has a
+# test of its own, with a gateway and a cluster.
 NOT_RUN = {
     "how-to/jupyterhub.md",
     "how-to/local-endpoints.md",
     "how-to/proxies-certificates.md",
     "how-to/real-model.md",
     "how-to/remote-kernels.md",
+    "how-to/scale.md",
 }
 PAGES = sorted(
     str(page.relative_to(DOCS))

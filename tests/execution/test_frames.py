@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator
 from datetime import date
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
-from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
+from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.execution.factory import OutputFactory, summarise
 from parsimony_kernel.execution.frames import (
@@ -166,45 +165,6 @@ class TestOfAnyLibrary:
         lazy = summary(pl.LazyFrame(data))
         assert (lazy.rows, lazy.preview) == (None, ())
         assert [each.name for each in lazy.columns] == ["n", "l", "d"]
-
-    def test_a_lazy_frame_is_never_collected(self) -> None:
-        asked: list[int] = []
-
-        def costly(frame: pl.DataFrame) -> pl.DataFrame:
-            asked.append(frame.height)
-            return frame
-
-        lazy = pl.LazyFrame({"n": range(1_000)}).map_batches(costly)
-        assert summary(lazy).columns[0].name == "n"
-        OutputFactory().convert([lazy, {"it": lazy}])
-        assert asked == []
-        lazy.collect()
-        assert asked == [1_000]
-
-    def test_a_relation_of_duckdb_is_never_run(self) -> None:
-        asked: list[int] = []
-
-        def costly(number: int) -> int:
-            asked.append(number)
-            return number
-
-        with duckdb.connect() as connection:
-            connection.create_function("costly", costly, ["BIGINT"], "BIGINT")
-            relation = connection.sql("SELECT costly(range) AS n, 'a' AS s FROM range(1000)")
-            asked.clear()
-            table = summary(relation)
-            inside = OutputFactory().convert([relation, {"it": relation}])
-            OutputFactory().summary(relation, "r")
-            assert asked == []
-            relation.fetchall()
-            assert len(asked) == 1_000
-        assert (table.library, table.rows) == ("duckdb", None)
-        assert [(each.name, each.dtype) for each in table.columns] == [
-            ("n", "int64"),
-            ("s", "str"),
-        ]
-        assert isinstance(inside, PrimitiveObject)
-        assert inside.text.count("<duckdb DuckDBPyRelation, columns: n, s>") == 2
 
     @pytest.mark.parametrize(
         "value",

@@ -10,10 +10,11 @@ import pytest
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, VariableOrigin
+from parsimony_kernel.lineage.observe import observe_cell
 from parsimony_kernel.lineage.program import SEEDS
 from parsimony_kernel.lineage.script import Script, SliceError, slice_of
 from parsimony_kernel.lineage.snapshot import visible
-from parsimony_kernel.lineage.stamp import observe_cell, stamp_effect
+from parsimony_kernel.lineage.stamp import stamp_effect
 
 USER = RunScope("", "n.ipynb", "mine", actor="user")
 AGENT = RunScope("run 1", "n.ipynb", "cell")

@@ -1,10 +1,12 @@
 """The publishing tools, as a model calls them."""
 
+import socket
 import threading
 from pathlib import Path
 from typing import Any
 
 import altair as alt
+import dask.dataframe as dd
 import pandas as pd
 import pytest
 
@@ -449,3 +451,26 @@ async def test_a_variable_of_another_kernel_is_brought_before_it_is_published(
     result = await _call(tools, "return_dataset", variable="gone", title="G")
     assert result.failure is not None
     assert result.failure.explanation == "The kernel is gone: run the code again."
+
+
+@pytest.mark.parametrize("reaches", [False, True])
+async def test_a_plan_is_computed_to_be_published_and_may_not_reach_for_it(
+    reaches: bool, tmp_path: Path
+) -> None:
+    def fetched(part: pd.DataFrame) -> pd.DataFrame:
+        if reaches:
+            socket.create_connection(("198.51.100.7", 80), timeout=1)
+        return part
+
+    plan = dd.from_pandas(FRAME, npartitions=1).map_partitions(fetched, meta=FRAME)
+    executor = _Namespace(plan=plan)
+    executor.stamp("plan")
+    publisher = Publisher(ArtifactStore(tmp_path), notebook_path="work.ipynb")
+    tools = publish_tools(executor, publisher, lambda _: None, lambda: "run-1")
+    result = await _call(tools, "return_dataset", variable="plan", title="Plan")
+    assert result.ok == (not reaches)
+    if reaches:
+        assert result.failure is not None
+        assert "it may not reach 198.51.100.7" in str(result.failure)
+    else:
+        assert len(pd.read_parquet(tmp_path / result.data["path"])) == len(FRAME)

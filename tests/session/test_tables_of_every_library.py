@@ -1,0 +1,380 @@
+"""What holds for a table of pandas holds for one of any library, and a plan is not computed for it.
+
+Each row is a library: it reads the same file, and what comes of it is the same table.
+"""
+
+from dataclasses import dataclass
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from parsimony_kernel.artifacts.codecs import CodecError, decode_dataset, encode_dataset
+from parsimony_kernel.core.outputs import DataFrameObject, KernelOutput
+from parsimony_kernel.execution.factory import OutputFactory, summarise
+from parsimony_kernel.execution.frames import in_words
+from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.lineage.script import slice_of
+from parsimony_kernel.session.changes import Changes
+from parsimony_kernel.session.inventory import notebook_in_words
+
+# Ibis asks DuckDB by a name that DuckDB will drop.
+pytestmark = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
+
+SALES = pd.DataFrame({"city": ["Rome", "Rome", "Oslo", None], "sold": [1, 2, 3, 4]})
+USER, TURN = RunScope("", "n.ipynb", "mine", actor="user"), RunScope("t", "n.ipynb", "t")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kind of table: how code makes it of a file, derives another, and changes it."""
+
+    library: str
+    imports: str
+    make: str
+    derive: str
+    change: str
+    rows: int | None = None
+
+
+ROWS = {
+    "pandas": Row(
+        "pandas",
+        "import pandas as pd",
+        "pd.read_parquet('sales.parquet')",
+        "sales[sales.sold > 1]",
+        "sales['twice'] = sales.sold * 2",
+        4,
+    ),
+    "polars": Row(
+        "polars",
+        "import polars as pl",
+        "pl.read_parquet('sales.parquet')",
+        "sales.filter(pl.col('sold') > 1)",
+        "sales.insert_column(0, pl.Series('n', [1, 2, 3, 4]))",
+        4,
+    ),
+    "polars, lazy": Row(
+        "polars",
+        "import polars as pl",
+        "pl.scan_parquet('sales.parquet')",
+        "sales.filter(pl.col('sold') > 1)",
+        "sales = sales.with_columns(n=1)",
+    ),
+    "duckdb": Row(
+        "duckdb",
+        "import duckdb",
+        "duckdb.sql(\"SELECT * FROM 'sales.parquet'\")",
+        "duckdb.sql('SELECT * FROM sales WHERE sold > 1')",
+        "sales = sales.project('city')",
+    ),
+    "ibis": Row(
+        "ibis",
+        "import ibis",
+        "ibis.read_parquet('sales.parquet')",
+        "sales.filter(sales.sold > 1)",
+        "sales = sales.mutate(n=1)",
+    ),
+    "pyarrow": Row(
+        "pyarrow",
+        "import pyarrow.parquet as pq",
+        "pq.read_table('sales.parquet')",
+        "sales.slice(1)",
+        "sales = sales.drop_columns(['city'])",
+        4,
+    ),
+    "pyarrow, a dataset": Row(
+        "pyarrow",
+        "import pyarrow.dataset as ds",
+        "ds.dataset('sales.parquet')",
+        "sales.filter(ds.field('sold') > 1)",
+        "sales = sales.filter(ds.field('sold') > 2)",
+    ),
+    "dask": Row(
+        "dask",
+        "import dask.dataframe as dd",
+        "dd.read_parquet('sales.parquet')",
+        "sales[sales.sold > 1]",
+        "sales['twice'] = sales.sold * 2",
+    ),
+}
+
+
+class Place:
+    """A namespace beside a file."""
+
+    def __init__(self, row: Row, folder: Path) -> None:
+        self.row, self.folder, self.executor = row, folder, CodeExecutor()
+
+    async def __call__(self, code: str, scope: RunScope = USER) -> KernelOutput:
+        with run_scope(scope):
+            output = await self.executor.execute(code)
+        assert (output.error, output.stderr) == (None, "")
+        return output
+
+    @property
+    def sales(self) -> Any:
+        return self.executor.variables()["sales"]
+
+    def inputs(self, name: str) -> dict[str, int]:
+        origin = self.executor.origin_ledger.get(name)
+        assert origin is not None
+        return {ref.name: ref.version for ref in origin.inputs}
+
+
+@pytest.fixture(params=ROWS)
+async def place(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Place:
+    made = Place(ROWS[request.param], tmp_path)
+    monkeypatch.chdir(tmp_path)
+    SALES.to_parquet(tmp_path / "sales.parquet")
+    await made.executor.set_cwd(str(tmp_path))
+    await made(made.row.imports)
+    await made(f"sales = {made.row.make}")
+    return made
+
+
+async def test_the_inventory_names_its_library_columns_and_rows(place: Place) -> None:
+    (told,), left_out = summarise({"sales": place.sales})
+    assert (left_out, told["rows"]) == (0, place.row.rows)
+    assert told.get("library", "pandas") == place.row.library
+    assert [(each["name"], each["dtype"]) for each in told["columns"]] == [
+        ("city", "str"),
+        ("sold", "int64"),
+    ]
+
+
+async def test_shown_it_is_a_table_with_the_rows_that_are_there(place: Place) -> None:
+    for shown in ("sales", "display(sales)", "print(sales)"):
+        (table,) = (await place(shown)).outputs
+        assert isinstance(table, DataFrameObject)
+        assert ("Oslo" in table.with_rows().get("text", "")) == (place.row.rows is not None)
+    assert in_words(place.sales).startswith(f"<{place.row.library} ")
+
+
+async def test_lineage_has_its_file_and_what_is_derived_has_it(place: Place) -> None:
+    ledger = place.executor.origin_ledger
+    origin = ledger.get("sales")
+    assert origin is not None
+    assert origin.sources == ("sales.parquet",)
+    await place("sales")
+    await place(f"some = {place.row.derive}")
+    assert place.inputs("some")["sales"] == ledger.version("sales") == 1
+    await place(place.row.change, TURN)
+    assert [ref.name for ref in ledger.stale("some")] == ["sales"]
+
+
+async def test_a_turn_that_changes_it_is_undone(place: Place) -> None:
+    changes, checkpoints = Changes(), place.executor.checkpoints()
+    await place(f"some = {place.row.derive}")
+    object_before, columns = place.sales, frame_names(place.sales)
+    checkpoints.take()
+    await place(place.row.change, TURN)
+    assert frame_names(place.sales) != columns or place.sales is not object_before
+    change = checkpoints.close()
+    assert change is not None
+    changes.add("t", change)
+    undone = changes.undo("t", place.executor)
+    assert (undone.restored, undone.lost, undone.kept) == (("sales",), (), ())
+    assert place.sales is object_before
+    assert frame_names(place.sales) == columns
+
+
+def frame_names(value: Any) -> list[str]:
+    (told,), _ = summarise({"it": value})
+    return [each["name"] for each in told["columns"]]
+
+
+async def test_it_is_published_by_its_own_writer_as_the_same_table(place: Place) -> None:
+    encoded = encode_dataset(place.sales, "sales")
+    assert encoded.canonical_sha == encode_dataset(SALES, "sales").canonical_sha
+    pd.testing.assert_frame_equal(decode_dataset(encoded.data), SALES, check_dtype=False)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A table that is computed later: ``make`` uses ``seen``, a function that notes each of its
+    values, and ``compute`` has it called."""
+
+    make: str
+    compute: str
+
+
+PLANS = {
+    "polars": Plan(
+        "import polars as pl\n"
+        "plan = pl.LazyFrame({'n': range(3)}).select(pl.col('n').map_elements(seen, pl.Int64))",
+        "plan.collect()",
+    ),
+    "duckdb": Plan(
+        "import duckdb\ncon = duckdb.connect()\n"
+        "con.create_function('seen', seen, ['BIGINT'], 'BIGINT')\n"
+        "plan = con.sql('SELECT seen(range) AS n FROM range(3)')",
+        "plan.fetchall()",
+    ),
+    "ibis": Plan(
+        "import ibis\nibis.options.interactive = True\n"
+        "marked = ibis.udf.scalar.python(seen, signature=((int,), int))\n"
+        "plan = ibis.range(3).unnest().name('n').as_table().select(n=lambda t: marked(t.n))",
+        "plan.to_pyarrow()",
+    ),
+    "ibis, a column and a number": Plan(
+        "import ibis\nibis.options.interactive = True\n"
+        "marked = ibis.udf.scalar.python(seen, signature=((int,), int))\n"
+        "column = ibis.range(3).unnest().name('n').as_table().select(n=lambda t: marked(t.n)).n\n"
+        "plan = column.sum().name('n')",
+        "plan.to_pyarrow()",
+    ),
+    "pyarrow": Plan(
+        "import pyarrow as pa\n"
+        "batches = (pa.record_batch({'n': [seen(each)]}) for each in range(3))\n"
+        "plan = pa.RecordBatchReader.from_batches(pa.schema({'n': pa.int64()}), batches)",
+        "plan.read_all()",
+    ),
+    "dask": Plan(
+        "import pandas as pd, dask.dataframe as dd\n"
+        "whole = dd.from_pandas(pd.DataFrame({'n': range(3)}), npartitions=2)\n"
+        "plan = whole.n.map(seen, meta=('n', 'int64')).to_frame()\n"
+        "column, total = plan.n, plan.n.sum()",
+        "plan.compute()",
+    ),
+}
+
+
+@pytest.mark.parametrize("library", PLANS)
+async def test_a_plan_is_not_computed_to_be_shown(library: str) -> None:
+    asked: list[int] = []
+
+    def seen(number: int) -> int:
+        asked.append(number)
+        return number
+
+    executor, plan = CodeExecutor(), PLANS[library]
+    executor.namespace()["seen"] = seen
+
+    async def run(code: str) -> None:
+        with run_scope(USER):
+            output = await executor.execute(code)
+        assert output.error is None, output.error
+
+    await run(plan.make)
+    asked.clear()  # DuckDB calls a function once to learn that it has no effect
+    checkpoints = executor.checkpoints()
+    checkpoints.take()
+    for code in ("plan", "display(plan)", "print(plan)", "many = [plan, {'it': plan}]\nmany"):
+        await run(code)
+    variables = {name: each for name, each in executor.variables().items() if name != "seen"}
+    summaries, _ = summarise(variables)
+    for name, value in variables.items():
+        OutputFactory().convert(value, name)
+    assert checkpoints.change_since(0) is not None  # `many`
+    assert asked == []
+    (told,) = (each for each in summaries if each["name"] == "plan")
+    assert (told["rows"], [each["name"] for each in told["columns"]]) == (None, ["n"])
+    await run(plan.compute)
+    assert sorted(asked) == [0, 1, 2]
+
+
+class Spark:
+    """A data frame of Spark, as far as it tells of itself without a job."""
+
+    dtypes = (("city", "string"), ("sold", "bigint"))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name} asks the cluster")
+
+
+def test_a_frame_of_spark_is_described_and_not_published() -> None:
+    kind = type("DataFrame", (Spark,), {"__module__": "pyspark.sql.dataframe"})
+    (told,), _ = summarise({"sales": kind()})
+    assert (told["library"], told["rows"]) == ("pyspark", None)
+    assert [(each["name"], each["dtype"]) for each in told["columns"]] == list(Spark.dtypes)
+    with pytest.raises(CodecError, match=r"pyspark.*sales\.limit\(1000\)\.toPandas\(\)"):
+        encode_dataset(kind(), "sales")
+
+
+async def test_what_a_query_makes_of_a_table_has_that_in_its_lineage_and_undo_says_so() -> None:
+    executor = CodeExecutor()
+    ledger = executor.origin_ledger
+
+    async def run(code: str, scope: RunScope = USER) -> KernelOutput:
+        with run_scope(scope):
+            output = await executor.execute(code)
+        assert output.error is None, output.error
+        return output
+
+    await run("import duckdb, pandas as pd\nsales = pd.DataFrame({'sold': [1, 2]})")
+    await run("duckdb.sql('CREATE OR REPLACE TABLE kept AS SELECT * FROM sales')")
+    await run("total = duckdb.sql('SELECT sum(sold) AS s FROM kept').df()")
+    inputs = {ref.name for origin in ledger.ancestry("total") for ref in origin.inputs}
+    assert {"table kept", "sales"} <= inputs
+    assert slice_of(ledger, "total").code.count("duckdb.sql") == 2
+    checkpoints = executor.checkpoints()
+    checkpoints.take()
+    output = await run("duckdb.sql('INSERT INTO kept VALUES (5)')", TURN)
+    assert "Undo can't restore table kept: it is in a database.\n" in output.stderr
+    assert [ref.name for ref in ledger.stale("total")] == ["table kept"]
+    await run("later = duckdb.sql('SELECT * FROM older_table') if False else 1")
+    assert "older_table" in slice_of(ledger, "later").code
+
+
+@pytest.mark.parametrize(
+    "many", ["'parts'", "'parts/*.parquet'", "folder", "f'{folder}/*.parquet'"]
+)
+async def test_a_table_in_many_files_has_their_folder_or_pattern_as_its_source(
+    many: str, tmp_path: Path
+) -> None:
+    executor = CodeExecutor()
+    (tmp_path / "parts").mkdir()
+    SALES.to_parquet(tmp_path / "parts" / "0.parquet")
+    await executor.set_cwd(str(tmp_path))
+    with run_scope(USER):
+        await executor.execute("import polars as pl\nfolder = 'parts'")
+        output = await executor.execute(
+            f"frame = pl.scan_parquet({many})\n{{'parts': 1}}['parts'], '*.*'"
+        )
+    assert output.error is None
+    origin = executor.origin_ledger.get("frame")
+    assert origin is not None
+    assert origin.sources == (("parts/*.parquet",) if "*" in many else ("parts",))
+
+
+@pytest.mark.filterwarnings("ignore")
+async def test_a_sql_cell_of_jupysql_has_its_tables_in_its_lineage(
+    shell: InteractiveShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLOOMBER_STATS_ENABLED", "false")  # it would ask the network
+    executor = NotebookExecutor(shell)
+    ledger = executor.origin_ledger
+    await executor.set_cwd(str(tmp_path))
+    for code in (
+        "import duckdb, pandas as pd\nsales = pd.DataFrame({'city': ['Rome'], 'sold': [1]})",
+        "con = duckdb.connect(config={'python_scan_all_frames': True})",
+        "%load_ext sql\n%config SqlMagic.autopandas = True\n%config SqlMagic.feedback = 0",
+        "%sql con --alias db",
+        "%%sql\nCREATE TABLE kept AS SELECT * FROM sales",
+        "%%sql best <<\nSELECT city, max(sold) AS sold FROM kept GROUP BY city",
+    ):
+        with run_scope(USER):
+            output = await executor.execute(code)
+        assert output.error is None, output.error
+    assert executor.variables()["best"].to_dict("list") == {"city": ["Rome"], "sold": [1]}
+    inputs = {ref.name for origin in ledger.ancestry("best") for ref in origin.inputs}
+    assert {"table kept", "sales"} <= inputs
+    shell.run_line_magic("sql", "--close db")
+
+
+def test_a_real_model_is_told_which_libraries_there_are(tmp_path: Path) -> None:
+    context, _ = notebook_in_words(
+        CodeExecutor(), tmp_path, (), earlier_turns=0, replaceable=(), today=date(2024, 5, 1)
+    )
+    for name in ("pandas", "polars", "duckdb", "ibis-framework", "dask"):
+        assert f"{name} {version(name)}" in context
+    assert "pyspark" not in context
