@@ -27,15 +27,9 @@ from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.taxonomy import FailureContext
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.triage.policy import (
-    Abort,
     Escalate,
     FailurePolicy,
     RecoveryAction,
-    Replan,
-    Resume,
-    Retry,
-    Rollback,
-    Suspend,
 )
 from parsimony_kernel.triage.recovery import policy_as_recovery
 
@@ -210,39 +204,6 @@ async def test_the_end_of_the_task_that_runs_the_funnel_is_no_fault_of_the_strat
     with pytest.raises(asyncio.CancelledError):
         await running
     assert clock.sleepers == 0
-
-
-def unchecked(made_of: type[RecoveryAction], **fields: Any) -> RecoveryAction:
-    """A plan that nobody looked at when it was made."""
-    plan = made_of()
-    for field, value in fields.items():
-        object.__setattr__(plan, field, value)
-    return plan
-
-
-@pytest.mark.parametrize(
-    "plan",
-    [
-        unchecked(Replan, hint=["x"]),
-        unchecked(Retry, hint=5),
-        unchecked(Retry, hint=5, inject={"a": 1}),
-        unchecked(Resume, from_subgoal=5),
-        unchecked(Rollback, checkpoint_id=["x"]),
-        unchecked(Escalate, message=5),
-        unchecked(Suspend, message=object()),
-        unchecked(Abort, reason=b"x"),
-    ],
-    ids=lambda plan: type(plan).__name__,
-)
-async def test_a_plan_that_is_not_told_in_words_is_none(plan: RecoveryAction) -> None:
-    async def strategy() -> RecoveryAction:
-        return plan
-
-    (event,) = await funnel(
-        Failure(FailureKind.tool_error, "broke"), RunState(), planning(strategy)
-    )
-    assert isinstance(event, AgentError)
-    assert (event.action, event.strategy) == ("retry", "")
 
 
 async def test_half_a_character_in_a_plan_can_be_written_down() -> None:
